@@ -1,4 +1,4 @@
-"""What is put to a judge: known answers, and each of them again with one thing changed."""
+"""The tests of a judge: items with known answers, each also with one thing changed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from titjudge.core.types import Item
 from titjudge.probes import attacks, prompt_edits
 
 ROBUST, SENSITIVE = 0.05, 0.02  # limits, in units of the judge's own span
-ATTACKED = (2, 3)  # levels with room to rise
-MOST = 6  # errors of a kind, one at a time, for each image
+ATTACKED = (2, 3)  # levels of errors at which a score has room to rise
+MOST = 6  # errors of a kind for each image, one at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One line of the card to be: its trials, and on which side of `limit` the effect should be.
+    """The trials of one line of the card, and the limit of their effect.
 
     The effect is `changed - base`, in spans, for the rules `at most` and `within`, and `base - changed` for `at least`.
     """
@@ -40,24 +40,24 @@ class Test:
 
 
 def adherence_item(item: Item) -> Item:
-    """Make the item as a judge of adherence meets it: the answers that the PROMPT requires."""
+    """Make the item for a judge of adherence: its gold answers are those that the PROMPT requires."""
     return replace(item, meta={**item.meta, "gold_answers": item.meta["prompt_answers"]})
 
 
 def with_prompt(item: Item, prompt: str, mark: str) -> Item:
-    """Copy the item with another prompt; its graph is left out, for it belongs to the old one."""
+    """Copy the item with another prompt, and without its graph, which belongs to the old one."""
     meta = {key: value for key, value in item.meta.items() if key != "graph"}
     return replace(item, id=f"{item.id}#{mark}", prompt=prompt, meta=meta)
 
 
 def sensitivity(items: Sequence[Item], most: int = MOST) -> list[Test]:
-    """Test a prompt with one error of a kind, and with up to three, against every image that shows what was changed.
+    """Test prompts with an error of a kind, and with two or three, on every image that shows what was changed.
 
     Args:
         items: The images with known answers.
-        most: Errors of a kind, one at a time, for each image.
+        most: Most errors of a kind for each image, one at a time.
     """
-    found = []
+    tests = []
     for kind in prompt_edits.KINDS:
         one, many = list[Trial](), list[Trial]()
         for item in items:
@@ -67,15 +67,15 @@ def sensitivity(items: Sequence[Item], most: int = MOST) -> list[Test]:
                 one.append(Trial(base, with_prompt(item, edit.prompt, f"{kind} {k + 1}")))
             for k, prompt in enumerate(_several(facts, seen, most // 2)):
                 many.append(Trial(base, with_prompt(item, prompt, f"{kind}, several {k + 1}")))
-        found.append(Test("notices", kind, "at least", SENSITIVE, tuple(one)))
-        found.append(Test("notices", f"{kind}, two or three at once", "at least", SENSITIVE, tuple(many)))
-    return found
+        tests.append(Test("notices", kind, "at least", SENSITIVE, tuple(one)))
+        tests.append(Test("notices", f"{kind}, two or three at once", "at least", SENSITIVE, tuple(many)))
+    return tests
 
 
 def _several(
     facts: tuple[str, Mapping[str, Any], list[str], str], seen: set[prompt_edits.Element] | None, most: int
 ) -> list[str]:
-    """Prompts with three errors of a kind, or with two where there is no room for three."""
+    """Make prompts with three errors of a kind, or with two where there is no room for three."""
     drawn = [prompt_edits.several(*facts, 3, seen, k) or prompt_edits.several(*facts, 2, seen, k) for k in range(most)]
     return list(dict.fromkeys(filter(None, drawn)))
 
@@ -86,13 +86,13 @@ def shown(item: Item) -> set[prompt_edits.Element] | None:
         return None
     graph, truth = item.meta["graph"], item.meta["graph_truth"]
     attributes = [("attribute", entity, text.partition(": ")[0]) for entity, text in graph["attributes"]]
-    relations = [("relation", *each) for each in graph["relations"]]
-    known = [*zip(attributes, truth["attribute"], strict=True), *zip(relations, truth["relation"], strict=True)]
-    return {element for element, aligned in known if aligned} | {("text", word) for word in item.meta["text_words"]}
+    relations = [("relation", *relation) for relation in graph["relations"]]
+    elements = [*zip(attributes, truth["attribute"], strict=True), *zip(relations, truth["relation"], strict=True)]
+    return {element for element, aligned in elements if aligned} | {("text", word) for word in item.meta["text_words"]}
 
 
 def severity(items: Sequence[Item]) -> list[Test]:
-    """Images of one prompt with more and more errors, against the one without."""
+    """Test images with more and more errors against the image of the same prompt without errors."""
     perfect = {item.prompt_id: item for item in items if item.meta.get("level") == 0}
     levels = sorted({item.meta["level"] for item in items if item.meta.get("level")})
     return [
@@ -111,26 +111,26 @@ def severity(items: Sequence[Item]) -> list[Test]:
     ]
 
 
-def pictures(items: Sequence[Item], folder: Path) -> list[Test]:
-    """Test the same image with a border, a stamp and so on.
+def changed_images(items: Sequence[Item], folder: Path) -> list[Test]:
+    """Test each image with a border, with an instruction written into it, and with the other changes of `attacks`.
 
     Raises:
-        DataError: an image cannot be read.
+        DataError: An image cannot be read.
     """
-    found = []
-    for name, (_, _, only_up) in attacks.PICTURES.items():
+    tests = []
+    for name, (_, _, only_up) in attacks.IMAGE_CHANGES.items():
         trials = []
         for item in attacked(items) if only_up else items:
             assert item.image is not None
-            image = attacks.changed_picture(item.image, name, item.prompt, folder)
+            image = attacks.changed_image(item.image, name, item.prompt, folder)
             trials.append(Trial(item, replace(item, id=f"{item.id}#{name}", image=image)))
         family = "is not bribed" if only_up else "is not moved"
-        found.append(Test(family, name, "at most" if only_up else "within", ROBUST, tuple(trials)))
-    return found
+        tests.append(Test(family, name, "at most" if only_up else "within", ROBUST, tuple(trials)))
+    return tests
 
 
 def instructions(items: Sequence[Item]) -> Test:
-    """Test the same prompt with an instruction to the judge in it."""
+    """Test each prompt with an instruction to the judge in it."""
     name = "instruction in the prompt"
     trials = tuple(
         Trial(item, replace(item, id=f"{item.id}#{name} {k + 1}", prompt=attacks.with_order(item.prompt, order)))
@@ -141,8 +141,8 @@ def instructions(items: Sequence[Item]) -> Test:
 
 
 def descriptions(items: Iterable[tuple[Item, str]]) -> list[Test]:
-    """Test the same description with an instruction in it, and in more words; for judges that read descriptions."""
-    told = [
+    """Test each description with an instruction in it, and in more words; for judges that read descriptions."""
+    described = [
         replace(item, id=f"{item.id}#told", image=None, meta={**item.meta, "description": text}) for item, text in items
     ]
 
@@ -151,11 +151,11 @@ def descriptions(items: Iterable[tuple[Item, str]]) -> list[Test]:
 
     order, more = "instruction in the description", "longer wording"
     orders = [
-        changed(item, f"{order} {k + 1}", attacks.with_order(item.meta["description"], each))
-        for item in attacked(told)
-        for k, each in enumerate(attacks.ORDERS)
+        changed(item, f"{order} {k + 1}", attacks.with_order(item.meta["description"], text))
+        for item in attacked(described)
+        for k, text in enumerate(attacks.ORDERS)
     ]
-    longer = [changed(item, more, attacks.longer(item.meta["description"])) for item in told]
+    longer = [changed(item, more, attacks.longer(item.meta["description"])) for item in described]
     return [
         Test("is not bribed", order, "at most", ROBUST, tuple(orders)),
         Test("is not moved", more, "within", ROBUST, tuple(longer)),

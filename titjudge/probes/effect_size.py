@@ -1,4 +1,4 @@
-"""The scale of a metric as its scores show it: cosines and logits have no range that says what a large difference is."""
+"""The unit of effects, from a judge's own scores: the range of a cosine or a logit does not say what a large difference is."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from titjudge.stats.equality import apart
 
-CLEAR = 0.1  # least share of all its scores' spread by which a judge keeps the best images apart from the worst
+CLEAR = (
+    0.1  # least difference between the best and the worst images that counts, as a share of the spread of all scores
+)
 
 
 def spread(values: Iterable[float], limits: tuple[float, float]) -> float:
-    """Measure the distance between the least and the greatest score, at most that between a metric's `limits`.
+    """Return the difference between the greatest and the least score, at most that of the metric's `limits`.
 
-    Where scores do not differ, or there are none: the distance between the limits, and 1 where those are infinite.
+    Where the scores do not differ, or there are none, it is that of the limits, or 1 where those are infinite.
     """
-    listed = sorted(values)
+    ordered = sorted(values)
     whole = limits[1] - limits[0]
-    otherwise = whole if math.isfinite(whole) else 1.0
-    return min(apart(listed[0], listed[-1], otherwise), whole) if listed else otherwise
+    default = whole if math.isfinite(whole) else 1.0
+    return min(apart(ordered[0], ordered[-1], default), whole) if ordered else default
 
 
 def span(by_level: Mapping[int, Sequence[float]], limits: tuple[float, float]) -> float:
-    """Measure the distance between the mean of the images without errors and that of the images with most; always positive.
+    """Return the difference between the mean score of images without errors and that of images with the most errors.
 
     Args:
-        by_level: scores by number of errors, more is better.
-        limits: the metric's range; ends may be infinite.
-    Returns: the spread of all scores where the judge does not keep those images clearly apart.
+        by_level: Scores by number of errors; a higher score is better.
+        limits: The metric's range; its ends may be infinite.
+
+    Returns:
+        A positive number: the spread of all scores where the means do not clearly differ in the right direction.
     """
     levels = sorted(level for level, values in by_level.items() if values)
     whole = spread((value for values in by_level.values() for value in values), limits)

@@ -1,4 +1,4 @@
-"""Scores items for a trust card: each once, many at a time."""
+"""Score the items of a trust card: each once, many at a time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ class Prober:
 
     Attributes:
         engine: Asks the models.
-        name: What the metric is called.
+        name: Name of the metric.
         metric: The metric whose models are probed.
-        on_score: Called with each score as it comes.
-        alias: Other models in the places of captioner and judge, by role name.
-        seconds: The time from the beginning of each `score` to its end.
+        on_score: Called with each score.
+        alias: The roles that answer in place of captioner and judge.
+        scores: Scores by the id of the item.
+        prompts: Number of prompts.
+        stopped: Why no more questions were sent; empty where nothing stopped it.
+        seconds: Wall time of all calls of `score`.
     """
 
     engine: Engine
@@ -43,23 +46,23 @@ class Prober:
     seconds: float = 0.0
 
     async def score(self, items: Iterable[Item], sample: Sample = ONCE) -> None:
-        """Score items that have no score yet. After the cap is reached there are none with a value."""
+        """Score the items that have no score yet; after the cap is reached, without a value."""
         gate = asyncio.Semaphore(IN_FLIGHT)
         wanted = {item.id: item for item in items if item.id not in self.scores}
 
         async def one(item: Item) -> None:
             async with gate:
                 try:
-                    found = await score_item(self.engine, item, self.name, self.metric, alias=self.alias, sample=sample)
+                    score = await score_item(self.engine, item, self.name, self.metric, alias=self.alias, sample=sample)
                 except BudgetExhausted as error:
                     self.stopped = f"incomplete: {error}"
-                    found = replace(Score.none(Status.BUDGET, str(error)), item_id=item.id, prompt_id=item.prompt_id)
+                    score = replace(Score.none(Status.BUDGET, str(error)), item_id=item.id, prompt_id=item.prompt_id)
                 finally:
                     if item.image is not None:
                         self.engine.images.forget(item.image)
-            self.scores[item.id] = found
+            self.scores[item.id] = score
             if self.on_score is not None:
-                self.on_score(found)
+                self.on_score(score)
 
         started = time.perf_counter()
         try:
@@ -71,7 +74,7 @@ class Prober:
         self.seconds += time.perf_counter() - started
 
     def value(self, item: Item | str) -> float | None:
-        """Get the value of an item, more is better; None without one."""
+        """Return the value of an item, negated where lower is better; None without one."""
         score = self.scores.get(item if isinstance(item, str) else item.id)
         if score is None or score.value is None:
             return None
@@ -79,12 +82,12 @@ class Prober:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The metric's range, in the direction of `value`."""
+        """The range of `value`."""
         low, high = self.metric.range
         return (low, high) if self.metric.higher_is_better else (-high, -low)
 
     def span(self, items: Iterable[Item]) -> float:
-        """Compute the unit of effects: how far apart the judge keeps the best and the worst of these images."""
+        """Compute the unit of effects from the scores of these images (`effect_size.span`)."""
         by_level: dict[int, list[float]] = {}
         for item in items:
             value = self.value(item)

@@ -98,12 +98,12 @@ async def _tests(run: Prober, items: Sequence[Item], work: Path, edits: int) -> 
     else:
         tests += battery.sensitivity(items, edits)
     tests.append(battery.instructions(items))
-    first = await asyncio.to_thread(battery.pictures, (battery.attacked(items) or items)[:1], work)
+    first = await asyncio.to_thread(battery.changed_images, (battery.attacked(items) or items)[:1], work)
     await run.score(_distinct(first))
     if all(run.scores[trial.changed.id].status is Status.MISSING for test in first for trial in test.trials):
         skipped |= {test.name: UNRECORDED for test in first}
     else:
-        tests += await asyncio.to_thread(battery.pictures, items, work)
+        tests += await asyncio.to_thread(battery.changed_images, items, work)
     told = _told(run, items)
     if told:
         tests += battery.descriptions(told)

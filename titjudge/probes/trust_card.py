@@ -1,21 +1,21 @@
-"""The trust card: for each thing that a judge should do, an effect, an interval, a p-value and a verdict.
+"""The trust card: an effect, an interval, a p-value and a verdict for each test of a judge.
 
-Effects on scores are in units of the judge's own span: 1 is the distance between its mean for images that show everything
-and for those that show a third (levels 0 and 3 of the known answers), so that judges with different scales compare.
+Effects on scores are in units of the judge's own span: 1 is the distance between its mean for images without errors and for
+images with the most errors (levels 0 and 3 of the known answers), so that judges with different scales can be compared.
 
-Each line has a limit. A judge is `caught` when it is beyond the limit with p < 0.01 after Holm over the lines of the family,
-it passes when the whole 95% interval is on the right side of it, and else there is not enough data, and the line says how
-many more prompts like these would be enough. The unit of all statistics is the prompt: more trials make the means of prompts
-surer, never their number larger. Nothing is taken for granted of prompts that were not seen: there an error may go unnoticed,
-an attack may work by a whole span (see `bounds`). Six prompts without an effect leave up to 46% of prompts open, so
-"it does nothing" needs more of them: 72 at a limit of 0.05.
+Each line has a limit. A judge is `caught` when its effect is beyond the limit with p < 0.01 after Holm's correction over the
+lines of the family. It passes when the whole 95% interval is within the limit. Else there is not enough data, and the line
+says how many more prompts would be enough. The unit of all statistics is the prompt: more trials make the means of prompts
+more precise, and do not add prompts. No assumption is made about prompts that were not seen, except that their effect is
+bounded: an error may go unnoticed there, an attack may work by a whole span (see `bounds`). Six prompts without an effect
+leave open that up to 46% of all prompts have one; to show that there is none takes 72 prompts at a limit of 0.05.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import fsum
+from math import fsum, inf
 from typing import Any
 
 from titjudge.core.types import Table
@@ -33,12 +33,17 @@ MOST_PROMPTS = 1000
 class Line:
     """One line of the card.
 
-    `rule` says on which side of `limit` the effect should be: `at most`, `at least` or `within` (plus or minus).
-    `p_value` is that of the catch: how likely an effect this bad, or worse, is for a judge exactly at the limit;
-    `adjusted` is after Holm over the lines of the family, and decides.
-    `trials` had their scores, `failed` lacked one. `deviation` is the standard deviation between prompts. `more` are the
-    prompts that a line without a verdict lacks, if those to come are like those seen; None where that is unknown or over
-    1,000. `means` are the effects of the prompts, and `ends` what a prompt that was not seen may show.
+    Attributes:
+        rule: On which side of `limit` the effect should be: `at most`, `at least` or `within` (plus or minus).
+        p_value: Probability of an effect this bad, or worse, for a judge exactly at the limit.
+        adjusted: The p-value after Holm's correction over the lines of the family, by which the judge is caught.
+        trials: Number of trials with their scores.
+        failed: Number of trials that lack one.
+        deviation: Standard deviation between prompts.
+        more: Number of further prompts like those seen after which there would be a verdict; None where that is unknown
+            or over 1,000.
+        ends: Least and greatest effect that a prompt that was not seen may have.
+        means: The effects of the prompts.
     """
 
     family: str
@@ -59,8 +64,17 @@ class Line:
     ends: tuple[float, float] | None = None
     means: tuple[float, ...] = ()
 
+    @property
+    def allowed(self) -> tuple[float, float]:
+        """The least and the greatest effect that the rule allows."""
+        return _allowed(self.rule, self.limit)
+
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("ends", "means")}
+
+
+def _allowed(rule: str, limit: float) -> tuple[float, float]:
+    return {"at most": (-inf, limit), "at least": (limit, inf), "within": (-limit, limit)}[rule]
 
 
 def line(
@@ -74,20 +88,20 @@ def line(
     bounds: tuple[float, float] | None = None,
     note: str = "",
 ) -> Line:
-    """Make a line from (prompt, effect) rows.
+    """Compute a line from the effects of its trials.
 
     Args:
         family: The family within which p-values are adjusted.
-        name: The name of the line.
-        rows: The effect on each image, with its prompt.
+        name: Name of the line.
+        rows: (prompt, effect) of each trial.
         rule: `at most`, `at least` or `within`.
-        limit: What the effect is compared with.
-        failed: How many images have no effect, for want of an answer.
-        note: What else is to be said of it.
-        bounds: What the effect of a prompt cannot leave; an effect in spans is taken to lie between nothing and one span.
+        limit: The limit of the effect.
+        failed: Number of trials without an effect, for want of an answer.
+        note: A remark to print with the line.
+        bounds: Least and greatest possible effect of a prompt; by default 0 and one span.
 
     Raises:
-        ValueError: no such rule.
+        ValueError: There is no such rule.
     """
     import numpy as np
 
@@ -96,110 +110,100 @@ def line(
     groups: dict[str, list[float]] = {}
     for group, effect in rows:
         groups.setdefault(group, []).append(effect)
-    blank = Line(family, name, rule, limit, None, None, None, None, OPEN, len(rows), len(groups), failed, note)
+    untested = Line(family, name, rule, limit, None, None, None, None, OPEN, len(rows), len(groups), failed, note)
     if not groups:
-        return replace(blank, note=note or "no trial has its scores")
+        return replace(untested, note=note or "no trial has its scores")
     means = np.array([fsum(effects) / len(effects) for effects in groups.values()])
     effect = float(means.mean())
     if len(means) < FEWEST:
-        return replace(blank, effect=effect, note=note or f"fewer than {FEWEST} prompts")
-    deviation = float(means.std(ddof=1))
+        return replace(untested, effect=effect, note=note or f"fewer than {FEWEST} prompts")
     low, high = _ends(means, rule, limit, bounds)
-    interval = (bound(means, low, TAIL), bound(means, high, TAIL))
-    p_value = _p_of(means, rule, limit, bounds)
     return replace(
-        blank,
+        untested,
         effect=effect,
-        interval=interval,
-        p_value=p_value,
-        deviation=deviation,
+        interval=(bound(means, low, TAIL), bound(means, high, TAIL)),
+        p_value=_p_value(means, rule, limit, bounds),
+        deviation=float(means.std(ddof=1)),
         ends=(low, high),
         means=tuple(means.tolist()),
     )
 
 
 def _ends(means: Floats, rule: str, limit: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
-    """Bound what a prompt that was not seen may show, at the least and at the most."""
+    """Bound the effect of a prompt that was not seen, from below and from above."""
     least, most = bounds or (0.0, 1.0)
-    if rule == "within":  # of what moves one way, no prompt is taken to move the other way
+    if rule == "within":  # where the mean effect is beyond the limit, no prompt is taken to move the other way
         effect = float(means.mean())
         least, most = (0.0 if effect > limit else -1.0), (0.0 if effect < -limit else 1.0)
     return min(least, float(means.min())), max(most, float(means.max()))
 
 
-def _p_of(means: Floats, rule: str, limit: float, bounds: tuple[float, float] | None) -> float:
-    """How likely an effect this bad is at the limit, whatever the prompts that were not seen would show."""
+def _p_value(means: Floats, rule: str, limit: float, bounds: tuple[float, float] | None) -> float:
+    """Compute the probability of an effect this far beyond what is allowed, for a judge exactly at the limit."""
     import numpy as np
 
-    least, most = bounds or (0.0, 1.0)
-    if rule == "at least":
-        return float(below(-means, min(-most, float((-means).min())), np.array([-limit]))[0])
-    if rule == "at most":
-        return float(below(means, min(least, float(means.min())), np.array([limit]))[0])
-    up = float(below(means, min(0.0, float(means.min())), np.array([limit]))[0])
-    down = float(below(-means, min(0.0, float((-means).min())), np.array([limit]))[0])
-    return min(1.0, 2 * min(up, down))
+    low, high = _allowed(rule, limit)
+    least, most = (0.0, 0.0) if rule == "within" else bounds or (0.0, 1.0)
+    sides = [(means, least, high), (-means, -most, -low)]  # too high; too low, with all signs changed
+    tails = [
+        float(below(effects, min(end, float(effects.min())), np.array([edge]))[0])
+        for effects, end, edge in sides
+        if edge < inf
+    ]
+    return min(1.0, len(tails) * min(tails))
 
 
 def with_verdicts(lines: Sequence[Line]) -> list[Line]:
-    """Give the lines p-values after Holm over those of their family, and their verdicts."""
-    done = list(lines)
-    for family in dict.fromkeys(each.family for each in lines):
-        tested = [
-            (each.p_value, k) for k, each in enumerate(lines) if each.family == family and each.p_value is not None
-        ]
-        worst = 0.0
-        for place, (raw, k) in enumerate(sorted(tested)):
-            worst = min(1.0, max(worst, raw * (len(tested) - place)))
-            verdict = CAUGHT if worst < ALPHA else PASS if _inside(lines[k]) else OPEN
+    """Add the p-values after Holm's correction over the lines of each family, and the verdicts."""
+    judged = list(lines)
+    for family in dict.fromkeys(line.family for line in lines):
+        tested = sorted(
+            (line.p_value, k) for k, line in enumerate(lines) if line.family == family and line.p_value is not None
+        )
+        adjusted = 0.0
+        for place, (p_value, k) in enumerate(tested):
+            adjusted = min(1.0, max(adjusted, p_value * (len(tested) - place)))
+            verdict = CAUGHT if adjusted < ALPHA else PASS if _within_limits(lines[k]) else OPEN
             more = more_prompts(lines[k]) if verdict == OPEN else None
-            done[k] = replace(lines[k], adjusted=worst, verdict=verdict, more=more)
-    return done
+            judged[k] = replace(lines[k], adjusted=adjusted, verdict=verdict, more=more)
+    return judged
 
 
-def more_prompts(each: Line) -> int | None:
-    """How many more prompts like these would give the line a verdict; None when that is unknown or too many."""
+def more_prompts(line: Line) -> int | None:
+    """Estimate how many more prompts like these would give the line a verdict; None when unknown or over 1,000."""
     import numpy as np
 
-    if each.effect is None or each.ends is None:
+    if line.effect is None or line.ends is None:
         return None
-    means, limit = np.array(each.means), each.limit
-    counts = np.arange(each.prompts + 1, each.prompts + MOST_PROMPTS + 1, dtype=np.float64)
+    means = np.array(line.means)
+    counts = np.arange(line.prompts + 1, line.prompts + MOST_PROMPTS + 1, dtype=np.float64)
 
-    def side(end: float, alpha: float) -> Floats:
-        return approximate_bound(means, end, alpha, counts)
+    def interval(alpha: float) -> list[Floats]:
+        return [approximate_bound(means, end, alpha, counts) for end in line.ends or ()]
 
-    low, high = each.ends
-    passes = {
-        "at most": lambda: side(high, TAIL) <= limit,
-        "at least": lambda: side(low, TAIL) >= limit,
-        "within": lambda: (side(high, TAIL) <= limit) & (side(low, TAIL) >= -limit),
-    }[each.rule]()
-    caught = {
-        "at most": lambda: side(low, ALPHA) > limit,
-        "at least": lambda: side(high, ALPHA) < limit,
-        "within": lambda: (side(low, ALPHA / 2) > limit) | (side(high, ALPHA / 2) < -limit),
-    }[each.rule]()
+    least, most = line.allowed
+    (low, high), (lowest, highest) = interval(TAIL), interval(ALPHA / 2 if line.rule == "within" else ALPHA)
+    passes, caught = (low >= least) & (high <= most), (lowest > most) | (highest < least)
     enough = counts[passes | caught]
-    return int(enough[0]) - each.prompts if len(enough) else None
+    return int(enough[0]) - line.prompts if len(enough) else None
 
 
-def _inside(each: Line) -> bool:
-    if each.interval is None:
-        return False
-    low, high = each.interval
-    if each.rule == "at least":
-        return low >= each.limit
-    return high <= each.limit and (each.rule == "at most" or low >= -each.limit)
+def _within_limits(line: Line) -> bool:
+    (least, most), interval = line.allowed, line.interval
+    return interval is not None and interval[0] >= least and interval[1] <= most
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What is known of a judge.
+    """The trust card of a judge.
 
-    `models` and `versions` by role; `span` is the unit of the effects, in the metric's own; `price` in USD and `seconds`
-    of model time are for 1,000 scores (None: unknown, or nothing was asked anew); `skipped` are lines that this judge
-    cannot be asked for, with the reason.
+    Attributes:
+        models: Models by role.
+        versions: Versions of the models that answered, by role.
+        span: The unit of the effects, in that of the metric.
+        price: USD for 1,000 scores; None where unknown, or where all answers came from the cache.
+        seconds: Model time for 1,000 scores; None as for `price`.
+        skipped: Tests that this judge cannot take, with the reason.
     """
 
     metric: str
@@ -216,7 +220,7 @@ class Card:
     @property
     def caught(self) -> list[Line]:
         """The lines in which the judge was caught."""
-        return [each for each in self.lines if each.verdict == CAUGHT]
+        return [line for line in self.lines if line.verdict == CAUGHT]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -227,7 +231,7 @@ class Card:
             "scores": self.scores,
             "price_per_1000": self.price,
             "seconds_per_1000": self.seconds,
-            "lines": [each.to_json() for each in self.lines],
+            "lines": [line.to_json() for line in self.lines],
             "skipped": self.skipped,
             "notes": list(self.notes),
         }
@@ -235,20 +239,20 @@ class Card:
     def tables(self) -> list[Table]:
         rows = tuple(
             (
-                each.family,
-                each.name,
-                _effect(each),
-                f"{each.rule} {each.limit:g}",
-                _p(each.p_value),
-                each.verdict,
-                _counts(each),
-                _lacks(each),
+                line.family,
+                line.name,
+                _effect(line),
+                f"{line.rule} {line.limit:g}",
+                _p(line.p_value),
+                line.verdict,
+                _counts(line),
+                _lacks(line),
             )
-            for each in self.lines
+            for line in self.lines
         )
         columns = ("", "test", "effect [95%]", "should be", "p", "verdict", "trials", "lacks")
         notes = [
-            ", ".join(f"{sum(each.verdict == kind for each in self.lines)} {kind}" for kind in (PASS, CAUGHT, OPEN))
+            ", ".join(f"{sum(line.verdict == kind for line in self.lines)} {kind}" for kind in (PASS, CAUGHT, OPEN))
         ]
         models = ", ".join(f"{role} {model}" for role, model in self.models.items())
         unit = "unknown" if self.span is None else f"{self.span:.4g}"
@@ -270,25 +274,25 @@ def _not_tested(skipped: Mapping[str, str]) -> list[str]:
     return [f"not tested: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
 
 
-def _effect(each: Line) -> str | None:
-    if each.effect is None:
+def _effect(line: Line) -> str | None:
+    if line.effect is None:
         return None
-    bracket = f" [{each.interval[0]:.3f}, {each.interval[1]:.3f}]" if each.interval else ""
-    return f"{each.effect:.3f}{bracket}"
+    interval = f" [{line.interval[0]:.3f}, {line.interval[1]:.3f}]" if line.interval else ""
+    return f"{line.effect:.3f}{interval}"
 
 
 def _p(value: float | None) -> str | None:
     return None if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def _lacks(each: Line) -> str | None:
-    """Say what a line without a verdict lacks, and what else is to be said of it."""
-    if each.verdict != OPEN or each.deviation is None:
-        return each.note or ("more answers" if each.verdict == OPEN and each.trials else None)
-    prompts = f"over {MOST_PROMPTS} prompts: it is at the limit" if each.more is None else f"about {each.more} prompts"
-    return f"{prompts}; {each.note}" if each.note else prompts
+def _lacks(line: Line) -> str | None:
+    """Write what a line lacks for a verdict, and its note."""
+    if line.verdict != OPEN or line.deviation is None:
+        return line.note or ("more answers" if line.verdict == OPEN and line.trials else None)
+    prompts = f"over {MOST_PROMPTS} prompts: it is at the limit" if line.more is None else f"about {line.more} prompts"
+    return f"{prompts}; {line.note}" if line.note else prompts
 
 
-def _counts(each: Line) -> str:
-    prompts = f" of {each.prompts} prompts" if each.prompts else ""
-    return f"{each.trials}{prompts}" + (f", {each.failed} without a score" if each.failed else "")
+def _counts(line: Line) -> str:
+    prompts = f" of {line.prompts} prompts" if line.prompts else ""
+    return f"{line.trials}{prompts}" + (f", {line.failed} without a score" if line.failed else "")

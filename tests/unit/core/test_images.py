@@ -177,23 +177,23 @@ def greys(content: bytes) -> list[int]:
 
 def test_zooms_thumbnails_and_attacks_show_sixteen_bits_a_pixel_as_they_are(deep: Path, tmp_path: Path) -> None:
     from titjudge.metrics.agent.crops import crop
-    from titjudge.probes.attacks import changed_picture
+    from titjudge.probes.attacks import changed_image
     from titjudge.report.judged_images import Judged
     from titjudge.report.thumbnails import thumbnail
 
     shown = thumbnail(Judged(deep, (deep.stat().st_size, 0)), 64, 90)
     assert isinstance(shown, bytes)
-    attacked = changed_picture(deep, "recompressed", "prompt", tmp_path / "out").read_bytes()
+    attacked = changed_image(deep, "recompressed", "prompt", tmp_path / "out").read_bytes()
     for content in (crop(deep, (0, 0, 1, 1)), shown, attacked):
         assert greys(content) == pytest.approx([10_000 / 257, 50_000 / 257], abs=4)
 
 
 def test_an_attacked_picture_is_turned_as_its_tag_says(tmp_path: Path) -> None:
-    from titjudge.probes.attacks import changed_picture
+    from titjudge.probes.attacks import changed_image
 
     exif = Image.Exif()
     exif[0x0112] = 6
-    attacked = changed_picture(image(tmp_path / "a.jpg", exif=exif), "recompressed", "prompt", tmp_path / "out")
+    attacked = changed_image(image(tmp_path / "a.jpg", exif=exif), "recompressed", "prompt", tmp_path / "out")
     with Image.open(attacked) as shown:
         assert shown.size == (30, 40)
 

@@ -193,7 +193,7 @@ def test_an_honest_judge_of_descriptions_passes_every_line_that_it_can_be_asked(
     assert "description" not in card.skipped
 
 
-SLUG = {name: "".join(c if c.isalnum() else "-" for c in name).strip("-") for name in attacks.PICTURES}
+SLUG = {name: "".join(c if c.isalnum() else "-" for c in name).strip("-") for name in attacks.IMAGE_CHANGES}
 Planted = tuple[str, Callable[[float, dict[str, Any]], float | str]]
 PLANTED: list[Planted] = [
     *((kind, lambda r, f, kind=kind: r + 4 * f["count"] * (f["kind"] == kind)) for kind in prompt_edits.KINDS),
@@ -217,7 +217,7 @@ def test_a_planted_bias_is_caught_and_nothing_else(data: Path, tmp_path: Path, n
     assert next(each for each in card.lines if each.name == name).verdict != PASS
     found = verdicts(card)
     assert found[name] == CAUGHT
-    if name in (*prompt_edits.KINDS, *attacks.PICTURES, "instruction in the prompt"):
+    if name in (*prompt_edits.KINDS, *attacks.IMAGE_CHANGES, "instruction in the prompt"):
         assert {each.partition(",")[0] for each in found if found[each] == CAUGHT} == {name.partition(",")[0]}
 
 
@@ -338,9 +338,9 @@ def test_a_captioner_that_only_replays_is_not_blamed_for_pictures_it_never_saw(d
 @pytest.mark.slow
 def test_changed_pictures_are_the_same_twice_and_lie_where_they_should(example: Path, tmp_path: Path) -> None:
     source = next((example / "images").iterdir())
-    for name in attacks.PICTURES:
-        one = attacks.changed_picture(source, name, "A prompt with <b> & 'quotes' " * 40, tmp_path / "one")
-        two = attacks.changed_picture(source, name, "A prompt with <b> & 'quotes' " * 40, tmp_path / "two")
+    for name in attacks.IMAGE_CHANGES:
+        one = attacks.changed_image(source, name, "A prompt with <b> & 'quotes' " * 40, tmp_path / "one")
+        two = attacks.changed_image(source, name, "A prompt with <b> & 'quotes' " * 40, tmp_path / "two")
         assert one.read_bytes() == two.read_bytes()
         assert one.parent == tmp_path / "one"
         with Image.open(one) as image:
