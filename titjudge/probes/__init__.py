@@ -1,13 +1,13 @@
-"""Find out how far a judge can be believed: a battery of tests, its trust card, canaries against silent changes.
+"""Test how far a judge can be trusted: a battery of tests, its trust card, and canaries that detect changed models.
 
 | module | what it holds |
 | --- | --- |
 | `probe` | `probe(engine, name, metric, ...)`: run the battery over a judge and write its card |
-| `battery`, `prompt_edits`, `attacks` | what is put to a judge: known answers, and each again with one thing changed |
-| `self_preference` | whether a judge prefers what a model of its own family wrote |
-| `item_scorer`, `effect_size` | scoring the items of a battery; the unit in which effects are told |
+| `battery`, `prompt_edits`, `attacks` | the tests: items with known answers, each also with one thing changed |
+| `self_preference` | whether a judge prefers texts of its own model family |
+| `item_scorer`, `effect_size` | scoring the items of a battery; the unit of the effects |
 | `trust_card` | effects, intervals, p-values and verdicts of a card |
-| `canary`, `canary_run` | frozen questions, asked again before a run: has a model changed? |
+| `canary`, `canary_run` | frozen questions, asked again before a run, that show whether a model has changed |
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The canaries of a run: which of its metrics can be asked today, and with whose eyes."""
+"""The canaries of a run: which of its metrics ask them, and with which models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MODELS = ("captioner", "judge")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What became of the canaries of a run: their report, or why there is none."""
+    """The report of a run's canaries, or why there is none."""
 
     report: CanaryReport | None
     why: str = ""
@@ -40,53 +40,54 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seats:
-    """Which metrics ask canaries, of which known answers, and with which models."""
+class _Setup:
+    """The metrics that ask canaries, the folder of known answers, and the models."""
 
     metrics: dict[str, Metric]
-    place: Path
+    data: Path
     config: RunConfig
 
 
-def _seats(config: RunConfig, metrics: Mapping[str, Metric]) -> _Seats | str:
-    """Those of the metrics that ask a model which can have changed (a recording cannot); or why there are none.
+def _setup(config: RunConfig, metrics: Mapping[str, Metric]) -> _Setup | str:
+    """Select the metrics that ask a model that can have changed (a recording cannot); or say why there are none.
 
-    A recorded captioner sees the canaries through the descriptions of the bundled example, so that the judge is asked.
+    A recorded captioner replays the descriptions of the bundled example, so that the judge is asked.
     """
-    recorded = {name for name in _MODELS if (seat := config.role(name)) is not None and seat.provider == "recorded"}
+    recorded = {name for name in _MODELS if (role := config.role(name)) is not None and role.provider == "recorded"}
     usable = {
         name: metric for name, metric in metrics.items() if metric.scope == "item" and _changeable(metric, recorded)
     }
-    place = example_folder()
-    if place is None:
+    data = example_folder()
+    if data is None:
         return "the bundled example, whose images they show, is not there"
     if not usable:
         return f"no metric of this run asks a model that can have changed ({', '.join(metrics)})"
-    if "captioner" in recorded and config.data != place:
+    if "captioner" in recorded and config.data != data:
         assert config.captioner is not None
-        seat = config.captioner.model_copy(update={"options": {"file": str(place / "descriptions.jsonl")}})
-        config = config.model_copy(update={"captioner": seat})
-    return _Seats(usable, place, config)
+        captioner = config.captioner.model_copy(update={"options": {"file": str(data / "descriptions.jsonl")}})
+        config = config.model_copy(update={"captioner": captioner})
+    return _Setup(usable, data, config)
 
 
 async def ask_before(
     config: RunConfig, engine: Engine, metrics: Mapping[str, Metric], cache: AnswerCache, journal: Journal | None
 ) -> Asked:
-    """Ask the canaries of the metrics of a run.
+    """Ask the canaries of a run.
 
     Raises:
-        DataError: the file of canaries is damaged. FatalProviderError: as the engine raises it.
+        DataError: The file of canaries is damaged.
+        FatalProviderError: As the engine raises it.
     """
-    seats = _seats(config, metrics)
-    if isinstance(seats, str):
-        return Asked(None, seats)
-    file = canary_file(cache_folder(config.cache), engine, seats.metrics)
-    if seats.config is config:
-        return Asked(await ask_canaries(engine, seats.metrics, seats.place, file))
-    other = Engine(Roles(seats.config), engine.library, cache, engine.budget, journal=journal)
+    setup = _setup(config, metrics)
+    if isinstance(setup, str):
+        return Asked(None, setup)
+    file = canary_file(cache_folder(config.cache), engine, setup.metrics)
+    if setup.config is config:
+        return Asked(await ask_canaries(engine, setup.metrics, setup.data, file))
+    other = Engine(Roles(setup.config), engine.library, cache, engine.budget, journal=journal)
     other.sender = engine.sender  # what stops the run stops the canaries
     try:
-        return Asked(await ask_canaries(other, seats.metrics, seats.place, file))
+        return Asked(await ask_canaries(other, setup.metrics, setup.data, file))
     finally:
         await other.aclose()
 
@@ -94,22 +95,22 @@ async def ask_before(
 async def plan_before(
     config: RunConfig, metrics: Mapping[str, Metric], library: PromptLibrary, cache: AnswerCache
 ) -> tuple[list[Expected], str]:
-    """Count the requests of the canaries of a run, and a line on them, as a dry run tells."""
-    seats = _seats(config, metrics)
-    if isinstance(seats, str):
-        return [], f"canaries: none would be asked: {seats}"
-    planner = Planner(seats.config, library, cache, DryRun.EXPECTED)
+    """Return the expected requests of a run's canaries, and a line on them for the dry run."""
+    setup = _setup(config, metrics)
+    if isinstance(setup, str):
+        return [], f"canaries: none would be asked: {setup}"
+    planner = Planner(setup.config, library, cache, DryRun.EXPECTED)
     try:
-        file = canary_file(cache_folder(config.cache), planner.engine, seats.metrics)
-        rounds = await plan_canaries(planner.engine, seats.metrics, seats.place, file)
-        found = planner.noted()
+        file = canary_file(cache_folder(config.cache), planner.engine, setup.metrics)
+        rounds = await plan_canaries(planner.engine, setup.metrics, setup.data, file)
+        requests = planner.noted()
     finally:
         await planner.aclose()
     often = f"{rounds} times, as they are frozen" if rounds > 1 else "once, to compare"
-    return found, f"canaries: {len(found)} of the requests, each question asked {often}"
+    return requests, f"canaries: {len(requests)} of the requests, each question asked {often}"
 
 
 def _changeable(metric: Metric, recorded: set[str]) -> bool:
-    """Say whether a role asks a live model, and no recorded judge, who has no answer to a new question."""
+    """Tell whether a metric asks a live model, and no recorded judge, which has no answer to a new question."""
     asked = set(metric.roles) & set(_MODELS)
     return bool(asked - recorded) and "judge" not in asked & recorded

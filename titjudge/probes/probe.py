@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,11 @@ from titjudge.probes.trust_card import FEWEST, Card, Line, line, with_verdicts
 from titjudge.stats.equality import same
 from titjudge.suites.known_answer.suite import KnownAnswer
 
-ACCURATE = 0.7  # least share of known answers
-ORDER = 0.1  # most advantage of the image that is shown first
-UNUSABLE = 0.05  # most refusals, and most answers that cannot be read
+ACCURATE = 0.7  # least share of right answers
+ORDER = 0.1  # greatest advantage of the image that is shown first
+UNUSABLE = 0.05  # greatest share of refusals, and of answers that cannot be parsed
 UNRECORDED = "no answer is recorded for what was changed"
+Result = Line | tuple[str, str]  # of a test: its line, or its name and why this judge cannot take it
 
 
 async def probe(
@@ -48,21 +50,21 @@ async def probe(
 
     Args:
         engine: Asks the models.
-        name: What the metric is called.
+        name: Name of the metric.
         metric: The metric whose models are probed.
         data: A known-answer folder.
-        work: Where changed images are written.
-        repeats: How often the same question is asked for the spread between repetitions.
-        edits: Errors of each kind that are planted in the prompt, one at a time, for each image.
+        work: Folder for changed images.
+        repeats: How often the same question is asked to measure the difference between repetitions.
+        edits: Errors of each kind planted in the prompt for each image, one at a time.
         pairwise: A pairwise metric of the same judge, for the order effect: it compares the image with `ask.siblings`
-            and leaves `shown_first` and `shown_second`, 0 to 1, in each of its `parts["duels"]`.
-        rivals: Names of further roles whose models describe the images and judge, for the self-preference.
+            and keeps `shown_first` and `shown_second`, 0 to 1, in each of its `parts["duels"]`.
+        rivals: Further roles whose models describe the images and judge, for the self-preference.
         on_score: Called with each score.
         on_items: Called with the items that are judged.
 
     Raises:
-        DataError: the folder holds no known answers.
-        FatalProviderError, ConfigError: as the engine raises them.
+        DataError: The folder holds no known answers.
+        FatalProviderError, ConfigError: As the engine raises them.
     """
     truth = [item for item in KnownAnswer().load(data) if isinstance(item, Item)]
     if not truth:
@@ -76,21 +78,21 @@ async def probe(
     await run.score(_distinct(tests))
     await _repeat(run, items, repeats)
     span = run.span(items)
-    found: list[Line | tuple[str, str]] = [*await _accuracy(run, truth, items, KnownAnswer().pairs(data))]
-    found += [_errors(run, tests), *(_tested(run, test, span) for test in tests)]
-    found += [_spread(run, items, repeats, span), *_failures(run.scores.values())]
+    results: list[Result] = [*await _accuracy(run, truth, items, KnownAnswer().pairs(data))]
+    results += [_errors(run, tests), *(_tested(run, test, span) for test in tests)]
+    results += [_spread(run, items, repeats, span), *_failures(run.scores.values())]
     costs = _costs(run)
-    found.append(await _order(run, pairwise, items))
-    if "judge" in metric.roles and _told(run, items):
-        found.append(await exchange(run, items, rivals))
+    results.append(await _order(run, pairwise, items))
+    if "judge" in metric.roles and _described(run, items):
+        results.append(await exchange(run, items, rivals))
     else:
         skipped[SELF_PREFERENCE] = "this metric has no judge that reads what models write"
-    lines = with_verdicts([each for each in found if isinstance(each, Line)])
-    return _card(run, lines, span, skipped | dict(each for each in found if not isinstance(each, Line)), costs)
+    lines = with_verdicts([result for result in results if isinstance(result, Line)])
+    return _card(run, lines, span, skipped | dict(result for result in results if not isinstance(result, Line)), costs)
 
 
 async def _tests(run: Prober, items: Sequence[Item], work: Path, edits: int) -> tuple[list[Test], dict[str, str]]:
-    """List the tests that this judge can take, and the names of the others with the reason."""
+    """Return the tests that this judge can take, and the names of the others with the reason."""
     skipped: dict[str, str] = {}
     tests = battery.severity(items)
     if "questions" in run.metric.needs:
@@ -104,18 +106,16 @@ async def _tests(run: Prober, items: Sequence[Item], work: Path, edits: int) -> 
         skipped |= {test.name: UNRECORDED for test in first}
     else:
         tests += await asyncio.to_thread(battery.changed_images, items, work)
-    told = _told(run, items)
-    if told:
-        tests += battery.descriptions(told)
+    if described := _described(run, items):
+        tests += battery.descriptions(described)
     else:
         skipped["description"] = "this metric reads no description"
     return tests, skipped
 
 
-def _told(run: Prober, items: Iterable[Item]) -> list[tuple[Item, str]]:
-    """List the items whose description the metric has read, with it."""
-    both = [(item, description(run.scores[item.id].parts)) for item in items]
-    return [(item, text) for item, text in both if text]
+def _described(run: Prober, items: Iterable[Item]) -> list[tuple[Item, str]]:
+    """Return the items that the metric judged by a description, with the description."""
+    return [(item, text) for item in items if (text := description(run.scores[item.id].parts))]
 
 
 def _distinct(tests: Iterable[Test]) -> list[Item]:
@@ -135,11 +135,11 @@ def _repeated(item: Item, k: int) -> str:
 
 
 async def _accuracy(run: Prober, truth: Sequence[Item], items: Sequence[Item], pairs: Sequence[Pair]) -> list[Line]:
-    """Known answers: questions where the metric answers some, else pairs ordered as construction does (ties half)."""
+    """Measure the share of known answers: of questions where the metric asks some, else of pairs (a tie is half right)."""
     if "gold_answers" in run.metric.needs:
         exam = [replace(item, id=f"{item.id}#exam") for item in truth]
         await run.score(exam)
-        return [_exam(run, exam, each) for each in ("yes", "no")]
+        return [_exam(run, exam, answer) for answer in ("yes", "no")]
     known = [pair for pair in pairs if pair.preference != "tie"]
     rows = []
     for pair in known:
@@ -150,15 +150,16 @@ async def _accuracy(run: Prober, truth: Sequence[Item], items: Sequence[Item], p
 
 
 def _exam(run: Prober, exam: Sequence[Item], answer: str) -> Line:
-    """How many of the questions whose true answer is yes, or no, were answered so: who always says yes knows half."""
+    """Measure the share of right answers to questions with one gold answer: to say yes always is no knowledge."""
     rows, failed = [], 0
     for item in exam:
         score = run.scores[item.id]
-        given = predictions(score.parts)
-        failed += score.value is None
-        for gold, said in zip(item.meta["gold_answers"], given, strict=False) if score.value is not None else ():
+        if score.value is None:
+            failed += 1
+            continue
+        for gold, predicted in zip(item.meta["gold_answers"], predictions(score.parts), strict=False):
             if gold == answer:
-                rows.append((item.prompt_id, float(said == gold)))
+                rows.append((item.prompt_id, float(predicted == gold)))
     return _share(f"known answers that are '{answer}', share right", rows, len(rows) + failed)
 
 
@@ -171,17 +172,17 @@ def _share(name: str, rows: Sequence[tuple[str, float]], total: int) -> Line:
     return line("sees", name, rows, rule="at least", limit=ACCURATE, failed=failed, bounds=(0, 1))
 
 
-def _errors(run: Prober, tests: Sequence[Test]) -> Line | tuple[str, str]:
-    """How often the prompt that an image was made from does better than the same with an error in it (ties half)."""
+def _errors(run: Prober, tests: Sequence[Test]) -> Result:
+    """Measure how often an image scores higher with its own prompt than with an error in it (a tie is half)."""
     trials = [trial for test in tests if test.name in KINDS for trial in test.trials]
-    both = [(trial.base.prompt_id, run.value(trial.base), run.value(trial.changed)) for trial in trials]
-    rows = [(group, _right(a, b)) for group, a, b in both if a is not None and b is not None]
+    values = [(trial.base.prompt_id, run.value(trial.base), run.value(trial.changed)) for trial in trials]
+    rows = [(prompt_id, _right(a, b)) for prompt_id, a, b in values if a is not None and b is not None]
     name = "prompts with an error, share found out"
     return _share(name, rows, len(trials)) if rows else (name, _unable(run, [trial.changed for trial in trials]))
 
 
-def _tested(run: Prober, test: Test, span: float) -> Line | tuple[str, str]:
-    """Make the line of a test, or its name and why this judge cannot take it."""
+def _tested(run: Prober, test: Test, span: float) -> Result:
+    """Compute the line of a test from the scores of its trials."""
     rows = []
     for trial in test.trials:
         before, after = run.value(trial.base), run.value(trial.changed)
@@ -197,7 +198,7 @@ def _tested(run: Prober, test: Test, span: float) -> Line | tuple[str, str]:
 
 
 def _unable(run: Prober, items: Sequence[Item]) -> str:
-    """Why none of these items could be scored, where that is not the judge's fault; else empty."""
+    """Return why none of these items could be scored, where that is not the judge's fault; else an empty string."""
     if not items:
         return "the known answers have no such case"
     failed = [run.scores[item.id] for item in items if run.value(item) is None]
@@ -207,16 +208,14 @@ def _unable(run: Prober, items: Sequence[Item]) -> str:
     return unable[0] if unable else ""
 
 
-def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float) -> Line | tuple[str, str]:
-    """Mean absolute difference between two answers to the same question."""
+def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float) -> Result:
+    """Measure the mean absolute difference between two answers to the same question."""
     rows, failed = [], 0
     for item in battery.attacked(items):
-        values = [run.value(_repeated(item, k)) for k in range(repeats)]
-        given = [value for value in values if value is not None]
-        failed += len(values) - len(given)
-        gaps = [abs(x - y) for i, x in enumerate(given) for y in given[i + 1 :]]
-        if gaps:
-            rows.append((item.prompt_id, sum(gaps) / len(gaps) / span))
+        values = [value for k in range(repeats) if (value := run.value(_repeated(item, k))) is not None]
+        failed += repeats - len(values)
+        if differences := [abs(a - b) for a, b in combinations(values, 2)]:
+            rows.append((item.prompt_id, sum(differences) / len(differences) / span))
     name = "difference between repeated answers"
     asked = [replace(item, id=_repeated(item, k)) for item in battery.attacked(items) for k in range(1, repeats)]
     if not rows and (reason := _unable(run, asked)):
@@ -224,14 +223,16 @@ def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float) -> Li
     return line("is not moved", name, rows, rule="at most", limit=battery.ROBUST, failed=failed)
 
 
-async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item]) -> Line | tuple[str, str]:
-    """How far a pairwise judge prefers whichever image is shown first: 0 not at all, 1 always."""
+async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item]) -> Result:
+    """Measure how far a pairwise judge prefers whichever image is shown first: 0 not at all, 1 always."""
     name = "order of two images"
     if pairwise is None:
         return name, "no pairwise metric was given"
     run = Prober(probed.engine, pairwise.name, pairwise)
-    families = {item.prompt_id: tuple(each for each in items if each.prompt_id == item.prompt_id) for item in items}
-    await run.score(replace(item, same_prompt=families[item.prompt_id]) for item in items)
+    by_prompt: dict[str, list[Item]] = {}
+    for item in items:
+        by_prompt.setdefault(item.prompt_id, []).append(item)
+    await run.score(replace(item, same_prompt=tuple(by_prompt[item.prompt_id])) for item in items)
     probed.stopped = probed.stopped or run.stopped
     rows = [
         (score.prompt_id, duel["shown_first"] - duel["shown_second"])
@@ -247,27 +248,27 @@ async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item])
 
 
 def _failures(scores: Iterable[Score]) -> list[Line]:
-    """Refusals, and answers that cannot be read, among the questions that a judge could answer: the share in each prompt.
+    """Measure the shares of refusals and of answers that cannot be parsed, among the questions that a judge could answer.
 
-    Whoever refuses a prompt refuses everything that is made of it, so questions of one prompt are not trials of their own.
+    A judge that refuses a prompt refuses all variants of it, so the unit is the prompt here, too.
     """
     outside = (Status.BAD_INPUT, Status.MISSING, Status.BUDGET)
-    states = [(score.prompt_id, score.status) for score in scores if score.status not in outside]
+    answered = [(score.prompt_id, score.status) for score in scores if score.status not in outside]
     kinds = {
         "refusals": (Status.REFUSED,),
         "answers that cannot be read, or do not come": (Status.UNPARSED, Status.TRUNCATED, Status.FAILED),
     }
     return [
-        line("answers", name, [(group, float(state in kind)) for group, state in states],
+        line("answers", name, [(prompt_id, float(status in kind)) for prompt_id, status in answered],
              rule="at most", limit=UNUSABLE, bounds=(0, 1))
         for name, kind in kinds.items()
     ]  # fmt: skip
 
 
 def _costs(run: Prober) -> tuple[float | None, float | None]:
-    """(USD, seconds of model time) for 1,000 scores; None for what is unknown, or when all came from the cache.
+    """Return USD and seconds of model time for 1,000 scores; None for what is unknown, or when all came from the cache.
 
-    Embedding runs in batches, so its time is that of this machine from beginning to end.
+    Embedding runs in batches of many items, so its time is the wall time of the scoring.
     """
     price: float | None = 0.0
     seconds = 0.0

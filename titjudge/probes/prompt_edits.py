@@ -1,7 +1,7 @@
-"""Prompts with errors in them: what a known-answer prompt asks for is changed, so that its image no longer has it.
+"""Prompts with errors: a known-answer prompt is edited so that its image no longer shows what it asks for.
 
-Editing the prompt instead of the image makes an error of any kind against an image that is known to show what was changed,
-and is the same for a judge that sees the image and for one that reads a description.
+Editing the prompt instead of the image gives errors of every kind on images whose content is known, and the same ones to a
+judge that sees the image and to one that reads a description.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 KINDS = ("missing entity", "wrong attribute", "wrong count", "swapped relation", "misspelt text")
@@ -40,15 +40,15 @@ _ADDED = (
 _NEAR = r"[^.;:]{0,40}?"
 
 Element = tuple[str, ...]
-Place = list[tuple[str, str, str]]  # the prompts with one place changed, each with what was there and what is there now
+Place = list[tuple[str, str, str]]  # (edited prompt, what was there, what is there now) for each edit of one place
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A prompt in which one thing is asked for that the image does not have; `was` and `now` say what changed.
+    """A prompt that asks for one thing that the image does not show; `was` and `now` are the words that changed.
 
-    `element` is what of the annotation no longer holds, `("attribute", entity, name)`, `("relation", entity, relation,
-    entity)` or `("text", word)`; empty for what is asked for on top.
+    `element` is the annotation that no longer holds, `("attribute", entity, name)`, `("relation", entity, relation,
+    entity)` or `("text", word)`; empty for something that is asked for in addition.
     """
 
     kind: str
@@ -66,18 +66,18 @@ def edits(
     most: int = 6,
     shown: Collection[Element] | None = None,
 ) -> list[Edit]:
-    """Make up to `most` prompts with one error of that kind each; fewer, or none, where the prompt offers no place for it.
+    """Make up to `most` prompts with one error of a kind each; fewer where the prompt has fewer places for it.
 
-    Every place is taken once before any is taken again with another wrong word; their order is drawn by a hash of the
-    change, so it is the same every time.
+    Every place is edited once before any is edited again with another wrong word. Their order is by a hash of the edit,
+    and so always the same.
 
     Args:
         prompt: The prompt.
         annotation: Entities, attributes (entity -> name -> value) and relations, as in prompts.jsonl.
         words: The words that the image must show.
-        kind: The kind of error.
-        most: How many prompts at most.
-        shown: The elements that the image shows, and so those an edit can make wrong; None when it shows all that the
+        kind: One of `KINDS`.
+        most: Most prompts.
+        shown: The elements that the image shows, which are those an edit can make wrong; None when it shows all that the
             prompt says, annotated or not.
     """
     makers: dict[str, Callable[[], Iterator[tuple[Element, Place]]]] = {
@@ -91,19 +91,20 @@ def edits(
     for element, place in makers[kind]():
         if element and shown is not None and element not in shown:
             continue
-        made = [Edit(kind, changed, was, now, element) for changed, was, now in place if changed != prompt]
-        places.append(sorted(made, key=_drawn))
-    places = sorted(filter(None, places), key=lambda place: _drawn(place[0]))
-    found = {edit.prompt: edit for turn in reversed(list(zip_longest(*places))) for edit in reversed(turn) if edit}
-    return list(islice(reversed(found.values()), most))
+        of_place = [Edit(kind, changed, was, now, element) for changed, was, now in place if changed != prompt]
+        places.append(sorted(of_place, key=_hash))
+    places = sorted(filter(None, places), key=lambda place: _hash(place[0]))
+    in_turn = [edit for turn in zip_longest(*places) for edit in turn if edit]
+    by_prompt = {edit.prompt: edit for edit in reversed(in_turn)}
+    return list(reversed(by_prompt.values()))[:most]
 
 
-def _drawn(edit: Edit) -> bytes:
+def _hash(edit: Edit) -> bytes:
     return hashlib.sha256(f"{edit.element}/{edit.was}/{edit.now}".encode()).digest()
 
 
 def _entities(prompt: str) -> Iterator[tuple[Element, Place]]:
-    """Asks for something more, somewhere between the sentences."""
+    """Add a sentence that asks for one more thing."""
     sentences = re.split(r"(?<=\.)\s+", prompt)
     for number, added in enumerate(_ADDED):
         at = 1 + number % max(len(sentences) - 1, 1)
@@ -119,7 +120,7 @@ def _attributes(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[El
 
 
 def _counts(prompt: str, annotation: Mapping[str, Any], *, every: bool) -> Iterator[tuple[Element, Place]]:
-    """List the annotated counts, and with `every` all numbers of things in the prompt."""
+    """Change the annotated counts, and with `every` all numbers of things in the prompt."""
     taken = set()
     for entity, pairs in annotation.get("attributes", {}).items():
         for name, value in pairs.items():
@@ -138,7 +139,7 @@ def _put(prompt: str, match: re.Match[str], other: str) -> str:
 
 
 def _beside(prompt: str, entity: str, word: str, others: Collection[str]) -> Place:
-    """Replace `word` in the prompt where it stands next to the entity's noun, before it or else behind it."""
+    """Replace `word` in the prompt where it is near the entity's noun, before it or else behind it."""
     noun = re.escape(entity.split()[-1])
     for pattern in (rf"\b({word})\b{_NEAR}\b{noun}\b", rf"\b{noun}\b{_NEAR}\b({word})\b"):
         match = re.search(pattern, prompt)
@@ -184,7 +185,7 @@ def _texts(prompt: str, words: list[str]) -> Iterator[tuple[Element, Place]]:
 
 
 def _misspelt(word: str) -> list[str]:
-    """Exchange two neighbours inside a word; the first letter stays."""
+    """Swap two adjacent letters of a word; the first letter stays."""
     swapped = [word[:k] + word[k + 1] + word[k] + word[k + 2 :] for k in range(1, len(word) - 1)]
     return [wrong for wrong in swapped if wrong != word]
 
@@ -198,15 +199,15 @@ def several(
     shown: Collection[Element] | None = None,
     skip: int = 0,
 ) -> str | None:
-    """Make a prompt with `count` errors of that kind in as many places; None when there is no room for so many.
+    """Make a prompt with `count` errors of a kind in as many places; None when it has fewer places.
 
-    The errors that come first are taken, after `skip` of them: another number gives another prompt where there is room.
+    The first possible errors are used, after `skip` of them, so that another `skip` gives another prompt.
     """
     changed, done = prompt, list[Edit]()
     for _ in range(count):
         options = edits(changed, annotation, words, kind, 99, shown)
         options = options[skip:] + options[:skip]
-        edit = next((each for each in options if not any(_same_place(each, before) for before in done)), None)
+        edit = next((option for option in options if not any(_same_place(option, before) for before in done)), None)
         if edit is None:
             return None
         changed = edit.prompt

@@ -1,9 +1,9 @@
 """Self-preference: models describe the same images and judge each other's descriptions.
 
-A judge's excess is how much higher it puts its own text than another model's text of the same image, beyond what an outsider
-puts it: (own by J - other by J) - (own by K - other by K), each judge's scores in units of its own span. The other text
-is that of a third author where there is one, so that K's liking for its own texts does not enter; with two authors it is
-K's, and the effect is the sum of what both do.
+The excess of a judge J is how much higher it scores its own text than another model's text on the same image, beyond how
+much higher another judge K does: (own by J - other by J) - (own by K - other by K), each judge's scores in units of its
+own span. The other text is that of a third author where there is one, so that K's preference for its own texts does not
+enter; with two authors it is K's, and the effect is the sum of both preferences.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from titjudge.probes.item_scorer import Prober
 from titjudge.probes.trust_card import OPEN, Line, line
 
 NAME = "self-preference"
-Told = Mapping[str, float]  # item -> score, in spans of the judge
+Scores = Mapping[str, float]  # item -> score, in spans of the judge
 _SAME = {"o": "gpt", "chatgpt": "gpt", "gemma": "gemini", "qwq": "qwen", "qvq": "qwen"}
 
 
 def family(model: str) -> str:
-    """Name the family of `provider/model`: the first word of the model's name, where OpenAI's and others' aliases are one.
+    """Return the family of `provider/model`: the first word of the model's name, with known aliases as one.
 
     >>> family("openai/gpt-4o") == family("litellm/openai/o3-mini")
     True
@@ -33,51 +33,52 @@ def family(model: str) -> str:
     return _SAME.get(name, name) or model
 
 
-def excess(scores: Mapping[tuple[str, str], Told], judge: str, groups: Mapping[str, str]) -> list[tuple[str, float]]:
-    """Compute (prompt, effect) of each image: what a judge adds to its own texts.
+def excess(scores: Mapping[tuple[str, str], Scores], judge: str, groups: Mapping[str, str]) -> list[tuple[str, float]]:
+    """Compute (prompt, excess) of each image.
 
     Args:
-        scores: By (judge, author), in spans of the judge; every judge is an author too.
+        scores: Scores by (judge, author); every judge is an author, too.
         judge: The judge.
         groups: Item -> prompt.
     """
-    judges = {each for each, _ in scores}
+    judges = {name for name, _ in scores}
     authors = {author for _, author in scores}
     rows = []
     for item, group in groups.items():
-        found = []
+        effects = []
         for outsider in judges - {judge}:
             for other in (authors - {judge, outsider}) or {outsider}:
                 cells = [scores[who, author].get(item) for who in (judge, outsider) for author in (judge, other)]
                 if None not in cells:
                     own, theirs, own_outside, theirs_outside = (cell or 0.0 for cell in cells)
-                    found.append((own - theirs) - (own_outside - theirs_outside))
-        if found:
-            rows.append((group, sum(found) / len(found)))
+                    effects.append((own - theirs) - (own_outside - theirs_outside))
+        if effects:
+            rows.append((group, sum(effects) / len(effects)))
     return rows
 
 
 async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str]) -> Line:
-    """Make the line of the judge who is probed, in the role `judge`, against the models in the roles `rivals`.
+    """Compute the line of the judge that is probed (the role `judge`) against the models of the roles `rivals`.
 
-    Each of these models describes every image and judges every description; descriptions of the role `captioner` are a
-    third author's where that is of another family.
+    Each of these models describes every image and judges every description. The model of the role `captioner` is the third
+    author where it is of another family.
     """
     engine = probed.engine
-    open_roles = {role: engine.roles[role] for role in ("judge", *rivals)}
-    families = {role: family(seat.label) for role, seat in open_roles.items()}
-    others = [role for role in rivals if families[role] != families["judge"]]
+    open_roles = {name: engine.roles[name] for name in ("judge", *rivals)}
+    families = {name: family(role.label) for name, role in open_roles.items()}
+    others = [name for name in rivals if families[name] != families["judge"]]
     if not others:
         return _blank("needs two families: name a second --judge of another family")
     blind = [open_roles[r].label for r in ("judge", *others) if not open_roles[r].provider.capabilities.images]
     if blind:
         return _blank(f"{blind[0]} cannot see images, so it writes no descriptions")
-    seats = ["judge", *others]
-    third = family(engine.roles["captioner"].label) not in [families[role] for role in seats]
-    scores: dict[tuple[str, str], Told] = {}
-    for judge in seats:
-        found = [await _judged(probed, items, judge, author) for author in [*seats, *(["captioner"] if third else [])]]
-        scores |= {(judge, author): values for author, values in _in_spans(found, items).items()}
+    judges = ["judge", *others]
+    third = family(engine.roles["captioner"].label) not in [families[name] for name in judges]
+    authors = [*judges, "captioner"] if third else judges
+    scores: dict[tuple[str, str], Scores] = {}
+    for judge in judges:
+        runs = {author: await _judged(probed, items, judge, author) for author in authors}
+        scores |= {(judge, author): values for author, values in _in_spans(runs, items).items()}
     rows = excess(scores, "judge", {item.id: item.prompt_id for item in items})
     against = ", ".join(open_roles[role].label for role in others)
     note = f"against {against}" + ("" if third or len(others) > 1 else "; which of the two it is cannot be told")
@@ -88,7 +89,7 @@ def _blank(note: str) -> Line:
     return Line("is not bribed", NAME, "at most", ROBUST, None, None, None, None, OPEN, 0, 0, 0, note)
 
 
-async def _judged(probed: Prober, items: Iterable[Item], judge: str, author: str) -> tuple[str, Prober]:
+async def _judged(probed: Prober, items: Iterable[Item], judge: str, author: str) -> Prober:
     engine = probed.engine
     alias = {"captioner": author, "judge": judge}
     run = Prober(engine, probed.name, probed.metric, probed.on_score, alias=alias)
@@ -96,13 +97,13 @@ async def _judged(probed: Prober, items: Iterable[Item], judge: str, author: str
     await run.score([replace(item, id=f"{item.id}{mark}") for item in items])
     probed.stopped = probed.stopped or run.stopped
     run.scores = {key.removesuffix(mark): score for key, score in run.scores.items()}
-    return author, run
+    return run
 
 
-def _in_spans(found: Sequence[tuple[str, Prober]], items: Sequence[Item]) -> dict[str, Told]:
-    """By author: a judge's scores in units of its span, the mean of those over the authors."""
-    unit = sum(run.span(items) for _, run in found) / len(found)
+def _in_spans(runs: Mapping[str, Prober], items: Sequence[Item]) -> dict[str, Scores]:
+    """Return a judge's scores by author, in units of its span, which is the mean span over the authors."""
+    unit = sum(run.span(items) for run in runs.values()) / len(runs)
     return {
         author: {item.id: value / unit for item in items if (value := run.value(item)) is not None}
-        for author, run in found
+        for author, run in runs.items()
     }
