@@ -310,6 +310,11 @@ def _opened(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", newline="")
 
 
+def jsonl_text(records: Iterable[Any]) -> str:
+    """Write records as JSON lines."""
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Write a table as CSV that a spreadsheet shows and does not run.
 

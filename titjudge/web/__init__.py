@@ -1,4 +1,4 @@
-"""Serve local web pages: labelling, and a live view of runs."""
+"""Local web servers: labelling, review of prompts, a live view of runs, and rewards."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""What both served pages share: who may ask (host, origin), what a browser may do (headers), and the socket.
+"""What all served pages share: checks of host and origin, security headers, tokens, static files, and the socket.
 
-The checks are one small ASGI layer in front of everything, so that no route can forget them.
+`Guard` is an ASGI layer in front of the whole application, so that no route can forget the checks.
 """
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -37,11 +38,11 @@ MAX_BODY = 64 * 1024
 
 
 class Guard:
-    """Refuses foreign hosts and cross-site writes, and adds the security headers.
+    """Refuses unknown Host headers and cross-site writes, and adds security headers.
 
-    A page of another site can reach a local server through its own DNS name (rebinding); the Host header gives it
-    away. On loopback only loopback names pass; elsewhere also `host` itself, this machine's name, and addresses,
-    which nobody rebinds.
+    A page of another site can reach a local server through a DNS name of its own (DNS rebinding), which then is the Host
+    header. A server on loopback accepts only loopback names; any other also accepts `host`, the name of this machine, and
+    IP addresses, which cannot be rebound.
     """
 
     def __init__(self, app: App, host: str) -> None:
@@ -90,7 +91,7 @@ class Guard:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a server that listens on `host` is reached from this machine only."""
+    """Tell whether a server that listens on `host` can be reached from this machine only."""
     if host.lower() == "localhost":
         return True
     return _is_address(host) and ipaddress.ip_address(host).is_loopback
@@ -105,7 +106,7 @@ def _is_address(name: str) -> bool:
 
 
 async def read_json(request: Any) -> Any:
-    """Read the JSON body of a request, None when it is too long, of another type, or no JSON."""
+    """Read the JSON body of a request; None if it is too long, of another content type, or no JSON."""
     import orjson
 
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -121,19 +122,47 @@ async def read_json(request: Any) -> Any:
         return None
 
 
-def static(folder: Path, name: str) -> Any:
-    """Make a response with a file of the package."""
+def json_response(content: Any, status: int = 200) -> Any:
+    import orjson
     from starlette.responses import Response
 
+    return Response(orjson.dumps(content), status, media_type="application/json")
+
+
+def bearer_token(request: Any) -> str:
+    """Read the token of the Authorization header; empty if there is none."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def same(expected: str, given: str) -> bool:
+    """Compare secrets in constant time."""
+    return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+
+
+def static_routes(files: Mapping[str, Path]) -> list[Any]:
+    """Make routes that serve files of the package; each file is read anew for each request."""
+    from starlette.responses import Response
+    from starlette.routing import Route
+
     types = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-    return Response((folder / name).read_bytes(), media_type=types[Path(name).suffix])
+
+    def serve(file: Path) -> Callable[[Any], Any]:
+        return lambda request: Response(file.read_bytes(), media_type=types[file.suffix])
+
+    return [Route(path, serve(file)) for path, file in files.items()]
 
 
 def listen(host: str, port: int | None, usual: int = 0) -> socket.socket:
-    """Open a listening socket; port 0 takes a free one, None the `usual` one, so that links outlive a restart, or else a free one.
+    """Open a listening socket.
+
+    Args:
+        host: Address to listen on.
+        port: 0 takes a free port; None takes `usual`, so that links stay valid after a restart, or a free port if it is taken.
+        usual: The port that None stands for.
 
     Raises:
-        UserError: the address cannot be used.
+        UserError: The address cannot be used.
     """
     if port is None:
         try:
@@ -141,7 +170,9 @@ def listen(host: str, port: int | None, usual: int = 0) -> socket.socket:
         except UserError:
             return listen(host, 0)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, else asyncio leaves TCP_NODELAY off
+    sock = socket.socket(
+        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )  # without IPPROTO_TCP asyncio sets no TCP_NODELAY
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
@@ -153,20 +184,13 @@ def listen(host: str, port: int | None, usual: int = 0) -> socket.socket:
 
 
 def address(host: str, sock: socket.socket) -> str:
-    """Make the URL under which people reach the socket."""
+    """Make the URL of a server on this socket."""
     name = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     return f"http://{name}:{sock.getsockname()[1]}"
 
 
-def moved(link: str, usual: int, asked: int | None) -> str:
-    """Say where the usual port was taken; empty where it was not, or another was asked for."""
-    if asked is not None or f":{usual}/" in link:
-        return ""
-    return f"port {usual} is taken, so these links hold only until it ends; --port N fixes one"
-
-
 def run(app: App, sock: socket.socket, lifespan: Literal["on", "off"] = "off") -> None:
-    """Serve until Ctrl-C or SIGTERM; with `lifespan` the application is told of the start and of the end."""
+    """Serve until Ctrl-C or SIGTERM; with `lifespan` the application gets start and shutdown events."""
     import contextlib
 
     import uvicorn

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from titjudge.cli.options import say_address
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Item, Pair
 from titjudge.web import http_guard
@@ -222,14 +223,18 @@ def test_which_host_names_are_answered(host: str, name: str, known: bool) -> Non
     assert http_guard.Guard(None, host)._known(name) is known
 
 
-def test_the_usual_port_is_taken_where_it_is_free_and_said_where_it_is_not() -> None:
+def test_the_usual_port_is_taken_where_it_is_free_and_said_where_it_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     with http_guard.listen("127.0.0.1", 0) as first:
         usual = first.getsockname()[1]
         with http_guard.listen("127.0.0.1", None, usual) as other:
             link = f"{http_guard.address('127.0.0.1', other)}/vote"
             assert other.getsockname()[1] != usual
-            assert http_guard.moved(link, usual, None).startswith(f"port {usual} is taken")
-            assert http_guard.moved(link, usual, 0) == ""
+            say_address([link], link, usual, None)
+            assert capsys.readouterr().out.startswith(f"{link}\nport {usual} is taken")
+            say_address([link], link, usual, 0)
+            assert capsys.readouterr().out == f"{link}\n"
     with http_guard.listen("127.0.0.1", None, usual) as again:
         assert again.getsockname()[1] == usual
-        assert http_guard.moved(f"{http_guard.address('127.0.0.1', again)}/vote", usual, None) == ""
+        link = f"{http_guard.address('127.0.0.1', again)}/vote"
+        say_address([link], link, usual, None)
+        assert capsys.readouterr().out == f"{link}\n"

@@ -1,20 +1,30 @@
-"""`label`: the page where people vote.
+"""`label`: serve the page where people vote.
 
-Every annotator has a personal link; its token stands behind `#`, which no browser sends anywhere, and travels as a
-header. There is no cookie, so a page of another site has nothing to ride on.
+Every annotator has a personal link. Its token is the fragment (after `#`), which browsers do not send, and is sent as a
+header. Without a cookie, no page of another site can make requests in the name of an annotator.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.stats.votes import PANEL
-from titjudge.web.http_guard import App, Guard, address, listen, read_json, run, static
+from titjudge.web.http_guard import (
+    App,
+    Guard,
+    address,
+    bearer_token,
+    json_response,
+    listen,
+    read_json,
+    run,
+    static_routes,
+)
 from titjudge.web.label.collected import collect
 from titjudge.web.label.dataset import load_material
 from titjudge.web.label.element_service import ElementService
@@ -44,22 +54,22 @@ def serve_label(
     seed: int = 0,
     ready: Callable[[list[str]], None] | None = None,
 ) -> None:
-    """Serve the labelling page until Ctrl-C. Inputs left out are logged as warnings of `titjudge.web.label`.
+    """Serve the labelling page until Ctrl-C. Images that are left out are logged as warnings of `titjudge.web.label`.
 
     Args:
-        data: A data folder or manifest (`titjudge.suites.folder`). Nothing outside it is read for the page.
-        annotators: How many people vote, 1 to 1000; each gets a link of their own, the same after every restart.
-        host: Address to listen on. Off loopback everyone who has a link can vote.
-        port: Port to listen on; 0 takes a free one, None the usual one where it is free.
-        store: The SQLite file of the votes; made when absent, gone on with when there.
-        mode: `pairs`, or what is marked of single images: `yes-no`, `facets`, `graph`, `rating`.
-        plan: Of pairs: `merge` (merge sort over the images of a prompt) or `all` (all pairs).
-        enough: An item is asked until so many people have answered, or fewer where that settles it; 0: everybody is asked.
-        gold: Pairs with known answers (as `pairs.jsonl`), or elements whose value is known (image, element, value), mixed in
-            as attention checks.
-        gold_share: Share of checks among the questions, at most a third; None: about 1 in 12, more where there is little to ask.
-        gold_least: An annotator whose share of checks that are right is certainly lower is asked no more.
-        seed: Decides orders and sides; recorded in the store.
+        data: A data folder or manifest (`titjudge.suites.folder`). The page can read no file outside it.
+        annotators: How many people vote, 1 to 1000; each gets a link, which stays the same after a restart.
+        host: Address to listen on. Beyond loopback everyone who has a link can vote.
+        port: Port to listen on; 0 takes a free one, None the usual one if it is free.
+        store: The SQLite file of the votes; an existing one is continued.
+        mode: `pairs`, or what is marked in single images: `yes-no`, `facets`, `graph`, `rating`.
+        plan: Which pairs are asked: `merge` (merge sort over the images of a prompt) or `all`.
+        enough: Stop asking about an item after so many answers, or once fewer settle it; 0: ask everybody.
+        gold: Attention checks to mix in: pairs with known answers (as `pairs.jsonl`), or elements with known values (image,
+            element, value).
+        gold_share: Share of checks among the questions, at most a third; None: about 1 in 12, more if there are few questions.
+        gold_least: Stop asking an annotator whose share of right checks is certainly lower.
+        seed: Seed of orders and sides; recorded in the store.
         ready: Called with the links once the server listens.
 
     Raises:
@@ -81,12 +91,12 @@ def serve_label(
             "gold_least": gold_least,
             "votes": enough,
         }
-        voting: AnnotationService
+        service: AnnotationService
         if pairs:
-            voting = LabelingService(material, votes, plan=plan, **rules)
+            service = LabelingService(material, votes, plan=plan, **rules)
         else:
-            voting = ElementService(material, votes, elements, mode=mode, **rules)
-        _serve(voting, host, port, ready)
+            service = ElementService(material, votes, elements, mode=mode, **rules)
+        _serve(service, host, port, ready)
 
 
 def serve_experts(
@@ -99,19 +109,19 @@ def serve_experts(
     port: int | None = 0,
     ready: Callable[[list[str], int], None] | None = None,
 ) -> None:
-    """Serve what is open, as `label export` tells it now, for experts to decide, until Ctrl-C.
+    """Serve the items that the votes leave open, as `label export` lists them, for experts to decide, until Ctrl-C.
 
     Args:
-        data: What was labelled.
-        store: The SQLite file of the votes; the experts' votes are added to it.
-        experts: How many experts there are; each gets a link of their own.
+        data: The data folder or manifest that was labelled.
+        store: The SQLite file of the votes; the votes of the experts are added to it.
+        experts: How many experts there are; each gets a link.
         annotators: How many votes an item should have, as in `export_labels`.
         host: Address to listen on.
-        port: Port to listen on; 0 takes a free one, None the usual one where it is free.
-        ready: Called with the links, and the number of open items, once the server listens.
+        port: Port to listen on; 0 takes a free one, None the usual one if it is free.
+        ready: Called with the links and the number of open items once the server listens.
 
     Raises:
-        UserError: There is no such store, nothing is open in it, or the address cannot be used.
+        UserError: There is no such store, no item is open, or the address cannot be used.
         DataError: The data cannot be used.
     """
     from titjudge.web.label.experts import ExpertElements, ExpertPairs
@@ -122,116 +132,99 @@ def serve_experts(
     for problem in material.problems:
         _log.warning("left out: %s", problem)
     with contextlib.closing(Store(store)) as votes:
-        voting: ExpertPairs | ExpertElements
+        service: ExpertPairs | ExpertElements
         if collected.of_pairs:
-            voting = ExpertPairs(material, votes, collected, experts=experts, annotators=annotators)
+            service = ExpertPairs(material, votes, collected, experts=experts, annotators=annotators)
         else:
-            voting = ExpertElements(material, votes, elements, collected, experts=experts, annotators=annotators)
-        _serve(voting, host, port, None if ready is None else lambda links: ready(links, voting.open))
+            service = ExpertElements(material, votes, elements, collected, experts=experts, annotators=annotators)
+        _serve(service, host, port, None if ready is None else lambda links: ready(links, service.open))
 
 
-def _serve(voting: AnnotationService, host: str, port: int | None, ready: Callable[[list[str]], None] | None) -> None:
+def _serve(service: AnnotationService, host: str, port: int | None, ready: Callable[[list[str]], None] | None) -> None:
     sock = listen(host, port, PORT)
     if ready is not None:
-        ready([f"{address(host, sock)}/#{voting.token(name)}" for name in voting.names])
-    run(build_app(voting, host), sock)
+        ready([f"{address(host, sock)}/#{service.token(name)}" for name in service.names])
+    run(build_app(service, host), sock)
 
 
-def build_app(voting: AnnotationService, host: str = "127.0.0.1") -> App:
+def build_app(service: AnnotationService, host: str = "127.0.0.1") -> App:
     """Make the page and its four endpoints as an ASGI application."""
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    page = _Page(voting)
-    return Guard(
-        Starlette(
-            routes=[
-                Route("/", page.file(f"{voting.page}.html")),
-                *(Route(f"/{name}", page.file(name)) for name in ("label.css", "page.js", f"{voting.page}.js")),
-                Route("/api/state", page.state),
-                Route("/api/image/{code:str}", page.image),
-                Route("/api/vote", page.vote, methods=["POST"]),
-                Route("/api/undo", page.undo, methods=["POST"]),
-            ]
-        ),
-        host,
-    )
+    page = _Page(service)
+    names = ("label.css", "page.js", f"{service.page}.js")
+    files = {"/": _STATIC / f"{service.page}.html", **{f"/{name}": _STATIC / name for name in names}}
+    routes = [
+        *static_routes(files),
+        Route("/api/state", page.handler(page.state)),
+        Route("/api/image/{code:str}", page.handler(page.image)),
+        Route("/api/vote", page.handler(page.vote), methods=["POST"]),
+        Route("/api/undo", page.handler(page.undo), methods=["POST"]),
+    ]
+    return Guard(Starlette(routes=routes), host)
 
 
 class _Page:
-    def __init__(self, voting: AnnotationService) -> None:
+    """The endpoints; each is called with the request and the name of the annotator."""
+
+    def __init__(self, service: AnnotationService) -> None:
         from titjudge.core.images import ImageFiles
 
-        self._voting = voting
-        self._pictures = ImageFiles()
+        self._service = service
+        self._images = ImageFiles()
 
-    def file(self, name: str) -> Callable[[Any], Any]:
-        return lambda request: static(_STATIC, name)
+    def handler(self, endpoint: Callable[[Any, str], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+        """Make the function of a route, which answers requests of annotators only."""
 
-    def _who(self, request: Any) -> str | None:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        return self._voting.annotator(token.strip()) if scheme.lower() == "bearer" else None
+        async def handle(request: Any) -> Any:
+            annotator = self._service.annotator(bearer_token(request))
+            if annotator is None:
+                return json_response({"error": "this link is not known here"}, 401)
+            return await endpoint(request, annotator)
 
-    async def state(self, request: Any) -> Any:
-        who = self._who(request)
-        return _unknown() if who is None else await self._answer(self._voting.state, who)
+        return handle
 
-    async def vote(self, request: Any) -> Any:
-        who = self._who(request)
-        if who is None:
-            return _unknown()
+    async def state(self, request: Any, annotator: str) -> Any:
+        return await self._answer(self._service.state, annotator)
+
+    async def vote(self, request: Any, annotator: str) -> Any:
         body = await read_json(request)
         if not isinstance(body, dict) or not isinstance(body.get("question"), str) or "answer" not in body:
-            return _json({"error": "a vote is a JSON object with question and answer"}, 400)
-        given = (body.get(key) for key in ("answer", "duration_ms", "note"))
-        return await self._answer(self._voting.vote, who, body["question"], *given)
+            return json_response({"error": "a vote is a JSON object with question and answer"}, 400)
+        values = (body.get(key) for key in ("answer", "duration_ms", "note"))
+        return await self._answer(self._service.vote, annotator, body["question"], *values)
 
-    async def undo(self, request: Any) -> Any:
-        who = self._who(request)
-        if who is None:
-            return _unknown()
+    async def undo(self, request: Any, annotator: str) -> Any:
         body = await read_json(request)
         if not isinstance(body, dict) or not isinstance(body.get("question"), str):
-            return _json({"error": "an undo is a JSON object with question"}, 400)
-        return await self._answer(self._voting.undo, who, body["question"])
+            return json_response({"error": "an undo is a JSON object with question"}, 400)
+        return await self._answer(self._service.undo, annotator, body["question"])
 
-    async def _answer(self, method: Callable[..., dict[str, Any]], who: str, *arguments: Any) -> Any:
+    async def _answer(self, method: Callable[..., dict[str, Any]], annotator: str, *arguments: Any) -> Any:
         from starlette.concurrency import run_in_threadpool
 
         try:
-            return _json(await run_in_threadpool(method, who, *arguments))
+            return json_response(await run_in_threadpool(method, annotator, *arguments))
         except Stale:
-            return _json(await run_in_threadpool(self._voting.state, who), 409)
+            return json_response(await run_in_threadpool(self._service.state, annotator), 409)
         except DataError as error:
-            return _json({"error": error.message}, 400)
+            return json_response({"error": error.message}, 400)
 
-    async def image(self, request: Any) -> Any:
+    async def image(self, request: Any, annotator: str) -> Any:
         from starlette.concurrency import run_in_threadpool
         from starlette.responses import Response
 
-        if self._who(request) is None:
-            return _unknown()
         code = request.path_params["code"]
         try:
-            path = self._voting.image(code)
+            path = self._service.image(code)
             if path is None:
-                return _json({"error": "no such image"}, 404)
-            picture = await self._pictures.open(path)
-            content = await run_in_threadpool(picture.load)
+                return json_response({"error": "no such image"}, 404)
+            image = await self._images.open(path)
+            content = await run_in_threadpool(image.load)
         except DataError as error:
             _log.warning("not shown any more: %s", error)
-            await run_in_threadpool(self._voting.drop, code, error.message)
-            return _json({"error": "this image cannot be shown"}, 422)
+            await run_in_threadpool(self._service.drop, code, error.message)
+            return json_response({"error": "this image cannot be shown"}, 422)
         headers = {"cache-control": "private, max-age=86400", "content-disposition": "inline"}
-        return Response(content, media_type=picture.media_type, headers=headers)
-
-
-def _json(content: Any, status: int = 200) -> Any:
-    import orjson
-    from starlette.responses import Response
-
-    return Response(orjson.dumps(content), status, media_type="application/json")
-
-
-def _unknown() -> Any:
-    return _json({"error": "this link is not known here"}, 401)
+        return Response(content, media_type=image.media_type, headers=headers)

@@ -1,1 +1,1 @@
-"""The page where people accept, edit or reject the prompts of a set."""
+"""`review-prompts`: the page where people accept, edit or reject the prompts of a set."""

@@ -1,13 +1,12 @@
-"""The prompts of a set, and what people decide on them: FILE.review.jsonl beside the set, append-only, the last decision counts.
+"""Decisions of people on the prompts of a set, in FILE.review.jsonl beside it: append-only, the last one on a prompt counts.
 
-A decision is on disk, synced, before the page goes on. It holds for the line that was seen: where the line is another one
-now, its prompt is undecided again.
+A decision is synced to disk before the page shows the next prompt. It belongs to the exact line that was reviewed: if the
+line has changed, its prompt is undecided again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import Appender, scan_jsonl, write_atomic
+from titjudge.core.files import Appender, jsonl_text, scan_jsonl, write_atomic
 from titjudge.metrics.recipes.rechecks import check_again
 
 ACCEPTED, REJECTED = "accepted", "rejected"
@@ -29,10 +28,10 @@ class Review:
 
     Attributes:
         lines: The prompts that can be reviewed.
-        problems: What is wrong with the other rows.
+        problems: What is wrong with the other lines.
 
     Raises:
-        DataError: The set cannot be read, has no prompt, or its decisions are damaged.
+        DataError: The set cannot be read or has no prompt, or the file of decisions is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,36 +49,36 @@ class Review:
                 self.lines.append(line)
         if not self.lines:
             raise DataError("; ".join(["no JSON line with prompt_id and prompt here", *self.problems[:1]]), path)
-        self._prints = {line["prompt_id"]: fingerprint(line) for line in self.lines}
+        self._fingerprints = {line["prompt_id"]: fingerprint(line) for line in self.lines}
         self.decisions()
 
     def decisions(self) -> dict[str, Line]:
-        """Read the last decision on each prompt that is as it was seen, by prompt_id."""
-        found: dict[str, Line] = {}
+        """Read the last decision on each prompt, by prompt_id; without those on lines that have changed since."""
+        last: dict[str, Line] = {}
         if self.file.exists():
             for _, each in scan_jsonl(self.file, ("prompt_id", "decision", "reviewer", "time", "line"), whole=True):
                 if isinstance(each, DataError):
                     raise each
-                found[each["prompt_id"]] = each
-        return {name: each for name, each in found.items() if self._prints.get(name) == each.get("line")}
+                last[each["prompt_id"]] = each
+        return {name: each for name, each in last.items() if self._fingerprints.get(name) == each.get("line")}
 
     def decide(self, at: int, seen: str, decision: str, reviewer: str, *, reason: str = "", text: str = "") -> None:
-        """Put a decision on disk.
+        """Write a decision to disk.
 
         Args:
-            at: Which prompt, from 0.
+            at: Index of the prompt.
             seen: Fingerprint of the line that the person saw.
             decision: accepted or rejected.
-            reviewer: Who.
-            reason: Why it is rejected.
-            text: The edited prompt; empty where it is accepted as it is.
+            reviewer: Name of the person.
+            reason: Why the prompt is rejected.
+            text: The edited prompt; empty if it is accepted unchanged.
 
         Raises:
-            DataError: No such decision can be made on this prompt.
+            DataError: The decision is malformed, or the line has changed.
             OSError: It cannot be written.
         """
         line, text, reason = self.lines[at], text.strip(), reason.strip()
-        if seen != self._prints[line["prompt_id"]]:
+        if seen != self._fingerprints[line["prompt_id"]]:
             raise DataError("this prompt is another one now: load the page again")
         if decision not in (ACCEPTED, REJECTED) or (decision == REJECTED) is not bool(reason) or (text and reason):
             raise DataError("a prompt is accepted, as it is or with an edited text, or rejected with a reason")
@@ -94,11 +93,7 @@ class Review:
             out.close()
 
     def show(self, at: int | None) -> dict[str, Any]:
-        """Describe one prompt for the page, by default the first that is undecided.
-
-        Args:
-            at: Which, from 0.
-        """
+        """Describe the prompt at an index for the page; without one, the first undecided prompt."""
         decided = self.decisions()
         if at is None or not 0 <= at < len(self.lines):
             at = self._undecided_after(-1, decided) or 0
@@ -114,7 +109,7 @@ class Review:
             REJECTED: counts[REJECTED],
             "edited": sum("text" in each for each in decided.values()),
             "next": self._undecided_after(at, decided),
-            "seen": self._prints[line["prompt_id"]],
+            "seen": self._fingerprints[line["prompt_id"]],
             "line": line,
             "decision": decision,
             "rechecked": check_again(edited) if "text" in decision else None,
@@ -126,10 +121,10 @@ class Review:
         return next((place for place in places if self.lines[place]["prompt_id"] not in decided), None)
 
     def export(self, out: Path, *, accepted_only: bool = False) -> Counter[str]:
-        """Write the accepted prompts as JSON lines, edited ones marked and with the checks that hold for their text.
+        """Write the accepted prompts as JSON lines; edited ones are marked and keep the checks that their new text passes.
 
         Returns:
-            How many were accepted, edited, rejected, and are undecided.
+            How many are accepted, edited, rejected and undecided.
 
         Raises:
             UserError: Some are undecided (unless `accepted_only`), none is accepted, or `out` is the set itself.
@@ -150,19 +145,20 @@ class Review:
             counts[decision.get("decision", "")] += 1
             if decision.get("decision") == ACCEPTED:
                 counts["edited"] += "text" in decision
-                rows.append(json.dumps(_final(line, decision), ensure_ascii=False) + "\n")
+                rows.append(_final(line, decision))
         if not rows:
             raise UserError(f"{self.path}: no prompt is accepted yet: `review-prompts {self.path}` serves the page")
-        write_atomic(out, "".join(rows))
+        write_atomic(out, jsonl_text(rows))
         return counts
 
 
 def fingerprint(line: Line) -> str:
-    """Compute what a line is recognised by."""
+    """Hash a line, to recognise it again."""
     return hashlib.sha256(orjson.dumps(line, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
 def _problem(line: Line, seen: set[str]) -> str:
+    """Tell what is wrong with a line; empty if nothing is. `seen` are the prompt_ids of earlier lines."""
     for key in ("prompt_id", "prompt"):
         if not isinstance(line[key], str) or not line[key].strip():
             return f"'{key}' is no text"
@@ -170,6 +166,7 @@ def _problem(line: Line, seen: set[str]) -> str:
 
 
 def _final(line: Line, decision: Line) -> Line:
+    """Make the exported line of an accepted prompt."""
     checks = [str(each) for each in line.get("checks") or ()]
     final = {**line, "review": {"reviewer": decision["reviewer"], "time": decision["time"]}}
     if "text" in decision:

@@ -1,11 +1,11 @@
-"""`review-prompts`: the page where people accept, edit or reject prompts.
+"""`review-prompts`: serve the page where people accept, edit or reject prompts.
 
-The link's key stands behind `#`, which no browser sends anywhere, and travels as a header, as on the labelling page.
+As on the labelling page, the key is the fragment of the link (after `#`), which browsers do not send, and is sent as a
+header.
 """
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +13,23 @@ from typing import Any
 
 import titjudge.web.label as label
 from titjudge.core.errors import DataError
-from titjudge.web.http_guard import App, Guard, address, listen, read_json, run, static
+from titjudge.web.http_guard import (
+    App,
+    Guard,
+    address,
+    bearer_token,
+    json_response,
+    listen,
+    read_json,
+    run,
+    same,
+    static_routes,
+)
 from titjudge.web.review.decisions import Review
 
 PORT = 8767
 _STATIC = Path(__file__).parent / "static"
-_LOOK = Path(label.__file__).parent / "static"  # one style sheet for the pages where people judge
+_LABEL_CSS = Path(label.__file__).parent / "static" / "label.css"
 
 
 def serve_review(
@@ -33,9 +44,9 @@ def serve_review(
 
     Args:
         review: The set and its decisions.
-        reviewer: The name that decisions are recorded under.
-        host: Address to listen on. Off loopback everyone who has the link can decide.
-        port: Port to listen on; 0 takes a free one, None the usual one where it is free.
+        reviewer: The name under which decisions are recorded.
+        host: Address to listen on. Beyond loopback everyone who has the link can decide.
+        port: Port to listen on; 0 takes a free one, None the usual one if it is free.
         ready: Called with the link once the server listens.
 
     Raises:
@@ -54,31 +65,18 @@ def build_app(review: Review, key: str, *, reviewer: str, host: str = "127.0.0.1
     from starlette.routing import Route
 
     page = _Page(review, key, reviewer)
-    return Guard(
-        Starlette(
-            routes=[
-                Route("/", page.file(_STATIC, "review.html")),
-                Route("/label.css", page.file(_LOOK, "label.css")),
-                Route("/review.css", page.file(_STATIC, "review.css")),
-                Route("/review.js", page.file(_STATIC, "review.js")),
-                Route("/api/prompt", page.prompt),
-                Route("/api/decide", page.decide, methods=["POST"]),
-            ]
-        ),
-        host,
-    )
+    files = {"/": "review.html", "/review.css": "review.css", "/review.js": "review.js"}
+    routes = [
+        *static_routes({path: _STATIC / name for path, name in files.items()} | {"/label.css": _LABEL_CSS}),
+        Route("/api/prompt", page.prompt),
+        Route("/api/decide", page.decide, methods=["POST"]),
+    ]
+    return Guard(Starlette(routes=routes), host)
 
 
 class _Page:
     def __init__(self, review: Review, key: str, reviewer: str) -> None:
         self._review, self._key, self._reviewer = review, key, reviewer
-
-    def file(self, folder: Path, name: str) -> Callable[[Any], Any]:
-        return lambda request: static(folder, name)
-
-    def _is_open(self, request: Any) -> bool:
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(key.strip().encode(), self._key.encode())
 
     async def prompt(self, request: Any) -> Any:
         at = request.query_params.get("at", "")
@@ -101,18 +99,11 @@ class _Page:
     async def _answer(self, request: Any, method: Callable[..., dict[str, Any]], *arguments: Any) -> Any:
         from starlette.concurrency import run_in_threadpool
 
-        if not self._is_open(request):
-            return _json({"error": "this link is not known here"}, 401)
+        if not same(self._key, bearer_token(request)):
+            return json_response({"error": "this link is not known here"}, 401)
         try:
-            return _json(await run_in_threadpool(method, *arguments))
+            return json_response(await run_in_threadpool(method, *arguments))
         except DataError as error:
-            return _json({"error": error.message}, 400)
+            return json_response({"error": error.message}, 400)
         except OSError as error:
-            return _json({"error": f"not stored: {error.strerror or error}"}, 507)
-
-
-def _json(content: Any, status: int = 200) -> Any:
-    import orjson
-    from starlette.responses import Response
-
-    return Response(orjson.dumps(content), status, media_type="application/json")
+            return json_response({"error": f"not stored: {error.strerror or error}"}, 507)

@@ -1,4 +1,4 @@
-"""The wire formats: a request becomes images with prompts, and rewards become the answer that its client reads.
+"""Wire formats: read images and prompts from a request, and write rewards in the form that its client expects.
 
 | client                  | route               | request                                             | answer                 |
 | ----------------------- | ------------------- | --------------------------------------------------- | ---------------------- |
@@ -10,7 +10,7 @@
 | UniRL                   | /score              | JSON: requests with history and required_rewards    | results, errors        |
 | any                     | /v1/rewards         | JSON: samples with prompt and image, metrics        | results                |
 
-A reward that is missing, and may be, is NaN in lists and null in our own JSON.
+A missing reward is NaN in lists and null in the last format.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PROMPT_KEYS = ("prompt", "instruction")  # in a sample's metadata
 
 
 class BadRequest(Exception):
-    """A request that cannot be used; the text says why."""
+    """A request that cannot be answered; the text says why, `status` is the HTTP status."""
 
     def __init__(self, text: str, status: int = 400) -> None:
         super().__init__(text)
@@ -40,7 +40,7 @@ class BadRequest(Exception):
 
 
 class Reward(NamedTuple):
-    """A reward as it is sent: `value` is None where there is none; `status` and `reason` are those of the judgement."""
+    """A reward as it is sent: `value` is None if it is missing; `status` and `reason` are those of the score."""
 
     value: float | None
     status: str = "ok"
@@ -49,14 +49,14 @@ class Reward(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one request asks for.
+    """The content of one request.
 
     Attributes:
         pairs: Images, as `Judge.score` takes them, each with its prompt.
-        wanted: The metrics of each pair.
-        shape: Which answer the client reads.
-        echo: What goes back as it came.
-        has_inputs: There are images that the prompt refers to, as in editing.
+        wanted: The names of the metrics for each pair.
+        shape: The variant of the answer that the client expects.
+        echo: Data that is sent back unchanged.
+        has_inputs: Whether there are input images, as in image editing.
     """
 
     pairs: list[tuple[Any, str]]
@@ -70,23 +70,23 @@ class WireFormat:
     """Reads a request and writes its answer.
 
     Attributes:
-        media_type: Of answers and errors.
-        tells_errors: The answer says of each reward why there is none, so that one may be missing.
+        media_type: Media type of answers and errors.
+        tells_errors: Whether the answer holds a reason for each missing reward, so that one can be missing.
     """
 
     media_type = "application/json"
     tells_errors = False
 
     def read(self, body: bytes, metric: str) -> Batch:
-        """Read the body of a request; `metric` is the one of the address.
+        """Read the body of a request; `metric` is the one in its path.
 
         Raises:
-            BadRequest: It cannot be used.
+            BadRequest: The body is malformed.
         """
         raise NotImplementedError
 
     def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
-        """Write the answer; `rewards` has one for each metric that a pair wants."""
+        """Write the answer; `rewards` holds those of each pair, by metric."""
         raise NotImplementedError
 
     def error(self, text: str) -> bytes:
@@ -94,7 +94,7 @@ class WireFormat:
 
 
 class Pickled(WireFormat):
-    """flow_grpo, verl-omni and EditScore, told apart by their keys. Answers are pickles of plain lists and dicts."""
+    """flow_grpo, verl-omni and EditScore, distinguished by their keys. Answers are pickles of plain lists and dicts."""
 
     media_type = "application/octet-stream"
 
@@ -225,7 +225,7 @@ def _text(prompt: Any) -> str:
 
 
 def _prompt_of(meta: Any) -> str:
-    """Take the prompt from a sample's metadata, which is a dict, or a dict as JSON."""
+    """Read the prompt from the metadata of a sample: a dict, or a dict as JSON."""
     if isinstance(meta, str):
         meta = _json(meta.encode("utf-8", "replace"))
     found = next((meta[key] for key in _PROMPT_KEYS if key in meta), None) if isinstance(meta, dict) else None
@@ -241,7 +241,7 @@ def _image(image: Any) -> Any:
 
 
 def _decoded(image: Any) -> bytes:
-    """Decode base64, also behind `data:image/png;base64,`."""
+    """Decode base64, with or without `data:image/png;base64,` before it."""
     if not isinstance(image, str) or not image:
         raise BadRequest("an image is the base64 text of an image file")
     try:
@@ -251,5 +251,5 @@ def _decoded(image: Any) -> bytes:
 
 
 def _any_image(inputs: Any) -> bool:
-    """Tell whether there is an image in lists of lists of images."""
+    """Tell whether nested lists hold an image."""
     return any(map(_any_image, inputs)) if isinstance(inputs, list | tuple) else inputs is not None

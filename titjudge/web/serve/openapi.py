@@ -11,7 +11,7 @@ _ERROR = {"type": "object", "required": ["error"], "properties": {"error": _TEXT
 
 
 def description(metrics: Sequence[str]) -> dict[str, Any]:
-    """Describe what the server answers, for its metrics."""
+    """Make the description for a server with these metrics."""
     name = {"type": "string", "enum": list(metrics)}
     sample = {"type": "object", "required": ["prompt", "image"], "properties": {"prompt": _TEXT, "image": _IMAGE}}
     asked = {

@@ -1,7 +1,7 @@
-"""Reads pickles of plain data from anybody: no class is looked up and nothing is called.
+"""Read pickles of plain data from untrusted clients: no class is imported and nothing is called.
 
-`pickletools` splits a pickle into its instructions. The few that plain data needs are carried out here; any other is
-refused. NumPy arrays and scalars and PIL images are known by the names their pickles use, and made from their bytes.
+`pickletools` splits a pickle into opcodes. The few that plain data need are executed here; any other is refused. NumPy
+arrays and scalars and PIL images are recognised by the names in their pickles, and built from their bytes.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-MAX_STEPS = 1_000_000  # instructions: a batch of images has some hundreds, and each may make an object
+MAX_STEPS = 1_000_000  # opcodes; a batch of images has some hundreds, and each may create an object
 _DTYPE = re.compile(r"([biufUS])(\d{1,9})")
 _MODES = {"L": 1, "RGB": 3, "RGBA": 4}
-_KEYS = (str, bytes, int, float)  # of a dict: hashing tuples of tuples can take for ever
+_KEYS = (str, bytes, int, float)  # types of dict keys: hashing tuples of tuples can take for ever
 _PIL = re.compile(r"PIL\.(Image\.Image|(\w+)ImagePlugin\.(\w+)ImageFile)")
 
 
 class Refused(ValueError):
-    """The bytes are no pickle of plain data; says why."""
+    """The bytes are no pickle of plain data; the text says why."""
 
 
 class _Name:
-    """A name that a pickle mentions: nothing is looked up under it."""
+    """A global name in a pickle; it is never imported."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
 
 class _Unbuilt:
-    """An object whose state comes with a later instruction; `value` is what it is made of then."""
+    """An object whose state comes with a later BUILD opcode, which then sets `value`."""
 
     def __init__(self, kind: str, given: Any = None) -> None:
         self.kind, self.given = kind, given
@@ -42,10 +42,10 @@ class _Unbuilt:
 def loads(data: bytes) -> Any:
     """Read lists, tuples, dicts, text, bytes, numbers, NumPy arrays of numbers or text, and PIL images.
 
-    Arrays of text become lists. The protocols 3 to 5 are read.
+    Arrays of text become lists. Protocols 3 to 5 are supported.
 
     Raises:
-        Refused: It is anything else.
+        Refused: The pickle holds anything else, or is damaged.
     """
     try:
         return _checked(_Machine().run(data))
@@ -56,7 +56,7 @@ def loads(data: bytes) -> Any:
 
 
 def _checked(value: Any) -> Any:
-    """Refuse a value that holds a name, or an object without its state."""
+    """Refuse a value that contains a name, or an object without its state."""
     waiting, seen = [value], set()
     while waiting:
         each = waiting.pop()
@@ -69,7 +69,7 @@ def _checked(value: Any) -> Any:
 
 
 class _Machine:
-    """Carries out the instructions of one pickle."""
+    """Executes the opcodes of one pickle."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
@@ -89,11 +89,11 @@ class _Machine:
                 self._stack.append(given)
             elif code.name in _STEPS:
                 _STEPS[code.name](self, given)
-            elif code.name not in _NOTHING:
+            elif code.name not in _IGNORED:
                 raise Refused(f"the pickle has the instruction {code.name}: only plain data is read")
         raise Refused("the pickle has no end")
 
-    # -- instructions ------------------------------------------------------------------------------------------------
+    # -- opcodes -----------------------------------------------------------------------------------------------------
 
     def mark(self, _: Any) -> None:
         self._marks.append(len(self._stack))
@@ -159,7 +159,7 @@ class _Machine:
         self._stack.append(_Name(f"{module}.{name}"))
 
     def make(self, _: Any) -> None:
-        """Make what `NAME(arguments)` stands for, where NAME is one that NumPy or PIL use."""
+        """Build what `NAME(arguments)` stands for, where NAME is one that NumPy or PIL use."""
         given, name = self._stack.pop(), self._stack.pop()
         if not isinstance(name, _Name) or not isinstance(given, tuple):
             raise Refused("the pickle calls what is no name")
@@ -194,7 +194,7 @@ def _made(name: str, given: tuple[Any, ...]) -> Any:
 
 
 def _dtype(text: Any, state: Any) -> Any:
-    """Make the dtype of `text` (as `U12` or `f4`); its state says the order of bytes."""
+    """Make the dtype of `text` (such as `U12` or `f4`); its state holds the byte order."""
     import numpy as np
 
     found = _DTYPE.fullmatch(text) if isinstance(text, str) else None
@@ -241,24 +241,11 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False,
     "EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple,
 }  # fmt: skip
-_VALUES = frozenset(
-    [
-        "BININT",
-        "BININT1",
-        "BININT2",
-        "LONG1",
-        "LONG4",
-        "BINFLOAT",
-        "SHORT_BINUNICODE",
-        "BINUNICODE",
-        "BINUNICODE8",
-        "SHORT_BINBYTES",
-        "BINBYTES",
-        "BINBYTES8",
-        "BYTEARRAY8",
-    ]
-)
-_NOTHING = frozenset({"PROTO", "FRAME"})
+_VALUES = frozenset({
+    "BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8",
+    "SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8",
+})  # fmt: skip
+_IGNORED = frozenset({"PROTO", "FRAME"})
 _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
     "MARK": _Machine.mark, "TUPLE": _Machine.tuple,
     "TUPLE1": lambda machine, _: machine.tuple_of(1), "TUPLE2": lambda machine, _: machine.tuple_of(2),

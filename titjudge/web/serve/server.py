@@ -1,4 +1,4 @@
-"""The reward server as an ASGI application: who may ask, the routes, what becomes of missing rewards, and the counters."""
+"""The reward server as an ASGI application: token, routes, missing rewards, and counters for Prometheus."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from titjudge.web.serve.openapi import description
 
 Missing = Literal["error", "skip", "group-mean"]
 MAX_BODY = 256 * 2**20
-_LONG = 2**18  # bytes of a body that is read in a thread
-_OPEN = frozenset({"/health", "/ping"})
+_LONG = 2**18  # bytes; a longer body is parsed in a thread
+_OPEN = frozenset({"/health", "/ping"})  # paths that need no token
 _FINAL = frozenset({Status.BAD_INPUT, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
 _log = logging.getLogger("titjudge.web.serve")
 T = TypeVar("T")
 
 
 class Judging(Protocol):
-    """What judges the images: `titjudge.runs.reward_server.Rewards`."""
+    """What judges the images; implemented by `titjudge.runs.reward_server.Rewards`."""
 
     @property
     def names(self) -> Sequence[str]:
-        """The metrics; the first one is meant where a request names none."""
+        """The names of the metrics; the first one is used if a request names none."""
         ...
 
     async def start(self) -> None: ...
@@ -42,16 +42,16 @@ class Judging(Protocol):
     async def close(self) -> None: ...
 
     async def scores(self, batch: Batch) -> list[dict[str, Score]]:
-        """Score every pair of a batch by the metrics that it wants."""
+        """Score every pair of a batch with the metrics that the batch wants for it."""
         ...
 
     def counters(self) -> dict[str, float]:
-        """Count what models were asked and what that cost, by the names of Prometheus."""
+        """Return the counters of requests and cost, by their Prometheus names."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why nothing will be judged any more; empty while all is well."""
+        """Why the server can no longer judge; empty while it can."""
         ...
 
 
@@ -67,14 +67,14 @@ def build_app(
     """Make the server as an ASGI application.
 
     Args:
-        judging: What judges.
-        token: What a request must carry, as `Authorization: Bearer TOKEN` or as the password in its URL; without one
-            only requests that name a loopback address are answered.
+        judging: Scores the images.
+        token: The token of every request, as `Authorization: Bearer TOKEN` or as the password in its URL; without a token
+            only requests to a loopback address are answered.
         host: The address it listens on.
-        missing: What becomes of a judgement that failed: the request fails, its place holds no number, or the mean of
-            the other rewards of its prompt in the same request.
-        ignore_inputs: Judge images that were edited by their prompt alone, in place of refusing them.
-        max_body: The largest body of a request, in bytes.
+        missing: What to answer for a judgement that failed: an error for the whole request, no number in its place, or the
+            mean of the other rewards of its prompt in the same request.
+        ignore_inputs: Judge edited images by their prompt alone, instead of refusing them.
+        max_body: The largest request body, in bytes.
     """
     from starlette.applications import Starlette
     from starlette.routing import Route
@@ -110,11 +110,11 @@ def build_app(
             ),
         ],
     )
-    return _Door(app, token, host)
+    return _TokenGuard(app, token, host)
 
 
-class _Door:
-    """Lets in who has the token; without a token, who is on this machine (`Guard`)."""
+class _TokenGuard:
+    """Accepts requests with the token; without one, requests from this machine (`Guard`)."""
 
     def __init__(self, app: App, token: str, host: str) -> None:
         self._app, self._token = app, token.encode()
@@ -149,7 +149,7 @@ class _Server:
         self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         self._seconds, self._in_flight = 0.0, 0
 
-    # -- questions about the server ----------------------------------------------------------------------------------
+    # -- state of the server -----------------------------------------------------------------------------------------
 
     async def health(self, request: Any) -> Any:
         from starlette.responses import JSONResponse
@@ -183,7 +183,7 @@ class _Server:
     # -- rewards -----------------------------------------------------------------------------------------------------
 
     def endpoint(self, format: WireFormat) -> Any:
-        """Make the function of a route that answers in a wire format."""
+        """Make the function of a route that answers in this wire format."""
         from starlette.responses import Response
 
         async def answer(request: Any) -> Any:
@@ -194,10 +194,10 @@ class _Server:
             except BadRequest as error:
                 _log.warning("%s %s: %s", request.method, request.url.path, error)
                 content, status = format.error(str(error)), error.status
-            except TitjudgeError as error:  # a key, a quota or a model name is wrong: nothing will be judged
+            except TitjudgeError as error:  # a wrong key, quota or model name: nothing can be judged
                 _log.error("%s %s: %s", request.method, request.url.path, error)
                 content, status = format.error(str(error)), 503
-            except asyncio.CancelledError:  # the server ends, and waits no longer: what was asked is awaited and kept
+            except asyncio.CancelledError:  # the server shuts down; answers under way are still stored
                 content, status = format.error("the server is ending: its next start has what was asked"), 503
             finally:
                 self._in_flight -= 1
@@ -211,7 +211,7 @@ class _Server:
         names = self._judging.names
         metric = request.path_params.get("metric", names[0])
         body = await self._body(request)
-        batch = await _aside(len(body), format.read, body, metric)
+        batch = await _in_thread(len(body), format.read, body, metric)
         if unknown := sorted({name for wanted in batch.wanted for name in wanted} - set(names)):
             raise BadRequest(f"there is no metric {unknown[0]} here; there is {', '.join(names)}", 404)
         if batch.has_inputs and not self._ignore_inputs:
@@ -220,8 +220,8 @@ class _Server:
                 "alone"
             )
         scores = await self._judging.scores(batch)
-        rewards = self._settled(batch, scores, tells_errors=format.tells_errors)
-        return await _aside(len(body), format.write, batch, rewards)
+        rewards = self._rewards(batch, scores, tells_errors=format.tells_errors)
+        return await _in_thread(len(body), format.write, batch, rewards)
 
     async def _body(self, request: Any) -> bytes:
         parts, size = [], 0
@@ -232,20 +232,20 @@ class _Server:
             parts.append(part)
         return b"".join(parts)
 
-    def _settled(
+    def _rewards(
         self, batch: Batch, scores: Sequence[Mapping[str, Score]], *, tells_errors: bool
     ) -> list[dict[str, Reward]]:
-        """Make rewards of scores; where one has no value, as the policy says.
+        """Turn scores into rewards, and missing scores into what the policy says.
 
         Raises:
-            BadRequest: A judgement failed, and so does the request.
+            BadRequest: A score is missing, and the policy is to fail.
         """
         rewards: list[dict[str, Reward]] = []
         without: list[Score] = []
-        for (_, prompt), wanted, found in zip(batch.pairs, batch.wanted, scores, strict=True):
+        for (_, prompt), wanted, by_metric in zip(batch.pairs, batch.wanted, scores, strict=True):
             rewards.append({})
             for name in wanted:
-                score = found[name]
+                score = by_metric[name]
                 self._count("rewards_total", metric=name, status=str(score.status))
                 value = score.value
                 if value is None or not math.isfinite(value):
@@ -256,27 +256,28 @@ class _Server:
                 rewards[-1][name] = Reward(value, str(score.status), score.reason)
         if without and self._missing != "skip" and not tells_errors:
             first = without[0]
-            told = f"{len(without)} of {len(batch.pairs)} images have no {first.metric}: {first.status}: {first.reason}"
-            raise BadRequest(told, _code(without))
+            text = f"{len(without)} of {len(batch.pairs)} images have no {first.metric}: {first.status}: {first.reason}"
+            raise BadRequest(text, _code(without))
         return rewards
 
     @staticmethod
     def _mean(batch: Batch, scores: Sequence[Mapping[str, Score]], prompt: str, name: str) -> float | None:
-        """Compute the mean reward of the other images of a prompt; None where none has one."""
+        """Compute the mean reward of the other images of a prompt; None if none has one."""
         group = [found.get(name) for (_, of), found in zip(batch.pairs, scores, strict=True) if of == prompt]
-        values = [each.value for each in group if each is not None and each.value is not None]
+        values = [score.value for score in group if score is not None and score.value is not None]
         finite = [value for value in values if math.isfinite(value)]
         return math.fsum(finite) / len(finite) if finite else None
 
 
 def _code(without: Sequence[Score]) -> int:
-    """Choose the HTTP status for failed judgements. Never 500, which flow_grpo's client asks again a thousand times."""
+    """Choose the HTTP status for failed judgements; never 500, after which flow_grpo's client retries a thousand times."""
     statuses = {score.status for score in without}
     return 402 if Status.BUDGET in statuses else 422 if statuses <= _FINAL else 503
 
 
-async def _aside(size: int, work: Callable[..., T], *given: Any) -> T:
-    return await asyncio.to_thread(work, *given) if size > _LONG else work(*given)
+async def _in_thread(size: int, work: Callable[..., T], *arguments: Any) -> T:
+    """Call `work`, in a thread if the body is long."""
+    return await asyncio.to_thread(work, *arguments) if size > _LONG else work(*arguments)
 
 
 def _labels(labels: Sequence[tuple[str, str]]) -> str:

@@ -1,7 +1,7 @@
-"""The live view: `serve_view` shows the runs of a folder while they go on, and their reports.
+"""`view`: the page that shows the runs of a folder while they run, and their reports.
 
 | module | what it does |
 |---|---|
-| `runs` | what there is: status, progress, money and report of every run below a folder |
-| `server` | the page, its data, the reports |
+| `runs` | read status, progress, cost and report of every run below a folder |
+| `server` | `serve_view`: the page, its data, the reports |
 """

@@ -1,4 +1,4 @@
-"""What runs there are below a folder, and where each stands: read from the files of the run, never written."""
+"""Find the runs below a folder and read their state from their files; nothing is written."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from titjudge.core.run_records import Manifest, is_locked
 
 _DEPTH = 3  # folders below the runs folder in which runs are looked for
 _BLOCK = 1 << 20
-_SILENT = 15.0  # seconds; a run that goes on rewrites its manifest every few seconds
+_SILENT = 15.0  # seconds; a live run rewrites its manifest every few seconds
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
     """One run as the page shows it.
 
-    `status` is what the manifest says, or `stopped` for a run that says it is running while no process writes it.
-    `total` and `scores` count (item, metric) pairs and lines of scores.jsonl; `total` is None while unknown; a resumed
-    run can have more lines than pairs. `spent` in USD; `started`, `updated` are Unix seconds. `problem` says why a run
-    cannot be read.
+    Attributes:
+        id: Its path below the runs folder.
+        status: The status in the manifest, `stopped` if that is `running` but no process writes the run, or `unreadable`.
+        total: Number of (item, metric) pairs; None while unknown.
+        scores: Lines of scores.jsonl; a resumed run can have more lines than pairs.
+        spent: USD.
+        started: Unix seconds, as `updated`.
+        report: Whether there is a report.
+        problem: Why the run cannot be read.
     """
 
     id: str
@@ -44,7 +49,7 @@ class RunState:
 
 
 class Runs:
-    """The runs below `root`. Line counts are remembered, so that a look costs what was written since the last one."""
+    """The runs below `root`. Line counts are cached: reading the states again reads only new lines."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -52,17 +57,17 @@ class Runs:
         self._lock = threading.Lock()
 
     def folders(self) -> dict[str, Path]:
-        """Run id (the path below the root, `.` for the root itself) to folder. Links are not followed."""
+        """Map run ids (the path below the root, `.` for the root itself) to folders. Symbolic links are not followed."""
         return {folder.relative_to(self.root).as_posix(): folder for folder in _find(self.root, _DEPTH)}
 
     def states(self) -> list[RunState]:
-        """All runs: those going on first, then the latest."""
+        """Read the state of all runs: running ones first, then the latest."""
         with self._lock:
             states = [self._state(name, folder) for name, folder in self.folders().items()]
         return sorted(states, key=lambda state: (state.status != "running", -(state.updated or 0.0), state.id))
 
     def report(self, name: str) -> Path | None:
-        """Find the report of a run; None when there is no such run, no report, or it lies outside the runs folder."""
+        """Find the report of a run; None if there is no such run or report, or it is a link out of the runs folder."""
         folder = self.folders().get(name)
         if folder is None:
             return None
@@ -115,6 +120,7 @@ class Runs:
 
 
 def _find(folder: Path, depth: int) -> Iterator[Path]:
+    """Find run folders (those with a manifest) in a folder and `depth` levels below it."""
     if (folder / "manifest.json").is_file():
         yield folder
     if depth:

@@ -1,12 +1,11 @@
-"""`view`: running and finished runs, their progress, what they spent, and their reports.
+"""`view`: running and finished runs, their progress and cost, and their reports.
 
-The link holds a key; opening it sets a cookie (HttpOnly, SameSite=Strict) that the reports need, too, and that other
-users of the machine do not have. Nothing is written; there is no request but GET.
+The link contains a key; opening it sets a cookie (HttpOnly, SameSite=Strict), which every other request needs, reports
+included, so that other users of the machine cannot read them. Nothing is written; all requests are GET.
 """
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections.abc import Callable
 from dataclasses import asdict
@@ -14,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import UserError
-from titjudge.web.http_guard import App, Guard, address, listen, run, static
+from titjudge.web.http_guard import App, Guard, address, json_response, listen, run, same, static_routes
 from titjudge.web.view.runs import Runs
 
 _STATIC = Path(__file__).parent / "static"
-# A report may come from anybody: a page of its own origin, which reaches no network and not the pages around it.
+# A report may come from anybody: it gets an origin of its own, without access to the network or to other pages.
 _POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'"
@@ -31,12 +30,12 @@ PORT = 8766
 def serve_view(
     runs: Path, host: str = "127.0.0.1", port: int | None = 0, ready: Callable[[list[str]], None] | None = None
 ) -> None:
-    """Serve the view of a runs folder (or of one run) until Ctrl-C.
+    """Serve the page of a runs folder (or of one run) until Ctrl-C.
 
     Args:
-        runs: Where runs are, up to three folders deep; it may still be empty.
+        runs: Folder with runs, up to three folders deep; it may be empty.
         host: Address to listen on.
-        port: Port to listen on; 0 takes a free one, None the usual one where it is free.
+        port: Port to listen on; 0 takes a free one, None the usual one if it is free.
         ready: Called with the link once the server listens.
 
     Raises:
@@ -52,58 +51,43 @@ def serve_view(
 
 
 def build_app(runs: Path, key: str, *, host: str = "127.0.0.1", cookie: str = "titjudge-view") -> App:
-    """Make the view as an ASGI application; `key` opens it."""
+    """Make the page as an ASGI application; `key` opens it."""
     from starlette.applications import Starlette
     from starlette.routing import Route
 
     page = _Page(Runs(runs), key, cookie)
-    return Guard(
-        Starlette(
-            routes=[
-                Route("/open", page.open),
-                Route("/", page.file("view.html")),
-                Route("/view.css", page.file("view.css")),
-                Route("/view.js", page.file("view.js")),
-                Route("/api/runs", page.list),
-                Route("/runs/{name:path}/report.html", page.report),
-            ]
-        ),
-        host,
-    )
+    routes = [
+        *static_routes({"/": _STATIC / "view.html", **{f"/{n}": _STATIC / n for n in ("view.css", "view.js")}}),
+        Route("/open", page.open),
+        Route("/api/runs", page.list),
+        Route("/runs/{name:path}/report.html", page.report),
+    ]
+    return Guard(Starlette(routes=routes), host)
 
 
 class _Page:
     def __init__(self, runs: Runs, key: str, cookie: str) -> None:
         self._runs, self._key, self._cookie = runs, key, cookie
 
-    def _is_known(self, key: str) -> bool:
-        return hmac.compare_digest(key.encode("utf-8", "replace"), self._key.encode())
-
     def _is_open(self, request: Any) -> bool:
-        return self._is_known(request.cookies.get(self._cookie, ""))
+        return same(self._key, request.cookies.get(self._cookie, ""))
 
     async def open(self, request: Any) -> Any:
         from starlette.responses import PlainTextResponse, RedirectResponse
 
-        if not self._is_known(request.query_params.get("key", "")):
+        if not same(self._key, request.query_params.get("key", "")):
             return PlainTextResponse("This link is out of date: use the one that `view` printed.", 401)
         response = RedirectResponse("/", 303)
         response.set_cookie(self._cookie, self._key, httponly=True, samesite="strict")
         return response
 
-    def file(self, name: str) -> Callable[[Any], Any]:
-        return lambda request: static(_STATIC, name)
-
     async def list(self, request: Any) -> Any:
-        import orjson
         from starlette.concurrency import run_in_threadpool
-        from starlette.responses import Response
 
         if not self._is_open(request):
-            return Response(b'{"error": "open the link that view printed"}', 401, media_type="application/json")
+            return json_response({"error": "open the link that view printed"}, 401)
         states = await run_in_threadpool(self._runs.states)
-        content = orjson.dumps({"root": self._runs.root.resolve().name, "runs": [_record(state) for state in states]})
-        return Response(content, media_type="application/json")
+        return json_response({"root": self._runs.root.resolve().name, "runs": [_record(state) for state in states]})
 
     async def report(self, request: Any) -> Any:
         from starlette.concurrency import run_in_threadpool
