@@ -1,4 +1,4 @@
-"""Everything about agreement at once: what `judge` and `compare` print, write as JSON and put into the report."""
+"""Agreement of metrics with people: what `judge` and `compare` print, write as JSON and put into the report."""
 
 from __future__ import annotations
 
@@ -19,13 +19,23 @@ from titjudge.stats.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_co
 from titjudge.stats.pair_conflicts import distinct
 from titjudge.stats.pairwise_accuracy import (
     PairIndex,
+    PairwiseAccuracy,
     Values,
+    negated,
     pairwise_accuracy,
     tie_optimised_accuracy,
     values_by_metric,
 )
 from titjudge.stats.per_prompt import MEAN, PerPrompt
-from titjudge.stats.rank_agreement import HumanScores, human_scores, predicted_pairs, prompt_statistics
+from titjudge.stats.rank_agreement import (
+    GAIN,
+    TIE_HANDLING,
+    HumanScores,
+    PromptStatistics,
+    human_scores,
+    predicted_pairs,
+    prompt_statistics,
+)
 
 if TYPE_CHECKING:
     from titjudge.stats.bradley_terry import BradleyTerry
@@ -42,15 +52,18 @@ NOTES = (
     "SRCC, KRCC (tau-b) and nDCG: within each prompt, then averaged over the prompts that define them.",
 )
 
-Image = tuple[str, str, str]
+Image = tuple[str, str, str]  # id, generator, prompt
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The result: JSON-ready dictionaries, and the same as tables.
+    """Results as JSON-ready dictionaries.
 
-    `metrics`: name -> numbers, with None and an entry under `reasons` for what is undefined. `leaderboard`: one entry a
-    generator, in the order of people (or of the first metric). `strengths`: Bradley-Terry, where asked for.
+    Attributes:
+        metrics: Name -> statistics; what is undefined is None and has an entry under `reasons`.
+        leaderboard: One entry a generator, in the order of people, or of the first metric where there are no pairs.
+        leaderboard_srcc: Spearman correlation of each metric's leaderboard with that of people.
+        strengths: Bradley-Terry fits by name, where asked for.
     """
 
     metrics: Mapping[str, Mapping[str, Any]]
@@ -62,19 +75,14 @@ class Agreement:
 
     def to_json(self) -> dict[str, Any]:
         """`{"metrics", "leaderboard", "leaderboard_srcc", "notes", "warnings"}`, JSON types only, unrounded."""
-        found: dict[str, Any] = {
-            "metrics": {name: dict(each) for name, each in self.metrics.items()},
-            "leaderboard": [dict(each) for each in self.leaderboard],
-            "leaderboard_srcc": dict(self.leaderboard_srcc),
+        record: dict[str, Any] = {
+            "metrics": self.metrics,
+            "leaderboard": self.leaderboard,
+            "leaderboard_srcc": self.leaderboard_srcc,
             "notes": list(self.notes),
             "warnings": list(self.warnings),
         }
-        if self.strengths:
-            found["bradley_terry"] = dict(self.strengths)
-        return deepcopy(found)
-
-
-NOTHING: Mapping[str, Collection[str]] = {}
+        return deepcopy(record | ({"bradley_terry": self.strengths} if self.strengths else {}))
 
 
 def agreement(
@@ -85,25 +93,25 @@ def agreement(
     negate: Collection[str] = (),
     marks_judge: Collection[str] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    apart: Mapping[str, Collection[str]] = NOTHING,
+    apart: Mapping[str, Collection[str]] | None = None,
     strengths: bool = False,
     resamples: int = 2000,
     seed: int = 0,
     per_prompt: PerPrompt = MEAN,
 ) -> Agreement:
-    """Compute how far each metric agrees with people, and the order of the generators under each metric and under people.
+    """Compute the agreement of each metric with people, and the leaderboards of generators under each metric and under people.
 
     Args:
         items: Every image that should have been judged, invalid ones included: the base of coverage.
         scores: Any number of metrics; of several scores of one item under one metric the last counts.
         pairs: Human preferences between item ids; without them only scores, leaderboard and coverage are reported.
         negate: Names of metrics where less is better.
-        marks_judge: Names of metrics whose scores say nothing of which image is better: they get their mean and coverage.
-        ranges: Name -> (low, high) of metrics whose scores have ends; no interval leaves them.
-        apart: For a metric the images to which it does not apply: they are no part of its base.
+        marks_judge: Names of metrics whose scores do not rank images: they get their mean and coverage only.
+        ranges: Name -> (low, high) of metrics on a bounded scale; intervals are cut to it.
+        apart: Metric -> ids of images to which it does not apply; they do not count for its coverage.
         strengths: Also fit Bradley-Terry strengths (about a second a metric).
         resamples: Bootstrap draws of prompts for the strengths; 0 for no intervals at all.
-        seed: Of everything drawn at random.
+        seed: Of the random draws.
         per_prompt: How several images of one prompt by one generator become one score, in the leaderboard.
 
     Raises:
@@ -112,16 +120,16 @@ def agreement(
     images, warnings = _images(items, scores)
     own, several = _values(images, scores)
     warnings += several
-    values = {name: _flipped(each) if name in negate else each for name, each in own.items()}
-    grouped, doubled = distinct(_grouped(pairs, images))
-    warnings += doubled
+    values = {name: negated(each) if name in negate else each for name, each in own.items()}
+    grouped, notes = distinct(_with_prompts(pairs, images))
+    warnings += notes
     ranked = {name: each for name, each in values.items() if name not in marks_judge}
     index = PairIndex.of(grouped)
     human = human_scores(index)
     warnings += _pair_warnings(index, images)
-    bad = sum(pair.both_bad for pair in grouped)
-    warnings += [f"people find both images bad in {bad} of {len(grouped)} pairs: they count as ties"] if bad else []
-    base = {name: _without(images, apart.get(base_metric(name), ())) for name in own}
+    if bad := sum(pair.both_bad for pair in grouped):
+        warnings.append(f"people find both images bad in {bad} of {len(grouped)} pairs: they count as ties")
+    base = {name: _without(images, (apart or {}).get(base_metric(name), ())) for name in own}
     standings = {
         name: standing(
             base[name],
@@ -134,8 +142,12 @@ def agreement(
         )
         for name in ranked
     }
-    people = standing(images, _flat(human), intervals=False, name=PEOPLE) if len(index) else None
-    srcc = {name: _leaderboard_srcc(each, people) for name, each in standings.items()}
+    human_score = {id: score for scores in human.values() for id, score in scores.items()}
+    people = standing(images, human_score, intervals=False, name=PEOPLE) if len(index) else None
+    srcc = {
+        name: rank_correlation(each.mean_ranks(), people.mean_ranks()) if people else None
+        for name, each in standings.items()
+    }
     metrics = {
         name: (_metric(index, human, values[name], resamples > 0, seed) if name in ranked else _unranked(values[name]))
         | _means(own[name], base[name])
@@ -159,7 +171,7 @@ def agreement(
 
 
 def _images(items: Sequence[Item | InvalidItem], scores: Sequence[Score]) -> tuple[list[Image], list[str]]:
-    """(id, generator, prompt) of every image; without items those that the scores name."""
+    """List the images of the items, or of the scores where there are no items, with warnings."""
     warnings = []
     known = {item.id: (item.id, item.generator, item.prompt_id or item.id) for item in items}
     if not items:
@@ -175,25 +187,21 @@ def _without(images: Sequence[Image], ids: Collection[str]) -> Sequence[Image]:
 
 
 def _values(images: Sequence[Image], scores: Sequence[Score]) -> tuple[dict[str, Values], list[str]]:
-    """Score by image for each metric, and a warning where there were several for one image."""
-    found: dict[str, Values] = dict(values_by_metric(scores))
+    """Return metric -> image -> score for the images, and a warning where one image has several scores."""
+    values: dict[str, Values] = dict(values_by_metric(scores))
     warnings = []
-    if sum(map(len, found.values())) < len(scores):
+    if sum(map(len, values.values())) < len(scores):
         repeated = [key for key, n in Counter((s.item_id, s.metric) for s in scores).items() if n > 1]
         warnings.append(f"{len(repeated)} images have several scores of one metric, the last counts: {repeated[0][0]}")
     known = {image[0] for image in images}
-    for name, each in found.items():
+    for name, each in values.items():
         if not each.keys() <= known:
-            found[name] = {id: value for id, value in each.items() if id in known}
-    return found, warnings
+            values[name] = {id: value for id, value in each.items() if id in known}
+    return values, warnings
 
 
-def _flipped(values: Values) -> Values:
-    return {id: None if value is None else -value for id, value in values.items()}
-
-
-def _grouped(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pair]:
-    """Pairs that name no prompt get the one of their first image."""
+def _with_prompts(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pair]:
+    """Give pairs that name no prompt that of their first image."""
     if all(pair.prompt_id for pair in pairs):
         return pairs
     prompt = {image[0]: image[2] for image in images}
@@ -201,89 +209,56 @@ def _grouped(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pair]:
 
 
 def _pair_warnings(index: PairIndex, images: Sequence[Image]) -> list[str]:
-    known = {image[0] for image in images} if len(index) else set()
-    strangers = [id for id in index.ids if id not in known] if len(index) else []
-    if not strangers:
-        return []
-    return [f"{len(strangers)} images of the human pairs are not in the data, the first: {strangers[0]}"]
+    known = {image[0] for image in images}
+    strangers = [id for id in index.ids if id not in known]
+    text = f"{len(strangers)} images of the human pairs are not in the data, the first: "
+    return [text + strangers[0]] if strangers else []
 
 
-def _flat(human: HumanScores) -> dict[str, float | None]:
-    return {id: score for images in human.values() for id, score in images.items()}
-
-
-def _metric(
-    index: PairIndex,
-    human: HumanScores,
-    values: Values,
-    intervals: bool,
-    seed: int,
-) -> dict[str, Any]:
+def _metric(index: PairIndex, human: HumanScores, values: Values, intervals: bool, seed: int) -> dict[str, Any]:
+    """Compute the statistics of one metric against people."""
     pairs = pairwise_accuracy(index, values, intervals=intervals, seed=seed)
     tied = tie_optimised_accuracy(index, values)
     ranks = prompt_statistics(human, values, intervals=intervals)
-    asked = bool(len(index))
     reasons = {"accuracy": pairs.reason, "tie_optimised_accuracy": tied.reason, "srcc": ranks.reason}
+    if not len(index):
+        reasons = dict.fromkeys(reasons, NO_PAIRS)
     return {
-        "accuracy": pairs.accuracy,
-        "accuracy_interval": _list(pairs.accuracy_interval),
-        "tie_rate": pairs.tie_rate,
-        "half_credit_accuracy": pairs.half_credit_accuracy,
-        "half_credit_interval": _list(pairs.half_credit_interval),
-        "pairs": pairs.pairs,
-        "pairs_scored": pairs.pairs_scored,
-        "pair_coverage": pairs.pair_coverage,
-        "human_ties": pairs.human_ties,
-        "correct": pairs.correct,
-        "wrong": pairs.wrong,
-        "ties": pairs.ties,
-        "threshold_05": pairs.threshold_05,
-        "threshold_001": pairs.threshold_001,
-        "p_value": pairs.p_value,
-        "paper_threshold_05": pairs.paper_threshold_05,
-        "paper_threshold_001": pairs.paper_threshold_001,
+        **_fields(pairs, "prompts", "reason"),
         "tie_optimised_accuracy": tied.accuracy,
         "tie_epsilon": tied.epsilon,
-        "srcc": ranks.srcc,
-        "srcc_interval": _list(ranks.srcc_interval),
-        "srcc_prompts": ranks.srcc_prompts,
-        "krcc": ranks.krcc,
-        "krcc_interval": _list(ranks.krcc_interval),
-        "krcc_prompts": ranks.krcc_prompts,
-        "ndcg": ranks.ndcg,
-        "ndcg_interval": _list(ranks.ndcg_interval),
-        "ndcg_prompts": ranks.ndcg_prompts,
-        "ndcg_gain": ranks.ndcg_gain,
-        "ndcg_ties": ranks.ndcg_ties,
-        "prompts": ranks.prompts,
-        "reasons": {name: text if asked else NO_PAIRS for name, text in reasons.items() if text or not asked},
+        **_fields(ranks, "reason", "per_prompt"),
+        "reasons": {name: reason for name, reason in reasons.items() if reason},
     }
 
 
+def _fields(statistic: PairwiseAccuracy | PromptStatistics, *omitted: str) -> dict[str, Any]:
+    """Return the other fields by name, intervals as lists."""
+    values = {name: getattr(statistic, name) for name in statistic.__dataclass_fields__ if name not in omitted}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
 def _unranked(values: Values) -> dict[str, Any]:
-    """As `_metric` without pairs, and why."""
-    found = _metric(PairIndex.of(()), {}, values, False, 0)
-    return found | {"reasons": dict.fromkeys(found["reasons"], MARKS_JUDGE)}
+    """Return the statistics of a metric that does not rank images: as without pairs, with the reason."""
+    record = _metric(PairIndex.of(()), {}, values, False, 0)
+    return record | {"reasons": dict.fromkeys(record["reasons"], MARKS_JUDGE)}
 
 
 def _means(values: Values, images: Sequence[Image]) -> dict[str, Any]:
-    found = [(image, value) for image in images if (value := values.get(image[0])) is not None]
-    prompts, names = codes(image[1:] for image, _ in found)
-    means = MEAN.combine(prompts, np.array([value for _, value in found], dtype=np.float64), len(names))
+    """Compute the mean over prompts and generators, and the coverage."""
+    scored = [(image, value) for image in images if (value := values.get(image[0])) is not None]
+    cell, cells = codes(image[1:] for image, _ in scored)
+    means = MEAN.combine(cell, np.array([value for _, value in scored], dtype=np.float64), len(cells))
     return {
-        "mean": float(means.mean()) if found else None,
+        "mean": float(means.mean()) if scored else None,
         "images": len(images),
-        "scored": len(found),
-        "coverage": len(found) / len(images) if images else None,
+        "scored": len(scored),
+        "coverage": len(scored) / len(images) if images else None,
     }
 
 
 def _list(interval: tuple[float, float] | None) -> list[float] | None:
     return list(interval) if interval else None
-
-
-def _leaderboard_srcc(metric: Standing, people: Standing | None) -> float | None:
-    return rank_correlation(metric.mean_ranks(), people.mean_ranks()) if people else None
 
 
 def _no_srcc(people: Standing | None) -> str:
@@ -293,9 +268,8 @@ def _no_srcc(people: Standing | None) -> str:
 
 
 def _leaderboard(standings: Mapping[str, Standing], people: Standing | None) -> list[dict[str, Any]]:
-    leading = [people] if people else []
-    leading += list(standings.values())
-    order = dict.fromkeys(place.generator for each in leading for place in each.places)
+    every = [*([people] if people else []), *standings.values()]
+    order = dict.fromkeys(place.generator for each in every for place in each.places)
     by_name = {name: {place.generator: place for place in each.places} for name, each in standings.items()}
     human = {place.generator: place for place in people.places} if people else {}
     return [
@@ -329,18 +303,16 @@ def _human_place(place: Place) -> dict[str, Any] | None:
 
 def _notes(metrics: Mapping[str, Mapping[str, Any]], pairs: int, named: bool, per_prompt: PerPrompt) -> tuple[str, ...]:
     notes = list(NOTES) if pairs else [f"Agreement with people is undefined: {NO_PAIRS}."]
-    for each in list(metrics.values())[:1] if pairs else []:
-        notes.append(f"nDCG: {each['ndcg_gain']}; {each['ndcg_ties']}.")
+    if pairs and metrics:
+        notes.append(f"nDCG: {GAIN}; {TIE_HANDLING}.")
     for name, each in metrics.items():
         if MARKS_JUDGE in each["reasons"].values():
             notes.append(f"{name}: {MARKS_JUDGE}, so no pair is compared.")
-        left_out = each["prompts"] - each["srcc_prompts"]
-        if left_out:
+        if left_out := each["prompts"] - each["srcc_prompts"]:
             notes.append(f"{name}: SRCC and KRCC are undefined on {left_out} of {each['prompts']} prompts, left out.")
         if each["p_value"] is not None and each["p_value"] >= GUESSING:
             notes.append(f"{name}: no better than guessing (p {each['p_value']:.2g}).")
-        lost = each["pairs"] - each["pairs_scored"]
-        if lost:
+        if lost := each["pairs"] - each["pairs_scored"]:
             notes.append(f"{name}: {lost} of {each['pairs']} pairs lack a score, left out.")
     if named and per_prompt.kind != "mean":
         notes.append(f"Leaderboard: {per_prompt.about}.")
@@ -355,15 +327,15 @@ def _strengths(
     from titjudge.stats.bradley_terry import bradley_terry
 
     generator_of = {id: generator for id, generator, _ in images if generator}
-    seen = {PEOPLE: list(pairs)} | {name: predicted_pairs(pairs, each) for name, each in values.items()}
+    pairs_by_name = {PEOPLE: list(pairs)} | {name: predicted_pairs(pairs, each) for name, each in values.items()}
     return {
         name: _strength(bradley_terry(each, generator_of, resamples=resamples, seed=seed))
-        for name, each in seen.items()
+        for name, each in pairs_by_name.items()
     }
 
 
 def _ends(interval: tuple[float, float] | None) -> list[float | None] | None:
-    """Write an interval for JSON, which knows no infinity: None is an infinite end."""
+    """Return an interval as a list, None for an infinite end (JSON has no infinity)."""
     return [end if math.isfinite(end) else None for end in interval] if interval else None
 
 

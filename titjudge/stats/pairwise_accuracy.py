@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair, Score
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
-from titjudge.stats.chance_level import Guessing, guessing, paper_threshold
+from titjudge.stats.chance_level import guessing, paper_threshold
 from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import share_intervals
 
@@ -21,26 +20,34 @@ _SIGN = {"a": 1, "tie": 0, "b": -1}
 
 
 def values_by_metric(scores: Iterable[Score], negate: Collection[str] = ()) -> dict[str, dict[str, float | None]]:
-    """Sort scores into metric -> item id -> value, metrics in order of appearance.
+    """Group scores as metric -> item id -> value, metrics in order of appearance.
 
     Args:
         scores: Of several scores of one item under one metric the last counts.
         negate: Metrics where less is better; their values change sign, so that more is better everywhere.
     """
-    found: dict[str, dict[str, float | None]] = {}
+    values: dict[str, dict[str, float | None]] = {}
     for score in scores:
         value = score.value if score.value is not None and math.isfinite(score.value) else None
-        flipped = value is not None and score.metric in negate
-        found.setdefault(score.metric, {})[score.item_id] = -value if flipped and value is not None else value
-    return found
+        values.setdefault(score.metric, {})[score.item_id] = value
+    return {name: negated(each) if name in negate else each for name, each in values.items()}
+
+
+def negated(values: Values) -> dict[str, float | None]:
+    """Change the sign of values; None stays None."""
+    return {id: None if value is None else -value for id, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class PairIndex:
-    """Human pairs as columns, built once and shared by every metric.
+    """Human pairs as arrays, built once and shared by every metric.
 
-    `ids` are the images in order of appearance; `a`, `b` index them, `preference` is 1 (a), 0 (tie) or -1 (b),
-    `group` indexes `groups`; all four columns have shape (pairs,).
+    Attributes:
+        ids: Images in order of appearance.
+        a, b: Index of the first and second image of each pair in `ids`, shape (pairs,).
+        preference: 1 (a), 0 (tie) or -1 (b), shape (pairs,).
+        group: Index of the prompt of each pair in `groups`, shape (pairs,).
+        groups: Prompt ids.
     """
 
     ids: tuple[str, ...]
@@ -72,10 +79,9 @@ class PairIndex:
         return len(self.a)
 
     def scores(self, values: Values) -> Floats:
-        """Look up the score of each of `ids`, NaN where there is none; equal scores are exactly equal."""
-        return with_ties(
-            np.fromiter((_float(values.get(id)) for id in self.ids), dtype=np.float64, count=len(self.ids))
-        )
+        """Look up the score of each of `ids`, NaN where there is none; scores equal up to rounding are made equal."""
+        scores = np.array([values.get(id) for id in self.ids], dtype=np.float64)
+        return with_ties(np.where(np.isfinite(scores), scores, np.nan))
 
     def values(self, values: Values) -> tuple[Floats, Floats]:
         """Look up the scores of `a` and of `b`, each of shape (pairs,)."""
@@ -83,52 +89,49 @@ class PairIndex:
         return each[self.a], each[self.b]
 
     def predictions(self, values: Values) -> Floats:
-        """1 where the metric prefers a, -1 for b, 0 for equal scores, NaN where a score is missing; shape (pairs,)."""
+        """Return 1 where the metric prefers a, -1 for b, 0 for equal scores, NaN for a missing score; shape (pairs,)."""
         a, b = self.values(values)
         predicted = (a > b).astype(np.float64) - (a < b)
         predicted[np.isnan(a) | np.isnan(b)] = np.nan
         return predicted
 
 
-def _float(value: float | None) -> float:
-    return float(value) if value is not None and math.isfinite(value) else np.nan
-
-
 def pair_index(pairs: Sequence[Pair] | PairIndex) -> PairIndex:
-    """`pairs` as columns, unless they are already."""
+    """Index pairs, unless they are already indexed."""
     return pairs if isinstance(pairs, PairIndex) else PairIndex.of(pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class PairwiseAccuracy:
-    """Agreement on the pairs where people have a preference.
+    """Agreement on the pairs where people have a preference; rates are fractions of 1, intervals 95%, over prompts.
 
-    `accuracy` counts an equal score as wrong (the rule of the TIT paper, implied by its Table 4);
-    `half_credit_accuracy` counts it as half right. Both are over `pairs_scored`; pairs that lost a score are in
-    `pairs` only. Rates are fractions of 1, intervals 95%, with the prompt as the unit. `threshold_05` / `threshold_001` are
-    the fewest correct pairs that guessing reaches with probability below .05 / .001, and `p_value` is that of `correct`:
-    one-sided, for this metric's scores exchanged within prompts (see `guessing`). `paper_threshold_05` / `_001` are the
-    TIT paper's (A.2), for independent pairs, which pairs of one prompt are not.
+    Attributes:
+        accuracy: Correct pairs of `pairs_scored`; an equal score is wrong (the rule of the TIT paper, implied by its Table 4).
+        half_credit_accuracy: The same with an equal score as half correct.
+        pairs: Pairs with a human preference; `pairs_scored` of them have both scores, `human_ties` more are ties of people.
+        threshold_05, threshold_001: Fewest correct pairs that guessing reaches with a probability below .05, .001.
+        p_value: Probability of `correct` pairs or more by guessing: scores exchanged within prompts (see `guessing`).
+        paper_threshold_05, paper_threshold_001: Thresholds of the TIT paper (A.2), which takes pairs as independent.
     """
 
+    accuracy: float | None
+    accuracy_interval: Interval | None
+    tie_rate: float | None
+    half_credit_accuracy: float | None
+    half_credit_interval: Interval | None
     pairs: int
     pairs_scored: int
+    pair_coverage: float | None
     human_ties: int
-    prompts: int
     correct: int
     wrong: int
     ties: int
-    accuracy: float | None
-    accuracy_interval: Interval | None
-    half_credit_accuracy: float | None
-    half_credit_interval: Interval | None
-    tie_rate: float | None
-    pair_coverage: float | None
     threshold_05: int | None
     threshold_001: int | None
     p_value: float | None
     paper_threshold_05: int | None
     paper_threshold_001: int | None
+    prompts: int
     reason: str = ""
 
 
@@ -140,8 +143,8 @@ def pairwise_accuracy(
     Args:
         pairs: Human pairs; ties of people are left out and counted.
         values: Score by image id, higher is better; None, NaN or absent is missing: the pair is counted, not scored.
-        intervals: Whether to add intervals and what guessing would reach.
-        seed: Of what is drawn to find out what guessing would reach.
+        intervals: Whether to compute intervals, thresholds and the p-value.
+        seed: Of the exchanges that give thresholds and p-value, where they are sampled.
     """
     index = pair_index(pairs)
     predicted = index.predictions(values)
@@ -149,30 +152,33 @@ def pairwise_accuracy(
     scored = decided & ~np.isnan(predicted)
     right = (scored & (predicted == index.preference)).astype(np.float64)
     tied = (scored & (predicted == 0)).astype(np.float64)
-    correct, ties, total, asked = (int(column.sum()) for column in (right, tied, scored, decided))
+    correct, ties, total, decided_pairs = (int(column.sum()) for column in (right, tied, scored, decided))
     both, reason = _intervals(index, right, tied, scored.astype(np.float64)) if intervals else ([None, None], "")
-    chance = _guessing(index, values, scored, seed) if intervals and total else None
+    chance = None
+    if intervals and total:
+        columns = (column[scored] for column in (index.group, index.a, index.b, index.preference))
+        chance = guessing(*columns, index.scores(values), seed)
     if not total:
-        reason = "no pair with a human preference" if not asked else "no pair has both scores"
+        reason = "no pair with a human preference" if not decided_pairs else "no pair has both scores"
     return PairwiseAccuracy(
-        pairs=asked,
+        accuracy=correct / total if total else None,
+        accuracy_interval=both[0],
+        tie_rate=ties / total if total else None,
+        half_credit_accuracy=(correct + ties / 2) / total if total else None,
+        half_credit_interval=both[1],
+        pairs=decided_pairs,
         pairs_scored=total,
-        human_ties=len(index) - asked,
-        prompts=len(np.unique(index.group[scored])),
+        pair_coverage=total / decided_pairs if decided_pairs else None,
+        human_ties=len(index) - decided_pairs,
         correct=correct,
         wrong=total - correct - ties,
         ties=ties,
-        accuracy=correct / total if total else None,
-        accuracy_interval=both[0],
-        half_credit_accuracy=(correct + ties / 2) / total if total else None,
-        half_credit_interval=both[1],
-        tie_rate=ties / total if total else None,
-        pair_coverage=total / asked if asked else None,
         threshold_05=chance.threshold(0.05) if chance else None,
         threshold_001=chance.threshold(0.001) if chance else None,
         p_value=chance.p_value(correct) if chance else None,
         paper_threshold_05=paper_threshold(total, 0.05),
         paper_threshold_001=paper_threshold(total, 0.001),
+        prompts=len(np.unique(index.group[scored])),
         reason=reason,
     )
 
@@ -185,17 +191,12 @@ def _intervals(index: PairIndex, right: Floats, tied: Floats, scored: Floats) ->
     return found, FEW_PROMPTS if found[0] is None else ""
 
 
-def _guessing(index: PairIndex, values: Values, scored: NDArray[np.bool_], seed: int) -> Guessing:
-    each = index.scores(values)
-    return guessing(index.group[scored], index.a[scored], index.b[scored], index.preference[scored], each, seed)
-
-
 @dataclass(frozen=True, slots=True)
 class TieOptimised:
-    """The best that a metric reaches when score gaps up to `epsilon` are read as ties.
+    """The highest accuracy that a metric reaches when score differences up to `epsilon` are read as ties.
 
-    `accuracy` is over all scored pairs, human ties included: right means the same one of a / b / tie. `epsilon` is
-    chosen on these very pairs (the smallest of the best), so the number is optimistic, and comparable between metrics.
+    `accuracy` is over all scored pairs, human ties included: correct means the same one of a / b / tie. `epsilon` is chosen
+    on the same pairs (the smallest of the best), so the number is optimistic, but comparable between metrics.
     """
 
     accuracy: float | None
@@ -205,9 +206,9 @@ class TieOptimised:
 
 
 def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) -> TieOptimised:
-    """Pairwise accuracy with an optimised tie threshold (Deutsch, Foster and Freitag 2023, "Ties Matter").
+    """Compute pairwise accuracy with an optimised tie threshold (Deutsch, Foster and Freitag 2023, "Ties Matter").
 
-    Every threshold that can matter is tried at once: 0 and each observed gap, after one sort (n log n).
+    All thresholds that make a difference, 0 and each observed gap, are evaluated after one sort (n log n).
     """
     index = pair_index(pairs)
     a, b = index.values(values)

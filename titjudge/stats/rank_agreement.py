@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +27,10 @@ TIE_HANDLING = (
 
 
 def human_scores(pairs: Sequence[Pair] | PairIndex) -> dict[str, dict[str, float]]:
-    """Copeland score of each image among the images of its prompt: (wins + ties/2) / comparisons.
+    """Compute the Copeland score of each image within its prompt: (wins + ties/2) / comparisons.
 
     With every pair of the prompt judged once, as in LPG-Bench, this is the classical Copeland count scaled to [0, 1];
-    with fewer pairs it is the win rate over the comparisons there are. Images nobody compared are absent.
+    with fewer pairs it is the win rate over the comparisons there are. Images that were not compared are absent.
     """
     index = pair_index(pairs)
     images = len(index.ids)
@@ -44,7 +45,7 @@ def human_scores(pairs: Sequence[Pair] | PairIndex) -> dict[str, dict[str, float
 
 
 def ranks_to_pairs(ranks: Mapping[str, Mapping[str, float]], source: str = "ranks") -> list[Pair]:
-    """All pairs of images of each prompt, from ranks with ties (prompt -> image -> rank, 1 is best).
+    """Turn ranks with ties (prompt -> image -> rank, 1 is best) into all pairs of images of each prompt.
 
     LPG-Bench: 13 ranks a prompt become 78 pairs, 15,600 over 200 prompts, 12,832 of them no ties.
     """
@@ -57,15 +58,17 @@ def ranks_to_pairs(ranks: Mapping[str, Mapping[str, float]], source: str = "rank
 
 @dataclass(frozen=True, slots=True)
 class PromptStatistics:
-    """Rank agreement averaged over prompts: `srcc`, `krcc` in [-1, 1], `ndcg` in [0, 1]; None if never defined.
+    """Rank agreement averaged over prompts: `srcc`, `krcc` (tau-b) in [-1, 1], `ndcg` in [0, 1]; None if never defined.
 
-    `*_prompts` counts the prompts that the mean is over. A prompt is left out of all three with fewer than two images
-    that have both scores, or when people rank them all equal; out of SRCC and KRCC also when the metric scores them all
-    equal (nDCG then has its expected value for a random order). KRCC is tau-b. `per_prompt` holds the parts: prompt ->
-    (srcc, krcc, ndcg).
+    A prompt is left out of all three with fewer than two images that have both scores, or when people rank them all equal;
+    out of SRCC and KRCC also when the metric scores them all equal (nDCG then is its expectation over random orders).
+
+    Attributes:
+        srcc_prompts: Prompts that the mean is over; likewise `krcc_prompts` and `ndcg_prompts`.
+        prompts: Prompts with human preferences.
+        per_prompt: Prompt -> (srcc, krcc, ndcg).
     """
 
-    prompts: int
     srcc: float | None
     srcc_interval: Interval | None
     srcc_prompts: int
@@ -77,12 +80,13 @@ class PromptStatistics:
     ndcg_prompts: int
     ndcg_gain: str
     ndcg_ties: str
+    prompts: int
     reason: str
     per_prompt: Mapping[str, tuple[float | None, float | None, float | None]]
 
 
 def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = True) -> PromptStatistics:
-    """Compute SRCC, KRCC (tau-b) and nDCG within each prompt, averaged over prompts, with 95% intervals over prompts.
+    """Compute SRCC, KRCC (tau-b) and nDCG within each prompt, and their means over prompts with 95% intervals.
 
     The TIT paper (Table 2) names neither its tau variant, nor its treatment of ties and constant scores, nor its gain;
     ours are stated in the result. For scale: 13 images, a tenth of the pairs tied, in random order have an expected
@@ -93,47 +97,37 @@ def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = T
         values: Metric score by image, higher is better; missing ones are left out of their prompt.
         intervals: Whether to compute intervals over prompts.
     """
-    groups = list(human)
-    each = _each_prompt(human, values)
-    defined = np.isfinite(each)
-    sums = np.where(defined, each, 0.0)
-    counts = defined.sum(axis=0)
-    mean = [float(sums[:, k].sum() / counts[k]) if counts[k] else None for k in range(3)]
-    ends = ((-1.0, 1.0), (-1.0, 1.0), (0.0, 1.0))
-    found = [
-        mean_intervals(sums[:, k], defined[:, k].astype(np.float64), ends[k])[0] if intervals else None
-        for k in range(3)
-    ]
+    per_prompt = _each_prompt(human, values)
+    statistics: dict[str, Any] = {}
+    for k, (name, lowest) in enumerate((("srcc", -1.0), ("krcc", -1.0), ("ndcg", 0.0))):
+        defined = np.isfinite(per_prompt[:, k])
+        column, count = np.where(defined, per_prompt[:, k], 0.0), int(defined.sum())
+        statistics[name] = float(column.sum() / count) if count else None
+        statistics[f"{name}_interval"] = (
+            mean_intervals(column, defined.astype(np.float64), (lowest, 1.0))[0] if intervals else None
+        )
+        statistics[f"{name}_prompts"] = count
+    reason = "" if human else "no human preferences"
+    if human and not statistics["srcc_prompts"]:
+        reason = "no prompt has two scored images that both people and the metric tell apart"
     return PromptStatistics(
-        prompts=len(groups),
-        srcc=mean[0],
-        srcc_interval=found[0],
-        srcc_prompts=int(counts[0]),
-        krcc=mean[1],
-        krcc_interval=found[1],
-        krcc_prompts=int(counts[1]),
-        ndcg=mean[2],
-        ndcg_interval=found[2],
-        ndcg_prompts=int(counts[2]),
+        **statistics,
         ndcg_gain=GAIN,
         ndcg_ties=TIE_HANDLING,
-        reason=_reason(len(groups), counts[0]),
+        prompts=len(human),
+        reason=reason,
         per_prompt={
-            group: (number(row[0]), number(row[1]), number(row[2])) for group, row in zip(groups, each, strict=True)
+            prompt: (number(row[0]), number(row[1]), number(row[2]))
+            for prompt, row in zip(human, per_prompt, strict=True)
         },
     )
 
 
-def _reason(prompts: int, defined: int) -> str:
-    if not prompts:
-        return "no human preferences"
-    if not defined:
-        return "no prompt has two scored images that both people and the metric tell apart"
-    return ""
-
-
 def _each_prompt(human: HumanScores, values: Values) -> Floats:
-    """Shape (prompts, 3): srcc, krcc, ndcg, NaN where undefined. Prompts with equally many images go together."""
+    """Compute srcc, krcc and ndcg of each prompt, NaN where undefined: shape (prompts, 3).
+
+    Prompts with equally many images are computed together.
+    """
     out = np.full((len(human), 3), np.nan)
     by_size: defaultdict[int, list[tuple[int, list[float], list[float]]]] = defaultdict(list)
     for row, images in enumerate(human.values()):
@@ -151,7 +145,7 @@ def _each_prompt(human: HumanScores, values: Values) -> Floats:
 
 
 def _correlations(people: Floats, metric: Floats) -> Floats:
-    """Row by row (srcc, tau-b): shape (rows, 2); NaN for a constant metric row; no row of `people` is constant."""
+    """Compute srcc and tau-b of each row: shape (rows, 2), NaN for a constant row of `metric`; none of `people` is constant."""
     from scipy.stats import kendalltau, pearsonr
 
     out = np.full((len(people), 2), np.nan)
@@ -164,11 +158,11 @@ def _correlations(people: Floats, metric: Floats) -> Floats:
 
 
 def expected_ndcg(gains: Floats, scores: Floats) -> Floats:
-    """nDCG of each row, equal scores by the expectation over their orders (McSherry and Najork 2008); shape (rows,).
+    """Compute the nDCG of each row, equal scores by expectation over their orders (McSherry and Najork 2008); shape (rows,).
 
     Args:
-        gains: at least 0, with something above 0 in each row; shape (rows, images).
-        scores: higher is placed first; same shape.
+        gains: At least 0, with something above 0 in each row; shape (rows, images).
+        scores: Higher is ranked first; same shape.
     """
     discount = 1 / np.log2(np.arange(gains.shape[1]) + 2)
     reached = np.concatenate(([0.0], np.cumsum(discount)))
@@ -181,7 +175,7 @@ def expected_ndcg(gains: Floats, scores: Floats) -> Floats:
 
 
 def predicted_pairs(pairs: Iterable[Pair], values: Values) -> list[Pair]:
-    """Write the same pairs as the metric sees them: higher score preferred, equal scores a tie, missing scores left out."""
+    """Return the pairs with the preferences of a metric: the higher score, a tie where equal; pairs without both scores drop."""
     index = PairIndex.of(list(pairs))
     names = {1.0: "a", 0.0: "tie", -1.0: "b"}
     return [
