@@ -1,8 +1,7 @@
-"""The one bootstrap of titjudge: prompts are drawn with replacement, each with all that belongs to it.
+"""The cluster bootstrap: prompts are drawn with replacement, each with all its images and pairs.
 
-Pairs of one prompt share images and are far from independent, so the prompt is the unit of resampling (a cluster
-bootstrap). It serves statistics over all prompts at once (correlations, strengths); shares and means over prompts have
-intervals of their own, in `intervals`.
+Pairs of one prompt share images and are far from independent, so the prompt is the unit of resampling. It serves statistics
+over all prompts at once (correlations, strengths); shares and means over prompts have closed-form intervals, in `intervals`.
 A draw is a vector of multiplicities. The draws depend on (number of prompts, resamples, seed) alone: two metrics over the
 same prompts see the same draws.
 """
@@ -22,18 +21,18 @@ Label = TypeVar("Label", bound=Hashable)
 
 LEVEL = 0.95
 FEW_PROMPTS = "fewer than two prompts: no interval"
-_BLOCK = 1 << 18  # multiplicities held at once: 2 MB, a few times over while they are made
+_BLOCK = 1 << 18  # multiplicities held at once: 2 MB, and a few copies while they are computed
 
 
 def codes(labels: Iterable[Label]) -> tuple[Ints, list[Label]]:
-    """Numbers for labels, in order of first appearance: `(codes of shape (n,), distinct labels)`."""
-    known: dict[Label, int] = {}
-    numbered = np.fromiter((known.setdefault(label, len(known)) for label in labels), dtype=np.int64)
-    return numbered, list(known)
+    """Encode labels as integers in order of first appearance: `(codes of shape (n,), distinct labels)`."""
+    code_of: dict[Label, int] = {}
+    encoded = np.fromiter((code_of.setdefault(label, len(code_of)) for label in labels), dtype=np.int64)
+    return encoded, list(code_of)
 
 
 def multiplicities(prompts: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """How often each prompt is drawn, in blocks of shape (rows, prompts); each row sums to `prompts`."""
+    """Yield how often each prompt is drawn, in blocks of shape (draws, prompts); each row sums to `prompts`."""
     rng = np.random.default_rng(seed)
     step = max(1, _BLOCK // max(prompts, 1))
     for start in range(0, resamples, step):
@@ -44,15 +43,15 @@ def multiplicities(prompts: int, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def percentile_interval(draws: Floats, units: int, level: float = LEVEL) -> Interval | None:
-    """Take the central part of the draws, widened for few units (expanded percentiles, Hesterberg 2015).
+    """Compute the expanded percentile interval (Hesterberg 2015).
 
-    A bootstrap of n units is too narrow by sqrt((n - 1) / n), and by the normal in place of Student's t: the percentiles
-    lie as far out as t would have it. Infinite draws count; NaN are undefined and do not.
+    A bootstrap interval of n units is too narrow by sqrt((n - 1) / n), and by the normal in place of Student's t: the
+    percentiles are moved out accordingly. Infinite draws count; NaN draws are dropped.
 
     Args:
         draws: Draws of the statistic, shape (draws,).
-        units: How many units were drawn each time (prompts).
-        level: Of the interval, in (0, 1).
+        units: Units (prompts) in each draw.
+        level: Nominal coverage, in (0, 1).
 
     Returns:
         The interval; None when no draw is defined or there are fewer than two units.
@@ -68,7 +67,7 @@ def percentile_interval(draws: Floats, units: int, level: float = LEVEL) -> Inte
 
 
 def group_sums(group: Ints, groups: int, *columns: Floats) -> Floats:
-    """Column sums per group: shape (groups, columns)."""
+    """Sum each column within groups: shape (groups, columns)."""
     return np.stack([np.bincount(group, weights=column, minlength=groups) for column in columns], axis=1)
 
 

@@ -21,7 +21,7 @@ _TOGETHER = 256  # draws fitted at once
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """`strength` is a natural logarithm, with mean 0 over generators: a lead of d means e^d wins for each loss."""
+    """Log strength of a generator, mean 0 over generators: a lead of d means e^d wins for each loss."""
 
     generator: str
     strength: float
@@ -32,16 +32,19 @@ class Strength:
 class BradleyTerry:
     """The fit on all pairs, strongest first, with 95% intervals by resampling prompts.
 
-    `tie` is the weight t of ties (0: none occur; None: only ties): P(tie) = 2t sqrt(pq) / (p + q + 2t sqrt(pq))
-    for strengths p, q on the exponential scale. `degenerate` counts the resamples without a finite fit: who never loses to
-    the rest there counts as infinitely strong, who never wins as infinitely weak, and the ends of intervals may be
-    infinite. Without a finite fit on all pairs `strengths` is empty and `reason` says why.
+    Attributes:
+        strengths: Empty, with a `reason`, where there is no finite fit on all pairs.
+        tie: The weight t of ties (0: none occur; None: only ties): P(tie) = 2t sqrt(pq) / (p + q + 2t sqrt(pq)) for
+            strengths p, q on the exponential scale.
+        pairs: Pairs of two different generators.
+        resamples: Resamples with a finite fit.
+        degenerate: Resamples without a finite fit: generators that never lose to the rest count as infinitely strong there,
+            those that never win as infinitely weak, so that ends of intervals may be infinite.
     """
 
     strengths: tuple[Strength, ...]
     tie: float | None
     pairs: int
-    same_generator: int
     resamples: int
     degenerate: int
     reason: str = ""
@@ -60,15 +63,14 @@ def bradley_terry(
     """
     named = [(generator_of[p.a], generator_of[p.b], p) for p in pairs if p.a in generator_of and p.b in generator_of]
     used = [(x, y, p) for x, y, p in named if x != y]
-    same = len(named) - len(used)
     if not used:
-        return BradleyTerry((), None, 0, same, 0, 0, "no pair compares two generators")
+        return BradleyTerry((), None, 0, 0, 0, "no pair compares two generators")
     cells, generators = _cells(used)
     model = _Model(len(generators), cells.keys)
     (point,), (tie,) = model.fit(np.asarray(cells.counts.sum(axis=0), dtype=np.float64).reshape(1, -1))
     if np.isnan(point).any():
         reason = "no finite fit: too few pairs, or some generators never lose (or never win) against the others"
-        return BradleyTerry((), None, len(used), same, 0, 0, reason)
+        return BradleyTerry((), None, len(used), 0, 0, reason)
     draws, degenerate = _draws(model, cells.counts, resamples if cells.counts.shape[0] > 1 else 0, seed, point)
     point = with_ties(point)
     strengths = [
@@ -76,7 +78,7 @@ def bradley_terry(
         for k, name in enumerate(generators)
     ]
     strengths.sort(key=lambda each: (-each.strength, each.generator))
-    return BradleyTerry(tuple(strengths), number(tie), len(used), same, len(draws) - degenerate, degenerate)
+    return BradleyTerry(tuple(strengths), number(tie), len(used), len(draws) - degenerate, degenerate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def _cells(used: Sequence[tuple[str, str, Pair]]) -> tuple[_Cells, list[str]]:
 
 
 class _Model:
-    """One fit for any weights of the outcomes."""
+    """The likelihood of the outcomes, maximised for any weights of them."""
 
     def __init__(self, generators: int, keys: Sequence[tuple[int, int, bool]]) -> None:
         self.generators = generators
@@ -116,26 +118,32 @@ class _Model:
         self.second = np.array([key[1] for key in keys])
         self.tied = np.array([key[2] for key in keys])
         self._couple, couples = codes((min(i, j), max(i, j)) for i, j, _ in keys)
-        # The model is log-linear: the features of "first", "second" and "tie" of each couple, the last is the tie weight's.
+        # The model is log-linear: features of "first wins", "second wins" and "tie" of each couple; the last one is for the tie weight.
         self._features = np.zeros((len(couples), 3, generators + 1))
         for k, (i, j) in enumerate(couples):
             self._features[k, 0, i] = self._features[k, 1, j] = self._features[k, 2, -1] = 1
             self._features[k, 2, [i, j]] = 0.5
         place = np.where(self.tied, 2, (self.first > self.second).astype(np.int64))
-        self._seen = self._features[self._couple, place]
+        self._of_outcome = self._features[self._couple, place]
         self._finite: dict[bytes, bool] = {}
         self._rows = self._features.reshape(-1, generators + 1)  # one row for each outcome of each couple
 
-    def finite(self, seen: NDArray[np.bool_]) -> bool:
-        """Whether the likelihood of the outcomes seen has a finite maximum.
+    def finite(self, occurring: NDArray[np.bool_]) -> bool:
+        """Whether the likelihood has a finite maximum; depends only on which outcomes occur.
 
-        Every generator must reach every other one by wins and ties; and where ties occur, some round trip must
-        hold more wins than ties (edges of -1 and +1: a negative cycle), or wins and ties could be explained ever better by moving
-        all strengths apart and raising the weight of ties.
+        Every generator must reach every other one by wins and ties; and where ties occur, some cycle must hold more wins
+        than ties (edges of -1 and +1: a negative cycle), or the likelihood would grow without end as all strengths move apart
+        and the weight of ties rises.
         """
+        key = occurring.tobytes()  # the same outcomes occur in most resamples
+        if key not in self._finite:
+            self._finite[key] = self._has_maximum(occurring)
+        return self._finite[key]
+
+    def _has_maximum(self, occurring: NDArray[np.bool_]) -> bool:
         from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, connected_components
 
-        won, tied = seen & ~self.tied, seen & self.tied
+        won, tied = occurring & ~self.tied, occurring & self.tied
         graph = np.zeros((self.generators, self.generators))
         graph[self.first[tied], self.second[tied]] = graph[self.second[tied], self.first[tied]] = 1
         graph[self.first[won], self.second[won]] = -1
@@ -158,44 +166,37 @@ class _Model:
 
         Returns:
             Log strengths with mean 0, shape (draws, generators), NaN where no finite fit exists or the iteration does not
-            settle; and the weights of ties, NaN for nothing but ties.
+            converge; and the weights of ties, shape (draws,), NaN where only ties occur.
         """
         occurring = weights > 0
-        finite = np.fromiter((self._is_finite(each) for each in occurring), dtype=bool, count=len(weights))
+        finite = np.fromiter((self.finite(each) for each in occurring), dtype=bool, count=len(weights))
         strengths, tie = np.full((len(weights), self.generators), np.nan), np.full(len(weights), np.nan)
         only_ties = finite & ~occurring[:, ~self.tied].any(axis=1)
         strengths[only_ties] = 0.0
         todo = np.flatnonzero(finite & ~only_ties)
         for first in range(0, len(todo), _TOGETHER):
-            some = todo[first : first + _TOGETHER]
-            found = self._maxima(weights[some], start)
-            strengths[some] = found[:, :-1] - found[:, :-1].mean(axis=1, keepdims=True)
-            tie[some] = np.where(occurring[some][:, self.tied].any(axis=1), np.exp(found[:, -1]), 0.0)
+            block = todo[first : first + _TOGETHER]
+            maxima = self._maxima(weights[block], start)
+            strengths[block] = maxima[:, :-1] - maxima[:, :-1].mean(axis=1, keepdims=True)
+            tie[block] = np.where(occurring[block][:, self.tied].any(axis=1), np.exp(maxima[:, -1]), 0.0)
         return strengths, tie
 
-    def _is_finite(self, occurring: NDArray[np.bool_]) -> bool:
-        """`finite`, which hangs on nothing but the outcomes that occur: they are the same in most resamples."""
-        key = occurring.tobytes()
-        if key not in self._finite:
-            self._finite[key] = self.finite(occurring)
-        return self._finite[key]
-
     def _maxima(self, weights: Floats, start: Floats | None) -> Floats:
-        """Log strengths and the log weight of ties, shape (draws, generators + 1); NaN where the iteration does not settle."""
+        """Maximise the likelihood: log strengths and log weight of ties, shape (draws, generators + 1), NaN without convergence."""
         tied = np.asarray(weights[:, self.tied].any(axis=1))
         couples = np.zeros((weights.shape[1], len(self._features)))
         couples[np.arange(len(couples)), self._couple] = 1
-        total, wanted, all_ = weights @ couples, weights @ self._seen, weights.sum(axis=1)
+        total, wanted, all_ = weights @ couples, weights @ self._of_outcome, weights.sum(axis=1)
         offset = np.zeros((len(weights), 1, 3))
         offset[:, 0, 2] = np.where(tied, np.log(2), -np.inf)
         free = np.ones((len(weights), self.generators + 1, self.generators + 1))
-        free[:, -1], free[:, :, -1] = 0.0, 0.0  # strengths are free up to a constant, which this holds
+        free[:, -1], free[:, :, -1] = 0.0, 0.0  # strengths are identified up to a constant, which this fixes
         free[:, -1, -1] = ~tied
-        free += 1e-12 * all_[:, None, None] * np.eye(self.generators + 1)  # never quite singular
+        free += 1e-12 * all_[:, None, None] * np.eye(self.generators + 1)  # keeps it regular
         squares = (self._rows[:, :, None] * self._rows[:, None, :]).reshape(len(self._rows), -1)
 
         def likelihood(at: Floats, of: Ints) -> tuple[Floats, Floats]:
-            """Compute the log likelihoods, and the shares of the outcomes of each couple."""
+            """Compute the log likelihoods, and the probabilities of the outcomes of each couple."""
             logits = (at @ self._rows.T).reshape(len(at), -1, 3) + offset[of]
             top = logits.max(axis=2, keepdims=True)
             share = np.exp(logits - top)
@@ -232,31 +233,31 @@ class _Model:
         return done
 
     def unbounded(self, weights: Floats) -> Floats:
-        """Without a finite fit: inf for who never loses to the rest, -inf for who never wins, NaN for the others."""
+        """Strengths without a finite fit: inf where a generator never loses to the rest, -inf where it never wins, else NaN."""
         from scipy.sparse.csgraph import connected_components
 
-        seen = np.asarray(weights, dtype=np.float64).ravel() > 0
+        occurring = np.asarray(weights, dtype=np.float64).ravel() > 0
         beats = np.zeros((self.generators, self.generators), dtype=bool)
-        beats[self.first[seen], self.second[seen]] = True
-        drawn = seen & self.tied
-        beats[self.second[drawn], self.first[drawn]] = True
+        beats[self.first[occurring], self.second[occurring]] = True
+        tied = occurring & self.tied
+        beats[self.second[tied], self.first[tied]] = True
         count, part = connected_components(beats, directed=True, connection="strong")
-        found = np.full(self.generators, np.nan)
+        strengths = np.full(self.generators, np.nan)
         if count < 2 or connected_components(beats, directed=False, return_labels=False) > 1:
-            return found
+            return strengths
         for k in range(count):
             inside = part == k
             lost, won = beats[~inside][:, inside].any(), beats[inside][:, ~inside].any()
-            found[inside] = np.nan if lost and won else np.inf if won else -np.inf
-        return found
+            strengths[inside] = np.nan if lost and won else np.inf if won else -np.inf
+        return strengths
 
 
 def _draws(model: _Model, counts: Any, resamples: int, seed: int, start: Floats) -> tuple[Floats, int]:
-    """Strengths on resampled prompts, each fit begun from those on all of them."""
+    """Fit resamples of the prompts, starting from `start`; returns the strengths, and how many have no finite fit."""
     blocks = [(counts.T @ block.T).T for block in multiplicities(counts.shape[0], resamples, seed)]
     weights = np.concatenate(blocks) if blocks else np.zeros((0, counts.shape[1]))
-    found, _ = model.fit(weights, start)
-    degenerate = np.flatnonzero(np.isnan(found).all(axis=1))
+    strengths, _ = model.fit(weights, start)
+    degenerate = np.flatnonzero(np.isnan(strengths).all(axis=1))
     for row in degenerate:
-        found[row] = model.unbounded(weights[row])
-    return found, len(degenerate)
+        strengths[row] = model.unbounded(weights[row])
+    return strengths, len(degenerate)

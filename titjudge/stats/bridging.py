@@ -1,14 +1,14 @@
-"""Carry a leaderboard over from one judge to another, by the generators that both have judged.
+"""Transfer a leaderboard from one judge to another, by a linear regression over the generators that both have judged.
 
-The map is a straight line through the anchors' mean scores, rising, so that it keeps the order; what it makes of a further
-generator has a 95% prediction interval (Student's t with two degrees of freedom spent). `python -m benchmarks.verdicts
---answers OLD NEW` measures how often it holds for a generator that was left out.
+The line through the mean scores of these anchors must rise, so that it keeps the order; a transferred score has a 95%
+prediction interval (Student's t with n - 2 degrees of freedom). `python -m benchmarks.verdicts --answers OLD NEW` measures
+its coverage for generators that were left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,30 +21,30 @@ from titjudge.stats.intervals import TAIL, mean_interval
 from titjudge.stats.scores_table import ScoreTable
 
 FEWEST = 4  # anchors
-_SHARE = 0.5  # of the common prompts that a generator must have to stand on the board
+_SHARE = 0.5  # of the common prompts for which a generator must have a score
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The map, and what it knows of its own error."""
+    """Least-squares line through the anchors: mean scores `x` by the old judge, `y` by the new one."""
 
     x: Floats
     y: Floats
 
     @property
     def slope(self) -> float:
-        """How much the new judge's score changes with the old one's."""
+        """Change of the new judge's score for each unit of the old one's."""
         x = self.x - self.x.mean()
         return float(x @ self.y / (x @ x)) if x @ x > 0 else 0.0
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the anchors about the line."""
-        rest = self.y - self.y.mean() - self.slope * (self.x - self.x.mean())
-        return float(np.sqrt(rest @ rest / (len(self.x) - 2)))
+        """Residual standard deviation of the anchors."""
+        residuals = self.y - self.y.mean() - self.slope * (self.x - self.x.mean())
+        return float(np.sqrt(residuals @ residuals / (len(self.x) - 2)))
 
     def predict(self, at: float) -> tuple[float, Interval]:
-        """Predict what a generator with the score `at` would have had from the other judge, with a 95% interval."""
+        """Predict the new judge's score of a generator with the old score `at`, with a 95% prediction interval."""
         from scipy.special import stdtrit
 
         n, off = len(self.x), at - float(self.x.mean())
@@ -56,7 +56,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A generator on the new board: measured there, or carried over with its prediction interval."""
+    """A generator on the new leaderboard.
+
+    Attributes:
+        carried: Whether the score is predicted from the old judge's, with a prediction interval; else it was measured.
+        outside: Whether the old score lies outside the range of the anchors.
+    """
 
     generator: str
     carried: bool
@@ -66,12 +71,21 @@ class Standing:
     outside: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Return the fields by name."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """The new judge's board with the old judge's generators on it, and how well the map does on anchors left out."""
+    """The new judge's leaderboard with the old judge's generators on it.
+
+    Attributes:
+        held: Anchors whose measured score lies in the interval predicted from the other anchors (leave-one-out).
+        half_width: Median half-width of these intervals.
+        unbridged: Largest difference between the two judges' scores of an anchor.
+        prompts: Prompts that both judges have.
+        left_out: Generators with a score for fewer than half of the common prompts.
+    """
 
     anchors: tuple[str, ...]
     line: Line
@@ -83,6 +97,7 @@ class Bridge:
     left_out: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """Return the leaderboard, the line and its leave-one-out error."""
         return {
             "anchors": list(self.anchors), "prompts": self.prompts,
             "map": {"slope": self.line.slope, "spread": self.line.spread,
@@ -94,13 +109,13 @@ class Bridge:
 
 
 def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
-    """Put the generators that only the old judge has judged onto the new judge's board.
+    """Predict the new judge's scores of the generators that only the old judge has judged.
 
     Means are over the prompts that both judges have; a generator with fewer than half of them is left out.
 
     Raises:
-        DataError: fewer than two common prompts or four common generators, anchors that the old judge does not tell apart, or
-            judges that order them oppositely.
+        DataError: Fewer than two common prompts or four common generators, anchors that all but one have the same old score,
+            or a line that does not rise.
     """
     prompts = sorted(set(old.prompts) & set(new.prompts))
     if len(prompts) < 2:
@@ -125,21 +140,23 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
         raise DataError(
             "the two judges order the anchors in opposite ways: no map between them keeps the order", new.source
         )
-    tried = [Line(*rest.T).predict(at)[1] for rest, at in zip(left, pairs[:, 0], strict=True)]
-    found = []
-    for name, (mean, interval, count) in boards[1].items():
-        found.append(Standing(name, False, mean, interval, count))
+    standings = [Standing(name, False, mean, interval, count) for name, (mean, interval, count) in boards[1].items()]
     for name, (mean, _, count) in boards[0].items():
         if name not in boards[1]:
-            value, ends = line.predict(mean)
             outside = not line.x.min() <= mean <= line.x.max()
-            found.append(Standing(name, True, value, ends, count, outside))
-    found.sort(key=lambda each: (-each.score, each.generator))
+            standings.append(Standing(name, True, *line.predict(mean), count, outside))
+    standings.sort(key=lambda each: (-each.score, each.generator))
+    predicted = [Line(*rest.T).predict(at)[1] for rest, at in zip(left, pairs[:, 0], strict=True)]
     return Bridge(
-        anchors, line, tuple(found), sum(low <= y <= high for (low, high), y in zip(tried, pairs[:, 1], strict=True)),
-        float(np.median([(high - low) / 2 for low, high in tried])), float(np.abs(pairs[:, 0] - pairs[:, 1]).max()),
-        len(prompts), tuple(sorted({*old.generators, *new.generators} - {each.generator for each in found})),
-    )  # fmt: skip
+        anchors,
+        line,
+        tuple(standings),
+        held=sum(low <= y <= high for (low, high), y in zip(predicted, pairs[:, 1], strict=True)),
+        half_width=float(np.median([(high - low) / 2 for low, high in predicted])),
+        unbridged=float(np.abs(pairs[:, 0] - pairs[:, 1]).max()),
+        prompts=len(prompts),
+        left_out=tuple(sorted({*old.generators, *new.generators} - {each.generator for each in standings})),
+    )
 
 
 def _rows(table: ScoreTable, prompts: Sequence[str]) -> Floats:
@@ -148,7 +165,7 @@ def _rows(table: ScoreTable, prompts: Sequence[str]) -> Floats:
 
 
 def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, Interval | None, int]]:
-    """Mean, interval and prompts of each generator with at least half of these prompts."""
+    """Return mean, interval and number of prompts of each generator with at least half of these prompts."""
     means = _rows(table, prompts)
     found = {}
     for k, name in enumerate(table.generators):
@@ -168,7 +185,7 @@ def _paired(old: ScoreTable, new: ScoreTable, name: str, prompts: Sequence[str])
 
 
 def bridge_table(found: Bridge) -> Table:
-    """Show the board in rows."""
+    """Tabulate the leaderboard."""
     rows = tuple(
         (each.generator, "carried over" if each.carried else "measured", each.score, *(each.interval or (None, None)),
          each.prompts)

@@ -1,12 +1,12 @@
-"""The cheapest judges first: ask a further one only where the one before is unsure, and know what that costs.
+"""Judge cascades: ask a cheap judge first, and a further one only where the one before is unsure.
 
 A rule is a chain of judges. Each compares the two images of a pair; a judge whose margin (the absolute difference of its
 two scores, in its own unit) is below its threshold, or that has no answer, passes the pair on to the next; the last one
-decides. A pair costs the price of every judge that was asked, and what several of them share (a description) is paid
-once. A tie, or no answer, of the last judge is not right.
+decides. A pair costs the price of every judge that was asked; what several of them share (a description) is paid once. A
+tie, or no answer, of the last judge is wrong.
 
-Thresholds are chosen on the very pairs they are marked on, which flatters them: the number to believe is the one across
-folds of prompts, in which the whole choice is made anew without the prompts it is marked on.
+Thresholds are chosen on the same pairs as their accuracy is measured on, which is optimistic: the accuracy to report is the
+cross-validated one, over folds of prompts, in which rule and thresholds are chosen without the held-out prompts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from titjudge.stats.equality import reaches, with_ties
 from titjudge.stats.intervals import share_interval, share_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
 
-GRID = 17  # thresholds tried for the first of three judges; for the last but one, all that matter are tried
+GRID = 17  # thresholds tried for the first of three judges; for the last but one, all that make a difference are
 FOLDS = 5
 TOLERANCE = 0.01
 Mask = NDArray[np.bool_]
@@ -34,7 +34,14 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Judges as columns over pairs with a human preference: `right` and `margin` (-1: no answer), both (judges, pairs)."""
+    """Judges on the pairs with a human preference.
+
+    Attributes:
+        price: USD a pair, shape (judges,).
+        right: Whether each judge agrees with people, shape (judges, pairs).
+        margin: Absolute difference of its two scores, -1 for no answer; same shape.
+        together: USD a pair of several judges that share answers.
+    """
 
     names: tuple[str, ...]
     price: Floats
@@ -44,6 +51,9 @@ class _Table:
 
     def only(self, keep: Mask) -> _Table:
         return replace(self, right=self.right[:, keep], margin=self.margin[:, keep])
+
+    def chain(self, rule: Rule) -> tuple[int, ...]:
+        return tuple(self.names.index(name) for name in rule.judges)
 
     def steps(self, chain: tuple[int, ...]) -> list[float]:
         """USD a pair that each judge of a chain adds to those before it."""
@@ -56,7 +66,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """Rules of one chain: `thresholds` (rules, judges - 1), `right` pairs and total `cost`, both (rules,)."""
+    """Rules of one chain: `thresholds` (rules, judges - 1), correct pairs `right` and total `cost`, both (rules,)."""
 
     chain: tuple[int, ...]
     thresholds: Floats
@@ -67,7 +77,7 @@ class _Candidates:
 def apply(
     rule: Rule, index: PairIndex | Sequence[Pair], values: Mapping[str, Values], prices: Mapping[str, float]
 ) -> Outcome:
-    """Compute what a rule does on human pairs.
+    """Evaluate a rule on human pairs.
 
     Args:
         rule: Judges in order, and the thresholds between them.
@@ -101,12 +111,12 @@ def recommend(
         index: Human pairs.
         values: Judge -> score by image id, higher is better; None or absent is no answer.
         prices: Judge -> USD a pair (two images); 0 for a local one.
-        max_price: USD a pair; with it the most accurate rule that costs no more is meant.
-        together: USD a pair of several judges that share answers; where it is silent, prices add up.
+        max_price: USD a pair; with it the most accurate rule that costs no more is recommended.
+        together: USD a pair of several judges that share answers; for other combinations prices add up.
         tolerance: How much less accurate than the best single judge a rule may be, in [0, 1].
-        longest: Most judges in a chain, 1 to 3.
-        folds: Parts of the prompts for cross-validation.
-        seed: Deals the prompts to the parts.
+        longest: Largest number of judges in a chain, 1 to 3.
+        folds: Folds of prompts for cross-validation.
+        seed: Of the assignment of prompts to folds.
 
     Raises:
         ConfigError: No judges, no price for one, nothing within `max_price`, or no pair with a human preference.
@@ -118,11 +128,11 @@ def recommend(
     table = replace(table, together=together or {})
     rules = _frontier(table, longest)
     single = [_run(table, (k,), ())[0] for k in range(len(table.names))]
-    marked = _with_intervals(table, group, [*rules, *single])
-    rules, singles = marked[: len(rules)], tuple(marked[len(rules) :])
+    outcomes = _with_intervals(table, group, [*rules, *single])
+    rules, singles = outcomes[: len(rules)], tuple(outcomes[len(rules) :])
     chosen = _choose(table, rules, max_price, tolerance)
     best = max(singles, key=lambda each: (each.accuracy, -each.price))
-    right, cost, warnings = _across(table, group, longest, max_price, tolerance, folds, seed)
+    right, cost, warnings = _cross_validate(table, group, longest, max_price, tolerance, folds, seed)
     prompts = len(np.unique(group))
     accuracy, interval, price = None, None, None
     if right is not None and cost is not None:
@@ -138,17 +148,11 @@ def recommend(
 
 
 def _with_intervals(table: _Table, group: NDArray[np.int64], outcomes: Sequence[Outcome]) -> list[Outcome]:
-    number, prompts = np.unique(group, return_inverse=True)[1], len(np.unique(group))
-    right = [
-        _run(table, tuple(table.names.index(name) for name in each.rule.judges), each.rule.thresholds)[1][0].astype(
-            np.float64
-        )
-        for each in outcomes
-    ]
-    sums = group_sums(number, prompts, *right, np.ones(len(group)))
-    asked = np.repeat(sums[:, -1:], len(outcomes), axis=1)
-    found = share_intervals(sums[:, :-1], asked)
-    return [replace(each, interval=interval) for each, interval in zip(outcomes, found, strict=True)]
+    prompt = np.unique(group, return_inverse=True)[1]
+    right = [_run(table, table.chain(each.rule), each.rule.thresholds)[1][0].astype(np.float64) for each in outcomes]
+    sums = group_sums(prompt, int(prompt.max()) + 1, *right, np.ones(len(group)))
+    intervals = share_intervals(sums[:, :-1], np.repeat(sums[:, -1:], len(outcomes), axis=1))
+    return [replace(each, interval=interval) for each, interval in zip(outcomes, intervals, strict=True)]
 
 
 def _read(
@@ -175,7 +179,7 @@ def _read(
 
 
 def _run(table: _Table, chain: tuple[int, ...], thresholds: Sequence[float]) -> tuple[Outcome, tuple[Mask, Floats]]:
-    """Compute the outcome of a rule, and for each pair whether it is right and what it costs."""
+    """Evaluate a rule: its outcome, and whether each pair is right and what it costs."""
     size = table.right.shape[1]
     open_, right, cost, asked = np.ones(size, bool), np.zeros(size, bool), np.zeros(size), []
     prices = table.steps(chain)
@@ -203,9 +207,9 @@ def _candidates(table: _Table, longest: int) -> Iterator[_Candidates]:
 
 
 def _two(table: _Table, first: int, second: int, prices: Sequence[float]) -> tuple[Floats, Floats, Floats]:
-    """Every threshold of `first` that makes a difference: (threshold, right pairs, total cost), each (thresholds,).
+    """Evaluate every threshold of `first` that makes a difference: (threshold, correct pairs, total cost), each (thresholds,).
 
-    `prices` are what the first costs, and what the second adds to it.
+    `prices` are those of the first judge, and what the second adds to it.
     """
     margin = table.margin[first]
     order = np.argsort(-margin, kind="stable")
@@ -234,11 +238,11 @@ def _three(table: _Table, chain: tuple[int, int, int]) -> Iterator[_Candidates]:
 
 
 def _frontier(table: _Table, longest: int) -> list[Outcome]:
-    """List the rules that no other beats in both accuracy and price, cheapest first; of equals the shortest chain."""
+    """Find the Pareto frontier of accuracy and price, cheapest first; of equal rules the one with the shortest chain."""
     best: list[tuple[float, float, int, tuple[int, ...], Floats]] = []
-    for some in _candidates(table, longest):
-        for k in _undominated(some.cost, some.right):
-            best.append((float(some.cost[k]), -float(some.right[k]), len(some.chain), some.chain, some.thresholds[k]))
+    for of in _candidates(table, longest):
+        for k in _undominated(of.cost, of.right):
+            best.append((float(of.cost[k]), -float(of.right[k]), len(of.chain), of.chain, of.thresholds[k]))
     best.sort(key=lambda each: each[:4])
     rules, top = [], -1.0
     for _, wrong, _, chain, thresholds in best:
@@ -255,7 +259,7 @@ def _undominated(cost: Floats, right: Floats) -> list[int]:
 
 
 def _choose(table: _Table, rules: Sequence[Outcome], max_price: float | None, tolerance: float) -> Outcome:
-    """One rule of the frontier."""
+    """Choose a rule of the frontier, as `recommend` says."""
     if max_price is not None:
         within = [rule for rule in rules if rule.price <= max_price + 1e-12]
         if not within:
@@ -265,7 +269,7 @@ def _choose(table: _Table, rules: Sequence[Outcome], max_price: float | None, to
     return next(rule for rule in rules if rule.accuracy >= wanted - 1e-12)
 
 
-def _across(
+def _cross_validate(
     table: _Table,
     group: NDArray[np.int64],
     longest: int,
@@ -274,7 +278,7 @@ def _across(
     folds: int,
     seed: int,
 ) -> tuple[Floats | None, Floats | None, list[str]]:
-    """For each pair, whether a rule chosen without its prompt is right, and what it costs; both (pairs,)."""
+    """Evaluate on each pair a rule chosen without its prompt: whether it is right, and its cost, both (pairs,); and warnings."""
     prompts = np.unique(group)
     if len(prompts) < 2:
         return None, None, ["all pairs are of one prompt: nothing to hold out, the accuracy is flattered"]
@@ -288,7 +292,6 @@ def _across(
             rule = _choose(training, _frontier(training, longest), max_price, tolerance).rule
         except ConfigError:
             return None, None, ["in some fold no rule is cheap enough: no accuracy across folds"]
-        chain = tuple(table.names.index(name) for name in rule.judges)
-        _, (right[out], cost[out]) = _run(table.only(out), chain, rule.thresholds)
+        _, (right[out], cost[out]) = _run(table.only(out), table.chain(rule), rule.thresholds)
     few = [f"only {len(prompts)} prompts: the choice is little tested"] if len(prompts) < 30 else []
     return right, cost, few

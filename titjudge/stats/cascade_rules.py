@@ -1,4 +1,4 @@
-"""Rules of a cascade, what they do, and how they are shown."""
+"""Rules of a judge cascade, their outcomes, and the tables of a recommendation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = 12  # rules of a frontier in a table; `to_json` has all
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who is asked in which order; `thresholds[k]` is the least margin with which `judges[k]` decides (the last always)."""
+    """Judges in the order in which they are asked; `judges[k]` decides if its margin is at least `thresholds[k]`, the last always."""
 
     judges: tuple[str, ...]
     thresholds: tuple[float, ...] = ()
@@ -32,7 +32,7 @@ class Rule:
 class Outcome:
     """A rule on some pairs: `accuracy` in [0, 1], `price` in USD a pair, `asked` the share of pairs each judge sees.
 
-    `interval` is the accuracy's, at 95% by prompts; it does not know that these pairs chose the rule.
+    `interval` is that of the accuracy, 95% over prompts; it does not allow for the rule being chosen on the same pairs.
     """
 
     rule: Rule
@@ -44,11 +44,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The rule to use, and how far to believe it.
+    """The recommended rule with its cross-validated accuracy.
 
-    `outcome` is on the pairs that chose it; `accuracy`, its 95% `interval` by prompts and `price` are across folds.
-    `best_single` is the most accurate judge alone. `frontier` holds the rules that no other beats in both accuracy and
-    price, cheapest first, on the pairs that chose them.
+    Attributes:
+        outcome: The rule on the pairs that it was chosen on.
+        accuracy, interval, price: Cross-validated over folds of prompts; the interval is 95% over prompts.
+        singles: Each judge alone.
+        best_single: The most accurate judge alone.
+        frontier: The rules that no other beats in both accuracy and price, cheapest first, on the pairs that chose them.
     """
 
     outcome: Outcome
@@ -63,6 +66,7 @@ class Recommendation:
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """Return everything but `best_single`."""
         return {
             "rule": str(self.outcome.rule),
             "recommended": _record(self.outcome),
@@ -75,17 +79,13 @@ class Recommendation:
         }
 
     def table(self) -> Table:
+        """Tabulate the recommended rule and each judge alone."""
         from titjudge.stats.tables import percent
 
         best = self.outcome
         rows = [
             ("recommended, across folds", percent(self.accuracy, self.interval), _thousand(self.price), None),
-            (
-                "recommended, same pairs",
-                percent(best.accuracy, best.interval),
-                _thousand(best.price),
-                str(best.rule),
-            ),
+            ("recommended, same pairs", percent(best.accuracy, best.interval), _thousand(best.price), str(best.rule)),
         ]
         rows += [
             ("one judge", percent(s.accuracy, s.interval), _thousand(s.price), s.rule.judges[0]) for s in self.singles
@@ -94,7 +94,7 @@ class Recommendation:
         return Table("Cascade", ("", "accuracy", "USD per 1,000 pairs", "rule"), tuple(rows), notes)
 
     def frontier_table(self, most: int = SHOWN) -> Table:
-        """Show the rules that no other beats in both accuracy and price, cheapest first; at most `most` of them."""
+        """Tabulate at most `most` rules of the frontier."""
         from titjudge.stats.tables import percent
 
         shown = _spaced(self.frontier, self.outcome, most)
@@ -118,7 +118,7 @@ class Recommendation:
 
 
 def _spaced(frontier: Sequence[Outcome], chosen: Outcome, most: int) -> list[Outcome]:
-    """Rules spread over a frontier: its ends, the chosen one, and the accuracies between them in even steps."""
+    """Pick rules of a frontier: its ends, the chosen one, and others at evenly spaced accuracies."""
     if len(frontier) <= most:
         return list(frontier)
     low, high = frontier[0].accuracy, frontier[-1].accuracy
@@ -130,13 +130,9 @@ def _spaced(frontier: Sequence[Outcome], chosen: Outcome, most: int) -> list[Out
 def _record(outcome: Outcome) -> dict[str, Any]:
     rule = outcome.rule
     return {
-        "judges": list(rule.judges),
-        "thresholds": list(rule.thresholds),
-        "accuracy": outcome.accuracy,
-        "interval": outcome.interval,
-        "price": outcome.price,
-        "asked": list(outcome.asked),
-    }
+        "judges": list(rule.judges), "thresholds": list(rule.thresholds), "accuracy": outcome.accuracy,
+        "interval": outcome.interval, "price": outcome.price, "asked": list(outcome.asked),
+    }  # fmt: skip
 
 
 def _thousand(price: float | None) -> float | None:

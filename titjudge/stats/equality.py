@@ -1,7 +1,7 @@
 """When two scores count as equal: one rule for accuracy, ranks, leaderboards, duels, cascades and trust cards.
 
 The same cosine, or the same mean of a checklist, comes out a last digit apart when it is added up in another order or by
-another processor's routines. Such scores are a tie: no verdict may hang on the machine.
+another processor's routines. Such scores are a tie: no verdict may depend on the machine.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-RELATIVE = 1e-9  # of the larger of the two; float64 keeps 16 digits, and no judge's scale has that many steps
-ABSOLUTE = 1e-14  # what a sum of terms about 1 leaves in the place of nothing
+RELATIVE = 1e-9  # of the larger of the two; float64 has 16 digits, and no judge's scale has that many steps
+ABSOLUTE = 1e-14  # rounding error of a sum of terms of size 1 that cancel
 
 
 def same(a: float, b: float) -> bool:
-    """Whether two scores are equal but for rounding."""
+    """Whether two scores are equal up to rounding."""
     return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
 
 
 def apart(low: float, high: float, otherwise: float) -> float:
-    """Measure the distance between two scores; `otherwise` where they are equal but for rounding."""
+    """Return `high - low`, or `otherwise` where the two are equal up to rounding."""
     return otherwise if same(low, high) else high - low
 
 
 def with_ties(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Make values that are equal but for rounding exactly equal, to the least of them; shape unchanged.
+    """Make values that are equal up to rounding exactly equal, to the least of them; shape unchanged.
 
-    Neighbours in order are joined where `same` holds for them, so that "equal" is transitive; NaN and infinities stay.
-    After this `==`, `<` and ranks may be used as they are.
+    Neighbours in sorted order are joined where `same` holds for them, so that equality is transitive; NaN and infinities stay.
+    After this `==`, `<` and ranks are safe.
     """
     flat = np.asarray(values, dtype=np.float64).ravel()
     order = np.argsort(flat, kind="stable")
@@ -46,7 +46,7 @@ def with_ties(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def score_differences(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Subtract `y` from `x`; what is equal but for rounding differs by exactly 0, NaN stays."""
+    """Subtract `y` from `x`; values equal up to rounding differ by exactly 0, NaN stays."""
     difference: NDArray[np.float64] = x - y
     with np.errstate(invalid="ignore"):
         near = np.abs(difference) <= np.maximum(RELATIVE * np.maximum(np.abs(x), np.abs(y)), ABSOLUTE)
@@ -55,6 +55,6 @@ def score_differences(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray
 
 
 def reaches(values: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
-    """Where a value is at least the threshold, or equal to it but for rounding."""
+    """Whether each value is at least the threshold, or equal to it up to rounding."""
     slack = max(RELATIVE * abs(threshold), ABSOLUTE)
     return np.asarray(values >= threshold - (slack if math.isfinite(slack) else 0.0))

@@ -156,8 +156,8 @@ def pairwise_accuracy(
     both, reason = _intervals(index, right, tied, scored.astype(np.float64)) if intervals else ([None, None], "")
     chance = None
     if intervals and total:
-        columns = (column[scored] for column in (index.group, index.a, index.b, index.preference))
-        chance = guessing(*columns, index.scores(values), seed)
+        group, a, b, preference = (column[scored] for column in (index.group, index.a, index.b, index.preference))
+        chance = guessing(group, a, b, preference, index.scores(values), seed)
     if not total:
         reason = "no pair with a human preference" if not decided_pairs else "no pair has both scores"
     return PairwiseAccuracy(
