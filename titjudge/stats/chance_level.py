@@ -1,9 +1,10 @@
-"""What guessing would reach: a metric's scores exchanged among the images of each prompt, people's preferences as they are.
+"""Accuracy by chance: a permutation test that exchanges a metric's scores among the images of each prompt.
 
-Pairs of one prompt share images, so they are right or wrong together: the number of right pairs of n images varies by
-n(n-1)(2n+5)/72 and not by n(n-1)/8. Each prompt has a distribution of right pairs over all exchanges of its scores, and the
-prompts' distributions are convolved. It is exact where people rank the images of a prompt and one side has no ties (counted
-as inversions of a multiset), exact by enumeration up to `ENUMERATED` images, and else from 2 x `DRAWS` exchanges a prompt.
+Pairs of one prompt share images and are not independent: with n images the variance of the number of correct pairs is
+n(n-1)(2n+5)/72 and not n(n-1)/8. Each prompt has a distribution of correct pairs over all permutations of its scores, and
+the distributions of the prompts are convolved. That of a prompt is exact where people rank its images and one side has no
+ties (counted as inversions of a multiset), exact by enumeration up to `ENUMERATED` images, and else from 2 x `DRAWS`
+permutations.
 
 `paper_threshold` is the TIT paper's own (A.2), which takes pairs as independent.
 """
@@ -11,7 +12,9 @@ as inversions of a multiset), exact by enumeration up to `ENUMERATED` images, an
 from __future__ import annotations
 
 import functools
+import heapq
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,14 +26,14 @@ from titjudge.stats.bootstrap import Floats, Ints
 
 ENUMERATED = 6
 DRAWS = 1000  # and their reverses, so that means are exact where the scores have no ties
-EXACT_PAIRS = 200_000  # with more pairs the sum over prompts is as normal as it can be
+EXACT_PAIRS = 200_000  # with more pairs the normal approximation of the sum over prompts is used
 PAPER_Z = {0.05: 1.645, 0.001: 3.09}
 
 
 def paper_threshold(pairs: int, alpha: float) -> int | None:
-    """Compute the paper's threshold (A.2): the least whole number from mu + z sigma on, z 1.645 at .05 and 3.09 at .001.
+    """Compute the paper's threshold (A.2): mu + z sigma rounded up, z 1.645 at .05 and 3.09 at .001.
 
-    6,510 (50.73%) and 6,592 (51.37%) of 12,832. None when even all correct would not do.
+    6,510 (50.73%) and 6,592 (51.37%) of 12,832. None when even all correct would not reach it.
     """
     if pairs < 1:
         return None
@@ -40,7 +43,7 @@ def paper_threshold(pairs: int, alpha: float) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Guessing:
-    """The distribution of right pairs under guessing: `tail[k]` is the probability of at least k; None means normal."""
+    """The distribution of correct pairs under guessing: `tail[k]` is the probability of at least k; None means normal."""
 
     pairs: int
     mean: float
@@ -48,7 +51,7 @@ class Guessing:
     tail: Floats | None
 
     def p_value(self, correct: int) -> float:
-        """Compute the probability of at least so many right pairs."""
+        """Compute the probability of at least so many correct pairs."""
         if self.tail is not None:
             return float(self.tail[correct]) if correct < len(self.tail) else 0.0
         from scipy.special import ndtr
@@ -58,24 +61,21 @@ class Guessing:
         )
 
     def threshold(self, alpha: float) -> int | None:
-        """Find the fewest right pairs that guessing reaches with probability below `alpha`; None when not even all would do."""
-        low, high = 0, self.pairs + 1
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.p_value(middle) < alpha else (middle + 1, high)
-        return low if low <= self.pairs else None
+        """Find the fewest correct pairs with a p-value below `alpha`; None when not even all have one."""
+        correct = bisect_left(range(self.pairs + 1), x=True, key=lambda count: self.p_value(count) < alpha)
+        return correct if correct <= self.pairs else None
 
 
 def guessing(group: Ints, a: Ints, b: Ints, preference: Ints, values: Floats, seed: int = 0) -> Guessing:
-    """Compute the distribution of the number of right pairs when the scores of each prompt are exchanged among its images.
+    """Compute the distribution of the number of correct pairs when the scores of each prompt are permuted among its images.
 
     Args:
         group: Prompt of each pair that has both scores and a human preference, shape (pairs,).
-        a: First image of each of these pairs, as an index into `values`.
-        b: Second image of each.
-        preference: What people prefer in each: 1 is a, -1 is b.
-        values: Score by image; equal scores are exactly equal.
-        seed: Of the draws for prompts that are too large to count through.
+        a: First image of each pair, as an index into `values`.
+        b: Second image of each pair.
+        preference: Preference of people in each pair: 1 is a, -1 is b.
+        values: Score by image; ties are exactly equal.
+        seed: Of the permutations for prompts with too many images to enumerate.
     """
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -88,16 +88,19 @@ def guessing(group: Ints, a: Ints, b: Ints, preference: Ints, values: Floats, se
     deviation = math.sqrt(sum(v * count for _, v, count in moments))
     if len(a) > EXACT_PAIRS:
         return Guessing(len(a), mean, deviation, None)
-    whole = _convolved(part for part, count in parts for part in [part] * count)
-    tail = np.clip(np.cumsum(whole[::-1])[::-1], 0.0, 1.0)
+    total = _convolved(part for part, count in parts for part in [part] * count)
+    tail = np.clip(np.cumsum(total[::-1])[::-1], 0.0, 1.0)
     return Guessing(len(a), mean, deviation, tail)
 
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """What the distribution of a prompt hangs on: pairs (winner, loser) of images 0..n-1, and how many images share a score.
+    """All that the distribution of a prompt depends on.
 
-    `ranked` are the sizes of people's ties, where the pairs are all those of a ranking; the pairs are then left out.
+    Attributes:
+        pairs: (winner, loser) as people prefer, of images 0..n-1; empty where `ranked` is not.
+        tied: Numbers of images that share a score of the metric.
+        ranked: Numbers of images that people rank equal, where the pairs are all those of one ranking.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -117,7 +120,7 @@ def _shape(a: Ints, b: Ints, preference: Ints, values: Floats) -> _Prompt:
 
 
 def _ranking(pairs: Sequence[tuple[int, int]], images: int) -> tuple[int, ...] | None:
-    """Sizes of the ties of the ranking whose pairs these are, each once; None where they are no ranking's."""
+    """Return the sizes of the ties of the ranking whose pairs these are; None where they are not all pairs of a ranking."""
     if len(set(pairs)) < len(pairs):
         return None
     won, lost = [0] * images, [0] * images
@@ -134,25 +137,23 @@ def _ranking(pairs: Sequence[tuple[int, int]], images: int) -> tuple[int, ...] |
 
 
 def _distribution(shape: _Prompt, seed: int) -> Floats:
-    """Probability of 0, 1, ... right pairs."""
+    """Compute the probability of 0, 1, ... correct pairs."""
     if shape.ranked:
         return _inversions(shape.ranked if max(shape.ranked) > 1 else shape.tied)
     score = np.repeat(np.arange(len(shape.tied)), shape.tied)
     images = len(score)
     each = score.astype(np.int16)[_orders(images)]
-    if (
-        images > ENUMERATED
-    ):  # the same orders serve all prompts, under labels of their own: else their errors would add up
+    if images > ENUMERATED:  # all prompts share the sampled orders: relabelled, so that their errors do not add up
         each = each[np.random.default_rng(seed).permutation(images)]
     winner, loser = np.array(shape.pairs).T
     right = (each[winner] > each[loser]).sum(axis=0)
-    found: Floats = np.bincount(right, minlength=len(shape.pairs) + 1) / each.shape[1]
-    return found
+    probabilities: Floats = np.bincount(right, minlength=len(shape.pairs) + 1) / each.shape[1]
+    return probabilities
 
 
 @functools.cache
 def _orders(images: int) -> Ints:
-    """Orders of so many images, one a column: all of them, or `DRAWS` and their reverses."""
+    """Return orders of so many images, one a column: all of them, or `DRAWS` and their reverses."""
     if images <= ENUMERATED:
         return np.array(list(permutations(range(images)))).T
     drawn = np.random.default_rng(images).permuted(np.tile(np.arange(images), (DRAWS, 1)), axis=1).T
@@ -161,19 +162,19 @@ def _orders(images: int) -> Ints:
 
 @functools.cache
 def _inversions(classes: tuple[int, ...]) -> Floats:
-    """Inversions of a random order of a multiset: the q-multinomial coefficient, as probabilities (MacMahon 1916)."""
-    found = np.ones(1)
+    """Distribution of the inversions of a random order of a multiset: the q-multinomial coefficient (MacMahon 1916)."""
+    probabilities = np.ones(1)
     placed = 0
     for size in classes:
         for k in range(1, size + 1):
             # times (1 - q^(placed + k)) / (1 - q^k)
-            grown = np.concatenate([found, np.zeros(placed)])
-            grown[placed + k :] -= found[: len(grown) - placed - k]
+            grown = np.concatenate([probabilities, np.zeros(placed)])
+            grown[placed + k :] -= probabilities[: len(grown) - placed - k]
             for step in range(k):
                 grown[step::k] = np.cumsum(grown[step::k])
-            found = np.clip(grown, 0.0, None) / grown.sum()
+            probabilities = np.clip(grown, 0.0, None) / grown.sum()
         placed += size
-    return found
+    return probabilities
 
 
 def _moments(part: Floats) -> tuple[float, float]:
@@ -183,9 +184,7 @@ def _moments(part: Floats) -> tuple[float, float]:
 
 
 def _convolved(parts: Iterable[Floats]) -> Floats:
-    """Convolve distributions to that of their sum, shortest first."""
-    import heapq
-
+    """Convolve distributions, shortest first: the distribution of the sum."""
     heap = [(len(part), k, part) for k, part in enumerate(parts)]
     heapq.heapify(heap)
     next_ = len(heap)

@@ -1,4 +1,4 @@
-"""Claim tables out of scores: from a metric that writes `parts["claims"]`, from the graph metric, from questions."""
+"""Claims of scores: from `parts["claims"]` of the agentic judge, from the graph metric, from questions of DSG and TIFA."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
 
 
 def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
-    """List the claims of all scores that have some.
+    """List the claims of all scores that have some, with their position in the prompt.
 
-    `parts["claims"]` (the agentic judge's) is a list of `{"claim", "kind", "met" or "verdict", "position"}`; instead of a
-    position there may be a `span`, `[start, end]` in characters of the prompt. An element of the graph metric
-    (`parts["alignment"]`) stands where its entity is first named in the prompt, a question of DSG or TIFA
-    (`parts["questions"]`) where the thing it is about is; what the prompt does not name is left out.
+    `parts["claims"]` (of the agentic judge) is a list of `{"claim", "kind", "met" or "verdict", "position"}`; instead of a
+    position there may be a `span`, `[start, end]` in characters of the prompt. The position of an element of the graph metric
+    (`parts["alignment"]`) is where its entity is first named in the prompt, that of a question of DSG or TIFA
+    (`parts["questions"]`) where its object is; elements and questions that the prompt does not name are left out.
 
     Raises:
-        DataError: a claim is malformed.
+        DataError: A claim is malformed.
     """
     known = {item.id: item for item in items}
     return [claim for score in scores if score.item_id in known for claim in _of(known[score.item_id], score)]
@@ -35,8 +35,9 @@ def _of(item: Item, score: Score) -> Iterator[Claim]:
     if rows:
         for each in rows:
             if any(each.get(key) is not None for key in _PLACE):
-                found = {"met": _met(each, score), "position": _position(each, len(item.prompt))}
-                yield Claim.of({**each, **found, **facts})
+                yield Claim.of(
+                    {**each, "met": _met(each, score), "position": _position(each, len(item.prompt)), **facts}
+                )
     elif aligned is not None:
         for kind, marks in aligned.items():
             for element, met in _elements(marks):
@@ -57,28 +58,25 @@ def _elements(marks: Any) -> Iterator[tuple[list[str], bool]]:
 def _named(
     claim: str, kind: str, names: Sequence[str], met: bool, item: Item, facts: Mapping[str, Any]
 ) -> Iterator[Claim]:
-    """Yield the claim at the place of the first of the names that the prompt holds; nothing where it holds none."""
+    """Yield the claim at the position of the first of the names that the prompt contains; nothing where it contains none."""
     place = next((at for name in names if (at := place_of(name, item.prompt)) is not None), None)
     if place is not None:
         yield Claim.of({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
 
 
 def _asked(question: Mapping[str, Any]) -> tuple[str, list[str], bool] | None:
-    """Kind, names and answer of a question of DSG (`attribute - color (cat, red)`) or TIFA (`element`)."""
-    told = _TUPLE.match(str(question.get("tuple", "")))
-    if told and isinstance(question.get("yes"), bool):
-        return (
-            told["kind"].strip(),
-            [name.strip() for name in told["names"].split(",")],
-            bool(question["yes"] and question.get("valid", True)),
-        )
+    """Return kind, names and answer of a question of DSG (`attribute - color (cat, red)`) or TIFA (`element`)."""
+    dsg = _TUPLE.match(str(question.get("tuple", "")))
+    if dsg and isinstance(question.get("yes"), bool):
+        names = [name.strip() for name in dsg["names"].split(",")]
+        return dsg["kind"].strip(), names, bool(question["yes"] and question.get("valid", True))
     if question.get("element") and isinstance(question.get("right"), bool):
         return str(question.get("type", "")), [str(question["element"])], bool(question["right"])
     return None
 
 
 def _met(each: Mapping[str, Any], score: Score) -> Any:
-    """Read the verdict of a claim, in one word or as true, false, null; null throughout where the item has no score."""
+    """Read the verdict of a claim, a word or true, false, null; None where the item has no score."""
     if score.value is None:
         return None
     return {"met": True, "not_met": False}.get(str(each["verdict"])) if "verdict" in each else each.get("met")
@@ -93,7 +91,7 @@ def _position(each: Mapping[str, Any], length: int) -> Any:
 
 
 def place_of(name: str, prompt: str) -> float | None:
-    """Where a name, or else its last word (singular or plural), is first written in a prompt, in [0, 1]; None if nowhere."""
+    """Return the position, in [0, 1], at which a prompt first has a name, or its last word (singular or plural); None if nowhere."""
     last = name.split()[-1] if name.split() else ""
     forms = (name, last, last.removesuffix("s"), f"{last}s")
     for form in filter(None, forms):

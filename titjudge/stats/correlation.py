@@ -1,9 +1,9 @@
-"""Scores against human scores over all images at once (SRCC, PLCC, KRCC), and one ranking against others from a CSV."""
+"""Correlation of scores with human scores over all images (SRCC, PLCC, KRCC), and of rankings in a CSV with one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes,
 from titjudge.stats.equality import with_ties
 
 FEWEST = 3
-_TOGETHER = 64  # draws at once
-_IMAGES_OF_PAIRS = 3000  # of which all pairs are held at once
+_TOGETHER = 64  # draws computed at once
+_IMAGES_OF_PAIRS = 3000  # up to so many images all pairs are held in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Correlation:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Write the numbers as JSON has them."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Return the fields by name."""
+        return asdict(self)
 
 
 def correlation(
@@ -55,18 +55,20 @@ def correlation(
     """Compute SRCC, PLCC and KRCC (tau-b) of scores with human scores.
 
     Args:
-        scores: One number an image; None or NaN is missing and leaves the image out.
-        human: One number an image, in the same order; None or NaN is missing, too.
-        groups: Prompt of each image, the unit of resampling; without it each image is its own.
+        scores: One number an image; images with None or NaN are left out.
+        human: One number an image, in the same order; None or NaN likewise.
+        groups: Prompt of each image, the unit of resampling; without it the image is the unit.
         resamples: Bootstrap draws of prompts for the intervals.
         seed: Of the draws.
 
     Raises:
         ValueError: Different lengths.
     """
+    from scipy.stats import kendalltau, pearsonr, spearmanr
+
     if not len(scores) == len(human) == len(groups if groups is not None else scores):
         raise ValueError("scores, human and groups must have the same length")
-    x, y = _column(scores), _column(human)
+    x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
     both = np.isfinite(x) & np.isfinite(y)
     labels = [str(k) for k in range(len(x))] if groups is None else list(groups)
     group, distinct = codes(label for label, keep in zip(labels, both, strict=True) if keep)
@@ -75,44 +77,34 @@ def correlation(
     if len(x) < FEWEST or not np.ptp(x) or not np.ptp(y):
         reason = f"fewer than {FEWEST} images with both numbers" if len(x) < FEWEST else "one side does not vary"
         return Correlation(len(x), missing, None, None, None, None, None, None, reason)
-    point = _three(x, y)
+    srcc, plcc, krcc = (float(of(x, y).statistic) for of in (spearmanr, pearsonr, kendalltau))
     draws = _draws(x, y, group, len(distinct), resamples, seed) if len(distinct) > 1 else np.zeros((0, 3))
-    low_high = [percentile_interval(draws[:, k], len(distinct)) for k in range(3)]
+    ends = [percentile_interval(draws[:, k], len(distinct)) for k in range(3)]
     reason = FEW_PROMPTS if len(distinct) < 2 else ""
-    return Correlation(len(x), missing, point[0], low_high[0], point[1], low_high[1], point[2], low_high[2], reason)
-
-
-def _column(values: Sequence[float | None]) -> Floats:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-
-
-def _three(x: Floats, y: Floats) -> tuple[float, float, float]:
-    from scipy.stats import kendalltau, pearsonr, spearmanr
-
-    return float(spearmanr(x, y).statistic), float(pearsonr(x, y).statistic), float(kendalltau(x, y).statistic)
+    return Correlation(len(x), missing, srcc, ends[0], plcc, ends[1], krcc, ends[2], reason)
 
 
 def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int, seed: int) -> Floats:
-    """Shape (resamples, 3): srcc, plcc, krcc of each draw of prompts, NaN where a side does not vary.
+    """Compute srcc, plcc and krcc of each draw of prompts, NaN where a side does not vary: shape (resamples, 3).
 
-    A prompt drawn twice is its images with weight two: no draw is written out, and none is sorted.
+    The images of a prompt that is drawn twice have weight two, so that no draw is written out or sorted.
     """
     out = np.full((resamples, 3), np.nan)
     ranks = _ranks(x), _ranks(y)
     pairs = _concordance(x, y, group, groups) if len(x) <= _IMAGES_OF_PAIRS else None
     row = 0
     for block in multiplicities(groups, resamples, seed):
-        for some in np.split(block, range(_TOGETHER, len(block), _TOGETHER)):
-            weights, rows = some[:, group], slice(row, row + len(some))
+        for drawn in np.split(block, range(_TOGETHER, len(block), _TOGETHER)):
+            weights, rows = drawn[:, group], slice(row, row + len(drawn))
             out[rows, 0] = _weighted(ranks[0](weights), ranks[1](weights), weights)
             out[rows, 1] = _weighted(x, y, weights)
-            out[rows, 2] = _tau(some, pairs) if pairs else [_repeated_tau(x, y, each) for each in weights]
-            row += len(some)
+            out[rows, 2] = _tau(drawn, pairs) if pairs else [_repeated_tau(x, y, each) for each in weights]
+            row += len(drawn)
     return out
 
 
 def _ranks(values: Floats) -> Callable[[Floats], Floats]:
-    """From weights, shape (draws, images), to the mid-rank of each image among the weighted images."""
+    """Return a function from weights, shape (draws, images), to the mid-ranks of the weighted images, same shape."""
     order = np.argsort(values, kind="stable")
     starts = np.flatnonzero(np.diff(values[order], prepend=np.nan) != 0)
     place = np.empty(len(values), dtype=np.int64)
@@ -127,7 +119,7 @@ def _ranks(values: Floats) -> Callable[[Floats], Floats]:
 
 
 def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Pearson's r of each row of weights."""
+    """Compute Pearson's r for each row of weights."""
     total = weights.sum(axis=1, keepdims=True)
     x, y = (each - (weights * each).sum(axis=1, keepdims=True) / total for each in (x, y))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -137,7 +129,7 @@ def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def _concordance(x: Floats, y: Floats, group: Ints, groups: int) -> list[Floats]:
-    """Add up pairs of images, by their prompts: concordant less discordant, untied in x, untied in y."""
+    """Sum over pairs of images, by their two prompts: concordant minus discordant, untied in x, untied in y."""
     of = np.zeros((groups, len(x)), dtype=np.float32)
     of[group, np.arange(len(x))] = 1
     a, b = (np.sign(each[:, None] - each).astype(np.float32) for each in (x, y))
@@ -145,7 +137,7 @@ def _concordance(x: Floats, y: Floats, group: Ints, groups: int) -> list[Floats]
 
 
 def _tau(drawn: Floats, pairs: list[Floats]) -> Floats:
-    """Kendall's tau-b of each row of multiplicities of prompts."""
+    """Compute Kendall's tau-b for each row of multiplicities of prompts."""
     both, first, second = ((drawn @ each * drawn).sum(axis=1) for each in pairs)
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Floats = both / np.sqrt(first * second)
@@ -160,18 +152,18 @@ def _repeated_tau(x: Floats, y: Floats, weights: Floats) -> float:
 
 
 def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any], Table]:
-    """SRCC and KRCC (tau-b) of every column of a CSV with the column `reference`.
+    """Compute SRCC and KRCC (tau-b) of every column of a CSV with the column `reference`.
 
-    One row is a generator, one column a ranking. Columns that are not mostly numbers (names, links) are labels: left
-    out and named in the table's notes. An empty cell leaves its row out of that column.
+    One row is a generator, one column a ranking. Columns that are not mostly numbers (names, links) are left out, and named
+    in the table's notes. A row with an empty cell is left out of that column.
     A column of scores, where more is better, correlates negatively with a column of ranks, where less is.
 
     Returns:
         `({"reference": NAME, "columns": {NAME: {"srcc", "krcc", "n"}}}, table)`; a correlation over fewer than three
-        rows, or without variation, is None and its entry says why under "reason".
+        rows, or without variation, is None with a "reason".
 
     Raises:
-        DataError: no such file or column (the nearest name is suggested), uneven rows, or a cell that is not a number.
+        DataError: No such file or column (the nearest name is suggested), uneven rows, or a cell that is not a number.
     """
     path = Path(csv_path)
     names, columns = _ranking_columns(path, reference)
@@ -204,7 +196,7 @@ def _rank_entry(column: Sequence[float | None], against: Sequence[float | None])
 
 
 def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, list[float | None]]]:
-    """All column names, and the columns that hold rankings: mostly numbers, or the reference itself with any number."""
+    """Read the names of all columns, and the columns that are rankings: mostly numbers, or the reference with any number."""
     rows = list(csv_rows(path))
     if not rows:
         raise DataError("the file is empty; the first line must name the columns", path)

@@ -1,4 +1,4 @@
-"""Generators by strength over comparisons that were drawn at random: mean scores would rest on whom an image met."""
+"""Bradley-Terry strengths of generators over comparisons with randomly drawn opponents, on which mean scores would depend."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ POINTS = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
 
 def drawn_pairs(scores: Sequence[Score]) -> list[Pair]:
-    """Read the drawn comparisons of one metric, each once, as the judge's preferences."""
-    found: dict[tuple[str, str], Pair] = {}
+    """Read the comparisons of one metric, each once, as pairs with the judge's preference."""
+    pairs: dict[tuple[str, str], Pair] = {}
     for score in scores:
         for other, points in against(score.parts).items():
             preference = "tie" if points == 0.5 else "a" if points > 0.5 else "b"
-            if (other, score.item_id) not in found:
-                found[score.item_id, other] = Pair(score.prompt_id, score.item_id, other, preference, "metric")
-    return list(found.values())
+            if (other, score.item_id) not in pairs:
+                pairs[score.item_id, other] = Pair(score.prompt_id, score.item_id, other, preference, "metric")
+    return list(pairs.values())
 
 
 def duel_tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-    """Make a table of strengths for each metric whose comparisons were drawn."""
+    """Tabulate strengths for each metric that drew comparisons."""
     generator_of = {item.id: item.generator for item in items if item.generator}
     tables = []
     for name in sorted({score.metric for score in scores if score.parts.get("against")}):
@@ -45,7 +45,7 @@ def duel_tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
 
 
 def _rows(pairs: Sequence[Pair], generator_of: Mapping[str, str], fit: BradleyTerry) -> tuple[tuple[Any, ...], ...]:
-    """Strongest first; by the share of points, and without strengths, where these have no finite fit."""
+    """Return the rows, strongest first; without a finite fit by the share of points, and without strengths."""
     points: dict[str, list[float]] = {}
     for pair in pairs:
         first, second = generator_of.get(pair.a), generator_of.get(pair.b)

@@ -1,4 +1,4 @@
-"""How far a judge agrees with people on single elements: questions, facets, entities, attributes, relations."""
+"""Agreement of a judge with people on single elements: questions, facets, entities, attributes, relations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What the judge and people say of one element of an image: `yes` or `no`, or 0, 1, 2 and `n/a` of a facet."""
+    """The labels of judge and people for one element of an image: `yes` or `no`, or 0, 1, 2 and `n/a` for a facet."""
 
     prompt_id: str
     kind: str
@@ -32,9 +32,9 @@ class ElementAgreement:
     """Agreement over the elements of one kind.
 
     Attributes:
-        counts: How often the judge said this and people that: (judge, people) -> count.
-        accuracy: Share of the elements on which both say the same, with its 95% interval over prompts.
-        kappa: Cohen's kappa; None where both always say one and the same thing.
+        counts: Confusion matrix: (judge's label, people's label) -> count.
+        accuracy: Share of the elements with the same label, with its 95% interval over prompts.
+        kappa: Cohen's kappa, with a cluster bootstrap interval; None where all labels are the same.
     """
 
     kind: str
@@ -47,12 +47,12 @@ class ElementAgreement:
 
     @property
     def elements(self) -> int:
-        """How many elements there are."""
+        """Number of elements."""
         return sum(self.counts.values())
 
     @property
     def confusion(self) -> dict[str, int]:
-        """TP, FP, FN, TN: positive is `yes`, or a facet marked 1 or 2; without what either calls not applicable."""
+        """TP, FP, FN, TN: positive is `yes`, or a facet labelled 1 or 2; without elements that either labels `n/a`."""
         found = dict.fromkeys(("TP", "FP", "FN", "TN"), 0)
         for (judge, people), count in self.counts.items():
             if "n/a" not in (judge, people):
@@ -61,38 +61,33 @@ class ElementAgreement:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Give all of it as JSON types."""
+        """Return all but the kind and the counts, with the confusion."""
         return {
-            "elements": self.elements,
-            "prompts": self.prompts,
-            **self.confusion,
-            "accuracy": self.accuracy,
-            "interval": self.interval,
-            "kappa": self.kappa,
-            "kappa_interval": self.kappa_interval,
-        }
+            "elements": self.elements, "prompts": self.prompts, **self.confusion, "accuracy": self.accuracy,
+            "interval": self.interval, "kappa": self.kappa, "kappa_interval": self.kappa_interval,
+        }  # fmt: skip
 
 
 def element_agreement(marks: Iterable[Mark]) -> dict[str, ElementAgreement]:
-    """Compute the agreement over all elements and over each kind, in the order in which kinds first come.
+    """Compute the agreement over all elements and over each kind, in order of first appearance.
 
     Args:
-        marks: Of elements that judge and people have both marked; at least one.
+        marks: Of elements that both judge and people have labelled; at least one.
     """
     listed = list(marks)
-    kinds = list(dict.fromkeys(mark.kind for mark in listed))
-    found = {ALL: _agreement(ALL, listed)}
-    if len(kinds) > 1:
-        found |= {kind: _agreement(kind, [mark for mark in listed if mark.kind == kind]) for kind in kinds}
-    return found
+    by_kind: dict[str, list[Mark]] = {}
+    for mark in listed:
+        by_kind.setdefault(mark.kind, []).append(mark)
+    kinds = {kind: _agreement(kind, of) for kind, of in by_kind.items()} if len(by_kind) > 1 else {}
+    return {ALL: _agreement(ALL, listed)} | kinds
 
 
 def _agreement(kind: str, marks: Sequence[Mark]) -> ElementAgreement:
     prompt, prompts = codes(mark.prompt_id for mark in marks)
-    said, values = codes(value for mark in marks for value in (mark.judge, mark.people))
-    judge, people = said[::2], said[1::2]
+    label, labels = codes(value for mark in marks for value in (mark.judge, mark.people))
+    judge, people = label[::2], label[1::2]
     right = (judge == people).astype(np.float64)
-    table = np.zeros((len(prompts), len(values), len(values)))
+    table = np.zeros((len(prompts), len(labels), len(labels)))
     np.add.at(table, (prompt, judge, people), 1.0)
     draws = np.concatenate(
         [_kappas(np.tensordot(rows, table, axes=1)) for rows in multiplicities(len(prompts), _RESAMPLES, 0)]
@@ -109,7 +104,7 @@ def _agreement(kind: str, marks: Sequence[Mark]) -> ElementAgreement:
 
 
 def _kappas(tables: np.ndarray) -> np.ndarray:
-    """Compute Cohen's kappa of confusion tables, shape (n, k, k); NaN where chance alone agrees always."""
+    """Compute Cohen's kappa of confusion matrices, shape (n, k, k); NaN where the agreement by chance is complete."""
     total = tables.sum(axis=(1, 2))
     observed = np.trace(tables, axis1=1, axis2=2) / total
     chance = (tables.sum(axis=2) * tables.sum(axis=1)).sum(axis=1) / total**2
@@ -122,7 +117,7 @@ def _positive(value: str) -> bool:
 
 
 def agreement_table(title: str, found: Mapping[str, ElementAgreement], notes: Sequence[str] = ()) -> Table:
-    """Make the table for people."""
+    """Tabulate the agreement of each kind."""
     rows = tuple(
         (
             each.kind, each.elements, each.prompts, *each.confusion.values(),
@@ -130,21 +125,9 @@ def agreement_table(title: str, found: Mapping[str, ElementAgreement], notes: Se
         )
         for each in found.values()
     )  # fmt: skip
-    columns = (
-        "kind",
-        "elements",
-        "prompts",
-        "TP",
-        "FP",
-        "FN",
-        "TN",
-        "accuracy",
-        "95% interval",
-        "kappa",
-        "95% interval of kappa",
-    )
-    said = "TP: judge and people both say yes (a facet: 1 or 2); intervals are over prompts"
-    return Table(title, columns, rows, (said, *notes))
+    counts, statistics = ("TP", "FP", "FN", "TN"), ("accuracy", "95% interval", "kappa", "95% interval of kappa")
+    legend = "TP: judge and people both say yes (a facet: 1 or 2); intervals are over prompts"
+    return Table(title, ("kind", "elements", "prompts", *counts, *statistics), rows, (legend, *notes))
 
 
 def _span(interval: Interval | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The files of people that comparisons read, as CSV or JSON lines: votes and scores."""
+"""Readers of human data, CSV or JSON lines: votes and scores."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
 
 
 def read_votes(path: Path | str) -> list[Vote]:
-    """Votes from a `.csv` with a header or from JSON lines, with the columns of `COLUMNS`; others are ignored.
+    """Read votes from a `.csv` with a header or from JSON lines, with the columns of `COLUMNS`; others are ignored.
 
     `preference` is a, b, tie or both_bad (left and right mean a and b; case does not matter).
 
     Raises:
-        DataError: with file and line, for a missing column or value, another preference, or a line that is no object.
+        DataError: A missing column or value, another preference, or a line that is no object; names file and line.
     """
     path = Path(path)
     return [_vote(record, path, line) for line, record in read_table(path, COLUMNS)]
 
 
 def pair_records(pairs: Sequence[Pair]) -> list[dict[str, str]]:
-    """Pairs as the lines of a `pairs.jsonl`, or the rows of a `pairs.csv`."""
+    """Return pairs as the lines of a `pairs.jsonl`, or the rows of a `pairs.csv`."""
     return [
         {"prompt_id": p.prompt_id, "image_a": p.a, "image_b": p.b, "preference": p.choice, "source": p.source}
         for p in pairs
@@ -51,15 +51,15 @@ def _vote(record: Mapping[str, Any], path: Path, line: int) -> Vote:
 
 
 def read_human_scores(path: Path | str, parts: Collection[str] = ()) -> dict[str, dict[str, float]]:
-    """Human scores by column and image id, from JSON lines or a CSV table with `image` and `score`, or columns of parts.
+    """Read human scores by column and image id from JSON lines or CSV with `image` and `score`, or columns of parts.
 
     Args:
         path: The table.
-        parts: Further columns, such as pillars, by the names that the judge gives them; case does not matter. A cell of
-            these may be empty.
+        parts: Further columns, such as pillars, by the names that the judge gives them; case does not matter. Their cells
+            may be empty.
 
     Raises:
-        DataError: a column is missing, or a score is no finite number; names file and line.
+        DataError: A column is missing, or a score is no finite number; names file and line.
     """
     path = Path(path)
     named = {part.casefold(): part for part in parts}
@@ -71,8 +71,8 @@ def read_human_scores(path: Path | str, parts: Collection[str] = ()) -> dict[str
             if column == SCORE or str(column).casefold() in named
         }
         if not there:
-            told = f"; or a column for {', '.join(parts)}" if parts else ""
-            raise DataError(f"the column '{SCORE}' is missing{told}", path, line)
+            others = f"; or a column for {', '.join(parts)}" if parts else ""
+            raise DataError(f"the column '{SCORE}' is missing{others}", path, line)
         for column, value in there.items():
             if column == SCORE or value not in (None, ""):
                 found.setdefault(column, {})[str(record["image"])] = _number(column, value, path, line)

@@ -1,9 +1,9 @@
-"""A pool of at most three judges: the plain mean of their standardised scores, and how right it is on prompts it never saw."""
+"""A pool of at most three judges: the mean of their standardised scores, and its cross-validated accuracy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -22,10 +22,12 @@ _CANDIDATES = 20  # the most accurate judges are tried together; C(20, 3) pools 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The best pool on all pairs, and what choosing one that way is worth on prompts that had no say in the choice.
+    """The most accurate pool on all pairs, and the cross-validated accuracy of choosing a pool in this way.
 
-    `accuracy` and `single` (the best one judge, chosen likewise) are cross-fitted over prompts; pairs are those that all
-    judges have scored and people have decided.
+    Attributes:
+        accuracy: On held-out folds of prompts, with its 95% `interval` over prompts.
+        single: The most accurate judge alone; `single_accuracy` is on held-out folds, too.
+        pairs: Pairs that all judges have scored and in which people have a preference.
     """
 
     judges: tuple[str, ...]
@@ -37,17 +39,14 @@ class Pool:
     prompts: int
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Return the fields by name."""
+        return asdict(self)
 
     def line(self) -> str:
-        """Say it in a line."""
+        """Summarise in one line."""
         span = f" [{100 * self.interval[0]:.1f}, {100 * self.interval[1]:.1f}]" if self.interval else ""
-        what = (
-            f"pool of {len(self.judges)}: {' + '.join(self.judges)}"
-            if len(self.judges) > 1
-            else "no pool is better than"
-        )
-        what += "" if len(self.judges) > 1 else f" {self.judges[0]} alone"
+        pool = f"pool of {len(self.judges)}: {' + '.join(self.judges)}"
+        what = pool if len(self.judges) > 1 else f"no pool is better than {self.judges[0]} alone"
         return (
             f"{what}: accuracy {100 * self.accuracy:.1f}%{span} on prompts that had no say in the choice, the best single judge "
             f"{100 * self.single_accuracy:.1f}% (mean of standardised scores, {self.pairs:,} pairs, {FOLDS} folds of prompts, equal scores are wrong)"
@@ -57,7 +56,7 @@ class Pool:
 def best_pool(
     pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *, most: int = MOST, seed: int = 0
 ) -> Pool | None:
-    """Find the pool that agrees best with people; None with one judge, or fewer prompts than folds.
+    """Find the pool that agrees best with people; None with a single judge, or with fewer prompts than folds.
 
     Args:
         pairs: Human pairs.
@@ -91,7 +90,7 @@ def best_pool(
 
 
 def standardised(scores: Floats) -> Floats:
-    """Shift and scale scores to mean 0 and standard deviation 1; NaN stays, and equal ones are all 0."""
+    """Scale scores to mean 0 and standard deviation 1; NaN stays, and constant scores become 0."""
     known = scores[np.isfinite(scores)]
     _, size = np.frexp(np.abs(known).max(initial=0.0))
     scores, known = np.ldexp(scores, -size), np.ldexp(known, -size)  # the square of 1e200 is infinite
@@ -101,7 +100,7 @@ def standardised(scores: Floats) -> Floats:
 
 
 def _right(index: PairIndex, scores: Floats, pool: Sequence[int]) -> Floats:
-    """1 where the pool prefers what people prefer; a tie is wrong."""
+    """Return 1 for each pair in which the pool prefers what people prefer, else 0; a tie is wrong."""
     mean = with_ties(scores[list(pool)].mean(axis=0))
     found: Floats = (np.sign(mean[index.a] - mean[index.b]) == index.preference).astype(np.float64)
     return found
@@ -110,7 +109,7 @@ def _right(index: PairIndex, scores: Floats, pool: Sequence[int]) -> Floats:
 def _choose(
     index: PairIndex, scores: Floats, train: np.ndarray[Any, np.dtype[np.bool_]], most: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Choose the most accurate pool on some pairs, and the most accurate single judge; of equal ones the smaller."""
+    """Choose the most accurate pool on the training pairs, the smaller of equal ones, and the most accurate single judge."""
     alone = np.array([_right(index, scores, (k,))[train].mean() for k in range(len(scores))])
     candidates = np.argsort(-alone, kind="stable")[:_CANDIDATES].tolist()
     best, reached = (candidates[0],), float(alone[candidates[0]])

@@ -1,4 +1,4 @@
-"""Generators in order: by mean rank over prompts, for each metric and for people."""
+"""Leaderboards: generators by mean rank over prompts, for a metric or for people."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ FEWEST_FOR_SRCC = 3
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one generator stands. `mean` is in the metric's own unit, `mean_rank` and `rank` count from 1 (best).
+    """One generator on a leaderboard; what is undefined without a score is None.
 
-    `mean_rank` averages the ranks among the generators scored on the same prompt (equal scores share the average rank) over
-    the `prompts` where there is competition: at least two generators with a score. `rank` orders the mean ranks (equal ones
-    share the smaller number); without competition there is none. `coverage` is the share of the generator's
-    images that have a score. `spread` is the standard deviation of the images of one prompt (pooled over prompts; None where
-    no prompt has two). The rest is None for a generator without any score.
+    Attributes:
+        mean: Mean score over prompts, in the metric's own unit.
+        mean_rank: Mean of the ranks among the generators with a score on the same prompt (1 is best, ties share the average
+            rank), over the `prompts` on which at least two generators have one.
+        rank: Rank of the mean rank, from 1; ties share the smaller number.
+        spread: Standard deviation of the images of one prompt, pooled over prompts; None where no prompt has two.
     """
 
     generator: str
@@ -44,24 +45,24 @@ class Place:
 
     @property
     def coverage(self) -> float | None:
-        """The share of its images that have a score."""
+        """Share of its images that have a score."""
         return self.scored / self.images if self.images else None
 
 
 def unplaced(generator: str) -> Place:
-    """Make the place of a generator to none of whose images a metric applies."""
+    """Make the place of a generator when the metric applies to none of its images."""
     return Place(generator, None, None, None, None, None, images=0, scored=0, prompts=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """All generators under one metric, best first, and what to beware of."""
+    """All generators under one metric, best first, with warnings."""
 
     places: tuple[Place, ...]
     warnings: tuple[str, ...] = ()
 
     def mean_ranks(self) -> dict[str, float | None]:
-        """Mean rank by generator."""
+        """Return the mean rank of each generator."""
         return {place.generator: place.mean_rank for place in self.places}
 
 
@@ -75,17 +76,16 @@ def standing(
     name: str = "the metric",
     per_prompt: PerPrompt = MEAN,
 ) -> Standing:
-    """Order generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores, and intervals over prompts.
+    """Rank generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores and intervals over prompts.
 
     Args:
-        images: (image id, generator, prompt) of every image that should have a score; several images of one generator
-            for one prompt become one score first.
+        images: (image id, generator, prompt) of every image that should have a score.
         values: Score by image id; None, NaN or absent is missing.
         higher_is_better: Whether the highest score has rank 1.
-        bounds: The metric's range, where it has ends.
+        bounds: Ends of the metric's scale, where it has them.
         intervals: Whether to compute intervals of the means.
-        name: What a note calls the metric.
-        per_prompt: How they do.
+        name: Name of the metric in warnings.
+        per_prompt: How several images of one generator for one prompt become one score.
     """
     if not images:
         return Standing(())
@@ -93,7 +93,7 @@ def standing(
     prompt, prompts = codes(image[2] for image in images)
     shape = (len(prompts), len(generators))
     cell = prompt * shape[1] + generator
-    value = np.array([np.nan if (v := values.get(image[0])) is None else v for image in images], dtype=np.float64)
+    value = np.array([values.get(image[0]) for image in images], dtype=np.float64)
     scored = np.isfinite(value)
     count: Floats = np.bincount(cell, weights=scored, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
     rule = per_prompt.of_metric(bounds, higher_is_better, name)
@@ -115,7 +115,7 @@ def standing(
     with np.errstate(invalid="ignore"):
         means = np.where(present, mean, 0.0).sum(axis=0) / present.sum(axis=0)
         mean_ranks = np.where(ranked, ranks, 0.0).sum(axis=0) / ranked.sum(axis=0)
-    order = _order(mean_ranks)
+    order = rankdata(with_ties(mean_ranks), method="min")
     images_of = np.bincount(generator, minlength=shape[1])
     places = [
         Place(
@@ -124,7 +124,7 @@ def standing(
             interval=spans[0][k],
             mean_rank=number(mean_ranks[k]),
             mean_rank_interval=spans[1][k],
-            rank=order[k],
+            rank=int(order[k]) if np.isfinite(order[k]) else None,
             images=int(images_of[k]),
             scored=int(count[:, k].sum()),
             prompts=int(ranked[:, k].sum()),
@@ -138,17 +138,12 @@ def standing(
 
 
 def prompt_ranks(scores: Floats) -> Floats:
-    """Ranks within each row, 1 for the highest, equal scores share the average; NaN stays NaN; shape unchanged."""
+    """Rank within each row, 1 for the highest, ties share the average rank; NaN stays NaN; shape unchanged."""
     return rankdata(-with_ties(scores))
 
 
-def _order(mean_ranks: Floats) -> list[int | None]:
-    place = rankdata(with_ties(mean_ranks), method="min")
-    return [int(k) if np.isfinite(k) else None for k in place]
-
-
 def _coverage_warnings(places: Sequence[Place], present: NDArray[np.bool_], name: str) -> list[str]:
-    """`present`: which generators have a score on which prompt, shape (prompts, generators)."""
+    """Warn of unequal coverage; `present` says which generator has a score on which prompt, shape (prompts, generators)."""
     if len(places) < 2:
         return []
     found = []
@@ -164,7 +159,7 @@ def _coverage_warnings(places: Sequence[Place], present: NDArray[np.bool_], name
 
 
 def rank_correlation(first: Mapping[str, float | None], second: Mapping[str, float | None]) -> float | None:
-    """Spearman correlation of two leaderboards over the generators both have; None below three, or without variation.
+    """Compute the SRCC of two leaderboards over the generators both have; None below three, or without variation.
 
     Give both in the same direction: mean ranks with mean ranks. Published: TIT paper, Table 3.
     """
