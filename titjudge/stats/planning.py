@@ -1,15 +1,16 @@
-"""How many prompts, seeds and judge samples it takes to see a difference, from a pilot, and what they cost.
+"""Sample size planning from a pilot: prompts, seeds and judge samples that a wanted difference needs, and their cost.
 
-The variance of a paired difference between prompts is what the pilot shows, less what its images and answers add by chance,
-plus what as many images and answers as planned will add. A small pilot knows that variance badly, so the answer is a range:
-of its logarithm 90%, by the spread of the pilot's own squares. `python -m benchmarks.verdicts` measures what power is
-achieved and how often the range holds.
+The variance of a paired difference over prompts is that of the pilot, minus the variance between its images and answers,
+plus that of as many images and answers as planned. A small pilot estimates it badly, so the answer is a range: a 90%
+interval of the log variance, from the kurtosis of the pilot. `python -m benchmarks.verdicts` measures the achieved power and
+the coverage of the range.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,19 +22,20 @@ from titjudge.stats.intervals import TAIL
 from titjudge.stats.scores_table import ScoreTable
 
 FEWEST = 10  # prompts of any plan
-SHORT = 30  # a pilot below this is short
+SHORT = 30  # prompts of a pilot, below which a note warns of it
 _RANGE = 1.6449  # normal quantile of a 90% range
 
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
-    """What a pilot shows of two generators.
+    """Variances of two generators in a pilot.
 
     Attributes:
-        variance: of the difference between prompts, with the pilot's images and answers. factor: by which the true one may
-            lie above or below. seeds, samples: the variance between images of a prompt, and answers to an image, of the
-            two generators together; None where the pilot has no two, or the score of a prompt is no mean of them.
-        images, answers: of a prompt, and to an image, in the pilot.
+        variance: Of the paired difference over prompts, with the pilot's numbers of images and answers.
+        factor: By which the true variance may be larger or smaller (90%).
+        seeds, samples: Variance between images of a prompt, and between answers to an image, summed over the two generators;
+            None where the pilot has only one each, or the score of a prompt is not a mean of them.
+        images, answers: Images of a prompt, and answers to an image, in the pilot.
     """
 
     a: str
@@ -48,10 +50,10 @@ class Pilot:
 
     @classmethod
     def of(cls, table: ScoreTable, a: str, b: str) -> Pilot:
-        """Read two generators of a table.
+        """Estimate the variances from two generators of a table.
 
         Raises:
-            DataError: one is not there, there are fewer than two common prompts, or all show the same difference.
+            DataError: One is unknown, they have fewer than two common prompts, or all prompts show the same difference.
         """
         columns = [table.column(a), table.column(b)]
         d = table.differences(*columns)
@@ -64,7 +66,7 @@ class Pilot:
             )
         both = np.isfinite(table.means[:, columns]).all(axis=1)
         seeds, samples = (
-            _together(each, columns) if table.per_prompt.kind == "mean" else None
+            _of_both(each, columns) if table.per_prompt.kind == "mean" else None
             for each in (table.seed_variance, table.judge_variance)
         )
         return cls(
@@ -73,7 +75,7 @@ class Pilot:
         )  # fmt: skip
 
     def variance_with(self, seeds: int, samples: int) -> float | None:
-        """Estimate the variance with other numbers of images and answers; None where the pilot cannot tell."""
+        """Estimate the variance of the difference with other numbers of images and answers; None where the pilot cannot tell."""
         if (self.seeds is None and seeds != self.images) or (self.samples is None and samples != self.answers):
             return None
         judge = self.samples or 0.0
@@ -82,15 +84,15 @@ class Pilot:
         return max(fixed, 0.0) + between / seeds + judge / (seeds * samples)
 
 
-def _together(variances: Sequence[float | None], columns: Sequence[int]) -> float | None:
+def _of_both(variances: Sequence[float | None], columns: Sequence[int]) -> float | None:
     known = [value for k in columns if (value := variances[k]) is not None]
     return 2 * sum(known) / len(known) if known else None
 
 
 def variance_factor(differences: Floats) -> float:
-    """By which factor the variance of a sample may be wrong either way, in 90% of samples (delta method on its logarithm).
+    """Compute the factor by which a sample variance is wrong at most, in 90% of samples (delta method on its logarithm).
 
-    Few prompts show too little of their kurtosis: hence 1 + 4 / n, by simulation.
+    Small samples underestimate the kurtosis: hence the factor 1 + 4 / n, found by simulation.
     """
     z = differences - differences.mean()
     kurtosis = float((z**4).mean() / (z**2).mean() ** 2)
@@ -99,11 +101,11 @@ def variance_factor(differences: Floats) -> float:
 
 
 def prompts_needed(variance: float, difference: float, power: float) -> int:
-    """How many prompts a paired t-test needs."""
+    """Compute the number of prompts that a paired t-test needs."""
     from scipy.special import stdtrit
 
     n = FEWEST
-    for _ in range(30):  # the quantiles of t hang on the answer, and settle soon
+    for _ in range(30):  # the quantiles of t depend on n: a fixed point, which is reached soon
         quantiles = float(stdtrit(n - 1, 1 - TAIL) + stdtrit(n - 1, power))
         before, n = n, max(FEWEST, int(np.ceil(quantiles**2 * variance / difference**2)))
         if n == before:
@@ -121,9 +123,11 @@ def power_of(prompts: Floats, variance: float, difference: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """So many prompts (from `low` to `high`), images a prompt and answers an image for each of two generators.
+    """Numbers of prompts, images a prompt (`seeds`) and answers an image (`samples`) for each of two generators.
 
-    `dollars` are for `low`, `prompts` and `high`; None where no price is known.
+    Attributes:
+        range: Prompts needed at the low and the high end of the variance.
+        dollars: Cost at the low end, of `prompts`, and at the high end; None where no price is known.
     """
 
     a: str
@@ -137,34 +141,31 @@ class Plan:
     variance: float
 
     def to_json(self) -> dict[str, Any]:
-        """Write the plan as JSON has it."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Return the fields by name."""
+        return asdict(self)
 
     def price(self) -> float | None:
-        """USD for one prompt."""
+        """Return the cost of one prompt in USD."""
         return None if self.dollars is None else self.dollars[1] / self.prompts
 
 
 def plans(
     pilot: Pilot, difference: float, power: float, *, seeds: Iterable[int], samples: Iterable[int], cost: float | None
 ) -> list[Plan]:
-    """Make one plan for each number of seeds and samples that the pilot can tell of.
+    """Make a plan for each number of seeds and samples for which the pilot gives a variance.
 
     Args:
-        pilot: What was measured on a few prompts.
-        difference: In mean score, that is to be found.
-        power: With which probability, in (0, 1).
+        pilot: Variances measured on a few prompts.
+        difference: Difference in mean score to detect.
+        power: Probability of detecting it, in (0, 1).
         seeds: Numbers of images a prompt.
         samples: Numbers of answers an image.
-        cost: USD for one image with the pilot's answers.
+        cost: USD for one image with the pilot's number of answers.
     """
     found = []
-    wanted = list(samples)
-    for k in seeds:
-        for s in wanted:
-            variance = pilot.variance_with(k, s)
-            if variance is None:
-                continue
+    for k, s in product(seeds, samples):
+        variance = pilot.variance_with(k, s)
+        if variance is not None:
             low, n, high = (
                 prompts_needed(each, difference, power)
                 for each in (variance / pilot.factor, variance, variance * pilot.factor)
@@ -176,12 +177,12 @@ def plans(
 
 
 def cheapest(of: Sequence[Plan]) -> Plan:
-    """Take the plan with the fewest dollars, or judgements where no price is known."""
+    """Return the plan with the lowest cost, or the fewest judgements where no price is known."""
     return min(of, key=lambda plan: (plan.dollars[1] if plan.dollars else plan.judgements, plan.judgements))
 
 
 def plan_table(of: Sequence[Plan], pilots: Sequence[Pilot], difference: float, power: float) -> Table:
-    """Show the plans in rows."""
+    """Tabulate the plans."""
     rows = tuple(
         (p.a, p.b, p.seeds, p.samples, p.prompts, *p.range, p.judgements, *(p.dollars or (None, None, None)))
         for p in of
@@ -198,6 +199,6 @@ def plan_table(of: Sequence[Plan], pilots: Sequence[Pilot], difference: float, p
 
 
 def curve(plan: Plan, difference: float, factor: float, points: int = 60) -> tuple[Floats, list[Floats]]:
-    """Prompts up to twice the plan's, and the power there: as the pilot has it, and at either end of its range."""
+    """Compute the power curve: numbers of prompts, and the power with the pilot's variance and at both ends of its range."""
     n = np.unique(np.linspace(2, 2 * plan.range[1], points).astype(np.int64)).astype(np.float64)
     return n, [power_of(n, plan.variance * each, difference) for each in (1.0, 1 / factor, factor)]

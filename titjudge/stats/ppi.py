@@ -1,30 +1,30 @@
-"""A few preferences of people joined with many of a judge: intervals that hold for PEOPLE, however wrong the judge is.
+"""Prediction-powered inference: few preferences of people and many of a judge give valid intervals for PEOPLE.
 
-Prediction-powered inference (Angelopoulos et al. 2023) with power tuning (PPI++, Angelopoulos, Duchi and Zrnic 2023):
+Angelopoulos et al. 2023, with power tuning (PPI++, Angelopoulos, Duchi and Zrnic 2023):
 
     estimate = mean of people on the labelled pairs + lambda * (judge on the other pairs - judge on the labelled pairs)
 
-lambda in [0, 1] minimises the estimated variance (its trace, for several generators at once): a useless judge gets 0 and
-the people's own interval remains. Means are in closed form; variances are sums over prompts of linearised
-contributions, so that pairs of one prompt may hang together, labelled or not. As lambda is fitted on the labelled prompts, their
-part counts with one degree of freedom less.
+lambda in [0, 1] minimises the estimated variance (its trace, for several generators at once): an uninformative judge gets 0,
+and the interval of people alone remains. Means are in closed form; variances are sums over prompts of linearised
+contributions, so that pairs of one prompt may be correlated, labelled or not. As lambda is fitted on the labelled prompts,
+their part has one degree of freedom less.
 
-Valid when the labelled pairs are a random sample of all pairs. The judge may be anything that does not look at the
-labels; a pair that it did not answer counts as its tie, which costs precision and no validity, as long as it does so
-among the unlabelled pairs too: they have to be listed as ties.
+Valid when the labelled pairs are a random sample of all pairs. The judge may be anything that does not depend on the
+labels; a pair without an answer of the judge counts as its tie, which costs precision but not validity, as long as
+unanswered unlabelled pairs are listed as ties, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair
-from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, codes
+from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, codes, number
 
 FEW = 20  # labelled prompts below which an interval is only approximate
 _WIN = {"a": 1.0, "tie": 0.5, "b": 0.0}
@@ -32,10 +32,12 @@ _WIN = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One number for people, three ways: with the judge's help (`value`), people alone, and the judge alone (`naive`).
+    """One mean, estimated by people with the judge (`value`), by people alone (`people`), and by the judge alone (`naive`).
 
-    Intervals are at 95% unless another level was asked for; None with a `reason` where undefined. `power` is lambda;
-    `worth` is how many labels of people alone would give the same precision.
+    Attributes:
+        interval: 95%, unless another level is asked for; None, with a `reason`, where undefined.
+        power: lambda, the weight of the judge.
+        worth: Number of labels with which people alone would reach the same precision (effective sample size).
     """
 
     value: float | None
@@ -52,16 +54,19 @@ class Estimate:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Write the numbers as JSON has them."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Return the fields by name."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Preferences as columns, K estimates at a time.
+    """Preferences as arrays, for K estimates at once.
 
-    `people` and `judge` have shape (labelled, K), `rest` (the judge on the other pairs) shape (unlabelled, K); the masks
-    say which rows count for which estimate; `group` and `rest_group` number the prompts, together from 0 to `groups`.
+    Attributes:
+        people, judge: On the labelled pairs, shape (labelled, K).
+        rest: The judge on the unlabelled pairs, shape (unlabelled, K).
+        mask, rest_mask: 1 where a row counts for an estimate, else 0; same shapes.
+        group, rest_group: Number of the prompt of each row, together from 0 to `groups`.
     """
 
     people: Floats
@@ -76,10 +81,14 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """`value`, `people`, `naive` of shape (K,); `spread`, `people_spread`, `naive_spread` covariances of shape (K, K).
+    """K estimates.
 
-    `parts` are the per-prompt contributions (people, judge on labelled pairs, judge on the rest), each (groups, K);
-    `effective` and `naive_effective`, shape (K,), say how many prompts of equal size the labelled, and all, pairs are worth.
+    Attributes:
+        value, people, naive: As in `Estimate`, shape (K,).
+        spread, people_spread, naive_spread: Their covariances, shape (K, K).
+        power: lambda.
+        parts: Per-prompt contributions of people, the judge on labelled pairs, and the judge on the rest, each (groups, K).
+        effective, naive_effective: Effective number of prompts (of equal size) of the labelled, and of all, pairs, shape (K,).
     """
 
     value: Floats
@@ -96,7 +105,7 @@ class Fit:
 
 
 def fit(columns: Columns) -> Fit:
-    """Compute the power-tuned estimate of every column. A column without labelled rows is NaN."""
+    """Compute the power-tuned estimate of every column; NaN for a column without labelled rows."""
     people, a = _linear(columns.people, columns.mask, columns.group, columns.groups)
     judge, b = _linear(columns.judge, columns.mask, columns.group, columns.groups)
     rest, u = _linear(columns.rest, columns.rest_mask, columns.rest_group, columns.groups)
@@ -104,7 +113,7 @@ def fit(columns: Columns) -> Fit:
     usable = np.isfinite(rest).all() and np.isfinite(judge).all()
     below = float((gap * gap).sum()) if usable else 0.0
     labelled = len(np.unique(columns.group))
-    left = labelled - 1 - 1 / a.shape[1]  # degrees of freedom: one goes into lambda, for all columns together
+    left = labelled - 1 - 1 / a.shape[1]  # degrees of freedom: lambda takes one, for all columns together
     power = float(np.clip((a * gap).sum() / below, 0.0, 1.0)) if below > 0 and left > 0 else 0.0
     value = people + power * (rest - judge) if power else people
     contributions = ((labelled - 1) / left) ** 0.5 * (a - power * b) + power * u if power else a
@@ -117,10 +126,10 @@ def fit(columns: Columns) -> Fit:
 
 
 def _linear(values: Floats, mask: Floats, group: Ints, groups: int) -> tuple[Floats, Floats]:
-    """Masked column means, shape (K,), and each prompt's contribution to their error, shape (groups, K).
+    """Compute masked column means, shape (K,), and the contribution of each prompt to their error, shape (groups, K).
 
-    A contribution is what leaving the prompt out would change (delete-one jackknife), so that a prompt with many pairs is
-    not thought more certain than it is.
+    A contribution is the change when the prompt is left out (delete-one jackknife), so that the variance is not
+    underestimated where a prompt has many pairs.
     """
     count = mask.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -140,10 +149,10 @@ def leverage(mask: Floats, group: Ints, groups: int) -> Floats:
 
 
 def _effective(mask: Floats, group: Ints, groups: int) -> Floats:
-    """How many prompts of equal size each column's rows are worth; shape (K,), 0 for a column without rows."""
+    """Compute the effective number of prompts (of equal size) of each column; shape (K,), 0 for a column without rows."""
     squares = (leverage(mask, group, groups) ** 2).sum(axis=0)
-    found: Floats = np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
-    return found
+    effective: Floats = np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
+    return effective
 
 
 def ppi_mean(
@@ -156,16 +165,16 @@ def ppi_mean(
     level: float = LEVEL,
     bounds: tuple[float, float] | None = None,
 ) -> Estimate:
-    """Estimate the mean of what people would say of all pairs.
+    """Estimate the mean of the labels that people would give to all pairs.
 
     Args:
-        people: What people said of the labelled pairs, shape (n,): win = 1, tie = 0.5, loss = 0, for example.
-        judge: What the judge said of the same pairs, shape (n,), in the same unit.
-        rest: What the judge said of the unlabelled pairs, shape (N,).
+        people: Labels of people on the labelled pairs, shape (n,): win = 1, tie = 0.5, loss = 0, for example.
+        judge: The judge on the same pairs, shape (n,), in the same unit.
+        rest: The judge on the unlabelled pairs, shape (N,).
         groups: Prompt of each labelled pair; without them every pair is its own prompt.
         rest_groups: Prompt of each unlabelled pair.
-        level: Of the interval, in (0, 1).
-        bounds: The range of the mean, which the interval is cut to.
+        level: Coverage of the interval, in (0, 1).
+        bounds: Ends of the scale, which the interval is cut to.
 
     Raises:
         ValueError: Lengths differ, or a number is not finite.
@@ -190,7 +199,7 @@ def ppi_mean(
 def estimate(
     found: Fit, columns: Columns, k: int, *, level: float = LEVEL, bounds: tuple[float, float] | None = None
 ) -> Estimate:
-    """Column `k` of a fit with its intervals (Student's t)."""
+    """Return column `k` of a fit with its intervals (Student's t)."""
     n, rest = int(columns.mask[:, k].sum()), int(columns.rest_mask[:, k].sum())
     reason = undefined(found, columns, k)
     spread, alone = float(found.spread[k, k]), float(found.people_spread[k, k])
@@ -198,12 +207,12 @@ def estimate(
     worth = n * alone / spread if not reason and spread > 0 else None
     few = f"only {found.labelled_prompts} labelled prompts: the interval is approximate"
     return Estimate(
-        value=_number(found.value[k]),
+        value=number(found.value[k]),
         interval=None if reason else _interval(found.value[k], spread, wide, bounds),
         power=found.power,
-        people=_number(found.people[k]),
+        people=number(found.people[k]),
         people_interval=None if reason else _interval(found.people[k], alone, wide, bounds),
-        naive=_number(found.naive[k]),
+        naive=number(found.naive[k]),
         naive_interval=_interval(
             found.naive[k], float(found.naive_spread[k, k]), quantile(float(found.naive_effective[k]), level), bounds
         ),
@@ -216,7 +225,7 @@ def estimate(
 
 
 def undefined(found: Fit, columns: Columns, k: int) -> str:
-    """Why column `k` has no interval; empty when it has one."""
+    """Return why column `k` has no interval; empty when it has one."""
     if not columns.mask[:, k].any():
         return "people labelled no pair"
     if found.labelled_prompts < 2:
@@ -225,7 +234,7 @@ def undefined(found: Fit, columns: Columns, k: int) -> str:
 
 
 def quantile(prompts: float, level: float) -> float:
-    """Half-width of a central interval in standard errors: Student's t with (effective) prompts - 1 degrees of freedom."""
+    """Compute the half-width of an interval in standard errors: Student's t with (effective) prompts - 1 degrees of freedom."""
     from scipy.special import stdtrit
 
     return float(stdtrit(max(prompts - 1, 1.0), 0.5 + level / 2))
@@ -238,10 +247,6 @@ def _interval(value: float, variance: float, wide: float, bounds: tuple[float, f
     return (float(low), float(high)) if bounds is None else (max(bounds[0], float(low)), min(bounds[1], float(high)))
 
 
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
 # -- pairs -----------------------------------------------------------------------------------------------------------
 
 Key = tuple[str, str, str]  # prompt, and the two images in sorted order
@@ -249,9 +254,12 @@ Key = tuple[str, str, str]  # prompt, and the two images in sorted order
 
 @dataclass(slots=True)
 class Joined:
-    """Human pairs beside judge pairs, each pair once, told as wins of the first image in sorted order.
+    """Human and judge pairs matched, each pair once, as wins (1, 0.5, 0) of the first image in sorted order.
 
-    `unjudged` labelled pairs have no answer of the judge: it counts as a tie there.
+    Attributes:
+        labelled: Wins by people and by the judge.
+        rest: Wins by the judge on pairs without a label.
+        unjudged: Labelled pairs without an answer of the judge, which counts as a tie.
     """
 
     labelled: dict[Key, tuple[float, float]] = field(default_factory=dict)
@@ -260,66 +268,57 @@ class Joined:
 
 
 def join(human: Sequence[Pair], judge: Sequence[Pair]) -> Joined:
-    """Match human pairs with judge pairs whichever way round they stand; repeated ones are averaged.
+    """Match human pairs with judge pairs, in either order of the two images; repeated ones are averaged.
 
     Raises:
-        DataError: a preference is not a, b or tie.
+        DataError: A preference is not a, b or tie.
     """
     people, machine = _wins(human), _wins(judge)
-    found = Joined(unjudged=sum(key not in machine for key in people))
-    found.labelled = {key: (value, machine.get(key, 0.5)) for key, value in people.items()}
-    found.rest = {key: value for key, value in machine.items() if key not in people}
-    return found
+    return Joined(
+        labelled={key: (value, machine.get(key, 0.5)) for key, value in people.items()},
+        rest={key: value for key, value in machine.items() if key not in people},
+        unjudged=sum(key not in machine for key in people),
+    )
 
 
 def _wins(pairs: Sequence[Pair]) -> dict[Key, float]:
-    seen: dict[Key, list[float]] = {}
+    wins: dict[Key, list[float]] = {}
     for pair in pairs:
         if pair.preference not in _WIN:
             raise DataError(f"pair {pair.a} / {pair.b}: preference '{pair.preference}' is not 'a', 'b' or 'tie'")
         win = _WIN[pair.preference]
-        turned = pair.a > pair.b
-        key = (pair.prompt_id, pair.b, pair.a) if turned else (pair.prompt_id, pair.a, pair.b)
-        seen.setdefault(key, []).append(1 - win if turned else win)
-    return {key: sum(values) / len(values) for key, values in seen.items()}
-
-
-def ppi_win_rate(
-    human: Sequence[Pair],
-    judge: Sequence[Pair],
-    generator_of: Mapping[str, str],
-    first: str,
-    second: str,
-    *,
-    level: float = LEVEL,
-) -> Estimate:
-    """Estimate how often people prefer `first` over `second` (ties count half), in [0, 1], over all pairs of the two.
-
-    Args:
-        human: The pairs that people labelled.
-        judge: The judge's preferences, on those and on many more.
-        generator_of: Generator of each image id; other pairs are left out.
-        first: A generator.
-        second: Another generator.
-        level: Of the interval, in (0, 1).
-    """
-    return win_rate(join(human, judge), generator_of, first, second, level=level)
+        swapped = pair.a > pair.b
+        key = (pair.prompt_id, pair.b, pair.a) if swapped else (pair.prompt_id, pair.a, pair.b)
+        wins.setdefault(key, []).append(1 - win if swapped else win)
+    return {key: sum(values) / len(values) for key, values in wins.items()}
 
 
 def win_rate(
     both: Joined, generator_of: Mapping[str, str], first: str, second: str, *, level: float = LEVEL
 ) -> Estimate:
-    """Like `ppi_win_rate`, of pairs that are joined already."""
+    """Estimate how often people prefer `first` over `second` (ties count half), in [0, 1], over all pairs of the two.
 
-    def towards(key: Key) -> float | None:
-        made = generator_of.get(key[1]), generator_of.get(key[2])
-        return 1.0 if made == (first, second) else -1.0 if made == (second, first) else None
+    Args:
+        both: Human and judge pairs, from `join`.
+        generator_of: Generator of each image id; pairs of other generators are left out.
+        first: A generator.
+        second: Another generator.
+        level: Coverage of the interval, in (0, 1).
+    """
 
-    def turned(win: float, sign: float) -> float:
-        return win if sign > 0 else 1 - win
+    def swapped(key: Key) -> bool | None:
+        generators = generator_of.get(key[1]), generator_of.get(key[2])
+        return False if generators == (first, second) else True if generators == (second, first) else None
 
-    labelled = [(key[0], turned(y, s), turned(f, s)) for key, (y, f) in both.labelled.items() if (s := towards(key))]
-    rest = [(key[0], turned(f, s)) for key, f in both.rest.items() if (s := towards(key))]
+    def win(value: float, of_second: bool) -> float:
+        return 1 - value if of_second else value
+
+    labelled = [
+        (key[0], win(y, swap), win(f, swap))
+        for key, (y, f) in both.labelled.items()
+        if (swap := swapped(key)) is not None
+    ]
+    rest = [(key[0], win(f, swap)) for key, f in both.rest.items() if (swap := swapped(key)) is not None]
     return ppi_mean(
         [y for _, y, _ in labelled],
         [f for _, _, f in labelled],

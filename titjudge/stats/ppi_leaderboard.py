@@ -1,9 +1,9 @@
-"""A leaderboard of generators as people would rank them, from few human and many judge pairs; and what more labels buy."""
+"""A leaderboard of generators as people would rank them, from few human and many judge pairs, and how many labels are missing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -19,7 +19,7 @@ POWER = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One generator: its win rate against the others (ties count half), and the ranks that cannot be told apart."""
+    """One generator: its win rate against the others (ties count half), its rank, and the range of ranks it may have."""
 
     generator: str
     win_rate: Estimate
@@ -29,10 +29,12 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The difference in win rate of two neighbours, with its interval.
+    """The difference in win rate of two neighbours on the leaderboard.
 
-    It says whether zero is outside it, and how many MORE labels would put it outside with 80% power if the difference is
-    what it seems; None with a reason when none would.
+    Attributes:
+        separated: Whether the interval excludes zero.
+        more_labels: How many MORE labels would exclude zero with 80% power if the true difference is the estimate; None,
+            with a reason, when no number would.
     """
 
     first: str
@@ -67,14 +69,14 @@ class PeopleBoard:
     level: float = LEVEL
 
     def to_json(self) -> dict[str, Any]:
-        """Write the numbers as JSON has them."""
+        """Return the leaderboard with all estimates."""
         return {
             "generators": [
                 {"generator": s.generator, "rank": s.rank, "ranks": s.ranks, **s.win_rate.to_json()}
                 for s in self.standings
             ],
             "couples": [{"first": c.first, "second": c.second, **c.win_rate.to_json()} for c in self.couples],
-            "gaps": [{name: getattr(gap, name) for name in gap.__dataclass_fields__} for gap in self.gaps],
+            "gaps": [asdict(gap) for gap in self.gaps],
             "level": self.level,
             "power": self.power,
             "labelled": self.labelled,
@@ -83,7 +85,7 @@ class PeopleBoard:
         }
 
     def tables(self) -> list[Table]:
-        """Show the numbers to people."""
+        """Tabulate the leaderboard, the win rates of couples, and the gaps between neighbours."""
         return [self._board(), self._couples(), self._gaps()]
 
     def _board(self) -> Table:
@@ -151,7 +153,7 @@ def people_board(
     generator with itself are left out.
 
     Raises:
-        DataError: a preference is not a, b or tie.
+        DataError: A preference is not a, b or tie.
     """
     joined = join(human, judge)
     names = sorted(
@@ -181,28 +183,28 @@ def _pairwise(
     joined: Joined, names: Sequence[str], generator_of: Mapping[str, str], level: float
 ) -> tuple[Couple, ...]:
     """Estimate the win rate of every couple that has pairs, the better one first."""
-    apart: dict[frozenset[str], Joined] = {}
-    for whole, part in ((joined.labelled, "labelled"), (joined.rest, "rest")):
-        for key, values in whole.items():
-            made = frozenset(generator_of.get(image, "") for image in key[1:])
-            getattr(apart.setdefault(made, Joined()), part)[key] = values
+    by_couple: dict[frozenset[str], Joined] = {}
+    for every, part in ((joined.labelled, "labelled"), (joined.rest, "rest")):
+        for key, values in every.items():
+            couple = frozenset(generator_of.get(image, "") for image in key[1:])
+            getattr(by_couple.setdefault(couple, Joined()), part)[key] = values
     return tuple(
-        Couple(first, second, win_rate(own, generator_of, first, second, level=level))
+        Couple(first, second, win_rate(pairs, generator_of, first, second, level=level))
         for first, second in combinations(names, 2)
-        if (own := apart.get(frozenset((first, second)))) is not None
+        if (pairs := by_couple.get(frozenset((first, second)))) is not None
     )
 
 
 def _columns(
     joined: Joined, names: Sequence[str], generator_of: Mapping[str, str]
 ) -> tuple[Columns, Mapping[tuple[str, str], list[int]]]:
-    """Wins by generator; and for each couple how many pairs are labelled and how many are not."""
+    """Arrange wins by generator; also count the labelled and the unlabelled pairs of each couple."""
     number = {name: k for k, name in enumerate(names)}
     couples: dict[tuple[str, str], list[int]] = {}
 
     def known(keys: Mapping[Any, Any]) -> list[Any]:
-        made = [(key, generator_of.get(key[1]), generator_of.get(key[2])) for key in keys]
-        return [(key, number[x], number[y]) for key, x, y in made if x is not None and y is not None and x != y]
+        named = [(key, generator_of.get(key[1]), generator_of.get(key[2])) for key in keys]
+        return [(key, number[x], number[y]) for key, x, y in named if x is not None and y is not None and x != y]
 
     labelled, rest = known(joined.labelled), known(joined.rest)
     for column, rows in enumerate((labelled, rest)):
@@ -218,7 +220,7 @@ def _columns(
 
 
 def _spread(rows: Sequence[tuple[int, int, float]], size: int) -> tuple[Floats, Floats]:
-    """Wins of each generator in each pair, and which generators are in it: both of shape (pairs, generators)."""
+    """Return the wins of each generator in each pair, and a mask of the generators in it: both (pairs, generators)."""
     values, mask = np.zeros((len(rows), size)), np.zeros((len(rows), size))
     for i, (x, y, win) in enumerate(rows):
         values[i, x], values[i, y] = win, 1 - win
@@ -227,7 +229,7 @@ def _spread(rows: Sequence[tuple[int, int, float]], size: int) -> tuple[Floats, 
 
 
 def _difference(found: Fit, k: int, j: int) -> tuple[float, float]:
-    """(difference, its variance) of two columns."""
+    """Return the difference of two columns and its variance."""
     spread = found.spread
     return float(found.value[k] - found.value[j]), float(spread[k, k] + spread[j, j] - 2 * spread[k, j])
 
@@ -273,9 +275,9 @@ def _gap(found: Fit, columns: Columns, names: Sequence[str], k: int, j: int, lev
 def more_labels(
     found: Fit, k: int, j: int, labelled: int, unlabelled: int, *, level: float = LEVEL, power: float = POWER
 ) -> tuple[int | None, str]:
-    """How many more labels, drawn like those there are, separate columns `k` and `j` with that power; None and why not.
+    """Find how many more labels, drawn like the present ones, separate columns `k` and `j` with that power; or None and a reason.
 
-    Takes today's difference and scatter for the truth; the judge's weight is tuned anew for every number of labels.
+    Takes the estimated difference and variance for the truth; lambda is tuned anew for every number of labels.
     """
     from scipy.stats import norm
 
@@ -303,7 +305,7 @@ def more_labels(
 
 
 def _sampled(couples: Mapping[tuple[str, str], Sequence[int]]) -> list[str]:
-    """Warn when labelled pairs are spread over couples of generators quite otherwise than the rest."""
+    """Warn when the labelled pairs are distributed over couples of generators differently from the rest (chi-squared test)."""
     from scipy.stats import chi2_contingency
 
     counts = np.array(list(couples.values()))

@@ -1,9 +1,9 @@
-"""What settling a question would have cost, on scores that are there already."""
+"""Replay sequential comparisons on scores that are already known: how many judgements they would have taken."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ def replay_pairs(
     """Settle each pair in each of `repeat` random orders of the prompts.
 
     Raises:
-        DataError: no such generator, or fewer than two common prompts.
+        DataError: No such generator, or fewer than two common prompts.
     """
     rng = np.random.default_rng(seed)
     found = []
@@ -41,7 +41,7 @@ def replay_race(
     """Race for the best of several generators in random orders; `used` and `of` count judgements.
 
     Raises:
-        DataError: as `replay_pairs`.
+        DataError: As `replay_pairs`.
     """
     means = table.means[:, [table.column(name) for name in names]]
     means = means[np.isfinite(means).all(axis=1)]
@@ -60,45 +60,41 @@ def replay_race(
 
 
 def _span(scores: Floats) -> float:
-    return apart(float(np.nanmin(scores)), float(np.nanmax(scores)), 1.0)  # nothing differs: nothing is settled soon
+    return apart(float(np.nanmin(scores)), float(np.nanmax(scores)), 1.0)  # constant scores: no verdict for a long time
 
 
 def replay_tables(pairs: Sequence[Settled], races: Sequence[dict[str, Any]]) -> list[Table]:
-    """One row a pair, and one a race, over all orders."""
+    """Tabulate the pairs and the races, each averaged over its orders."""
     tables = []
     if pairs:
-        by_pair: dict[tuple[str, str], list[Settled]] = {}
-        for each in pairs:
-            by_pair.setdefault((each.a, each.b), []).append(each)
-        rows = [
-            (a, b, verdicts(each.verdict for each in some), float(np.mean([each.used for each in some])), some[0].of,
-             float(np.mean([each.used / each.of for each in some])))
-            for (a, b), some in by_pair.items()
-        ]  # fmt: skip
         share = float(np.mean([each.used / each.of for each in pairs]))
         settled = sum(each.verdict != OPEN for each in pairs)
-        tables.append(
-            Table(
-                "Settling pairs",
-                ("a", "b", "verdict", "prompts used", "of", "share"),
-                tuple(rows),
-                (f"on average {100 * share:.1f}% of the judgements; {settled:,} of {len(pairs):,} settled",),
-            )
-        )
+        note = f"on average {100 * share:.1f}% of the judgements; {settled:,} of {len(pairs):,} settled"
+        rows = _rows(((each.a, each.b), each.verdict, each.used, each.of) for each in pairs)
+        columns: tuple[str, ...] = ("a", "b", "verdict", "prompts used", "of", "share")
+        tables.append(Table("Settling pairs", columns, tuple((*names, *cells) for names, cells in rows), (note,)))
     if races:
-        by_race: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for one in races:
-            by_race.setdefault(tuple(one["generators"]), []).append(one)
-        raced = [
-            (", ".join(names), verdicts(one["verdict"] for one in some), float(np.mean([one["used"] for one in some])),
-             some[0]["of"], float(np.mean([one["used"] / one["of"] for one in some])))
-            for names, some in by_race.items()
-        ]  # fmt: skip
+        rows = _rows((tuple(each["generators"]), each["verdict"], each["used"], each["of"]) for each in races)
         columns = ("generators", "verdict", "judgements used", "of", "share")
-        tables.append(Table("Racing for the best", columns, tuple(raced)))
+        tables.append(Table("Racing for the best", columns, tuple((", ".join(names), *cells) for names, cells in rows)))
     return tables
 
 
-def verdicts(names: Any) -> str:
+def _rows(orders: Iterable[tuple[tuple[str, ...], str, int, int]]) -> list[tuple[tuple[str, ...], tuple[Any, ...]]]:
+    """Average (generators, verdict, used, of) over the orders of the same generators."""
+    by_names: dict[tuple[str, ...], list[tuple[str, int, int]]] = {}
+    for names, verdict, used, of in orders:
+        by_names.setdefault(names, []).append((verdict, used, of))
+    return [
+        (names, (
+            verdicts(verdict for verdict, _, _ in ends), float(np.mean([used for _, used, _ in ends])), ends[0][2],
+            float(np.mean([used / of for _, used, of in ends])),
+        ))
+        for names, ends in by_names.items()
+    ]  # fmt: skip
+
+
+def verdicts(names: Iterable[str]) -> str:
+    """Count verdicts, the most frequent first: `A 15x, open 5x`; a single one without its count."""
     counted = Counter(names).most_common()
     return counted[0][0] if len(counted) == 1 else ", ".join(f"{name} {count}x" for name, count in counted)

@@ -7,7 +7,7 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair
-from titjudge.stats.ppi import Columns, Estimate, fit, join, ppi_mean, ppi_win_rate, quantile
+from titjudge.stats.ppi import Columns, Estimate, fit, join, ppi_mean, quantile, win_rate
 from titjudge.stats.ppi_leaderboard import _columns, more_labels, people_board
 
 RUNS = 1000
@@ -193,7 +193,7 @@ def test_each_couple_of_the_board_is_its_own_win_rate() -> None:
     board = people_board(human, judge, names)
     assert [(c.first, c.second) for c in board.couples] == [("c", "b"), ("c", "a"), ("b", "a")]
     for each in board.couples:
-        assert each.win_rate == ppi_win_rate(human, judge, names, each.first, each.second)
+        assert each.win_rate == win_rate(join(human, judge), names, each.first, each.second)
 
 
 def test_a_wider_level_is_wider_and_is_named() -> None:
@@ -263,8 +263,8 @@ def test_a_couple_that_people_saw_too_often_is_noticed() -> None:
 
 def test_a_win_rate_of_two_and_a_board_without_people() -> None:
     human, judge, names = study(1, STRENGTHS, 400, 300)
-    found = ppi_win_rate(human, judge, names, "c", "a")
-    mirrored = ppi_win_rate(human, judge, names, "a", "c")
+    found = win_rate(join(human, judge), names, "c", "a")
+    mirrored = win_rate(join(human, judge), names, "a", "c")
     assert found.value is not None
     assert mirrored.value is not None
     assert found.value + mirrored.value == pytest.approx(1)
