@@ -1,13 +1,13 @@
-"""Where generators stop reading: how often the claims of a prompt are met, by place in the prompt, kind and length.
+"""Where generators stop reading: the share of claims that are met, by position in the prompt, kind and length of prompt.
 
-A claim is one thing that a prompt asks for, with the place it comes from and a verdict. Claims that cannot be seen in the
-image (`met` is None) are counted and rated nowhere. All intervals resample prompts; claims of one prompt hang together.
+A claim is one requirement of a prompt, with its position in the prompt and a verdict. Claims that cannot be seen in the
+image (`met` is None) are counted, but are part of no rate. Claims of one prompt are correlated: intervals are over prompts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,12 @@ BINS = 10
 CELLS = 100  # resolution of a step: hundredths of the prompt
 PERMUTATIONS = 999
 SIGNIFICANT = 0.05
-WORDS = 100  # prompts are grouped by length in steps of so many words
+WORDS = 100  # width of the bins of prompt length
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`position` in [0, 1] is where in the prompt the claim stands; `words` is the length of the prompt; `group` its id."""
+    """A claim with its `position` in the prompt, in [0, 1], and the length of the prompt in `words`."""
 
     claim: str
     kind: str
@@ -41,7 +41,7 @@ class Claim:
         """Make a claim from a record with these keys (`words` may be called `prompt_words`, `group` `prompt_id`).
 
         Raises:
-            DataError: a key is missing, `position` is outside [0, 1], or `met` is not true, false or null.
+            DataError: A key is missing, `position` is outside [0, 1], or `met` is not true, false or null.
         """
         name = str(record.get("claim", ""))
         words = record.get("words", record.get("prompt_words"))
@@ -61,11 +61,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Share of met claims among those that could be seen, with a 95% interval; None without any.
-
-    The interval is over prompts. Where all claims have one verdict it is the exact one of as many trials as there are
-    prompts.
-    """
+    """Share of met claims among those that can be seen, with a 95% interval over prompts; None without any."""
 
     generator: str
     label: str
@@ -77,12 +73,13 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where a generator's rate drops most: `before` and `after` are the rates on its two sides.
+    """The change point at which a generator's rate drops most.
 
-    `p_value` by exchanging verdicts among the claims of one kind within prompts: how often such claims in no particular
-    order would show such a step. Kinds that are harder, and stand last, are no step.
-    `within_kinds` is the drop among claims of the same kind (style and lighting tend to stand last, and are seen otherwise
-    than objects). `position` is None, with a reason, where there is no step.
+    Attributes:
+        position: In the prompt, in [0, 1]; None, with a reason, where there is no step.
+        before, after: Rates on its two sides.
+        within_kinds: Drop among claims of the same kind (Mantel-Haenszel), since kinds that are harder may stand last.
+        p_value: Permutation test that exchanges verdicts among the claims of one kind within prompts.
     """
 
     generator: str
@@ -97,7 +94,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """Rates by place (in tenths), by kind and by length of prompt, and the step of each generator."""
+    """Rates by position (in tenths), by kind and by length of prompt, and the step of each generator."""
 
     places: tuple[Rate, ...]
     kinds: tuple[Rate, ...]
@@ -105,34 +102,18 @@ class Forgetting:
     steps: tuple[Step, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Write the numbers as JSON has them."""
-
-        def records(some: Sequence[Rate | Step]) -> list[dict[str, Any]]:
-            return [{name: getattr(each, name) for name in each.__dataclass_fields__} for each in some]
-
-        return {
-            "places": records(self.places),
-            "kinds": records(self.kinds),
-            "lengths": records(self.lengths),
-            "steps": records(self.steps),
-        }
+        """Return the rates and steps as lists of their fields by name."""
+        return {name: list(of) for name, of in asdict(self).items()}
 
     def tables(self) -> list[Table]:
-        """Show the numbers to people."""
+        """Tabulate the rates and the steps."""
         from titjudge.stats.tables import percent, plain
 
         steps = tuple(
-            (
-                s.generator,
-                plain(s.position, s.interval, 2),
-                percent(s.before),
-                percent(s.after),
-                percent(s.within_kinds),
-                s.p_value,
-                s.reason or None,
-            )
+            (s.generator, plain(s.position, s.interval, 2), percent(s.before), percent(s.after), percent(s.within_kinds),
+             s.p_value, s.reason or None)
             for s in self.steps
-        )
+        )  # fmt: skip
         columns = ("generator", "stops at", "met before", "met after", "drop within kinds", "p", "note")
         return [
             _wide("Claims met by place in the prompt", "place", self.places),
@@ -143,6 +124,7 @@ class Forgetting:
 
 
 def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
+    """Tabulate rates with one row a label and one column a generator."""
     from titjudge.stats.tables import WIDE, percent
 
     generators, labels = list(dict.fromkeys(r.generator for r in rates)), list(dict.fromkeys(r.label for r in rates))
@@ -159,10 +141,16 @@ def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
 def forgetting(
     claims: Iterable[Claim | Mapping[str, Any]], *, bins: int = BINS, resamples: int = 2000, seed: int = 0
 ) -> Forgetting:
-    """Hit rates of generators by place, kind and length, and the place where each stops reading.
+    """Compute the rates of generators by position, kind and length of prompt, and the step of each.
+
+    Args:
+        claims: Claims, or records for `Claim.of`.
+        bins: Bins of the position.
+        resamples: Bootstrap draws of prompts for the interval of a step.
+        seed: Of the draws and the permutations.
 
     Raises:
-        DataError: a record is malformed (see `Claim.of`).
+        DataError: A record is malformed.
     """
     listed = [claim if isinstance(claim, Claim) else Claim.of(claim) for claim in claims]
     generators = sorted({claim.generator for claim in listed})
@@ -192,10 +180,7 @@ def forgetting(
 
 
 def _rates(
-    generator: str,
-    claims: Sequence[Claim],
-    label: Callable[[Claim], tuple[Any, str]],
-    labels: Sequence[str],
+    generator: str, claims: Sequence[Claim], label: Callable[[Claim], tuple[Any, str]], labels: Sequence[str]
 ) -> list[Rate]:
     number = {text: k for k, text in enumerate(labels)}
     seen = [(claim, number[label(claim)[1]]) for claim in claims if claim.met is not None]
@@ -208,14 +193,7 @@ def _rates(
     intervals = share_intervals(met, asked)
     n, hits = asked.sum(axis=0), met.sum(axis=0)
     return [
-        Rate(
-            generator,
-            text,
-            float(hits[k] / n[k]) if n[k] else None,
-            intervals[k],
-            int(n[k]),
-            unseen.count(k),
-        )
+        Rate(generator, text, float(hits[k] / n[k]) if n[k] else None, intervals[k], int(n[k]), unseen.count(k))
         for k, text in enumerate(labels)
     ]
 
@@ -247,9 +225,9 @@ def _step(generator: str, claims: Sequence[Claim], resamples: int, seed: int) ->
 
 
 def _split(hits: Floats, asked: Floats) -> tuple[Floats, Ints]:
-    """For each row of counts by cell: how much the best cut explains, and the first cell behind it; both (rows,).
+    """Find the best change point of each row of counts by cell: the sum of squares it explains, and the first cell behind it.
 
-    Only cuts after which less is met count.
+    Only cuts after which the rate is lower count.
     """
     n, h = asked.cumsum(axis=1)[:, :-1], hits.cumsum(axis=1)[:, :-1]
     total, met = asked.sum(axis=1, keepdims=True), hits.sum(axis=1, keepdims=True)
@@ -258,13 +236,15 @@ def _split(hits: Floats, asked: Floats) -> tuple[Floats, Ints]:
         explained = np.where(fall > 0, fall**2 * n * (total - n) / total, 0.0)
     explained = np.nan_to_num(explained)
     best = explained.argmax(axis=1)
-    last = explained.shape[1] - 1 - explained[:, ::-1].argmax(axis=1)  # a gap without claims: the cut is in its middle
+    last = (
+        explained.shape[1] - 1 - explained[:, ::-1].argmax(axis=1)
+    )  # equal over a gap without claims: take its middle
     same = explained[np.arange(len(best)), best] == explained[np.arange(len(last)), last]
     return explained.max(axis=1), np.where(same, (best + last + 1) // 2, best) + 1
 
 
 def _exchange(met: Floats, cell: Ints, group: Ints, drop: float, seed: int) -> float:
-    """How often verdicts exchanged within their groups show a step at least as large; claims are sorted by group."""
+    """Compute the p-value of a drop by exchanging verdicts within groups; claims are sorted by group."""
     rng = np.random.default_rng(seed)
     asked = np.bincount(cell, minlength=CELLS).astype(np.float64)[None]
     larger = done = 0
@@ -273,18 +253,14 @@ def _exchange(met: Floats, cell: Ints, group: Ints, drop: float, seed: int) -> f
         count = min(rows, PERMUTATIONS - done)
         order = np.argsort(group[None] + rng.random((count, len(met))), axis=1)
         flat = (np.arange(count)[:, None] * CELLS + cell[None]).ravel()
-        hits = (
-            np.bincount(flat, weights=met[order].ravel(), minlength=count * CELLS)
-            .reshape(count, CELLS)
-            .astype(np.float64)
-        )
+        hits = np.bincount(flat, weights=met[order].ravel(), minlength=count * CELLS).reshape(count, CELLS)
         larger += int((_split(hits, np.broadcast_to(asked, hits.shape))[0] >= drop - 1e-12).sum())
         done += count
     return (larger + 1) / (PERMUTATIONS + 1)
 
 
 def _within(kinds: Sequence[str], met: Floats, late: Any) -> float | None:
-    """Compute the fall of the rate among claims of one kind, averaged as Mantel and Haenszel do; None when no kind is on both sides."""
+    """Compute the Mantel-Haenszel average of the drop within kinds; None when no kind is on both sides."""
     kind, names = codes(kinds)
     top = bottom = 0.0
     for k in range(len(names)):

@@ -1,4 +1,4 @@
-"""Parts of scores that stand for a capability of their own: pillars and facets of a checklist, claims by kind of element."""
+"""Scores of parts that measure a capability of their own: pillars and facets of a checklist, claims by kind of element."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def part_scores(
     A facet, or sub-capability, whose name several pillars have is named with its pillar.
 
     Raises:
-        DataError: a claim is malformed.
+        DataError: A claim is malformed.
     """
     wanted = set(columns)
-    told: dict[str, dict[str, dict[tuple[str, ...], float]]] = {}
+    by_column: dict[str, dict[str, dict[tuple[str, ...], float]]] = {}
     for score in scores:
         if score.item_id not in items or score.value is None:
             continue
-        mine = levels(score.parts) if wanted & set(LEVELS) else {}
+        parts = levels(score.parts) if wanted & set(LEVELS) else {}
         if ELEMENT in wanted:
             met: dict[tuple[str, ...], list[float]] = {}
             for claim in claims_of([items[score.item_id]], [score]):
@@ -36,14 +36,15 @@ def part_scores(
                     met.setdefault((claim.kind,), []).append(claim.met)
             for _, kind, value in element_scores(score.parts):
                 met.setdefault((kind,), []).append(value)
-            mine[ELEMENT] = {kind: sum(each) / len(each) for kind, each in met.items()}
-        for column in wanted & set(mine):
-            if mine[column]:
-                told.setdefault(column, {})[score.item_id] = mine[column]
-    return {column: _named(told[column]) for column in PARTS if column in told}
+            parts[ELEMENT] = {kind: sum(each) / len(each) for kind, each in met.items()}
+        for column in wanted & set(parts):
+            if parts[column]:
+                by_column.setdefault(column, {})[score.item_id] = parts[column]
+    return {column: _named(by_column[column]) for column in PARTS if column in by_column}
 
 
 def _named(by_item: Mapping[str, Mapping[tuple[str, ...], float]]) -> dict[str, Mapping[str, float]]:
+    """Name each part by the last of its names, with the first one (its pillar) added where that is ambiguous."""
     every = {names for values in by_item.values() for names in values}
     count = Counter(names[-1] for names in every)
     shown = {names: names[-1] if count[names[-1]] == 1 else f"{names[-1]} ({names[0]})" for names in every}

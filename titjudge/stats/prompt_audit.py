@@ -1,6 +1,6 @@
-"""What a set of prompts is like: lengths, near-duplicates, balance of its categories, what no image can show.
+"""Audit of a set of prompts: lengths, near-duplicates, balance of categories, readability, words that no image can show.
 
-Prompts whose embeddings have a cosine of .85 or more say the same (TIIF-Bench paper, 3.1 and Fig. 1).
+Prompts whose embeddings have a cosine of .85 or more count as duplicates (TIIF-Bench paper, 3.1 and Fig. 1).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from titjudge.core.types import Table
 
-SAME = 0.85  # cosine from which two prompts say the same
+SAME = 0.85  # cosine from which two prompts are duplicates
 ENCODERS = {"CLIP": 77, "Long-CLIP": 248, "T5": 512}
-"""Text encoders of image generators, and how many tokens each reads, its marks of start and end among them."""
+"""Text encoders of image generators, and how many tokens each reads, start and end tokens included."""
 _CHUNK = 1024  # prompts whose cosines with all others are held at once
-_MOST_VALUES = 60  # of a column that sorts prompts
+_MOST_VALUES = 60  # of a categorical column
 _SHOWN = 80  # characters of a prompt in a table
 _UNSHOWABLE: Mapping[str, str] = {
     "sound": r"sounds?|noises?|nois(?:y|ily)|silen(?:t|ce|tly)|whisper\w*|music|melod\w+|humming|echo\w*|roaring|singing|hears?|heard|loud\w*",
@@ -35,7 +35,7 @@ _PATTERNS = {kind: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for kind, word
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Two prompts that say the same; `other` is of the same set, or of the one that `source` names."""
+    """Two near-duplicate prompts; `other` is of the same set, or of the one that `source` names."""
 
     prompt: str
     other: str
@@ -45,19 +45,19 @@ class Alike:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was found in a set of prompts.
+    """Statistics of a set of prompts.
 
     Attributes:
         prompts: Text by id.
-        words: Of each prompt, in order; likewise `characters` and `tokens` (as `tokenizer` counts them).
-        unique: How many prompts are left when each is dropped that says the same as one that was kept.
+        words, characters, tokens: Length of each prompt, in order; tokens as `tokenizer` counts them.
+        unique: Number of prompts left after near-duplicates are dropped.
         nearest: Cosine of each prompt with its nearest other one; empty with fewer than two prompts.
-        alike: Prompts that were dropped, each with the one that it is most like among those kept.
-        leaks: Prompts that say the same as one of another set.
-        columns: How often each value of a column stands, for columns that sort the prompts.
+        alike: Prompts that were dropped, each with the most similar one of those kept.
+        leaks: Near-duplicates of prompts of another set.
+        columns: Categorical column -> value -> number of prompts.
         grades: School grade of each prompt in English (Flesch-Kincaid); None where it has no words.
-        unshowable: Prompt ids with the words found, by kind.
-        scripts: How many prompts are mostly in a script, "" for Latin.
+        unshowable: Kind -> prompt id -> words of this kind.
+        scripts: Script, "" for Latin -> number of prompts mostly in it.
     """
 
     prompts: Mapping[str, str]
@@ -75,12 +75,12 @@ class Audit:
     scripts: Mapping[str, int]
 
     def cut(self, limit: int) -> tuple[int, float | None]:
-        """Count the prompts that an encoder of `limit` tokens cuts, and the mean share of their tokens that it drops."""
+        """Count the prompts that an encoder of `limit` tokens truncates, and the mean share of their tokens that it drops."""
         dropped = [1 - limit / count for count in self.tokens if count > limit]
         return len(dropped), sum(dropped) / len(dropped) if dropped else None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the numbers without the texts."""
+        """Return the statistics without the texts."""
         cut = {name: self.cut(limit) for name, limit in ENCODERS.items()}
         return {
             "prompts": len(self.prompts),
@@ -106,7 +106,7 @@ class Audit:
         return {"words": self.words, "characters": self.characters, "tokens": self.tokens}
 
     def tables(self) -> list[Table]:
-        """Make the tables for people."""
+        """Tabulate the statistics."""
         count = len(self.prompts)
         lengths = [(name, *_quantiles(of).values()) for name, of in self._lengths().items()]
         cut = [(name, limit, *self.cut(limit)) for name, limit in ENCODERS.items()]
@@ -177,14 +177,14 @@ def audit(
     others: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None,
     scripts: Sequence[str] = (),
 ) -> Audit:
-    """Look at a set of prompts.
+    """Compute the statistics of a set of prompts.
 
     Args:
         prompts: Text by id, in order; at least one.
         vectors: Their embeddings, unit length, shape (prompts, dim).
-        tokens: How many tokens each has.
-        tokenizer: Whose tokens, in words.
-        further: Other columns of each prompt.
+        tokens: Number of tokens of each.
+        tokenizer: Name of the tokenizer.
+        further: Other columns of each prompt, by id.
         others: Other sets by name: ids and embeddings.
         scripts: The script of each prompt, "" for Latin.
     """
@@ -211,7 +211,7 @@ def audit(
 
 
 def unique(names: Sequence[str], vectors: np.ndarray, same: float = SAME) -> tuple[list[int], list[Alike]]:
-    """Drop each prompt that says the same as one kept before it; returns the places kept, and what was dropped."""
+    """Drop each near-duplicate of a prompt kept before it; returns the indices kept, and what was dropped."""
     kept: list[int] = []
     alike, room = [], np.empty_like(vectors)
     for place, vector in enumerate(vectors):
@@ -255,16 +255,12 @@ def _cosines(left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, np.ndar
 
 
 def sorting_columns(further: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Count the values of each column that sorts prompts: texts or numbers, at least two, each for two prompts on average."""
+    """Count the values of each categorical column: texts or integers, at least two, each of two prompts on average."""
     columns: dict[str, Counter[str]] = {}
     for record in further.values():
         for name, value in record.items():
-            if (
-                name != "pair"
-                and isinstance(value, str | int)
-                and not isinstance(value, bool)
-                and len(str(value)) <= _SHOWN
-            ):
+            category = isinstance(value, str | int) and not isinstance(value, bool)
+            if name != "pair" and category and len(str(value)) <= _SHOWN:
                 columns.setdefault(name, Counter())[str(value)] += 1
     return {
         name: dict(values)
@@ -274,7 +270,7 @@ def sorting_columns(further: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[
 
 
 def evenness(counts: Sequence[int]) -> float:
-    """Compute the entropy of the counts over its greatest value: 1 when all are equal, near 0 when one has all."""
+    """Compute the normalised entropy of the counts: 1 when all are equal, near 0 when one has all."""
     total = sum(counts)
     shares = [count / total for count in counts if count]
     return -sum(share * math.log(share) for share in shares) / math.log(len(counts)) if len(counts) > 1 else 1.0
@@ -296,16 +292,10 @@ def _with(pattern: re.Pattern[str], prompts: Mapping[str, str]) -> dict[str, lis
 
 
 def _quantiles(values: Sequence[int]) -> dict[str, float]:
-    of = np.asarray(values)
-    named = {
-        "least": of.min(),
-        "median": np.median(of),
-        "mean": of.mean(),
-        "p90": np.quantile(of, 0.9),
-        "most": of.max(),
-    }
-    rounded = {name: round(float(value), 1) for name, value in named.items()}
-    return {name: int(value) if value.is_integer() else value for name, value in rounded.items()}
+    statistics = (np.min(values), np.median(values), np.mean(values), np.quantile(values, 0.9), np.max(values))
+    rounded = [round(float(value), 1) for value in statistics]
+    names = ("least", "median", "mean", "p90", "most")
+    return {name: int(value) if value.is_integer() else value for name, value in zip(names, rounded, strict=True)}
 
 
 def _median(values: Sequence[float]) -> float | None:

@@ -1,6 +1,6 @@
-"""Leaderboards that papers have published, as data: who judged what, how, and the numbers as printed.
+"""Leaderboards published in papers: judge, protocol, and the numbers as printed.
 
-The tables are `published/NAME.csv`; what is known of them stands in `published/index.yaml`.
+The tables are `published/NAME.csv`, their metadata `published/index.yaml`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ _DATA = resources.files("titjudge.stats") / "published"
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """Where the results of a run have the number that stands in `column`.
+    """Where the results of a run have the number of a published `column`.
 
     Attributes:
-        start: Of the title of the suite's table, and its column; empty for a key of the metric's own result.
-        where: Cells that the row of the suite's table has.
-        times: What the run's number is multiplied with.
+        key: Column of the suite's table, or key of the metric's own result.
+        start: First words of the title of the suite's table; empty for the metric's own result.
+        where: Values that the row of the suite's table has in other columns.
+        times: Factor from the run's number to the published one.
     """
 
     column: str
@@ -42,12 +43,12 @@ class Published:
     Attributes:
         of: What a row is: a generator, a judge, or something else.
         judge: Who judged, in words; `judges` are patterns of its model name.
-        prompts: How many; None where the paper does not say.
-        script: Script of the prompts that the images were made from, as Unicode names it; empty for Latin.
-        options: Options of the suite that a run must have; null where it must not be given.
+        prompts: Number of prompts; None where the paper does not say.
+        script: Script of the prompts, as Unicode names it; empty for Latin.
+        options: Options of the suite that a comparable run must have; null for one that it must not have.
         differs: What always differs from a run of titjudge.
-        counterparts: Where a run has the same numbers; none where it has not.
-        cells: The name of each row and its numbers; None where a cell is no number.
+        counterparts: Where a run has the same numbers; empty where it has none.
+        cells: The name of each row and its cells: numbers, texts, or None.
     """
 
     name: str
@@ -70,7 +71,7 @@ class Published:
     counterparts: tuple[Counterpart, ...] = ()
 
     def column(self, name: str, **where: str) -> dict[str, Any]:
-        """Give one column by row; `where` keeps the rows with these texts in other columns."""
+        """Return a column by row name; `where` selects rows by their texts in other columns."""
         at = {column: place for place, column in enumerate(self.columns)}
         return {
             row: values[at[name]]
@@ -79,7 +80,7 @@ class Published:
         }
 
     def table(self) -> Table:
-        """Give the whole table, with who judged and where it was printed as its notes."""
+        """Return the table, with judge and source as its notes."""
         facts = [f"judge: {self.judge}", f"scale: {self.scale}", f"date: {self.date}", f"source: {self.source}"]
         if self.prompts:
             facts.insert(1, f"prompts: {self.prompts:,}" + (f", {self.script}" if self.script else ""))
@@ -90,7 +91,7 @@ class Published:
 
 
 def published_names() -> tuple[str, ...]:
-    """Name the tables there are."""
+    """List the names of all tables."""
     return tuple(_index())
 
 
@@ -99,7 +100,7 @@ def published(name: str) -> Published:
     """Read a table.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: There is none of that name.
     """
     index = _index()
     if name not in index:
@@ -116,7 +117,7 @@ def published(name: str) -> Published:
 
 
 def list_table(names: Sequence[str]) -> Table:
-    """List tables with what a row is, who judged, and where they were printed."""
+    """Tabulate tables with their title, number of rows, judge and source."""
     found = [published(name) for name in names]
     rows = tuple((each.name, each.title, len(each.cells), each.judge, each.date, each.source) for each in found)
     return Table("Published tables", ("name", "what it is", "rows", "judge", "date", "source"), rows)

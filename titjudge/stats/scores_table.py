@@ -1,4 +1,4 @@
-"""Scores of generators by prompt: read from a plain table, averaged over the images of a prompt."""
+"""Scores by prompt and generator: read from a table file, with the images of a prompt combined into one score."""
 
 from __future__ import annotations
 
@@ -18,24 +18,16 @@ from titjudge.stats.part_scores import ELEMENT
 from titjudge.stats.per_prompt import MEAN, PerPrompt, pooled
 
 REQUIRED = ("prompt_id", "generator")
-IMAGE_COLUMNS = (
-    "image",
-    "image_id",
-    "image_index",
-    "image_path",
-    "item",
-    "seed",
-    "file",
-    "filename",
-)  # tell the images of one prompt apart
-SAMPLE_COLUMNS = ("sample", "repeat")  # tell the answers of one judge to one image apart
+# columns that tell the images of one prompt apart, and those that tell the answers to one image apart
+IMAGE_COLUMNS = ("image", "image_id", "image_index", "image_path", "item", "seed", "file", "filename")
+SAMPLE_COLUMNS = ("sample", "repeat")
 FORMATS = (".csv", ".csv.gz", ".jsonl", ".parquet")
 LARGEST = 1e60  # of a score in a file: fourth powers, as the kurtosis needs them, are finite up to here
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One score of one image; `value` is None where there is none."""
+    """One score of one image; `value` is None for a failure."""
 
     prompt: str
     generator: str
@@ -48,15 +40,16 @@ class ScoreTable:
     """Mean scores by prompt and generator.
 
     Attributes:
-        means: shape (prompts, generators), the images of a prompt joined by `per_prompt`; NaN where there is no score.
-        images: how many images each mean has, same shape.
-        seed_variance: variance between the images of one prompt, by generator; None where no prompt has two.
-        judge_variance: variance between the answers to one image, by generator; None where no image has two.
-        samples: answers to an image, on average.
-        slices: column -> value -> means of the prompts (or of the questions) that have this value, shaped as `means`.
-        bounds: what a score cannot leave, as far as known.
-        part_bounds: the same for the columns of slices that are on a scale of their own.
-        cost: USD for one judged image, as far as known.
+        means: Shape (prompts, generators), the images of a prompt combined by `per_prompt`; NaN where there is no score.
+        images: Number of images of each mean, same shape.
+        seed_variance: Variance between the images of one prompt, by generator; None where no prompt has two.
+        judge_variance: Variance between the answers to one image, by generator; None where no image has two.
+        samples: Average number of answers to an image.
+        missing: Number of failures.
+        bounds: Ends of the scale of a score, where known.
+        cost: USD for one judged image, where known.
+        slices: Column -> value -> means over the prompts (or the questions) with this value, NaN elsewhere; shape of `means`.
+        part_bounds: Ends of the scale of those columns of slices that have their own.
     """
 
     generators: tuple[str, ...]
@@ -77,14 +70,14 @@ class ScoreTable:
     part_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
 
     def on_scale_of(self, column: str) -> ScoreTable:
-        """Return the table with the bounds that the slices of `column` have."""
+        """Return the table with the bounds of the slices by `column`."""
         return replace(self, bounds=self.part_bounds[column]) if column in self.part_bounds else self
 
     def column(self, generator: str) -> int:
         """Return the column of a generator.
 
         Raises:
-            DataError: there is no such generator; names the file and those that are there.
+            DataError: There is no such generator; names the file and the generators it has.
         """
         if generator not in self.generators:
             known = ", ".join(self.generators[:20]) + (", ..." if len(self.generators) > 20 else "")
@@ -93,7 +86,7 @@ class ScoreTable:
         return self.generators.index(generator)
 
     def differences(self, a: int, b: int) -> Floats:
-        """Score of `a` minus score of `b` on each prompt that both have, equal scores exactly 0; shape (prompts,)."""
+        """Compute the score of `a` minus that of `b` on each prompt that both have; equal scores give exactly 0."""
         x, y = self.means[:, a], self.means[:, b]
         both = np.isfinite(x) & np.isfinite(y)
         return score_differences(x[both], y[both])
@@ -104,10 +97,10 @@ class ScoreTable:
         return DataError(f"'{names}' have {prompts} prompt{plural} with a score in common: {needed}", self.source)
 
     def spans(self, *, declared: bool = False) -> Interval | None:
-        """Return the ends between which a difference of two scores must lie.
+        """Return the bounds of a difference of two scores; None where unknown.
 
         Args:
-            declared: Only what the metric says; else from the scores themselves where nobody says. None where unknown.
+            declared: Use only `bounds`; else the range of the scores themselves where there are none.
         """
         known = self.means[np.isfinite(self.means)]
         if self.bounds is None and (declared or not len(known)):
@@ -128,17 +121,17 @@ def score_table(
     notes: Sequence[str] = (),
     per_prompt: PerPrompt = MEAN,
 ) -> ScoreTable:
-    """Average the answers to each image, and join the images of each prompt and generator to one score.
+    """Average the answers to each image, and combine the images of each prompt and generator into one score.
 
     Args:
         entries: One score of one image each.
-        metric: Its name.
+        metric: Name of the metric.
         source: Where the scores come from, for messages.
-        categories: Column -> prompt -> value, for what is told of prompts.
-        bounds: The metric's range, where it has ends.
-        cost: USD for the judgement of one image, where it is known.
-        parts: Column -> (prompt, generator, value, number) of each image, for what is told of parts of a score.
-        notes: Further things to tell the reader.
+        categories: Column -> prompt -> value: categories of prompts.
+        bounds: Ends of the metric's scale, where it has them.
+        cost: USD for one judged image, where known.
+        parts: Column -> (prompt, generator, value, number) of each image: scores of parts, such as pillars.
+        notes: Notes for the reader.
         per_prompt: How the images of a prompt become one score, fitted to the metric.
     """
     known = [entry for entry in entries if entry.value is not None]
@@ -169,12 +162,12 @@ def score_table(
         }
     row = {name: at for at, name in enumerate(prompts)}
     place = {name: at for at, name in enumerate(generators)}
-    for column, told in (parts or {}).items():
-        marks: dict[str, dict[tuple[int, int], list[float]]] = {}
-        for of_prompt, of_generator, name, number in told:
-            marks.setdefault(name, {}).setdefault((row[of_prompt], place[of_generator]), []).append(number)
-        slices[column] = {name: np.full(shape, np.nan) for name in sorted(marks)}
-        for name, cells in marks.items():
+    for column, scores in (parts or {}).items():
+        by_value: dict[str, dict[tuple[int, int], list[float]]] = {}
+        for of_prompt, of_generator, name, number in scores:
+            by_value.setdefault(name, {}).setdefault((row[of_prompt], place[of_generator]), []).append(number)
+        slices[column] = {name: np.full(shape, np.nan) for name in sorted(by_value)}
+        for name, cells in by_value.items():
             for at, numbers in cells.items():
                 slices[column][name][at] = sum(numbers) / len(numbers)
     return ScoreTable(
@@ -201,7 +194,7 @@ def score_table(
 
 
 def _without_score(entries: Sequence[Entry], generators: Sequence[str], prompts: Sequence[str]) -> Ints:
-    """List the cells of the images without any score, a number for each."""
+    """Return the number of the cell of each image without any score."""
     known = {(e.prompt, e.generator, e.image) for e in entries if e.value is not None}
     lost = {(e.prompt, e.generator, e.image) for e in entries if e.value is None} - known
     row, column = ({name: at for at, name in enumerate(names)} for names in (prompts, generators))
@@ -220,12 +213,11 @@ def read_scores(
     Args:
         path: CSV, JSON lines or parquet.
         metric: The column with the scores [score].
-        by: Columns with the categories of prompts that are asked for.
+        by: Columns with categories of prompts.
         per_prompt: How the images of a prompt become one score; more is better in a table.
 
     Raises:
-        DataError: Names the file and the row: a duplicate, a text where a number belongs, a category that differs
-            within a prompt.
+        DataError: A duplicate, a text where a number belongs, a category that differs within a prompt; names file and row.
         MissingExtra: Parquet without pyarrow.
         ConfigError: An unknown column.
     """
@@ -284,17 +276,17 @@ def read_scores(
 
 
 def length_of(prompt: str) -> str:
-    """Name the length of a prompt in words, in steps that sort in order."""
+    """Return the bin of a prompt's length in words; the names of the bins sort in order."""
     words = len(prompt.split())
     return next(name for most, name in ((15, "1 to 15 words"), (40, "16 to 40 words"), (100, "41 to 100 words"),
                                         (math.inf, "more than 100 words")) if words <= most)  # fmt: skip
 
 
-DERIVED = {"prompt_length": length_of}  # categories that a prompt's text tells
+DERIVED = {"prompt_length": length_of}  # categories derived from the text of a prompt
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the rows of a table with their numbers: lines of a text file, records of a binary one."""
+    """Yield the rows of a table with their line, or record, numbers."""
     if not path.exists():
         raise DataError("no such file, or run folder", path)
     name = path.name.lower()
@@ -321,11 +313,7 @@ def _text(value: Any, name: str, path: Path, line: int) -> str:
 
 def _number(value: Any, name: str, path: Path, line: int) -> float | None:
     """Read a finite number; None for an empty cell, or a NaN of a binary table."""
-    if (
-        value is None
-        or (isinstance(value, float) and math.isnan(value))
-        or (isinstance(value, str) and not value.strip())
-    ):
+    if not _shown(value) or (isinstance(value, float) and math.isnan(value)):
         return None
     try:
         found = float(value) if "_" not in str(value) else math.nan
