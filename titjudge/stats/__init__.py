@@ -1,32 +1,33 @@
-"""Measure how far a metric agrees with people, and which generator is better: pure functions over plain records.
+"""Statistics of scores: agreement of metrics with people, and comparisons of generators; pure functions.
 
-| module | what it answers |
+| module | what it computes |
 | --- | --- |
-| `agreement` | everything at once: `agreement(items, scores, pairs)`, what `judge`, `compare` and the report show |
+| `agreement` | all of it: `agreement(items, scores, pairs)`, what `judge`, `compare` and the report show |
 | `pairwise_accuracy` | accuracy on human pairs, its interval, tie-optimised accuracy |
-| `chance_level` | how many pairs guessing gets right, and the thresholds that follow |
+| `chance_level` | accuracy by chance, and significance thresholds |
 | `rank_agreement` | rank correlation and nDCG inside each prompt, averaged over prompts |
-| `correlation` | scores against human scores over all images; `compare ranks` |
+| `correlation` | SRCC, PLCC and KRCC with human scores over all images; `compare ranks` |
 | `leaderboard` | generators by mean rank over prompts |
 | `bradley_terry` | strengths of generators from pairs, where a finite fit exists |
-| `paired_differences` | is one metric, or one run, better than another on the same pairs or images |
-| `generator_differences` | is one generator better than another on the same prompts, with a gate |
-| `planning` | how many prompts, images and answers a wanted difference needs, from a pilot |
-| `sequential` | when it is settled which of two generators is better, looking after every prompt |
-| `scores_table` | scores by prompt and generator from a plain table: what the last three read |
-| `slices` | what categories of prompts tell apart, and first places |
+| `paired_differences` | differences of metrics, or runs, on the same pairs or images |
+| `generator_differences` | differences of generators on the same prompts, with a gate |
+| `significance` | permutation tests, Holm, Benjamini-Hochberg |
+| `planning` | numbers of prompts, images and answers that a wanted difference needs, from a pilot |
+| `sequential` | confidence sequences: stop as soon as one generator is known to be better |
+| `scores_table` | scores by prompt and generator, from a table file |
+| `slices` | categories of prompts, first places, tiers |
 | `bridging` | an old judge's leaderboard on a new judge's scale |
-| `judge_pool` | which mean of at most three judges agrees best with people |
-| `ppi`, `ppi_leaderboard` | few preferences of people joined with many of a judge |
-| `two_tier` | a cheap judge on all prompts joined with a dear one on a random part |
+| `judge_pool` | the mean of at most three judges that agrees best with people |
+| `ppi`, `ppi_leaderboard` | prediction-powered inference: few preferences of people and many of a judge |
+| `two_tier` | a cheap judge on all prompts and a dear one on a random part |
 | `duels` | strengths of generators over comparisons drawn at random |
-| `published_tables` | leaderboards that papers have published, as data |
-| `cascade` | the cheapest judges first, further ones where they are unsure |
-| `votes` | votes of annotators to one preference a pair, and how far annotators agree |
-| `forgetting` | how often claims are met by place in the prompt, kind and length |
-| `intervals`, `bounds`, `bootstrap` | intervals over prompts that keep their level when prompts are few |
+| `published_tables` | leaderboards published in papers |
+| `cascade` | cheap judges first, further ones where they are unsure |
+| `votes` | votes of annotators to one preference a pair, and their agreement |
+| `forgetting` | share of claims met by position in the prompt, kind and length |
+| `intervals`, `bounds`, `bootstrap` | intervals over prompts that keep their coverage when prompts are few |
 
-Everything here is undefined rather than zero where there is too little to say: the value is None and a reason is given.
+A statistic that is undefined is None, never zero, and has a reason.
 """
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "rank_agreement",
     "scores_table",
     "sequential",
+    "significance",
     "slices",
     "two_tier",
     "votes",

@@ -253,7 +253,8 @@ def _exchange(met: Floats, cell: Ints, group: Ints, drop: float, seed: int) -> f
         count = min(rows, PERMUTATIONS - done)
         order = np.argsort(group[None] + rng.random((count, len(met))), axis=1)
         flat = (np.arange(count)[:, None] * CELLS + cell[None]).ravel()
-        hits = np.bincount(flat, weights=met[order].ravel(), minlength=count * CELLS).reshape(count, CELLS)
+        sums = np.bincount(flat, weights=met[order].ravel(), minlength=count * CELLS)
+        hits = sums.reshape(count, CELLS).astype(np.float64)
         larger += int((_split(hits, np.broadcast_to(asked, hits.shape))[0] >= drop - 1e-12).sum())
         done += count
     return (larger + 1) / (PERMUTATIONS + 1)

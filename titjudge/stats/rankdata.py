@@ -1,4 +1,4 @@
-"""Ranks of numbers, with ties. As `scipy.stats.rankdata`, which takes longer to import than a short run lasts."""
+"""Ranks with ties, like `scipy.stats.rankdata`, whose import takes longer than a short run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from titjudge.stats.bootstrap import Floats
 
 
 def rankdata(values: Floats, method: Literal["average", "min", "max"] = "average") -> Floats:
-    """Ranks along the last axis, 1 for the lowest; equal values share a rank; NaN stays NaN and ranks nobody."""
+    """Rank along the last axis, 1 for the lowest; ties share a rank; NaN stays NaN and does not count."""
     values = np.asarray(values, dtype=np.float64)
     order = np.argsort(values, axis=-1, kind="stable")  # NaN comes last
     placed = np.take_along_axis(values, order, axis=-1)

@@ -1,17 +1,17 @@
-"""Stop as soon as it is known which of two generators is better: intervals that hold at every moment at once.
+"""Sequential comparison: stop as soon as one of two generators is known to be better.
 
 An asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit theory and
-asymptotic confidence sequences", Annals of Statistics 52, 2024, Theorem 2.2): one may look after every prompt and stop when
-one likes, and the interval still holds, where peeking at a fixed-sample test every ten prompts errs about one time in two.
-The scale is the mean square of the differences (not less than their variance), with one unseen prompt that differs by all
-that scores can, so that prompts which agree so far settle nothing. `python -m benchmarks.verdicts` measures how often it errs.
+asymptotic confidence sequences", Annals of Statistics 52, 2024, Theorem 2.2): one may look after every prompt and stop at
+any time, and the interval keeps its coverage, where looking at a fixed-sample test every ten prompts errs about one time in
+two. The variance is replaced by the mean square of the differences (which is not smaller), with one added prompt that differs
+by the whole scale, so that a few prompts that agree settle nothing. `python -m benchmarks.verdicts` measures the error rate.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ OPEN, EQUIVALENT = "open", "equivalent"
 
 
 def radius(prompts: Any, squares: Any, level: float = LEVEL) -> Any:
-    """Half the width of the interval after each number of prompts, whose squared differences add up to `squares`."""
+    """Compute the half-width of the interval after each number of prompts, whose squared differences add up to `squares`."""
     alpha = 1 - level
     rho = (2 * math.log(1 / alpha) + math.log(1 + 2 * math.log(1 / alpha))) / TUNED
     mixed = prompts * rho + 1
@@ -33,12 +33,12 @@ def radius(prompts: Any, squares: Any, level: float = LEVEL) -> Any:
 
 
 def share_at_most(hits: float, trials: int, level: float = LEVEL) -> float:
-    """Bound a share from above after every trial at once: one may look, and stop, whenever one likes.
+    """Compute an upper confidence bound of a share that holds after every trial at once: one may look, and stop, at any time.
 
-    Exact for trials that are right or wrong, and holds for shares of trials, too (`hits` is their sum), as long as the mean of a
-    trial does not depend on the ones before. A mixture of likelihood ratios over all shares, evenly (Robbins, "Statistical
-    methods related to the law of the iterated logarithm", 1970), passes 1 / (1 - level) in at most 1 - level of all
-    sequences (Ville's inequality); a likelihood ratio is convex in the hit, so that partial hits make it no larger.
+    Exact for trials that are hits or misses, and valid for fractional hits (`hits` is their sum), as long as the mean of a
+    trial does not depend on the ones before. The uniform mixture of likelihood ratios over all shares (Robbins, "Statistical
+    methods related to the law of the iterated logarithm", 1970) exceeds 1 / (1 - level) in at most 1 - level of all
+    sequences (Ville's inequality); a likelihood ratio is convex in the hit, so that fractional hits do not increase it.
     """
     misses = trials - hits
     if misses <= 0:
@@ -54,9 +54,9 @@ def share_at_most(hits: float, trials: int, level: float = LEVEL) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """How a comparison ended.
+    """Result of a comparison: `verdict` is the better one, "equivalent" or "open", after `used` of `of` prompts.
 
-    `verdict` is the better one, "equivalent" or "open"; `used` of `of` prompts were judged; `interval` of a - b then.
+    `interval` is that of a - b at this point.
     """
 
     a: str
@@ -67,21 +67,21 @@ class Settled:
     interval: Interval | None
 
     def to_json(self) -> dict[str, Any]:
-        """Write the verdict as JSON has it."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Return the fields by name."""
+        return asdict(self)
 
 
 def settle(
     names: tuple[str, str], differences: Floats, *, span: float, margin: float | None = None, level: float = LEVEL
 ) -> Settled:
-    """Go through differences in the order given and stop at the first verdict.
+    """Go through differences in the given order and stop at the first verdict.
 
     Args:
         names: The two generators, a and b.
         differences: a - b of each prompt, in random order.
-        span: How far two scores can lie apart.
-        margin: Differences within it do not matter; None asks for a winner only.
-        level: At which the interval holds at every moment at once, in (0, 1).
+        span: Width of the scale: the largest possible difference.
+        margin: Equivalence margin; None asks for a winner only.
+        level: Coverage of the confidence sequence, in (0, 1).
     """
     of = len(differences)
     n = np.arange(1, of + 1)
@@ -102,12 +102,14 @@ def settle(
 
 @dataclass
 class Race:
-    """Find the best of several generators, prompt by prompt; who is beaten by the leader is judged no more.
+    """Find the best of several generators, prompt by prompt; those that the leader beats drop out.
 
-    The best is lost in at most 1 - level of races: each of its k - 1 comparisons errs in at most a (k - 1)th of that.
+    The best one drops out in at most 1 - level of races: the error is split over its k - 1 comparisons (Bonferroni).
 
     Args:
-        names: of the generators. span: how far two scores can lie apart. margin: as in `settle`.
+        names: Of the generators.
+        span: Width of the scale, as in `settle`.
+        margin: Equivalence margin, as in `settle`.
     """
 
     names: Sequence[str]
@@ -131,7 +133,7 @@ class Race:
         return self.verdict != OPEN
 
     def add(self, scores: Sequence[float]) -> None:
-        """Take the scores of one more prompt, in the order of the names; what has dropped out is not read."""
+        """Add the scores of one more prompt, in the order of the names; those of generators that dropped out are ignored."""
         place = [self.names.index(name) for name in self.left]
         self.prompts += 1
         self.judged += len(place)
@@ -156,7 +158,7 @@ class Race:
                 self.verdict = EQUIVALENT
 
     def interval(self) -> Interval | None:
-        """Of the first name's mean minus the second's, while there were two."""
+        """Return the interval of the first mean minus the second in a race of two; else None."""
         if len(self.names) != 2 or not self.prompts:
             return None
         half = radius(self.prompts, self._squares[0, 1] + self.span**2, self._level)

@@ -1,4 +1,4 @@
-"""What a benchmark's categories tell apart: how far generators differ within each, who comes first, and tiers of generators."""
+"""Statistics of categories of prompts: variance between generators, first places, tiers of generators, maturity."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from titjudge.stats.significance import holm, sign_flip_p
 
 K = TypeVar("K", bound=Hashable)
 
-MATURE, DEVELOPING, CEILING, BEST = (
-    0.6,
-    0.4,
-    0.35,
-    0.44,
-)  # of the scale: the limits of the Qwen-Image-Bench paper, section 4.8
+MATURE, DEVELOPING, CEILING, BEST = 0.6, 0.4, 0.35, 0.44  # shares of the scale: Qwen-Image-Bench paper, section 4.8
 
 
 def averages(means: Floats) -> Floats:
@@ -30,8 +25,8 @@ def averages(means: Floats) -> Floats:
     """
     known = np.isfinite(means)
     total = np.where(known, means, 0.0).sum(axis=0)
-    found: Floats = np.divide(total, known.sum(axis=0), out=np.full(means.shape[1], np.nan), where=known.any(axis=0))
-    return found
+    mean: Floats = np.divide(total, known.sum(axis=0), out=np.full(means.shape[1], np.nan), where=known.any(axis=0))
+    return mean
 
 
 def between_variance(scores: Mapping[K, Sequence[float]]) -> dict[K, float | None]:
@@ -40,27 +35,27 @@ def between_variance(scores: Mapping[K, Sequence[float]]) -> dict[K, float | Non
 
 
 def first_places(means: Floats) -> Ints:
-    """Count for each generator the prompts on which none scores higher; those of one generator only do not count.
+    """Count the prompts on which each generator has the highest score; prompts with one generator do not count.
 
     Args:
-        means: shape (prompts, generators), NaN where there is no score.
+        means: Shape (prompts, generators), NaN where there is no score.
     """
     competing = means[np.isfinite(means).sum(axis=1) > 1]
     if not len(competing):
         return np.zeros(means.shape[1], dtype=np.int64)
-    level = with_ties(np.where(np.isfinite(competing), competing, -np.inf))
-    found: Ints = (level == level.max(axis=1, keepdims=True)).sum(axis=0)
-    return found
+    scores = with_ties(np.where(np.isfinite(competing), competing, -np.inf))
+    firsts: Ints = (scores == scores.max(axis=1, keepdims=True)).sum(axis=0)
+    return firsts
 
 
 def tiers(means: Floats, level: float = 0.05) -> list[list[int]]:
-    """Part generators into tiers, best first: a tier ends before the first that is clearly worse than the tier's best.
+    """Group generators into tiers, best first: a tier ends before the first that is significantly worse than the tier's best.
 
-    Clearly: paired by prompt, p by exchange within prompts, after Holm over all that may still belong to the tier.
+    Sign-flip test over prompts, adjusted by Holm over all generators that may still belong to the tier.
 
     Args:
         means: Shape (prompts, generators), NaN where there is no score; a generator without any is in no tier.
-        level: Of the test.
+        level: Significance level.
     """
     average = with_ties(averages(means))
     left = [k for k in np.argsort(-average, kind="stable").tolist() if np.isfinite(average[k])]
@@ -77,10 +72,10 @@ def tiers(means: Floats, level: float = 0.05) -> list[list[int]]:
 def tier_means(
     scores: Mapping[str, float], of: Sequence[Sequence[str]]
 ) -> tuple[list[float | None], list[float | None]]:
-    """Average each tier's generators, and give the gaps from each tier to the next.
+    """Average each tier's generators, and compute the gap from each tier to the next.
 
     Args:
-        scores: Mean score of each generator; who has none is left out.
+        scores: Mean score of each generator; generators without one are left out.
         of: Names of the generators of each tier, best first.
     """
     known = [[scores[name] for name in names if name in scores] for names in of]
@@ -90,11 +85,13 @@ def tier_means(
 
 
 def maturity(means: Sequence[float], bounds: tuple[float, float] | None) -> str:
-    """Say what all generators together make of a category; a ceiling is low on average, and low for the best of them too.
+    """Classify a category by the scores of all generators: mature, developing or ceiling; empty where none fits.
+
+    A ceiling is a low average with a low best score.
 
     Args:
         means: Mean score of each generator.
-        bounds: The ends of the scale, of which the higher is the better.
+        bounds: Ends of the scale, on which higher is better.
     """
     if bounds is None or not np.isfinite(bounds).all():
         return ""

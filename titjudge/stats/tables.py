@@ -1,4 +1,4 @@
-"""Agreement as tables that people read: percentages to one decimal, coefficients to three, intervals in brackets."""
+"""Tables of agreement: percentages to one decimal, coefficients to three, intervals in brackets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def agreement_tables(found: Agreement) -> list[Table]:
 
 
 def percent(value: float | None, interval: Sequence[float] | None = None) -> str | None:
-    """`88.9% [77.8, 97.2]`; None stays None."""
+    """Format a fraction with its interval: `88.9% [77.8, 97.2]`; None stays None."""
     if value is None:
         return None
     bracket = f" [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]" if interval else ""
@@ -31,7 +31,7 @@ def percent(value: float | None, interval: Sequence[float] | None = None) -> str
 
 
 def plain(value: float | None, interval: Sequence[float | None] | None = None, digits: int = 3) -> str | None:
-    """`0.395 [0.351, 0.438]`; None stays None, and is an infinite end."""
+    """Format a number with its interval: `0.395 [0.351, 0.438]`; None stays None, as an end it is infinite."""
     if value is None:
         return None
     ends = [f"{end:.{digits}f}" if end is not None else "" for end in interval or ()]
@@ -40,7 +40,7 @@ def plain(value: float | None, interval: Sequence[float | None] | None = None, d
 
 
 def p_value(p: float | None) -> str | None:
-    """`0.013`, `<0.0001`; None stays None."""
+    """Format a p-value: `0.013`, `<0.0001`; None stays None."""
     return None if p is None else "<0.0001" if p < 0.0001 else f"{p:.2g}"
 
 

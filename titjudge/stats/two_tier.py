@@ -1,8 +1,8 @@
-"""A cheap judge on all prompts and a dear one on a random part: generators as the dear judge would score them.
+"""A cheap judge on all prompts and a dear (expensive) one on a random part: estimates of the dear judge's scores.
 
-Prediction-powered inference (`titjudge.stats.ppi`) with the dear judge in the place of people: intervals hold for the dear
-judge however wrong the cheap one is, as long as the part is random. `python -m benchmarks.verdicts --answers CHEAP DEAR`
-measures how often they hold, and how many dear judgements they save.
+Prediction-powered inference (`titjudge.stats.ppi`) with the dear judge in the place of people: intervals are valid for the
+dear judge however wrong the cheap one is, as long as the part is random. `python -m benchmarks.verdicts --answers CHEAP DEAR`
+measures their coverage, and how many dear judgements they save.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from titjudge.stats.ppi import Estimate, ppi_mean
 from titjudge.stats.scores_table import ScoreTable
 
 FEWEST = 2  # prompts that the dear judge has judged
-_SUSPECT = 3.29  # standard errors; one random part in a thousand is farther from the rest
+_SUSPECT = 3.29  # standard errors; one random part in a thousand differs more from the rest
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """A generator, or a difference of two, in the dear judge's unit; `saved` is the share of dear judgements it spares."""
+    """The estimate for a generator, or for the difference of two, on the dear judge's scale."""
 
     names: tuple[str, ...]
     estimate: Estimate
 
     @property
     def saved(self) -> float | None:
-        """Share of the judgements that the dear judge alone would need beyond these for as narrow an interval."""
+        """Share of the judgements saved, of those that the dear judge alone would need for as narrow an interval."""
         worth = self.estimate.worth
         return 1 - self.estimate.labelled / worth if worth else None
 
     def to_json(self) -> dict[str, Any]:
-        """Write the numbers as JSON has them."""
-        told = {("dear" + key.removeprefix("people") if key.startswith("people") else key): value
-                for key, value in self.estimate.to_json().items() if not key.startswith("naive")}  # fmt: skip
-        return {"generators": list(self.names), "saved": self.saved, **told}
+        """Return the estimate by name, that of the dear judge alone as `dear`."""
+        estimate = {("dear" + key.removeprefix("people") if key.startswith("people") else key): value
+                    for key, value in self.estimate.to_json().items() if not key.startswith("naive")}  # fmt: skip
+        return {"generators": list(self.names), "saved": self.saved, **estimate}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class TwoTier:
     level: float = LEVEL
 
     def to_json(self) -> dict[str, Any]:
-        """Write the numbers as JSON has them."""
+        """Return all estimates."""
         return {
             "level": self.level, "generators": [each.to_json() for each in self.generators],
             "differences": [each.to_json() for each in self.differences], "notes": list(self.notes),
         }  # fmt: skip
 
     def tables(self) -> list[Table]:
-        """Show the generators, and the differences of neighbours."""
+        """Tabulate the generators, and the differences of neighbours."""
         ways = ("joined", "from", "to", "dear alone", "from (alone)", "to (alone)")
         more = ("dear judgements", "of prompts", "saved")
         neighbours = set(pairwise(each.names[0] for each in self.generators))
@@ -81,12 +81,12 @@ class TwoTier:
 
 
 def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> TwoTier:
-    """Join the scores of both judges on the generators that both have.
+    """Estimate the dear judge's scores of the generators that both judges have.
 
     Prompts that the cheap judge has not scored are left out on both sides.
 
     Raises:
-        DataError: no common generator, or fewer than two common prompts.
+        DataError: No common generator, or fewer than two common prompts.
     """
     names = [name for name in cheap.generators if name in set(dear.generators)]
     place = {prompt: at for at, prompt in enumerate(cheap.prompts)}
@@ -120,7 +120,7 @@ def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> Tw
 
 
 def _joined(dear: Floats, cheap: Floats, level: float, bounds: Interval | None) -> Estimate:
-    """Join two columns over prompts, NaN where there is no score; the cheap one is brought to the dear one's spread first."""
+    """Estimate the mean of `dear` over prompts, NaN without a score; `cheap` is scaled to its standard deviation first."""
     both, rest = np.isfinite(dear) & np.isfinite(cheap), ~np.isfinite(dear) & np.isfinite(cheap)
     spread = float(cheap[both].std()) if both.any() else 0.0
     cheap = cheap * (float(dear[both].std()) / spread if spread > 0 else 1.0)
@@ -129,7 +129,7 @@ def _joined(dear: Floats, cheap: Floats, level: float, bounds: Interval | None) 
 
 
 def _notes(cheap: ScoreTable, dear: ScoreTable, low: Floats, high: Floats, common: int) -> list[str]:
-    """Say what was left out, and whether the dear judge's part looks like a random one."""
+    """Note what was left out, and warn where the dear judge's part does not look random."""
     found = []
     if strange := len(dear.prompts) - common:
         found.append(f"{strange:,} prompts of {dear.source} are not among those of {cheap.source}: left out")

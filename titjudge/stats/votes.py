@@ -1,10 +1,10 @@
-"""Votes of several annotators to one outcome a pair (TIT paper, A.11), and how far the annotators agree."""
+"""Aggregate the votes of several annotators to one outcome a pair (TIT paper, A.11), and measure their agreement."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -26,7 +26,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One person on one pair: `choice` is "a" (the first image is better), "b", "tie" or "both_bad"."""
+    """The vote of one annotator on one pair: `choice` is "a" (the first image is better), "b", "tie" or "both_bad"."""
 
     prompt_id: str
     a: str
@@ -36,19 +36,19 @@ class Vote:
 
 
 def read_choice(text: Any, first: str = "a", second: str = "b") -> str | None:
-    """Read a choice as a file has it, whose words for the two images are `first` and `second`; None for anything else."""
+    """Parse a choice of a file that calls the two images `first` and `second`; None for anything else."""
     word = str(text).strip().lower()
     return BOTH_BAD if word in _BAD_WORDS else {first: "a", second: "b", "tie": "tie"}.get(word)
 
 
 def pair_of(prompt_id: str, a: str, b: str, choice: str, source: str = "") -> Pair:
-    """Make a pair of a choice: where both are bad, neither is better."""
+    """Make a pair from a choice; both_bad is a tie, marked as such."""
     bad = choice == BOTH_BAD
     return Pair(prompt_id, a, b, "tie" if bad else choice, source, bad)
 
 
 class Rule(StrEnum):
-    """Which step decided a pair, or why it is open."""
+    """The step that decided a pair, or why it is open."""
 
     CONSENSUS = "consensus"  # at least two thirds of all votes
     ADVANTAGE = "advantage"  # enough preferences, three quarters of them on one side
@@ -60,7 +60,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the votes on one pair add up to; `preference` is None while it is open."""
+    """The votes on one pair and their outcome; `preference` is None while it is open."""
 
     prompt_id: str
     a: str
@@ -86,11 +86,12 @@ class Alpha:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """How often one person's vote is what the others prefer: no judge of people's taste needs to do better.
+    """Human ceiling: accuracy of one annotator's vote against the majority of the others (leave one out).
 
-    `accuracy` with its 95% interval (prompts are the unit), over `votes` of `annotators` people; None without any vote on a
-    pair that the others decide. A vote for a tie is wrong, as a judge's equal scores are; where the others are split there
-    is nothing to be right about.
+    Attributes:
+        accuracy: With its 95% interval over prompts; None without any vote on a pair that the others decide. A vote for a tie
+            is wrong, as a judge's equal scores are; pairs on which the others are split do not count.
+        votes: Votes that count, of `annotators` people.
     """
 
     accuracy: float | None
@@ -99,11 +100,11 @@ class Ceiling:
     annotators: int
 
     def to_json(self) -> dict[str, Any]:
-        """Write the numbers as JSON has them."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Return the fields by name."""
+        return asdict(self)
 
     def line(self) -> str:
-        """Say it in a line; empty where it is undefined."""
+        """Summarise in one line; empty where it is undefined."""
         if self.accuracy is None:
             return ""
         span = f" [{100 * self.interval[0]:.1f}, {100 * self.interval[1]:.1f}]" if self.interval else ""
@@ -115,7 +116,7 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class VoteSummary:
-    """Everything the votes say. `pairs` are the decided ones, ready to be written as `pairs.csv`."""
+    """Outcomes of all pairs, agreement of the annotators, number of pairs decided by each rule, and human ceiling."""
 
     outcomes: tuple[Outcome, ...]
     agreement: Alpha
@@ -124,7 +125,7 @@ class VoteSummary:
 
     @property
     def pairs(self) -> list[Pair]:
-        """The pairs that have an outcome."""
+        """The pairs that are decided."""
         return [pair_of(o.prompt_id, o.a, o.b, o.preference, f"votes: {o.rule}") for o in self.outcomes if o.preference]
 
     @property
@@ -133,7 +134,7 @@ class VoteSummary:
         return [outcome for outcome in self.outcomes if outcome.rule is Rule.NEEDS_EXPERTS]
 
     def to_json(self) -> dict[str, Any]:
-        """Write the numbers as JSON has them."""
+        """Return the counts, the pairs that wait for experts, and the agreement."""
         alpha = self.agreement
         return {
             "pairs": len(self.outcomes),
@@ -150,7 +151,7 @@ class VoteSummary:
         }
 
     def table(self) -> Table:
-        """Show the numbers to people."""
+        """Tabulate the counts and the agreement."""
         rows: list[tuple[Any, ...]] = [(rule, count) for rule, count in self.rules.items()]
         bad = sum(outcome.preference == BOTH_BAD for outcome in self.outcomes)
         rows += [("both bad", bad)] if bad else []
@@ -164,14 +165,14 @@ class VoteSummary:
 def decide(
     votes: Counter[str], experts: Counter[str], annotators: int = ANNOTATORS, panel: int = PANEL
 ) -> tuple[Rule, str | None]:
-    """Go through the three steps of A.11 for one pair: `(rule, preference)`.
+    """Apply the three steps of A.11 to one pair: `(rule, preference)`.
 
     1. a / b / tie / both_bad with at least two thirds of the votes (10 of 15);
     2. at least 8 of 15 votes are preferences, and at least 75% of those are for one image;
     3. the majority of the expert panel (3), or a tie when the panel has none.
 
     With another number of annotators the 8 becomes 8/15 of them, rounded up. While votes are missing only step 1 can
-    decide, because later votes cannot undo it; while experts are missing only their majority can.
+    decide, because later votes cannot reverse it; while experts are missing only their majority can.
     """
     cast = votes.total()
     expected = max(annotators, cast)
@@ -199,12 +200,12 @@ def aggregate_votes(
     resamples: int = 2000,
     seed: int = 0,
 ) -> VoteSummary:
-    """Outcomes, open pairs and the agreement of the annotators (experts are not part of the agreement).
+    """Decide each pair and compute the agreement of the annotators, experts not included.
 
     The two images of a pair may come in either order; the outcome has the order of the first vote.
 
     Raises:
-        DataError: a choice that is not a / b / tie / both_bad, someone voting twice on a pair, an image paired with itself.
+        DataError: A choice that is not a / b / tie / both_bad, two votes of one annotator on a pair, an image paired with itself.
     """
     tally, orientation = _tally(votes)
     second, _ = _tally(experts, orientation)
@@ -227,7 +228,7 @@ def aggregate_votes(
 
 
 def human_ceiling(votes: Iterable[Vote]) -> Ceiling:
-    """Compare each vote with the majority of the other people on that pair (leave one out).
+    """Compare each vote with the majority of the other annotators of that pair (leave one out).
 
     Raises:
         DataError: As `aggregate_votes`.
@@ -253,7 +254,7 @@ def human_ceiling(votes: Iterable[Vote]) -> Ceiling:
 def _tally(
     votes: Iterable[Vote], orientation: dict[Key, Key] | None = None
 ) -> tuple[dict[Key, dict[str, str]], dict[Key, Key]]:
-    """Votes by pair and annotator, all turned to the order in which the pair was first seen."""
+    """Group choices by pair and annotator, mirrored to the order in which the pair was first seen; also return these orders."""
     seen = {} if orientation is None else orientation
     tally: dict[Key, dict[str, str]] = {}
     for vote in votes:
@@ -282,15 +283,14 @@ def krippendorff_alpha(
 ) -> Alpha:
     """Compute Krippendorff's alpha from votes per pair and choice; its interval resamples pairs.
 
-    Coincidences add up over pairs, so that a resample is a weighted sum of them (and the point value that of all once).
+    Coincidences are sums over pairs, so that a resample is a weighted sum of them.
 
     Args:
-        counts: Shape (pairs, choices); pairs with fewer than two votes say nothing about agreement and drop out.
-        annotators: How many people voted, for the result.
+        counts: Shape (pairs, choices); pairs with fewer than two votes are left out.
+        annotators: Number of annotators, for the result.
         resamples: Bootstrap draws of pairs; 0 for no interval.
         seed: Of the draws.
-        interval_scale: Choices are equally spaced numbers, and disagree by the square of their distance; else any two
-            choices disagree alike (nominal).
+        interval_scale: Choices are equally spaced numbers, with the squared distance as disagreement; else nominal.
     """
     table = np.array(counts, dtype=np.float64).reshape(len(counts), -1) if counts else np.zeros((0, len(CHOICES)))
     table = table[table.sum(axis=1) >= 2]
@@ -298,29 +298,31 @@ def krippendorff_alpha(
         return Alpha(None, None, 0, annotators, "no pair has two votes")
     if np.count_nonzero(table.sum(axis=0)) < 2:
         return Alpha(None, None, len(table), annotators, "every vote is the same: chance agreement cannot be estimated")
-    place = np.arange(table.shape[1], dtype=np.float64)
-    apart = np.subtract.outer(place, place) ** 2 if interval_scale else 1 - np.eye(len(place))
-    alpha = float(_alphas(table, np.ones((1, len(table))), apart)[0])
+    choice = np.arange(table.shape[1], dtype=np.float64)
+    distance = np.subtract.outer(choice, choice) ** 2 if interval_scale else 1 - np.eye(len(choice))
+    alpha = float(_alphas(table, np.ones((1, len(table))), distance)[0])
     if len(table) < 2 or not resamples:
         return Alpha(alpha, None, len(table), annotators, "fewer than two pairs: no interval" if resamples else "")
-    return Alpha(
-        alpha, percentile_interval(_alpha_draws(table, apart, resamples, seed), len(table)), len(table), annotators
-    )
+    interval = percentile_interval(_alpha_draws(table, distance, resamples, seed), len(table))
+    return Alpha(alpha, interval, len(table), annotators)
 
 
-def _alpha_draws(table: Floats, apart: Floats, resamples: int, seed: int) -> Floats:
-    """Alpha of each resample of pairs, NaN where all drawn votes are equal; shape (resamples,)."""
-    return np.concatenate([_alphas(table, block, apart) for block in multiplicities(len(table), resamples, seed)])
+def _alpha_draws(table: Floats, distance: Floats, resamples: int, seed: int) -> Floats:
+    """Compute alpha of each resample of pairs, NaN where all drawn votes are equal; shape (resamples,)."""
+    return np.concatenate([_alphas(table, block, distance) for block in multiplicities(len(table), resamples, seed)])
 
 
-def _alphas(table: Floats, weights: Floats, apart: Floats) -> Floats:
-    """Alpha, 1 - observed / expected disagreement, of the pairs of `table` taken as often as each row of `weights` says.
+def _alphas(table: Floats, weights: Floats, distance: Floats) -> Floats:
+    """Compute alpha, 1 - observed / expected disagreement, for each row of weights of the pairs; shape (rows,).
 
-    `apart` says how far two choices disagree.
+    Args:
+        table: Votes, shape (pairs, choices).
+        weights: Shape (rows, pairs).
+        distance: Disagreement of two choices, shape (choices, choices).
     """
     votes = table.sum(axis=1)
-    observed = weights @ ((table @ apart * table).sum(axis=1) / (votes - 1))
+    observed = weights @ ((table @ distance * table).sum(axis=1) / (votes - 1))
     totals = weights @ table
-    expected = (totals @ apart * totals).sum(axis=1) / (weights @ votes - 1)
-    found: Floats = 1 - np.divide(observed, expected, out=np.full(len(totals), np.nan), where=expected > 0)
-    return found
+    expected = (totals @ distance * totals).sum(axis=1) / (weights @ votes - 1)
+    alphas: Floats = 1 - np.divide(observed, expected, out=np.full(len(totals), np.nan), where=expected > 0)
+    return alphas
