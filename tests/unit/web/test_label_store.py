@@ -128,14 +128,14 @@ def run_through(ballot: AnnotatorQueue) -> list:
     asked = []
     while (question := ballot.question()) is not None:
         following = ballot.upcoming(question)
-        before = ballot.standing()
+        before = ballot.progress()
         asked.append(question)
         ballot.take(question, 1 if question.left > question.right else -1)
         now = ballot.question()
         assert now is None or {now.left, now.right} - {question.left, question.right} <= set(following)
-        assert ballot.standing().done == before.done + 1
-        assert ballot.standing().at_most < before.at_most
-    assert ballot.standing().at_most == 0
+        assert ballot.progress().done == before.done + 1
+        assert ballot.progress().at_most < before.at_most
+    assert ballot.progress().at_most == 0
     return asked
 
 

@@ -1,7 +1,7 @@
-"""Votes as people gave them to votes as the rules of A.11 count them: one per annotator and pair of a prompt.
+"""Convert votes into what the rules of A.11 count: one vote for each annotator and pair of a prompt.
 
-A merge sort asks few pairs and implies the others: who puts x before y and y before z has x before z. Each annotator's
-sorted prompt therefore gives a vote on every one of its pairs; that joins 3.3 of the paper (pairs are merge-sorted)
+A merge sort asks few pairs and implies the others: x before y and y before z imply x before z. A sorted prompt therefore
+gives a vote of its annotator on each of its pairs, which combines section 3.3 of the TIT paper (pairs are merge-sorted)
 with A.11 (every pair has 15 votes). Implied votes are marked, and agreement is reported with and without them.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ PairKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """One annotator's vote on one pair, `direct` when the pair itself was shown."""
+    """The vote of one annotator on one pair; `direct` if the pair itself was shown, not implied."""
 
     choice: Choice
     direct: bool
@@ -39,9 +39,13 @@ class Cast:
 
 
 def casts(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]], *, sorting: bool) -> list[Cast]:
-    """Votes on pairs, in the order of `images` (id to prompt id and generator), without gold pairs.
+    """Convert votes on pairs, without gold pairs.
 
-    With `sorting`, answers given on the page also count for the pairs they imply, unless they contradict each other.
+    Args:
+        votes: The votes that count.
+        images: Prompt id and generator of each image id; the first image of a pair is the one that comes first here.
+        sorting: Whether votes on the page come from a merge sort, and also count for the pairs that they imply, unless they
+            contradict each other.
     """
     place = {image: number for number, image in enumerate(images)}
     answers: dict[tuple[str, str], dict[tuple[str, str], int]] = defaultdict(dict)
@@ -73,7 +77,7 @@ def casts(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]], *, sorti
 
 
 def battles(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]]) -> list[dict[str, str]]:
-    """Write every standing vote on a pair as arenas do, with its images; model_a was shown on the left."""
+    """Write the votes on pairs in the format of arenas, with the images; model_a was shown on the left."""
     winners = {"left": "model_a", "right": "model_b", "tie": "tie", BOTH_BAD: "tie (bothbad)"}
     return [
         {
@@ -85,24 +89,29 @@ def battles(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]]) -> lis
             "image_a": vote.left,
             "image_b": vote.right,
         }
-        for vote in votes
-        if vote.kind == "pair" and vote.undone_at is None and vote.left in images and vote.right in images
+        for vote in _valid(votes, images)
     ]
 
 
 def votes_csv(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]]) -> str:
-    """Write every standing vote on a pair as a row; a is what was shown on the left."""
+    """Write the votes on pairs as CSV; image_a was shown on the left."""
     words = {"left": "a", "right": "b"}
     rows = (
         (vote.prompt_id, vote.left, vote.right, vote.annotator, words.get(vote.answer, vote.answer), vote.note)
-        for vote in votes
-        if vote.kind == "pair" and vote.undone_at is None and vote.left in images and vote.right in images
+        for vote in _valid(votes, images)
     )
     return csv_text((*COLUMNS, "note"), rows)
 
 
+def _valid(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]]) -> Iterator[Vote]:
+    """Keep the votes on pairs of these images that are no checks and were not taken back."""
+    for vote in votes:
+        if vote.kind == "pair" and vote.undone_at is None and vote.left in images and vote.right in images:
+            yield vote
+
+
 def counts(found: Iterable[Cast]) -> list[tuple[int, int, int, int]]:
-    """Votes for a, for b, for a tie and for both bad of every pair that has one."""
+    """Count the votes for a, b, tie and both bad of every pair."""
     table: dict[PairKey, Counter[str]] = defaultdict(Counter)
     for cast in found:
         table[cast.pair][cast.choice.choice] += 1
@@ -110,27 +119,16 @@ def counts(found: Iterable[Cast]) -> list[tuple[int, int, int, int]]:
 
 
 def annotator_table(votes: Iterable[Vote], people: Mapping[str, Reliability]) -> tuple[list[dict[str, Any]], Table]:
-    """How each annotator voted: number, undone, ties, side, seconds, and how many attention checks they got right."""
+    """Summarize each annotator: votes, undos, ties, preferred side, seconds, and right attention checks."""
     everyone: dict[str, list[Vote]] = defaultdict(list)
     for vote in votes:
         everyone[vote.annotator].append(vote)
     records = [_annotator(name, everyone[name], people.get(name, Reliability(0, 0, 0))) for name in sorted(everyone)]
     columns = (
-        "annotator",
-        "votes",
-        "undone",
-        "ties",
-        "both bad",
-        "left of decided",
-        "median seconds",
-        "checks",
-        "checks right",
-        "at most",
-    )
-    rows = tuple(
-        (r["annotator"], r["votes"], r["undone"], r["tie_share"], r["both_bad_share"], r["left_share"], r["median_seconds"], r["gold"],
-        r["gold_accuracy"], r["gold_at_most"]) for r in records
+        "annotator", "votes", "undone", "ties", "both bad", "left of decided", "median seconds",
+        "checks", "checks right", "at most",
     )  # fmt: skip
+    rows = tuple(tuple(record.values())[: len(columns)] for record in records)
     note = "left of decided: far from 0.5 over many votes means that someone favours a side"
     return records, Table("Annotators", columns, rows, (note, *at_most(people)))
 

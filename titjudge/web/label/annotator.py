@@ -1,4 +1,4 @@
-"""One annotator: from the votes so far to the next question, its sides, and how much is left."""
+"""The questions of one annotator: the next pair, its sides, and how many are left."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from titjudge.web.label.dataset import LabelingData
 from titjudge.web.label.question_order import Outcomes, Pairing, Plan, SortState, draw, due, shuffled
 from titjudge.web.label.store import Vote
 
+PairKey = tuple[str, frozenset[str]]  # prompt id, both images
+
+
+def _key(prompt_id: str, one: str, other: str) -> PairKey:
+    return prompt_id, frozenset((one, other))
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A pair as it is shown. `kind` is `pair`, or `gold` for an attention check."""
+    """A pair of images as it is shown. `kind` is `pair`, or `gold` for an attention check."""
 
     kind: str
     prompt_id: str
@@ -22,8 +28,8 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How far an annotator is: answers given, the most that can follow, prompts done, prompts in all."""
+class QueueProgress:
+    """Answers given, the most questions that can follow, prompts done, and prompts in all."""
 
     done: int
     at_most: int
@@ -32,10 +38,17 @@ class Standing:
 
 
 class AnnotatorQueue:
-    """The questions of one annotator. Order, sides and checks depend on (`seed`, `annotator`) and on the answers alone.
+    """The questions of one annotator. Order, sides and checks depend only on (`seed`, `annotator`) and the answers.
 
-    Prompts come in a random order; a prompt is asked to its end before the next begins, so that a long text is read
-    once.
+    Prompts come in random order, and all questions of a prompt come together, so that a long text is read once.
+
+    Args:
+        annotator: Name of the annotator.
+        material: Prompts, images and gold pairs.
+        plan: Which pair of a prompt to ask next.
+        seed: Seed of the order, sides and checks.
+        share: Share of checks among the questions; None: about 1 in 12.
+        settled: Returns the pairs of a prompt that need no further votes.
     """
 
     def __init__(
@@ -53,8 +66,8 @@ class AnnotatorQueue:
         self._order = {group: shuffled(images, *self._key, group) for group, images in material.images.items()}
         self._outcomes: dict[str, dict[tuple[str, str], int]] = {group: {} for group in self._groups}
         self._states = {group: self._sort(group) for group in self._groups}
-        self._pairs = 0  # answers that are no checks
-        self._checked: set[tuple[str, frozenset[str]]] = set()
+        self._pairs = 0  # answered questions, without checks
+        self._checked: set[PairKey] = set()
         gold = shuffled(material.gold, *self._key, "gold")
         expected = sum(state.at_most for state in self._states.values())
         self._checks = list(zip(due(len(gold), expected, share, *self._key), gold, strict=True))
@@ -67,13 +80,13 @@ class AnnotatorQueue:
         return self._plan([image for image in self._order[prompt_id] if image in usable], outcomes)
 
     def refresh(self) -> None:
-        """Plan anew, after an image turned out to be unusable."""
+        """Plan anew, after an image has turned out to be unusable."""
         self._states = {group: self._sort(group) for group in self._groups}
 
     def take(self, vote: Vote | Question, outcome: int) -> None:
-        """Count an answer: 1 when left is better, -1 when right is, 0 for a tie."""
+        """Add an answer: 1 if left is better, -1 if right is, 0 for a tie."""
         if vote.kind == "gold":
-            self._checked.add((vote.prompt_id, frozenset((vote.left, vote.right))))
+            self._checked.add(_key(vote.prompt_id, vote.left, vote.right))
             return
         self._pairs += 1
         if vote.prompt_id in self._outcomes:
@@ -81,9 +94,9 @@ class AnnotatorQueue:
             self._states[vote.prompt_id] = self._sort(vote.prompt_id)
 
     def give_back(self, vote: Vote | Question) -> None:
-        """Forget an answer."""
+        """Remove an answer."""
         if vote.kind == "gold":
-            self._checked.discard((vote.prompt_id, frozenset((vote.left, vote.right))))
+            self._checked.discard(_key(vote.prompt_id, vote.left, vote.right))
             return
         self._pairs -= 1
         if vote.prompt_id in self._outcomes:
@@ -92,14 +105,14 @@ class AnnotatorQueue:
             self._states[vote.prompt_id] = self._sort(vote.prompt_id)
 
     def question(self) -> Question | None:
-        """Find the next question; None when everything is answered."""
+        """Return the next question; None if everything is answered."""
         check = self._check()
         if check is not None:
             return self._sides("gold", check.prompt_id, check.a, check.b)
         for group in self._groups:
             if self._states[group].question is None:
                 continue
-            if self._settled(group):  # by others, since then
+            if self._settled(group):  # others may have settled it since
                 self._states[group] = self._sort(group)
             asked = self._states[group].question
             if asked is not None:
@@ -107,7 +120,7 @@ class AnnotatorQueue:
         return None
 
     def settled_questions(self) -> Iterator[Question]:
-        """Go through the pairs that others have settled and this annotator has not answered."""
+        """List the pairs that others have settled and this annotator has not answered."""
         for group in self._groups:
             for a, b in self._settled(group):
                 if (a, b) not in self._outcomes[group]:
@@ -118,7 +131,7 @@ class AnnotatorQueue:
             if at > self._pairs:
                 return None
             broken = {pair.a, pair.b} & self._material.broken.keys()
-            if not broken and (pair.prompt_id, frozenset((pair.a, pair.b))) not in self._checked:
+            if not broken and _key(pair.prompt_id, pair.a, pair.b) not in self._checked:
                 return pair
         return None
 
@@ -129,7 +142,7 @@ class AnnotatorQueue:
         return Question(kind, prompt_id, first, second)
 
     def upcoming(self, question: Question) -> list[str]:
-        """Images of the questions that can come next, whatever is answered now."""
+        """List the images of all questions that can come next, to load them ahead."""
         images: dict[str, None] = {}
         for outcome in (1, -1, 0):
             self.take(question, outcome)
@@ -139,11 +152,11 @@ class AnnotatorQueue:
                 images |= {following.left: None, following.right: None}
         return [image for image in images if image not in (question.left, question.right)]
 
-    def standing(self) -> Standing:
+    def progress(self) -> QueueProgress:
         left = sum(state.at_most for state in self._states.values())
-        due = sum(
-            at <= self._pairs + left and (pair.prompt_id, frozenset((pair.a, pair.b))) not in self._checked
+        checks = sum(
+            at <= self._pairs + left and _key(pair.prompt_id, pair.a, pair.b) not in self._checked
             for at, pair in self._checks
         )
         finished = sum(state.question is None for state in self._states.values())
-        return Standing(self._pairs + len(self._checked), left + due, finished, len(self._groups))
+        return QueueProgress(self._pairs + len(self._checked), left + checks, finished, len(self._groups))

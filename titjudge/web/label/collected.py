@@ -1,9 +1,10 @@
-"""What a store of labels comes to: whose votes count, what they decide, and what is left for experts."""
+"""Evaluate a store of labels: whose votes count, what they decide, and what is left for experts."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from titjudge.web.label import reliability
 from titjudge.web.label.aggregate import Cast, casts
 from titjudge.web.label.elements import CANNOT_TELL, MODES
 from titjudge.web.label.reliability import Reliability
-from titjudge.web.label.store import Store, Submission, Vote, is_expert, standing
+from titjudge.web.label.store import Store, Submission, Vote, current_submissions, is_expert
 
 MAJORITY = "majority"
 RATING = "rating"
@@ -28,7 +29,7 @@ ElementKey = tuple[str, str, str]  # image, element, kind
 
 @dataclass(frozen=True, slots=True)
 class ElementMark:
-    """What one annotator says of one element."""
+    """The value that one annotator gave to one element."""
 
     image: str
     element: str
@@ -40,7 +41,7 @@ class ElementMark:
 
 @dataclass(frozen=True, slots=True)
 class ElementOutcome:
-    """What the marks of one element add up to: `votes` of `of` say `value`, None where there is none (yet)."""
+    """The decision on one element: `votes` of `of` annotators gave `value`, which is None while it is open."""
 
     image: str
     element: str
@@ -57,13 +58,15 @@ class ElementOutcome:
 
 @dataclass(frozen=True)
 class Collected:
-    """All that a store holds, read at once.
+    """The content of a store.
 
     Attributes:
-        annotators: How many links were served; `panel`, how many of them for experts.
-        enough: With how many votes an item is asked no more, or with fewer that settle it; 0: everybody was asked.
-        least: Annotators whose share of checks that are right is certainly lower do not count.
-        votes: Every vote on a pair; `submissions`: all marks of images. Both have those taken back, and those of experts.
+        plan: Plan of the pairs (merge, all), or mode of the marks (yes-no, facets, graph, rating).
+        annotators: Number of links for annotators; `panel` is that for experts.
+        enough: Number of votes after which an item is no longer asked, or fewer if they settle it; 0: everybody is asked.
+        least: Annotators whose share of right checks is certainly lower do not count.
+        votes: All votes on pairs, also those taken back and those of experts.
+        submissions: All marks of images, likewise.
     """
 
     path: Path
@@ -86,30 +89,30 @@ class Collected:
 
     @cached_property
     def people(self) -> dict[str, Reliability]:
-        """How reliable each annotator is, experts left out."""
+        """How reliable each annotator is, without experts."""
         if self.of_pairs:
-            standing_votes = (vote for vote in self.votes if vote.undone_at is None and not is_expert(vote.annotator))
-            return reliability.of_votes(standing_votes, self.gold, self.least)
-        rows = (row for row in standing_rows(self.submissions) if not is_expert(row.annotator))
+            votes = (vote for vote in self.votes if vote.undone_at is None and not is_expert(vote.annotator))
+            return reliability.of_votes(votes, self.gold, self.least)
+        rows = (row for row in current_submissions(self.submissions) if not is_expert(row.annotator))
         return reliability.of_marks(rows, self.known, self.least)
 
     @property
     def early(self) -> int:
-        """How many votes an item can have before any stops being asked: only these tell agreement without a bias."""
+        """Number of first votes of each item that every item gets: agreement over these alone is unbiased by stopping."""
         return (-(-2 * self.enough // 3) if self.of_pairs else self.enough // 2 + 1) if self.enough else 0
 
     @property
     def early_note(self) -> tuple[str, ...]:
-        """Say so, where items stop."""
+        """A note that agreement is measured over the early votes, if items stop being asked."""
         what = "pair" if self.of_pairs else "element"
-        told = (
+        note = (
             f"agreement: over the first {self.early} votes of each {what}; more were asked for where these left it open"
         )
-        return (told,) if self.enough else ()
+        return (note,) if self.enough else ()
 
     @property
     def left_out(self) -> list[str]:
-        """Say of every annotator who does not count, in a line each, why not."""
+        """A line for each annotator who does not count, with the reason."""
         counts = Counter(row.annotator for row in (self.votes if self.of_pairs else self.submissions))
         what = "votes" if self.of_pairs else "images"
         return [
@@ -117,7 +120,7 @@ class Collected:
         ]
 
     def counts(self, annotator: str) -> bool:
-        """Tell whether the votes of an annotator count: not those of experts, nor of who is not reliable."""
+        """Tell whether the votes of an annotator count: those of experts and of unreliable annotators do not."""
         return annotator not in self._stopped and not is_expert(annotator)
 
     @cached_property
@@ -126,7 +129,7 @@ class Collected:
 
 
 def without_experts(collected: Collected) -> Collected:
-    """Take away what experts said: what is open then is theirs to decide, whether they have or not."""
+    """Remove the votes of experts, to find the items that are open for experts, also those they have decided."""
     votes = [vote for vote in collected.votes if not is_expert(vote.annotator)]
     rows = [row for row in collected.submissions if not is_expert(row.annotator)]
     return replace(collected, votes=votes, submissions=rows)
@@ -138,8 +141,7 @@ def collect(path: Path) -> Collected:
     Raises:
         UserError: There is none.
     """
-    store = Store(path, create=False)
-    try:
+    with closing(Store(path, create=False)) as store:
         return Collected(
             path=path,
             plan=store.setting("plan") or "all",
@@ -155,8 +157,6 @@ def collect(path: Path) -> Collected:
             votes=store.votes(undone=True),
             submissions=store.submissions(),
         )
-    finally:
-        store.close()
 
 
 # -- pairs -------------------------------------------------------------------------------------------------------------
@@ -164,9 +164,14 @@ def collect(path: Path) -> Collected:
 
 @dataclass(frozen=True, slots=True)
 class PairOutcomes:
-    """Votes on pairs that count, by how many people, how many there should be of each pair, and what they come to.
+    """The votes on pairs, and what they decide.
 
-    `early` are those that tell agreement: all, or the first of each pair where pairs stop being asked.
+    Attributes:
+        found: The votes that count.
+        early: Those over which agreement is measured: all, or the first of each pair if pairs stop being asked.
+        voters: Number of people whose votes count.
+        expected: Number of votes that each pair should have.
+        summary: The decisions.
     """
 
     found: list[Cast]
@@ -177,13 +182,12 @@ class PairOutcomes:
 
 
 def decide_pairs(collected: Collected, annotators: int | None = None, verdicts: Sequence[Choice] = ()) -> PairOutcomes:
-    """Apply the rules of A.11, with the votes of experts and their `verdicts` from a file.
+    """Decide pairs by the rules of A.11 of the TIT paper.
 
     Args:
         collected: The store.
-        annotators: How many votes a pair should have; None: as served, or else one of everybody who has a link (or has voted)
-            and counts.
-        verdicts: Further votes of experts.
+        annotators: How many votes a pair should have; None: as served, or else one from each annotator who counts.
+        verdicts: Votes of experts from a file, in addition to those in the store.
     """
     votes = [vote for vote in collected.votes if vote.undone_at is None]
     counted = [vote for vote in votes if vote.kind == "pair" and collected.counts(vote.annotator)]
@@ -207,7 +211,7 @@ def decide_pairs(collected: Collected, annotators: int | None = None, verdicts: 
 
 
 def _first(values: Iterable[T], key: Callable[[T], Hashable], number: int) -> list[T]:
-    """Keep the first values of each key, in their order."""
+    """Keep the first `number` values of each key, in order."""
     seen: Counter[Hashable] = Counter()
     kept = []
     for value in values:
@@ -220,26 +224,17 @@ def _first(values: Iterable[T], key: Callable[[T], Hashable], number: int) -> li
 # -- elements ----------------------------------------------------------------------------------------------------------
 
 
-def standing_rows(rows: Iterable[Submission]) -> list[Submission]:
-    """Keep the submissions that stand, in the order in which they were made."""
-    by_annotator: dict[str, list[Submission]] = defaultdict(list)
-    for row in rows:
-        by_annotator[row.annotator].append(row)
-    kept = (row for of in by_annotator.values() for row in standing(of).values())
-    return sorted(kept, key=lambda row: row.id)
-
-
 def marks_of(rows: Iterable[Submission]) -> list[ElementMark]:
-    """List the marks that stand, in the order in which they were made."""
+    """List the current marks in the order in which they were made."""
     return [
         ElementMark(row.image, element, kind, value, row.annotator, row.note)
-        for row in standing_rows(rows)
+        for row in current_submissions(rows)
         for element, kind, value in row.marks or ()
     ]
 
 
 def tally(marks: Iterable[ElementMark]) -> dict[ElementKey, Counter[str]]:
-    """Count what is said of each element."""
+    """Count the values of each element."""
     votes: dict[ElementKey, Counter[str]] = defaultdict(Counter)
     for mark in marks:
         votes[mark.image, mark.element, mark.kind][mark.value] += 1
@@ -249,12 +244,16 @@ def tally(marks: Iterable[ElementMark]) -> dict[ElementKey, Counter[str]]:
 def decide(
     votes: Counter[str], annotators: int = PANEL, experts: Counter[str] | None = None, panel: int = PANEL
 ) -> tuple[str, str | None]:
-    """Take the value that more than half of the annotators say, `annotators` being how many there should be at least.
+    """Decide one element: by the majority of the annotators or, if there is none or most cannot tell, of the experts.
 
-    Where there is none, or most cannot tell, the majority of the experts decides.
+    Args:
+        votes: How many annotators gave each value.
+        annotators: How many annotators there should be at least.
+        experts: How many experts gave each value.
+        panel: How many experts there should be.
 
     Returns:
-        The rule, and the value; None while people are missing and can still change it, or where there is no majority.
+        The rule, and the value; None while missing votes can change it, or if there is no majority.
     """
     value = _majority(votes, annotators)
     if value is not None and value != CANNOT_TELL:
@@ -276,35 +275,37 @@ def _majority(votes: Counter[str], people: int) -> str | None:
 
 
 def decide_elements(collected: Collected, annotators: int | None = None) -> list[ElementOutcome]:
-    """Decide every element that somebody who counts has marked, in the order of the first mark.
+    """Decide every element that an annotator who counts has marked, in the order of the first mark.
 
     Args:
         collected: The store.
-        annotators: How many marks an element should have; None: as served, or else three.
+        annotators: How many marks an element should have; None: as served, or three.
     """
     marks = marks_of(collected.submissions)
     votes = tally(mark for mark in marks if collected.counts(mark.annotator))
     experts = tally(mark for mark in marks if is_expert(mark.annotator))
-    found = []
+    outcomes = []
     for key, count in votes.items():
         panel = experts.get(key)
         rule, value = decide(count, annotators or collected.enough or PANEL, panel, collected.panel)
         of = panel if panel and rule == Rule.EXPERTS else count
-        found.append(ElementOutcome(*key, value, rule, of[value] if value else None, of.total()))
-    return found
+        outcomes.append(ElementOutcome(*key, value, rule, of[value] if value else None, of.total()))
+    return outcomes
 
 
 def early_marks(collected: Collected, marks: Sequence[ElementMark]) -> Sequence[ElementMark]:
-    """Keep the marks that tell agreement: all, or the first of each element where elements stop being asked."""
-    if not collected.enough or collected.plan == RATING:  # ratings stop at a number that does not depend on them
+    """Keep the marks over which agreement is measured: all, or the first of each element if elements stop being asked."""
+    if (
+        not collected.enough or collected.plan == RATING
+    ):  # ratings stop at a number that does not depend on their values
         return marks
     return _first(marks, lambda mark: (mark.image, mark.element), collected.early)
 
 
 def open_elements(collected: Collected, annotators: int | None = None) -> dict[str, set[str]]:
-    """List the elements that are for experts by image, those that experts have marked included."""
-    found: Mapping[str, set[str]] = defaultdict(set)
+    """List the elements that are left to experts, by image; also those that experts have already marked."""
+    by_image: dict[str, set[str]] = defaultdict(set)
     for outcome in decide_elements(without_experts(collected), annotators):
         if outcome.rule in _OPEN:
-            found[outcome.image].add(outcome.element)
-    return dict(found)
+            by_image[outcome.image].add(outcome.element)
+    return dict(by_image)

@@ -1,8 +1,7 @@
-"""What people are shown: prompts and images of a data folder, and the only door to the image files."""
+"""The prompts and images that people are shown, and the only access to the image files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,11 +13,17 @@ from titjudge.core.types import InvalidItem, Item, Pair
 
 @dataclass(slots=True)
 class LabelingData:
-    """Prompts with at least two usable images each, or one where images are not compared.
+    """Prompts with at least two usable images each, or one if images are not compared.
 
-    `images` maps a prompt id to image ids; `gold` are pairs whose answer is known; `problems` says in one line each
-    what was left out and why. `root` is the folder that no file access leaves. `known` has the elements of images whose
-    value is known.
+    Attributes:
+        root: No file outside this folder is read.
+        prompts: Prompt id to text.
+        images: Prompt id to image ids.
+        items: Image id to item.
+        gold: Pairs whose answer is known.
+        known: Elements with a known value: image -> element -> value.
+        problems: What was left out and why, a line each.
+        broken: Images that cannot be shown, with the reason.
     """
 
     root: Path
@@ -31,14 +36,14 @@ class LabelingData:
     broken: dict[str, str] = field(default_factory=dict)
 
     def usable(self, prompt_id: str) -> list[str]:
-        """Images of a prompt that can be shown."""
+        """List the images of a prompt that can be shown."""
         return [image for image in self.images[prompt_id] if image not in self.broken]
 
     def file(self, image: str) -> Path:
-        """Find the file of an image id.
+        """Return the file of an image.
 
         Raises:
-            DataError: no such image, or the file lies outside the data folder (a link that leads away included).
+            DataError: There is no such image, or its file (also as the target of a link) is outside the data folder.
         """
         item = self.items.get(image)
         if item is None or item.image is None:
@@ -47,18 +52,20 @@ class LabelingData:
 
 
 def load_material(data: Path, gold: Path | None = None, *, least: int = 2) -> LabelingData:
-    """Read prompts and images of a data folder or manifest (see `titjudge.suites.folder`), and gold pairs (as `pairs.jsonl`).
+    """Read the prompts and images of a data folder or manifest (see `titjudge.suites.folder`).
 
-    A gold pair may take an image of another prompt: the plainest of attention checks. `least` is how many images a prompt
-    needs: two to compare, one to mark.
+    Args:
+        data: The data folder or manifest.
+        gold: Gold pairs (as `pairs.jsonl`). A pair may contain an image of another prompt: the easiest attention check.
+        least: How many images a prompt needs: two to compare, one to mark.
 
     Raises:
-        DataError: nothing to show, or a gold pair names an image or prompt that is not there.
+        DataError: There is nothing to show, or a gold pair names an unknown image or prompt.
     """
     from titjudge.suites.folder import Folder
 
     material = LabelingData(data if data.is_dir() else data.parent)
-    found: dict[str, list[str]] = {}
+    by_prompt: dict[str, list[str]] = {}
     for item in Folder().load(data):
         reason = item.reason if isinstance(item, InvalidItem) else _unusable(material, item)
         if reason:
@@ -67,8 +74,8 @@ def load_material(data: Path, gold: Path | None = None, *, least: int = 2) -> La
         assert isinstance(item, Item)
         material.prompts.setdefault(item.prompt_id, item.prompt)
         material.items[item.id] = item
-        found.setdefault(item.prompt_id, []).append(item.id)
-    for group, images in found.items():
+        by_prompt.setdefault(item.prompt_id, []).append(item.id)
+    for group, images in by_prompt.items():
         if len(images) >= least:
             material.images[group] = tuple(images)
         elif gold is None:
@@ -79,15 +86,12 @@ def load_material(data: Path, gold: Path | None = None, *, least: int = 2) -> La
         material.gold = tuple(_gold(gold, material))
     if not material.images:
         absent = "no prompt has two usable images to compare" if least > 1 else "no usable image"
-        raise DataError(absent + _first(material.problems), data)
+        raise DataError(absent + "".join(f" ({problem})" for problem in material.problems[:1]), data)
     return material
 
 
-def _first(problems: Iterable[str]) -> str:
-    return next((f" ({problem})" for problem in problems), "")
-
-
 def _unusable(material: LabelingData, item: Item) -> str:
+    """Tell why an item cannot be shown; empty if it can."""
     if item.prompt_id in material.prompts and material.prompts[item.prompt_id] != item.prompt:
         return f"its prompt differs from that of the other images of '{item.prompt_id}'"
     if not is_utf8(item.id + item.prompt_id + item.prompt):
@@ -103,7 +107,7 @@ def _unusable(material: LabelingData, item: Item) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Tell whether a text can be written: lone surrogates cannot."""
+    """Tell whether a text can be encoded; lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

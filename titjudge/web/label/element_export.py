@@ -1,10 +1,10 @@
-"""`label export` of marks: what most annotators say of each element, their agreement, and the file for `compare elements`.
+"""`label export` of marks: the majority value of each element, the agreement, and the file for `compare elements`.
 
-marks.jsonl, marks.csv   every mark that stands: image, element, value, annotator
-experts.csv              what each expert says on the page for experts
-elements.csv             what the majority, or that of the experts, says: image, element, value (for `compare elements RUN --human`)
+marks.jsonl, marks.csv   every mark that was not taken back: image, element, value, annotator
+experts.csv              every mark of an expert
+elements.csv             decided elements: image, element, value (for `compare elements RUN --human`)
 open.csv                 elements without a majority, or that most cannot tell, and why
-ratings.csv              the mean rating of each pillar by image, in place of the two before
+ratings.csv              mode rating: the mean rating of each pillar by image, instead of the two files above
 labels.json              agreement by kind, annotators, counts
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from titjudge.core.errors import UserError
-from titjudge.core.files import csv_text
+from titjudge.core.files import csv_text, jsonl_text
 from titjudge.core.numbers import mean
 from titjudge.core.types import Table
 from titjudge.stats.votes import PANEL, krippendorff_alpha
@@ -32,7 +32,7 @@ from titjudge.web.label.collected import (
     tally,
 )
 from titjudge.web.label.reliability import Reliability, at_most
-from titjudge.web.label.store import is_expert, standing
+from titjudge.web.label.store import current_submissions, is_expert
 
 _MARK = ("image", "element", "value", "annotator", "kind", "note")
 _COLUMNS = ("image", "element", "value", "kind", "rule", "votes", "of")
@@ -41,7 +41,7 @@ _COLUMNS = ("image", "element", "value", "kind", "rule", "votes", "of")
 def export_marks(
     collected: Collected, annotators: int | None = None
 ) -> tuple[dict[str, Any], list[Table], dict[str, str]]:
-    """Make the results, tables and files of a labelling of elements; `annotators` is how many an image should have."""
+    """Make the results, tables and files of a store of marks; `annotators` is how many each image should have."""
     mode = collected.plan
     marks = marks_of(collected.submissions)
     counted = [mark for mark in marks if collected.counts(mark.annotator)]
@@ -51,12 +51,7 @@ def export_marks(
     agreement = _agreement(tally(early_marks(collected, counted)), mode)
     people, table = _annotators(collected, [mark for mark in marks if not is_expert(mark.annotator)], votes)
     expected = annotators or collected.enough or PANEL
-    result: dict[str, Any] = {
-        "mode": mode,
-        "marks": len(counted),
-        "annotators_expected": expected,
-        "alpha": agreement,
-    }
+    result: dict[str, Any] = {"mode": mode, "marks": len(counted), "annotators_expected": expected, "alpha": agreement}
     columns = ("kind", "alpha", "95% low", "95% high", "elements", "note")
     shown = [
         (kind, a["alpha"], *(a["interval"] or (None, None)), a["elements"], a["reason"])
@@ -67,9 +62,8 @@ def export_marks(
         Table("Agreement", columns, tuple(shown), (note, *(() if mode == RATING else collected.early_note))),
         table,
     ]
-    listed = [_record(mark) for mark in counted]
     files = {
-        "marks.jsonl": "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in listed),
+        "marks.jsonl": jsonl_text(map(_record, counted)),
         "marks.csv": _marks_csv(counted),
     }
     if mode == RATING:
@@ -77,8 +71,8 @@ def export_marks(
     else:
         outcomes = decide_elements(collected, annotators)
         rows = {
-            done: [(o.image, o.element, o.value, o.kind, o.rule, o.votes, o.of) for o in outcomes if o.decided is done]
-            for done in (True, False)
+            decided: [[getattr(o, name) for name in _COLUMNS] for o in outcomes if o.decided is decided]
+            for decided in (True, False)
         }
         files |= {"elements.csv": csv_text(_COLUMNS, rows[True]), "open.csv": csv_text(_COLUMNS, rows[False])}
         files["experts.csv"] = _marks_csv(mark for mark in marks if is_expert(mark.annotator))
@@ -99,8 +93,9 @@ def _marks_csv(marks: Iterable[ElementMark]) -> str:
 
 
 def _agreement(votes: Mapping[ElementKey, Counter[str]], mode: str) -> dict[str, dict[str, Any]]:
+    """Compute Krippendorff's alpha over all elements, and over those of each kind."""
     kinds = dict.fromkeys(kind for _, _, kind in votes)
-    found = {}
+    by_kind = {}
     for chosen in ("all", *kinds):
         counts = [count for (_, _, kind), count in votes.items() if chosen in ("all", kind)]
         values = (
@@ -110,17 +105,17 @@ def _agreement(votes: Mapping[ElementKey, Counter[str]], mode: str) -> dict[str,
             [[count[value] for value in values] for count in counts], interval_scale=mode == RATING
         )
         reason = alpha.reason.replace("pairs", "elements").replace("pair", "element").replace("vote", "mark")
-        found[chosen] = {
+        by_kind[chosen] = {
             "alpha": alpha.alpha,
             "interval": list(alpha.interval) if alpha.interval else None,
             "elements": alpha.pairs,
             "reason": reason,
         }
-    return found
+    return by_kind
 
 
 def _ratings(votes: Mapping[ElementKey, Counter[str]]) -> str:
-    """Write the mean rating of each pillar by image, and their mean as `score`."""
+    """Write the mean rating of each pillar by image as CSV, and their mean as `score`."""
     pillars = tuple(dict.fromkeys(element for _, element, _ in votes))
     means: dict[str, dict[str, float]] = defaultdict(dict)
     people: Counter[str] = Counter()
@@ -136,7 +131,7 @@ def _ratings(votes: Mapping[ElementKey, Counter[str]]) -> str:
 def _annotators(
     collected: Collected, marks: Sequence[ElementMark], votes: Mapping[ElementKey, Counter[str]]
 ) -> tuple[list[dict[str, Any]], Table]:
-    """Tell how each annotator marked: images, taken back, seconds, how often as most of the others, and as is known."""
+    """Summarize each annotator: images, undos, seconds, share of marks as most others, and right attention checks."""
     alike: dict[str, list[bool]] = defaultdict(list)
     for mark in marks:
         others = votes.get((mark.image, mark.element, mark.kind), Counter())
@@ -146,11 +141,12 @@ def _annotators(
     records = []
     for name in sorted({row.annotator for row in collected.submissions if not is_expert(row.annotator)}):
         mine = [row for row in collected.submissions if row.annotator == name]
-        seconds = [row.duration_ms / 1000 for row in standing(mine).values() if row.duration_ms is not None]
+        current = current_submissions(mine)
+        seconds = [row.duration_ms / 1000 for row in current if row.duration_ms is not None]
         records.append(
             {
                 "annotator": name,
-                "images": len(standing(mine)),
+                "images": len(current),
                 "taken_back": sum(row.marks is None for row in mine),
                 "median_seconds": statistics.median(seconds) if seconds else None,
                 "as_most_others": mean(alike[name]),
@@ -158,15 +154,8 @@ def _annotators(
             }
         )
     columns = (
-        "annotator",
-        "images",
-        "taken back",
-        "median seconds",
-        "as most others",
-        "checks",
-        "checks right",
-        "at most",
-    )
+        "annotator", "images", "taken back", "median seconds", "as most others", "checks", "checks right", "at most",
+    )  # fmt: skip
     note = "as most others: share of marks that are what more than half of the others say"
     rows = tuple(tuple(record.values())[: len(columns)] for record in records)
     return records, Table("Annotators", columns, rows, (note, *at_most(collected.people), *collected.left_out))

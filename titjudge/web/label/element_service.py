@@ -1,4 +1,4 @@
-"""All annotators who mark single images: what each sees, and their marks on disk before the next image."""
+"""Serve single images to all annotators, who mark their elements."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.stats.votes import Rule
+from titjudge.web.http_guard import same
 from titjudge.web.label.collected import RATING, decide, marks_of, tally
 from titjudge.web.label.dataset import LabelingData
 from titjudge.web.label.elements import Element, settle
 from titjudge.web.label.question_order import due, shuffled
 from titjudge.web.label.reliability import Reliability, of_marks
-from titjudge.web.label.service import AnnotationService, Stale, milliseconds, same, text_of
-from titjudge.web.label.store import Store, Submission, is_expert, standing
+from titjudge.web.label.service import AnnotationService, Stale, milliseconds, text_of
+from titjudge.web.label.store import Store, Submission, current_submissions, is_expert
 
-_AHEAD = 3
+_AHEAD = 3  # images that the page loads ahead
 
 
 class ElementService(AnnotationService):
-    """Takes marks. Methods may be called from any thread; what an annotator sees depends on the store alone.
+    """Asks for a value of each element of an image.
 
-    Prompts come in a random order, and so do the images of a prompt, one after the other: a long text is read once.
+    Prompts come in random order, and the images of a prompt come together, so that a long text is read once.
 
     Raises:
-        UserError: the number of annotators is wrong, or the store was begun otherwise.
-        DataError: an image that has marks has other elements now.
+        UserError: The number of annotators is wrong, or the store was begun otherwise.
+        DataError: The elements of an image that has marks have changed.
     """
 
     page = "elements"
@@ -44,7 +45,7 @@ class ElementService(AnnotationService):
         self._elements, self._mode = elements, mode
         self._known = store.known()
         self._settled: set[str] = set()
-        self._read, self._out = 0, set[str]()
+        self._last_id, self._stopped = 0, set[str]()  # of `settled`: submissions read, and annotators left out
         for row in store.submissions():
             known = elements.get(row.image)
             if is_expert(row.annotator) or not row.marks or known is None:
@@ -55,6 +56,7 @@ class ElementService(AnnotationService):
                 )
 
     def _order(self, annotator: str) -> list[str]:
+        """List the images in the order of an annotator, with checks at random places."""
         key = (self._seed, annotator)
         groups = shuffled(self.material.images, *key, "prompts")
         images = [image for group in groups for image in shuffled(self.material.images[group], *key, group)]
@@ -71,20 +73,20 @@ class ElementService(AnnotationService):
         return self.store.sent(annotator)
 
     def _reliability(self, annotator: str) -> Reliability:
-        rows = standing(self.store.submissions(annotator)).values() if self._known else ()
+        rows = current_submissions(self.store.submissions(annotator)) if self._known else ()
         return of_marks(rows, self._known, self._least).get(annotator, Reliability(0, 0, 0))
 
     def settled(self) -> set[str]:
-        """List the images with so many marks that they are asked no more: each element has a majority, or all its marks.
+        """List the images that need no more marks: each element has a majority, or all its marks.
 
-        Images with known elements are asked of everybody.
+        Images with known elements are checks and are shown to everybody.
         """
         if not self._enough:
             return set()
-        sent = self.store.sent_after(self._read)
-        out = {who for who in self.names if self.stopped(who)}
-        changed = {image for _, image in sent} if out == self._out else set(self._elements)
-        self._read, self._out = (sent[-1][0] if sent else self._read), out
+        sent = self.store.sent_after(self._last_id)
+        stopped = {name for name in self.names if self.stopped(name)}
+        changed = {image for _, image in sent} if stopped == self._stopped else set(self._elements)
+        self._last_id, self._stopped = (sent[-1][0] if sent else self._last_id), stopped
         for image in changed - self._known.keys():
             rows = (row for row in self.store.submissions(image=image) if self.counts(row.annotator))
             votes = tally(marks_of(rows)).values()
@@ -93,12 +95,12 @@ class ElementService(AnnotationService):
         return self._settled
 
     def _is_enough(self, count: Counter[str]) -> bool:
-        if self._mode == RATING:  # a mean has no majority
+        if self._mode == RATING:  # ratings have a mean, and no majority
             return count.total() >= self._enough
         return decide(count, self._enough)[0] != Rule.INCOMPLETE
 
     def state(self, annotator: str) -> dict[str, Any]:
-        """Say what the page shows: image, prompt, elements, what was taken back of them, progress, images to load ahead."""
+        """Describe the image with its prompt, elements and values to correct, the progress, and images to load ahead."""
         with self._lock:
             rows = self.store.submissions(annotator)
             stopped = self.stopped(annotator)
@@ -108,7 +110,7 @@ class ElementService(AnnotationService):
                 "annotator": annotator,
                 "question": question,
                 "mode": self._mode,
-                "done": len(standing(rows)),
+                "done": len(current_submissions(rows)),
                 "at_most": len(left),
                 "stopped": stopped,
                 "sheet": None,
@@ -120,10 +122,12 @@ class ElementService(AnnotationService):
             return state
 
     def _left(self, annotator: str, rows: Sequence[Submission]) -> list[str]:
-        done = standing(rows).keys() | self.settled()
+        """List the images that an annotator still has to mark."""
+        done = {row.image for row in current_submissions(rows)} | self.settled()
         return [image for image in self._order(annotator) if image not in done]
 
     def _sheet(self, image: str, rows: Sequence[Submission]) -> dict[str, Any]:
+        """Describe an image and its elements, with the values that the annotator gave before an undo."""
         before = next((row for row in reversed(rows) if row.image == image and row.marks), None)
         values = {name: value for name, _, value in (before.marks or ())} if before else {}
         place = {element.name: number for number, element in enumerate(self._elements[image])}
@@ -147,19 +151,18 @@ class ElementService(AnnotationService):
     def vote(
         self, annotator: str, question: str, answer: Any, duration_ms: object = None, note: object = None
     ) -> dict[str, Any]:
-        """Put the values of all elements of an image, in their order, on disk and return the next state.
-
-        Raises:
-            DataError: a value is missing or not allowed.
-            Stale: `question` is not the current one.
-        """
+        """Write the values of all elements of an image, in their order, to disk and return the next state."""
         with self._lock:
             with self.store.writing():
                 rows = self.store.submissions(annotator)
                 left = self._left(annotator, rows)
-                asked = [*left[:1], *self.settled()]  # settled while it was looked at: it counts
+                asked = [*left[:1], *self.settled()]  # one that was settled while it was on screen still counts
                 image = next((one for one in asked if same(self._name(annotator, len(rows), (one,)), question)), "")
-                if image not in self._elements or image in standing(rows) or self.stopped(annotator):
+                if (
+                    image not in self._elements
+                    or image in {row.image for row in current_submissions(rows)}
+                    or self.stopped(annotator)
+                ):
                     raise Stale
                 elements = self._elements[image]
                 values = settle(elements, answer)
@@ -174,18 +177,13 @@ class ElementService(AnnotationService):
             return self.state(annotator)
 
     def undo(self, annotator: str, question: str) -> dict[str, Any]:
-        """Take back the marks of the last image and return to it.
-
-        Raises:
-            Stale: `question` is not the current one.
-        """
+        """Take back the marks of the last image and return the state with it."""
         with self._lock:
             with self.store.writing():
                 rows = self.store.submissions(annotator)
                 left = self._left(annotator, rows)
                 if not same(self._name(annotator, len(rows), tuple(left[:1])), question) or self.stopped(annotator):
                     raise Stale
-                last = max(standing(rows).values(), key=lambda row: row.turn, default=None)
-                if last is not None:
-                    self.store.submit(annotator, last.image, None)
+                if marked := current_submissions(rows):
+                    self.store.submit(annotator, marked[-1].image, None)
             return self.state(annotator)

@@ -1,4 +1,4 @@
-"""What people mark of one image: questions, facets, elements of a graph, or pillars. All are elements with allowed values."""
+"""What people mark in one image: questions, facets, elements of a graph, or pillars, each with its allowed values."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from titjudge.metrics.graph_alignment import graph_of
 from titjudge.web.label.dataset import LabelingData, is_utf8
 
 CANNOT_TELL = "cannot tell"
-LOCKED = "no"  # what an element counts as where one that it needs is missing
+LOCKED = "no"  # the value of an element that needs a missing one
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """Something to mark.
+    """Something to mark in an image.
 
     Attributes:
-        name: As `compare elements` reads it.
-        kind: Its type, pillar, or entity, attribute, relation: what agreement is told by.
-        values: What can be said of it.
-        text: How it is shown.
-        hint: What it means, where that is not plain.
-        needs: Names of elements; where one of them is `no`, this one is, too.
+        name: Its name, as `compare elements` reads it.
+        kind: Its type or pillar, or entity, attribute or relation; agreement is reported by kind.
+        values: The allowed values.
+        text: The text on the page.
+        hint: An explanation below the text.
+        needs: Names of elements; if one of them is `no`, this one is `no`, too.
     """
 
     name: str
@@ -38,15 +38,13 @@ class Element:
 
 
 def _questions(item: Item) -> Iterator[Element]:
-    given = item.meta.get("questions")
-    if (
-        not given
-        or not isinstance(given, list)
-        or not all(isinstance(question, str) and question.strip() for question in given)
-    ):
-        raise DataError("its questions are no list of texts" if given else "it has no questions")
+    questions = item.meta.get("questions")
+    if not questions:
+        raise DataError("it has no questions")
+    if not isinstance(questions, list) or not all(isinstance(text, str) and text.strip() for text in questions):
+        raise DataError("its questions are no list of texts")
     kind = str(item.meta.get("type") or "question")
-    for question in given:
+    for question in questions:
         yield Element(question, kind, ("yes", "no", CANNOT_TELL), question)
 
 
@@ -89,55 +87,55 @@ def elements_of(item: Item, mode: str) -> tuple[Element, ...]:
     """List the elements of an item, each name once.
 
     Raises:
-        DataError: it has none, or in another form.
+        DataError: It has none, or they are malformed.
     """
     try:
-        found = list(MODES[mode](item))
+        elements = list(MODES[mode](item))
     except Unanswered as error:
         raise DataError(error.reason) from error
-    if not all(is_utf8(element.name + element.kind) for element in found):
+    if not all(is_utf8(element.name + element.kind) for element in elements):
         raise DataError("an element of it is not valid UTF-8")
     once: dict[str, Element] = {}
-    for element in found:
+    for element in elements:
         once.setdefault(element.name.strip().casefold(), element)
     return tuple(once.values())
 
 
 def find_elements(material: LabelingData, mode: str) -> dict[str, tuple[Element, ...]]:
-    """Find what there is to mark of each image; those without are left out, and added to `material.problems`.
+    """List the elements of each image; images without any are left out, and added to `material.problems`.
 
     Raises:
-        DataError: no image has anything to mark.
+        DataError: No image has anything to mark.
     """
-    found = {}
+    by_image = {}
     for images in material.images.values():
         for image in images:
             try:
-                found[image] = elements_of(material.items[image], mode)
+                by_image[image] = elements_of(material.items[image], mode)
             except DataError as error:
                 material.problems.append(f"{image}: {error.message}")
                 material.broken[image] = error.message
-    if not found:
+    if not by_image:
         first = next(iter(material.broken.items()), None)
         raise DataError(f"nothing to mark in mode {mode}{': {}: {}'.format(*first) if first else ''}", material.root)
-    return found
+    return by_image
 
 
 def settle(elements: Sequence[Element], values: object) -> dict[str, str]:
-    """Read the values that somebody gives, in the order of the elements; an element that is locked is `no`.
+    """Check the values that an annotator gives to the elements, in their order; a locked element becomes `no`.
 
     Raises:
-        DataError: an element that is not locked has no value, or one that is not allowed.
+        DataError: An element that is not locked has no value, or a value that is not allowed.
     """
     if not isinstance(values, list) or len(values) != len(elements):
         raise DataError(f"the answer is a list of {len(elements)} values")
     given = dict(zip((element.name for element in elements), values, strict=True))
-    found: dict[str, str] = {}
+    checked: dict[str, str] = {}
     for element in elements:
         value = given[element.name]
         if any(given.get(name) == LOCKED for name in element.needs):
             value = LOCKED
         if value not in element.values:
             raise DataError(f"'{element.text[:80]}' is one of {', '.join(element.values)}")
-        found[element.name] = str(value)
-    return found
+        checked[element.name] = str(value)
+    return checked

@@ -1,6 +1,6 @@
-"""`label experts`: the labelling page on what is open, with what the annotators said, for a panel that decides it (A.11).
+"""`label experts`: show the items that annotators leave open, with their answers, to a panel that decides them (A.11).
 
-An expert votes as annotators do, under a name that starts with `expert-`, and does not see what other experts say.
+An expert votes as annotators do, under a name that starts with `expert-`, and does not see the votes of other experts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from titjudge.web.label.collected import (
     decide_pairs,
     marks_of,
     open_elements,
-    standing_rows,
     tally,
     without_experts,
 )
@@ -28,17 +27,17 @@ from titjudge.web.label.element_service import ElementService
 from titjudge.web.label.elements import Element
 from titjudge.web.label.question_order import listed, shuffled
 from titjudge.web.label.service import LabelingService
-from titjudge.web.label.store import EXPERT, Store, Submission, standing
+from titjudge.web.label.store import EXPERT, Store, Submission, current_submissions
 
 _SIDES = {"a": "left", "b": "right"}
 _TURNED = {"a": "right", "b": "left"}
 
 
 class ExpertPairs(LabelingService):
-    """The pairs that no rule decides.
+    """Asks experts about the pairs that no rule decides.
 
     Raises:
-        UserError: None is open.
+        UserError: No pair is open.
     """
 
     role = EXPERT
@@ -48,13 +47,13 @@ class ExpertPairs(LabelingService):
     ) -> None:
         outcomes = decide_pairs(without_experts(collected), annotators)
         pairs = outcomes.summary.needs_experts
-        here = [(pair.a, pair.b) for pair in pairs if pair.a in material.items and pair.b in material.items]
-        if not here:
-            raise _nothing(collected, outcomes.summary.rules, len(pairs))
+        present = [(pair.a, pair.b) for pair in pairs if pair.a in material.items and pair.b in material.items]
+        if not present:
+            raise _nothing_open(collected, outcomes.summary.rules, len(pairs))
         super().__init__(material, store, plan=collected.plan, annotators=experts, seed=collected.seed)
-        self.open = len(here)
-        self._plan, self._gold = listed(here), []
-        wanted = {frozenset(pair) for pair in here}
+        self.open = len(present)
+        self._plan, self._gold = listed(present), []
+        wanted = {frozenset(pair) for pair in present}
         notes = {
             (vote.annotator, frozenset((vote.left, vote.right))): vote.note
             for vote in collected.votes
@@ -67,9 +66,9 @@ class ExpertPairs(LabelingService):
                 note = notes.get((cast.choice.annotator, pair), "")
                 self._said[pair].append((cast.choice.a, cast.choice.choice, note))
 
-    def _state(self, annotator: str, turn: int, ballot: AnnotatorQueue) -> dict[str, Any]:
-        state = super()._state(annotator, turn, ballot) | {"expert": True}
-        if (asked := ballot.question()) is not None and state["pair"]:
+    def _state(self, annotator: str, turn: int, queue: AnnotatorQueue) -> dict[str, Any]:
+        state = super()._state(annotator, turn, queue) | {"expert": True}
+        if (asked := queue.question()) is not None and state["pair"]:
             said = [
                 ((_SIDES if a == asked.left else _TURNED).get(choice, choice), note)
                 for a, choice, note in self._said[frozenset((asked.left, asked.right))]
@@ -82,10 +81,10 @@ class ExpertPairs(LabelingService):
 
 
 class ExpertElements(ElementService):
-    """The elements without a majority, and those that most cannot tell, image by image.
+    """Asks experts about the elements without a majority, and those that most annotators cannot tell.
 
     Raises:
-        UserError: None is open.
+        UserError: No element is open.
     """
 
     role = EXPERT
@@ -103,21 +102,21 @@ class ExpertElements(ElementService):
         if collected.plan == RATING:
             raise UserError(f"{collected.path}: ratings come out as means, so nothing is open for experts")
         wanted = open_elements(collected, annotators)
-        here = {}
+        present = {}
         for image in wanted.keys() & elements.keys():
             names = wanted[image]
-            here[image] = tuple(
+            present[image] = tuple(
                 replace(each, needs=tuple(name for name in each.needs if name in names))
                 for each in elements[image]
                 if each.name in names
             )
-        if not any(here.values()):
+        if not any(present.values()):
             rules = Counter(outcome.rule for outcome in decide_elements(collected, annotators))
-            raise _nothing(collected, rules, len(wanted))
+            raise _nothing_open(collected, rules, len(wanted))
         super().__init__(material, store, elements, mode=collected.plan, annotators=experts, seed=collected.seed)
-        self.open = sum(map(len, here.values()))
-        self._elements, self._known = here, {}
-        counted = [row for row in standing_rows(collected.submissions) if collected.counts(row.annotator)]
+        self.open = sum(map(len, present.values()))
+        self._elements, self._known = present, {}
+        counted = [row for row in current_submissions(collected.submissions) if collected.counts(row.annotator)]
         self._votes = tally(marks_of(counted))
         self._notes: dict[str, list[str]] = defaultdict(list)
         for row in counted:
@@ -125,8 +124,8 @@ class ExpertElements(ElementService):
                 self._notes[row.image].append(row.note)
 
     def _left(self, annotator: str, rows: Sequence[Submission]) -> list[str]:
-        """List the images with an open element that the expert has not marked: what opens later comes, too."""
-        done = {image: {name for name, _, _ in row.marks or ()} for image, row in standing(rows).items()}
+        """List the images with an open element that the expert has not marked, also those that have opened since."""
+        done = {row.image: {name for name, _, _ in row.marks or ()} for row in current_submissions(rows)}
         return [
             image
             for image in self._order(annotator)
@@ -134,7 +133,7 @@ class ExpertElements(ElementService):
         ]
 
     def state(self, annotator: str) -> dict[str, Any]:
-        """Say what the page shows, and that it is an expert's."""
+        """Describe the image as to annotators, with what they said."""
         return super().state(annotator) | {"expert": True}
 
     def _sheet(self, image: str, rows: Sequence[Submission]) -> dict[str, Any]:
@@ -146,7 +145,8 @@ class ExpertElements(ElementService):
         return sheet
 
 
-def _nothing(collected: Collected, rules: Mapping[str, int], elsewhere: int) -> UserError:
+def _nothing_open(collected: Collected, rules: Mapping[str, int], elsewhere: int) -> UserError:
+    """Make the error for a store without open items; `elsewhere` counts those of other data."""
     found = ", ".join(f"{number:,} {rule}" for rule, number in rules.items() if number)
     if elsewhere:
         return UserError(f"{collected.path}: what is open for experts ({found}) is not of these data")

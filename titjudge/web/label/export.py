@@ -1,16 +1,16 @@
-"""`label export`: the three rules of A.11, pairs and ranks for judging, and the pairs that experts have to settle.
+"""`label export`: decide pairs by the three rules of A.11, rank images, and list the pairs that are left to experts.
 
 pairs.jsonl, pairs.csv   decided pairs: prompt_id, image_a, image_b, preference, votes, rule
 open.csv                 pairs without a decision, and why
-experts.csv              what each expert says on the page for experts
-experts.jsonl            pairs for the panel: fill in `verdicts`, then export again with `experts`
+experts.csv              every vote of an expert
+experts.jsonl            open pairs: fill in `verdicts`, then export again with `experts`
 ranks.csv                images of a prompt from best to worst: rank by Copeland's count, sort_rank by sorting (A.11.3)
-battles.jsonl            every vote on a pair as arenas write it: model_a, model_b, winner
-votes.csv                every vote on a pair that stands, with its note, as `compare --votes` reads it
-votes.jsonl              every vote, those taken back included
+battles.jsonl            every vote on a pair in the format of arenas: model_a, model_b, winner
+votes.csv                every vote on a pair that was not taken back, with its note, for `compare --votes`
+votes.jsonl              every vote, also those taken back
 labels.json              agreement, annotators, counts
 
-Marks of elements come out as `element_export` says.
+`element_export` does the same for marks of elements.
 """
 
 from __future__ import annotations
@@ -23,13 +23,21 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import csv_text, write_atomic
+from titjudge.core.files import csv_text, jsonl_text, read_jsonl, write_atomic
 from titjudge.core.types import Table
+from titjudge.stats.votes import CHOICES, PANEL, krippendorff_alpha
+from titjudge.stats.votes import Outcome as PairOutcome
+from titjudge.stats.votes import Vote as Choice
+from titjudge.web.label.aggregate import PairKey, annotator_table, battles, counts, votes_csv
+from titjudge.web.label.collected import collect, decide_pairs
+from titjudge.web.label.element_export import export_marks
+from titjudge.web.label.rankings import Ranked, leaderboard, ranks
+from titjudge.web.label.reliability import read_known
 from titjudge.web.label.store import Vote, is_expert
 
-_VOTES = ("votes_a", "votes_b", "votes_tie", "direct", "votes_bad")
-_VERDICTS = ("a", "b", "tie", "both_bad")
-_PANEL = 3
+_COLUMNS = (
+    "prompt_id", "image_a", "image_b", "preference", "source", "votes_a", "votes_b", "votes_tie", "direct", "votes_bad",
+)  # fmt: skip
 
 
 def export_labels(
@@ -44,30 +52,22 @@ def export_labels(
     """Turn votes into decided pairs, ranks and agreement, and write them into the folder `out`.
 
     Args:
-        store: the SQLite file of the votes; it is only read.
-        out: made when absent; its files of these names are replaced. Filled-in verdicts of `out/experts.jsonl` are
-            kept.
-        experts: an `experts.jsonl` whose `verdicts` (a, b, tie or both_bad, three a pair) the panel has filled in.
-        gold: elements whose value is known (image, element, value), for marks: how often each annotator is right.
-        annotators: how many votes a pair should have; as many as there were links (or voters, if more), less those who are left
-            out, when None; three for marks.
-        least: leave out who is certainly right in fewer of the checks; None: as it was served.
+        store: The SQLite file of the votes; it is only read.
+        out: The folder; existing files of these names are replaced, but verdicts in `out/experts.jsonl` are kept.
+        experts: An `experts.jsonl` in which the panel has filled in `verdicts` (a, b, tie or both_bad, three for each pair).
+        gold: For marks: elements with a known value (image, element, value), to measure how often each annotator is right.
+        annotators: How many votes a pair should have; None: as many as links (or voters, if more) without those who are left
+            out, and three for marks.
+        least: Leave out annotators whose share of right checks is certainly lower; None: as served.
 
     Returns:
-        What `labels.json` holds, and tables to print. Alpha is nominal Krippendorff with a 95% interval over pairs;
-        None with a reason when it is undefined.
+        The content of `labels.json`, and tables to print. Alpha is Krippendorff's nominal alpha with a 95% interval over
+        pairs; None with a reason if it is undefined.
 
     Raises:
-        UserError: no such store, no vote in it, or `out` cannot be written.
-        DataError: the experts' file is malformed; names file and line.
+        UserError: There is no such store, it has no vote, or `out` cannot be written.
+        DataError: The experts' file is malformed; names file and line.
     """
-    from titjudge.stats.votes import krippendorff_alpha
-    from titjudge.web.label.aggregate import annotator_table, battles, counts, votes_csv
-    from titjudge.web.label.collected import collect, decide_pairs
-    from titjudge.web.label.element_export import export_marks
-    from titjudge.web.label.rankings import Ranked, leaderboard, ranks
-    from titjudge.web.label.reliability import read_known
-
     collected = collect(store)
     if least is not None:
         collected = replace(collected, least=least)
@@ -120,18 +120,17 @@ def export_labels(
     ]  # fmt: skip
     decided = [record for record in records if record["preference"] is not None]
     pending = [record for record in records if record["preference"] is None]
-    columns = ("prompt_id", "image_a", "image_b", "preference", "source", *_VOTES)
     ranked = ranks(summary.outcomes, images)
     files = {
-        "pairs.jsonl": _jsonl(decided),
-        "pairs.csv": csv_text(columns, ([record[key] for key in columns] for record in decided)),
-        "open.csv": csv_text(columns, ([record[key] for key in columns] for record in pending)),
-        "experts.jsonl": _jsonl(_for_experts(summary.needs_experts, prompts, {**kept, **verdicts})),
+        "pairs.jsonl": jsonl_text(decided),
+        "pairs.csv": csv_text(_COLUMNS, ([record[key] for key in _COLUMNS] for record in decided)),
+        "open.csv": csv_text(_COLUMNS, ([record[key] for key in _COLUMNS] for record in pending)),
+        "experts.jsonl": jsonl_text(_for_experts(summary.needs_experts, prompts, {**kept, **verdicts})),
         "ranks.csv": csv_text([field.name for field in fields(Ranked)], map(astuple, ranked)),
-        "battles.jsonl": _jsonl(battles(counted, images)),
+        "battles.jsonl": jsonl_text(battles(counted, images)),
         "votes.csv": votes_csv(counted, images),
         "experts.csv": votes_csv((vote for vote in votes if is_expert(vote.annotator)), images),
-        "votes.jsonl": _jsonl({name: getattr(vote, name) for name in Vote.__dataclass_fields__} for vote in votes),
+        "votes.jsonl": jsonl_text({name: getattr(vote, name) for name in Vote.__dataclass_fields__} for vote in votes),
         "labels.json": json.dumps(result, indent=2, ensure_ascii=False),
     }
     _write(out, files)
@@ -146,10 +145,10 @@ def _summary_table(table: Table, direct: Any, notes: Sequence[str]) -> Table:
 
 
 def _for_experts(
-    outcomes: Iterable[Any], prompts: Mapping[str, str], known: Mapping[Any, list[str]]
+    outcomes: Iterable[PairOutcome], prompts: Mapping[str, str], known: Mapping[PairKey, list[str]]
 ) -> list[dict[str, Any]]:
-    """Pairs with verdicts first, as they were, then the open ones; without vote counts, so that nobody is led."""
-    entries: dict[tuple[str, str, str], list[str]] = {key: verdicts for key, verdicts in known.items() if verdicts}
+    """List the pairs with verdicts first, then the open ones; without vote counts, which could influence experts."""
+    entries: dict[PairKey, list[str]] = {key: verdicts for key, verdicts in known.items() if verdicts}
     for outcome in outcomes:
         one, other = (outcome.prompt_id, outcome.a, outcome.b), (outcome.prompt_id, outcome.b, outcome.a)
         if one not in entries and other not in entries:
@@ -160,35 +159,27 @@ def _for_experts(
     ]
 
 
-def _read_verdicts(file: Path) -> dict[tuple[str, str, str], list[str]]:
-    from titjudge.core.files import read_jsonl
-
-    found: dict[tuple[str, str, str], list[str]] = {}
+def _read_verdicts(file: Path) -> dict[PairKey, list[str]]:
+    by_pair: dict[PairKey, list[str]] = {}
     for number, record in read_jsonl(file, ("prompt_id", "image_a", "image_b", "verdicts")):
         verdicts = record["verdicts"]
-        if not isinstance(verdicts, list) or any(verdict not in _VERDICTS for verdict in verdicts):
+        if not isinstance(verdicts, list) or any(verdict not in CHOICES for verdict in verdicts):
             raise DataError('verdicts is a list of "a", "b", "tie" or "both_bad"', file, number)
-        if len(verdicts) > _PANEL:
-            raise DataError(f"a pair has {len(verdicts)} verdicts, the panel has {_PANEL} experts", file, number)
+        if len(verdicts) > PANEL:
+            raise DataError(f"a pair has {len(verdicts)} verdicts, the panel has {PANEL} experts", file, number)
         key = (str(record["prompt_id"]), str(record["image_a"]), str(record["image_b"]))
-        if key in found or (key[0], key[2], key[1]) in found:
+        if key in by_pair or (key[0], key[2], key[1]) in by_pair:
             raise DataError("this pair is listed twice: keep one line", file, number)
-        found[key] = verdicts
-    return found
+        by_pair[key] = verdicts
+    return by_pair
 
 
-def _expert_votes(verdicts: Mapping[tuple[str, str, str], Sequence[str]]) -> list[Any]:
-    from titjudge.stats.votes import Vote
-
+def _expert_votes(verdicts: Mapping[PairKey, Sequence[str]]) -> list[Choice]:
     return [
-        Vote(group, a, b, f"expert-{number}", verdict)
+        Choice(group, a, b, f"expert-{number}", verdict)
         for (group, a, b), given in verdicts.items()
         for number, verdict in enumerate(given, 1)
     ]
-
-
-def _jsonl(records: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 def _write(out: Path, files: Mapping[str, str]) -> None:

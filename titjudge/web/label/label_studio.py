@@ -1,10 +1,10 @@
-"""Label Studio, both ways: pairs and single images as tasks with their labelling interface, annotations as votes and marks.
+"""Write tasks for Label Studio, and read its annotations as votes or marks.
 
-A task of pairs is `{"data": {prompt_id, prompt, left_image, right_image, left, right}}`, one of marks `{"data": {prompt_id,
-prompt, image_id, image, mode, elements}}`: `*_image` and `image_id` are image ids, `left`, `right` and `image` the addresses that
-Label Studio shows. Element N is answered by the control `mark_N`; what depends on one entity alone stands in the entity's `locked`,
-is answered by `mark_N_M`, and is only seen where the entity is there. Format: Label Studio's documentation, "Label Studio Task Format"
-and the tags Choices, Pairwise, Rating, TextArea, View and Repeater.
+A task of a pair is `{"data": {prompt_id, prompt, left_image, right_image, left, right}}`, one of marks `{"data": {prompt_id,
+prompt, image_id, image, mode, elements}}`: `*_image` and `image_id` are image ids; `left`, `right` and `image` are the
+addresses that Label Studio shows. Element N is answered by the control `mark_N`. An element that depends on one entity alone
+is in the entity's `locked`, is answered by `mark_N_M`, and is only visible if the entity is there. Format: Label Studio's
+documentation, "Label Studio Task Format" and the tags Choices, Pairwise, Rating, TextArea, View and Repeater.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import itertools
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,7 @@ from titjudge.core.files import read_json, write_atomic
 from titjudge.web.label.dataset import is_utf8, load_material
 from titjudge.web.label.elements import LOCKED, MODES, Element, find_elements, settle
 from titjudge.web.label.question_order import draw, shuffled
-from titjudge.web.label.store import ANSWERS, Store, Submission, standing
+from titjudge.web.label.store import ANSWERS, Store, current_submissions
 
 PAIRS = "pairs"
 _NEEDED = {PAIRS: ("prompt_id", "left_image", "right_image"), "marks": ("prompt_id", "image_id", "elements")}
@@ -78,12 +79,12 @@ _TITLES = {
 
 
 class Imported(NamedTuple):
-    """What became of the annotations of an export.
+    """How many annotations of an export were added to the store.
 
     Attributes:
-        added: Taken into the store, changed ones included.
-        known: There already, in this form or a newer one.
-        skipped: Skipped by the annotator, or empty.
+        added: New or changed annotations.
+        known: Annotations that the store had, in this form or a newer one.
+        skipped: Annotations that the annotator skipped or left empty.
     """
 
     added: int
@@ -93,7 +94,7 @@ class Imported(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Annotation:
-    """What one person says of one task: `subject` is what is voted on or marked."""
+    """The answer of one person to one task; `subject` identifies the pair or the image."""
 
     annotator: str
     subject: tuple[str, ...]
@@ -108,20 +109,20 @@ class _Annotation:
 def write_tasks(
     data: Path, out: Path, *, mode: str = PAIRS, address: str = "", seed: int = 0
 ) -> tuple[int, list[tuple[str, str]]]:
-    """Write every pair, or image to mark, of a data folder as a task, and the labelling interface beside it.
+    """Write a task for every pair, or image to mark, of a data folder, and the labelling interface beside it.
 
     Args:
         data: A data folder or manifest.
         out: The JSON file; the interface goes to the same name with `.xml`.
         mode: pairs, yes-no, facets, graph or rating.
-        address: What stands before the (quoted) image path, for example `/data/local-files/?d=`.
-        seed: Decides order and sides.
+        address: Prefix of the (quoted) image path, for example `/data/local-files/?d=`.
+        seed: Seed of order and sides.
 
     Returns:
         The number of tasks, and the images that were left out, each with the reason.
 
     Raises:
-        DataError: Nothing to compare, or to mark.
+        DataError: There is nothing to compare, or to mark.
         UserError: `out` cannot be written.
     """
     material = load_material(data, least=2 if mode == PAIRS else 1)
@@ -149,7 +150,7 @@ def write_tasks(
 
 
 def _marks_config(mode: str, values: Sequence[str]) -> str:
-    """Write the interface of a mode whose elements have the same values."""
+    """Write the interface of a mode; all its elements have these values."""
 
     def control(place: str) -> str:
         head = f'name="mark_{place}" toName="element_{place}" required="true"'
@@ -163,59 +164,57 @@ def _marks_config(mode: str, values: Sequence[str]) -> str:
 
 
 def _tree(elements: Sequence[Element]) -> list[dict[str, Any]]:
-    """Put what depends on one element alone below it; `number` keeps the order in which a store has them."""
-    found: dict[str, dict[str, Any]] = {}
+    """Put each element that depends on one other alone below it; `number` keeps the order of the store."""
+    records: dict[str, dict[str, Any]] = {}
     for number, element in enumerate(elements):
         text = f"{element.text} ({element.hint})" if element.hint else element.text
         if len(element.needs) > 1:
             text += f" ({LOCKED} where {' or '.join(element.needs)} is missing)"
         record = {"name": element.name, "kind": element.kind, "text": text, "number": number}
-        found[element.name] = {**record, "values": list(element.values), "needs": list(element.needs), "locked": []}
+        records[element.name] = {**record, "values": list(element.values), "needs": list(element.needs), "locked": []}
     top: list[dict[str, Any]] = []
     for element in elements:
-        below = found[element.needs[0]]["locked"] if len(element.needs) == 1 else top
-        below.append(found[element.name])
+        siblings = records[element.needs[0]]["locked"] if len(element.needs) == 1 else top
+        siblings.append(records[element.name])
     return top
 
 
 def read_annotations(file: Path, store: Path, data: Path | None = None) -> Imported:
     """Add the annotations of an export (JSON) to a store as votes or marks.
 
-    A person becomes the annotator `label-studio:ID`, and the last that somebody says of a task counts: an annotation that was
-    edited takes the place of what was read before. Skipped and empty annotations, drafts and predictions are left out.
+    A person becomes the annotator `label-studio:ID`. The last annotation of a person for a task counts, and replaces one that
+    was read before. Skipped and empty annotations, drafts and predictions are left out.
 
     Args:
         file: The export.
-        store: The SQLite file of the votes or marks; made when absent.
-        data: The data folder or manifest of the images: tasks do not say which generator made an image, this does.
+        store: The SQLite file of the votes or marks; made if it is missing.
+        data: Data folder or manifest of the images, which names their generators; tasks do not.
 
     Raises:
-        DataError: not such an export, or an annotation that is not complete; names the task.
-        UserError: the store has another mode.
+        DataError: The file is no such export, or an annotation is incomplete; names the task.
+        UserError: The store has another mode.
     """
     mode, tasks = _load(file)
-    found: dict[tuple[str, tuple[str, ...]], _Annotation] = {}
+    last: dict[tuple[str, tuple[str, ...]], _Annotation] = {}
     skipped = 0
     for annotation in _annotations(tasks, mode, file):
         if annotation is None:
             skipped += 1
             continue
-        before = found.get((annotation.annotator, annotation.subject))
+        before = last.get((annotation.annotator, annotation.subject))
         if before is None or (before.at or 0) <= (annotation.at or 0):
-            found[annotation.annotator, annotation.subject] = annotation
-    known = {} if data is None else {item.id: item.generator for item in load_material(data, least=1).items.values()}
-    opened = Store(store)
-    try:
-        with opened.writing():
-            _check_store(opened, mode)
-            ids = ("left_image", "right_image") if mode == PAIRS else ("image_id",)
-            shown = [annotation.data for annotation in found.values()]
-            images = [(str(of[key]), str(of["prompt_id"]), known.get(str(of[key]), "")) for of in shown for key in ids]
-            opened.describe({str(of["prompt_id"]): str(of.get("prompt", "")) for of in shown}, images, ())
-            added = (_add_votes if mode == PAIRS else _add_marks)(opened, found.values())
-    finally:
-        opened.close()
-    return Imported(added, len(found) - added, skipped)
+            last[annotation.annotator, annotation.subject] = annotation
+    generators = (
+        {} if data is None else {item.id: item.generator for item in load_material(data, least=1).items.values()}
+    )
+    with closing(Store(store)) as opened, opened.writing():
+        _check_store(opened, mode)
+        ids = ("left_image", "right_image") if mode == PAIRS else ("image_id",)
+        shown = [annotation.data for annotation in last.values()]
+        images = [(str(of[key]), str(of["prompt_id"]), generators.get(str(of[key]), "")) for of in shown for key in ids]
+        opened.describe({str(of["prompt_id"]): str(of.get("prompt", "")) for of in shown}, images, ())
+        added = (_add_votes if mode == PAIRS else _add_marks)(opened, last.values())
+    return Imported(added, len(last) - added, skipped)
 
 
 def _check_store(store: Store, mode: str) -> None:
@@ -240,21 +239,18 @@ def _add_votes(store: Store, annotations: Iterable[_Annotation]) -> int:
             continue
         if before:
             store.undo(given.annotator, before.id)
-        said = (given.annotator, "pair", group, left, right, given.said)
-        store.add(*said, duration_ms=given.duration_ms, voted_at=given.at, source=given.source, note=given.note)
+        vote = (given.annotator, "pair", group, left, right, given.said)
+        store.add(*vote, duration_ms=given.duration_ms, voted_at=given.at, source=given.source, note=given.note)
         added += 1
     return added
 
 
 def _add_marks(store: Store, annotations: Iterable[_Annotation]) -> int:
-    rows: dict[str, list[Submission]] = {}
-    for row in store.submissions():
-        rows.setdefault(row.annotator, []).append(row)
-    last = {annotator: standing(of) for annotator, of in rows.items()}
+    last = {(row.annotator, row.image): row for row in current_submissions(store.submissions())}
     added = 0
     for given in annotations:
         (image,) = given.subject
-        before = last.get(given.annotator, {}).get(image)
+        before = last.get((given.annotator, image))
         if before and ((before.marks, before.note) == (given.said, given.note) or (given.at or 1e11) <= before.sent_at):
             continue
         store.submit(
@@ -265,7 +261,7 @@ def _add_marks(store: Store, annotations: Iterable[_Annotation]) -> int:
 
 
 def _load(file: Path) -> tuple[str, list[dict[str, Any]]]:
-    """Read an export, all of one mode."""
+    """Read an export, whose tasks must all have the same mode; returns the mode and the tasks."""
     tasks = read_json(file)
     if not isinstance(tasks, list):
         raise DataError(f"an export of Label Studio is a JSON list of tasks: {_WHAT_TO_DO}", file)
@@ -291,7 +287,7 @@ def _load(file: Path) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _annotations(tasks: Iterable[Mapping[str, Any]], mode: str, file: Path) -> Iterator[_Annotation | None]:
-    """Read what people say of each task; None for one that was skipped."""
+    """Read the annotations of each task; None for one that was skipped."""
     for number, task in enumerate(tasks, 1):
         annotations = task.get("annotations") or task.get("completions") or []
         if not isinstance(annotations, list) or not all(isinstance(each, dict) for each in annotations):
@@ -332,7 +328,7 @@ def _annotations(tasks: Iterable[Mapping[str, Any]], mode: str, file: Path) -> I
 
 
 def _values(result: Iterable[Mapping[str, Any]], name: str | None, *keys: str) -> Iterator[str]:
-    """Find what a control says, or any control: the first of a list, a number as its digits."""
+    """Read the values of one control, or of any: the first of a list, a number as its digits."""
     for part in result:
         value = part.get("value")
         if (name is None or part.get("from_name") == name) and isinstance(value, dict):
@@ -353,24 +349,25 @@ def _answer(result: Sequence[Mapping[str, Any]]) -> str:
 
 def _marks(result: Sequence[Mapping[str, Any]], data: Any) -> tuple[tuple[str, str, str], ...]:
     """Read the marks of an image in the order of its elements."""
-    found: list[tuple[int, Element, str | None]] = []
+    given: list[tuple[int, Element, str | None]] = []
     try:
         for place, record in _numbered(data):
             name, kind, text, *rest = (record[key] for key in ("name", "kind", "text", "values", "needs"))
             values, needs = map(tuple, rest)
             if not all(isinstance(part, str) for part in (name, kind, text, *values, *needs)):
                 raise TypeError
-            given = next(_values(result, f"mark_{place}", "choices", "rating"), None)
-            found.append((record["number"], Element(name, kind, values, text, needs=needs), given))
-        found.sort(key=lambda each: each[0])
+            value = next(_values(result, f"mark_{place}", "choices", "rating"), None)
+            given.append((record["number"], Element(name, kind, values, text, needs=needs), value))
+        given.sort(key=lambda mark: mark[0])
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError("the elements in its data are not those that `label tasks` wrote") from error
-    elements = [element for _, element, _ in found]
-    settled = settle(elements, [value for *_, value in found])
+    elements = [element for _, element, _ in given]
+    settled = settle(elements, [value for *_, value in given])
     return tuple((element.name, element.kind, settled[element.name]) for element in elements)
 
 
 def _numbered(elements: Any) -> Iterator[tuple[str, Any]]:
+    """List the elements of a task with the numbers in the names of their controls."""
     for i, record in enumerate(elements):
         yield str(i), record
         for j, below in enumerate(record["locked"]):
@@ -378,7 +375,7 @@ def _numbered(elements: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _time(value: Any) -> float | None:
-    """Read a time in ISO 8601 (UTC where it says nothing) or in Unix seconds."""
+    """Read a time in ISO 8601 (UTC if it names no zone) or in Unix seconds; None for anything else."""
     try:
         if isinstance(value, int | float):
             return float(value) if 0 < value < time.time() + 1e6 else None

@@ -1,7 +1,7 @@
-"""Which pair to ask next: a pure function of the images and of the answers so far.
+"""Which pair to ask next: a pure function of the images and the answers so far.
 
-Because nothing else is remembered, a killed server loses nothing and an undo needs no code of its own: take an answer
-away, and the function returns the question that led to it.
+Since no other state is kept, a killed server loses nothing, and an undo only removes an answer: the function then returns
+the same question again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TypeVar
 from titjudge.core.errors import UserError
 
 Outcomes = Mapping[tuple[str, str], int]
-"""(x, y) -> 1 when x is better, -1 when y is, 0 for a tie. Both orders of a pair are in it."""
+"""(x, y) -> 1 if x is better, -1 if y is, 0 for a tie; contains both orders of a pair."""
 
 Pairing = tuple[str, str]
 _GOLD_EVERY = 12
@@ -26,25 +26,28 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class SortState:
-    """Where one prompt stands for one annotator.
+    """The questions of one prompt for one annotator.
 
-    `question` is the next pair to ask, None when there is nothing left to ask; `at_most` bounds the questions still
-    to come; `tiers` are the images from best to worst, equals together, once everything is asked (merge sort only).
+    Attributes:
+        question: The next pair to ask; None if there is nothing left to ask.
+        at_most: The most questions that can still come.
+        tiers: Merge sort only: the images from best to worst, equals together, once everything is asked.
+        width: Merge sort only: the most tiers that this part can still have.
     """
 
     question: Pairing | None
     at_most: int
     tiers: tuple[tuple[str, ...], ...] = ()
-    width: int = 0  # the most tiers this part can still have
+    width: int = 0
 
 
 Plan = Callable[[Sequence[str], Outcomes], SortState]
 
 
 def merge_sort(images: Sequence[str], outcomes: Outcomes) -> SortState:
-    """Top-down merge sort in which equals join one tier, as TIT paper 3.3 sorts the pairs of a prompt.
+    """Sort top-down by merging, equals in one tier, as section 3.3 of the TIT paper sorts the images of a prompt.
 
-    A tier is compared through its first member, so n images need at most n*ceil(log2 n) - 2**ceil(log2 n) + 1
+    A tier is compared by its first image, so n images need at most n*ceil(log2 n) - 2**ceil(log2 n) + 1
     answers, and ties save further ones. No pair is asked twice.
     """
     if len(images) < 2:
@@ -72,7 +75,7 @@ def _merge(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]], ou
 
 
 def all_pairs(images: Sequence[str], outcomes: Outcomes) -> SortState:
-    """Every pair once, in an order in which neighbours seldom share an image by more than chance."""
+    """Ask every pair once, in random order."""
     order, place = _order(tuple(images)), {image: at for at, image in enumerate(images)}
     pairs = ((images[at // len(images)], images[at % len(images)]) for at in order)
     answered = sum(place.get(a, len(place)) < place.get(b, -1) for a, b in outcomes)
@@ -81,14 +84,14 @@ def all_pairs(images: Sequence[str], outcomes: Outcomes) -> SortState:
 
 @functools.lru_cache(maxsize=1024)
 def _order(images: tuple[str, ...]) -> array[int]:
-    """All pairs of images in their shuffled order, each as one number: shuffling thousands of them at every vote is slow."""
+    """List all pairs in random order, each as one number; cached, since shuffling thousands at every vote is slow."""
     place = {image: at for at, image in enumerate(images)}
     pairs = shuffled(itertools.combinations(images, 2), "pairs", *images)
     return array("L", (place[a] * len(images) + place[b] for a, b in pairs))
 
 
 def listed(pairs: Iterable[Pairing]) -> Plan:
-    """Make the plan that asks these pairs, in a random order, and no others."""
+    """Make a plan that asks only these pairs, in random order."""
     order = shuffled(pairs, "pairs")
 
     def plan(images: Sequence[str], outcomes: Outcomes) -> SortState:
@@ -103,10 +106,10 @@ PLANS: dict[str, Plan] = {"merge": merge_sort, "all": all_pairs}
 
 
 def plan_of(name: str) -> Plan:
-    """Look up the plan of a name.
+    """Look up a plan by name.
 
     Raises:
-        UserError: it is neither `merge` nor `all`.
+        UserError: It is neither `merge` nor `all`.
     """
     if name not in PLANS:
         raise UserError(f"the plan is one of {', '.join(PLANS)}, not '{name}'")
@@ -114,54 +117,54 @@ def plan_of(name: str) -> Plan:
 
 
 def draw(*key: object) -> int:
-    """Draw a reproducible random integer of 64 bits for a key; the same on every machine and in every version of Python."""
+    """Hash a key to a random integer of 64 bits, the same on every machine and in every version of Python."""
     text = "\x1f".join(str(part) for part in key).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
 
 
 def shuffled(values: Iterable[T], *key: object) -> list[T]:
-    """`values` in a random order that depends on `key` alone; a further value leaves the others in their order."""
+    """Shuffle values in an order that depends only on `key`; adding a value does not reorder the others."""
     return sorted(values, key=lambda value: (draw(*key, value), str(value)))
 
 
 def due(checks: int, ordinary: int, share: float | None, *key: object) -> list[int]:
-    """After how many ordinary questions each check comes: one in every stretch of them, at a random place.
+    """Choose after how many ordinary questions each check comes: one in each interval, at a random place.
 
     Args:
-        checks: How many there are.
-        ordinary: How many questions are none, at most.
-        share: Of checks among all questions, at most a third; None: about 1 in 12, more where there is little to ask.
-        key: Of the random places.
+        checks: Number of checks.
+        ordinary: The most ordinary questions that can come.
+        share: Share of checks among all questions, at most a third; None: about 1 in 12, more if there are few questions.
+        key: Key of the random places.
     """
     every = round(1 / share) - 1 if share else max(3, min(_GOLD_EVERY, ordinary // (checks + 1)))
     return [n * every + 1 + draw(*key, "due", n) % (every - 1) for n in range(checks)]
 
 
 def implied(outcomes: Outcomes, images: Sequence[str]) -> dict[Pairing, int] | None:
-    """Everything that follows from the answers: equals stand together, better than better is better.
+    """Derive all outcomes that follow from the answers, since equality and preference are transitive.
 
-    A finished merge sort implies an outcome for every pair of its images; an unfinished one for some.
+    A finished merge sort implies an outcome for every pair of its images, an unfinished one for some.
 
     Returns:
-        (x, y) -> 1, 0 or -1 for x before y in `images`; None when the answers contradict each other.
+        (x, y) -> 1, 0 or -1 for x before y in `images`; None if the answers contradict each other.
     """
-    boss = {image: image for image in images}
+    parent = {image: image for image in images}
 
     def root(image: str) -> str:
-        while boss[image] != image:
-            image = boss[image]
+        while parent[image] != image:
+            image = parent[image]
         return image
 
-    inside = [(x, y, outcome) for (x, y), outcome in outcomes.items() if x in boss and y in boss]
+    inside = [(x, y, outcome) for (x, y), outcome in outcomes.items() if x in parent and y in parent]
     for x, y, outcome in inside:
         if outcome == 0:
-            boss[root(x)] = root(y)
+            parent[root(x)] = root(y)
     beats: dict[str, set[str]] = {root(image): set() for image in images}
     for x, y, outcome in inside:
         if outcome > 0:
             beats[root(x)].add(root(y))
     below = {image: _reach(image, beats) for image in beats}
-    if any(image in found for image, found in below.items()):
+    if any(image in worse for image, worse in below.items()):
         return None
     result: dict[Pairing, int] = {}
     for x, y in itertools.combinations(images, 2):
@@ -176,11 +179,12 @@ def implied(outcomes: Outcomes, images: Sequence[str]) -> dict[Pairing, int] | N
 
 
 def _reach(start: str, beats: Mapping[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    open_ = list(beats[start])
-    while open_:
-        image = open_.pop()
-        if image not in found:
-            found.add(image)
-            open_.extend(beats[image])
-    return found
+    """List everything that is worse than `start`, directly or not."""
+    reached: set[str] = set()
+    waiting = list(beats[start])
+    while waiting:
+        image = waiting.pop()
+        if image not in reached:
+            reached.add(image)
+            waiting.extend(beats[image])
+    return reached

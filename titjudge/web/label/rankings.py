@@ -1,4 +1,4 @@
-"""How the images of a prompt rank by the decided pairs: by Copeland's count, and by sorting (TIT paper, A.11.3)."""
+"""Rank the images of a prompt by the decided pairs: by Copeland's count, and by sorting (TIT paper, A.11.3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from titjudge.web.label.question_order import Outcomes, merge_sort
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """How an image stands among those of its prompt; ranks are None while a pair of the prompt is open or was never voted on.
+    """The rank of an image within its prompt; None while a pair of the prompt is open or has no vote.
 
     Attributes:
         rank: By Copeland's count, wins plus half the ties (1 is best, equals share the lowest).
@@ -59,20 +59,20 @@ def ranks(outcomes: Sequence[Outcome], images: Mapping[str, tuple[str, str]]) ->
 def ranks_by_sorting(images: Sequence[str], outcomes: Outcomes) -> dict[str, int]:
     """Rank images by a merge sort of the decided pairs in which equals join one tier (TIT paper, A.11.3).
 
-    The paper says "inspired by sorting algorithms" and no more. Where the pairs are an order with ties, the ranks are
-    Copeland's; where they go round in a circle, a sort sees some of them only, and `images` says from which order it starts.
+    The paper only says "inspired by sorting algorithms". If the pairs are transitive, the ranks are the same as Copeland's;
+    if they contain a cycle, the sort uses only some of them, and the result depends on the order of `images`.
 
     Returns:
-        The rank of each image: 1 is best, equals share the lowest; nothing where a pair is missing.
+        The rank of each image: 1 is best, equals share the lowest rank; empty if a pair is missing.
     """
-    found: dict[str, int] = {}
+    by_image: dict[str, int] = {}
     for tier in merge_sort(images, outcomes).tiers:
-        found |= dict.fromkeys(tier, len(found) + 1)
-    return found
+        by_image |= dict.fromkeys(tier, len(by_image) + 1)
+    return by_image
 
 
 def leaderboard(ranked: Iterable[Ranked]) -> Table | None:
-    """Order generators by the mean rank of their images on fully decided prompts; None where there are none."""
+    """Order generators by the mean rank of their images on fully decided prompts; None if there are none."""
     rows: dict[str, list[tuple[int, int]]] = defaultdict(list)
     differ: dict[str, bool] = {}
     for each in ranked:

@@ -1,8 +1,8 @@
-"""Is an annotator right where the answer is known, and when to stop asking one who is not.
+"""Measure whether annotators answer checks right, and when to stop asking one who does not.
 
-A check is an item whose answer is known: a gold pair, or an image with known elements, of which the share that is right
-counts. After every check the most that the annotator's accuracy can be is told at 95 %, by a bound that holds at all
-checks at once; once that is below what is asked for, the annotator is asked no more.
+A check is an item with a known answer: a gold pair, or an image with known elements, which counts by the share of them that
+is right. After every check an upper bound of the annotator's accuracy is computed, at 95 % and valid at all checks together;
+once it is below the required accuracy, the annotator is asked no more.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from titjudge.web.label.store import Submission, Vote
 
 LEAST = 0.7
 Known = Mapping[str, Mapping[str, str]]
-"""Image id to element (casefold) to value (casefold)."""
+"""Image id -> element (casefolded) -> value (casefolded)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How often an annotator was right: `right` of `checks` (a sum of shares), and how often they should be at least."""
+    """Checks that an annotator answered right (`right`, a sum of shares, of `checks`), and the required accuracy (`least`)."""
 
     right: float
     checks: int
@@ -39,23 +39,23 @@ class Reliability:
 
     @property
     def at_most(self) -> float | None:
-        """The most that the accuracy can be, at 95 %, however often one looks; None without a check."""
+        """Upper 95 % bound of the accuracy, valid at all checks together; None without a check."""
         return share_at_most(self.right, self.checks) if self.checks else None
 
     @property
     def stopped(self) -> bool:
-        """Whether the accuracy is too low for certain."""
+        """Whether the accuracy is certainly too low."""
         return self.at_most is not None and self.at_most < self.least
 
     def line(self, annotator: str, what: str) -> str:
-        """Say in a line why an annotator is left out; `what` of theirs is."""
+        """Explain in a line why `what` (such as 12 votes) of an annotator is left out."""
         return (
             f"left out: {what} of {annotator}, who is right in {self.right:g} of {self.checks} checks "
             f"(at most {100 * (self.at_most or 0):.0f} %, at 95 %; asked for: {100 * self.least:g} %)"
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Write the numbers as JSON has them."""
+        """Return the numbers for JSON."""
         return {
             "gold": self.checks,
             "gold_accuracy": self.accuracy,
@@ -65,13 +65,13 @@ class Reliability:
 
 
 def at_most(people: Mapping[str, Reliability]) -> tuple[str, ...]:
-    """Say what the column of that name tells, where somebody has had a check."""
-    told = "at most: the bound on the share of checks that are right, at 95 %, however often one looks"
-    return (told,) if any(one.checks for one in people.values()) else ()
+    """Make the note that explains the column of this name, if anybody has had a check."""
+    note = "at most: the bound on the share of checks that are right, at 95 %, however often one looks"
+    return (note,) if any(one.checks for one in people.values()) else ()
 
 
 def of_votes(votes: Iterable[Vote], gold: Iterable[Pair], least: float) -> dict[str, Reliability]:
-    """Count the gold pairs of every annotator that voted; votes taken back are not in `votes`."""
+    """Score the gold pairs of every annotator; `votes` must not contain votes that were taken back."""
     truth = {(pair.prompt_id, *sorted((pair.a, pair.b))): pair for pair in gold}
     checks: dict[str, list[float]] = defaultdict(list)
     for vote in votes:
@@ -84,7 +84,7 @@ def of_votes(votes: Iterable[Vote], gold: Iterable[Pair], least: float) -> dict[
 
 
 def of_marks(rows: Iterable[Submission], known: Known, least: float) -> dict[str, Reliability]:
-    """Count the images with known elements of every annotator; `rows` are the submissions that stand."""
+    """Score the images with known elements of every annotator; `rows` are the current submissions."""
     checks: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         mine, truth = checks[row.annotator], known.get(row.image, {})
@@ -96,7 +96,7 @@ def of_marks(rows: Iterable[Submission], known: Known, least: float) -> dict[str
 
 
 def allowed(known: str) -> set[str]:
-    """List the values that are right: the known one, or for ratings each of a range such as 7-9."""
+    """List the right values: the known one or, for ratings, each of a range such as 7-9."""
     low, dash, high = (part.strip() for part in known.partition("-"))
     if dash and low.isdecimal() and high.isdecimal() and len(high) < 4:
         return {str(value) for value in range(int(low), int(high) + 1)}
@@ -108,20 +108,20 @@ def _counted(checks: Mapping[str, Sequence[float]], least: float) -> dict[str, R
 
 
 def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = None) -> dict[str, dict[str, str]]:
-    """Read elements whose value is known: rows of image, element, value (or a range, of ratings).
+    """Read elements with a known value: rows of image, element, value (for ratings also a range).
 
     Args:
         file: CSV or JSON lines.
-        elements: What there is to mark of each image, where that is known; every row must be one of them.
+        elements: The elements of each image; if given, every row must name one of them.
 
     Raises:
-        DataError: A column is missing, an element is there twice, or is none of the data's; names file and row.
+        DataError: A column is missing, or an element is listed twice or is not in the data; names file and row.
     """
-    found: dict[str, dict[str, str]] = defaultdict(dict)
+    by_image: dict[str, dict[str, str]] = defaultdict(dict)
     for number, record in read_table(file, ("image", "element", "value")):
         image, name, value = (str(record[key]) for key in ("image", "element", "value"))
         key, value = name.strip().casefold(), value.strip().casefold()
-        if key in found[image]:
+        if key in by_image[image]:
             raise DataError(f"'{name}' of '{image}' is there twice", file, number)
         if elements is not None:
             if image not in elements:
@@ -131,7 +131,7 @@ def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = No
                 raise DataError(f"'{image}' has no element '{name}'", file, number)
             if not (right := allowed(value)) or not right <= set(values):
                 raise DataError(f"'{name}' is one of {', '.join(values)}, not '{record['value']}'", file, number)
-        found[image][key] = value
-    if not found:
+        by_image[image][key] = value
+    if not by_image:
         raise DataError("no known element in it", file)
-    return dict(found)
+    return dict(by_image)

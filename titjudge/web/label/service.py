@@ -1,4 +1,4 @@
-"""All annotators of one labelling: who holds which token, what they see, and votes on disk before the next question."""
+"""Serve questions to all annotators of a labelling: tokens, blinded images, and votes that are on disk before the next one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.stats.votes import Rule, decide
+from titjudge.web.http_guard import same
 from titjudge.web.label.aggregate import casts
 from titjudge.web.label.annotator import AnnotatorQueue, Question
 from titjudge.web.label.dataset import LabelingData
@@ -20,19 +21,31 @@ from titjudge.web.label.reliability import LEAST, Reliability, of_votes
 from titjudge.web.label.store import ANNOTATOR, ANSWERS, Store, is_expert
 
 MAX_ANNOTATORS = 1000
-_LONGEST = 24 * 3600 * 1000  # ms; a clock that says more is wrong
-_LONGEST_NOTE = 2000
+_MAX_DURATION = 24 * 3600 * 1000  # ms; a longer one is an error of the clock
+_MAX_NOTE = 2000  # characters, as on the page
 
 
 class Stale(Exception):
-    """The answer is to a question that is no longer the current one (another tab, or a repeated request)."""
+    """The answer belongs to a question that is no longer the current one: another tab, or a repeated request."""
 
 
 class AnnotationService:
-    """What all modes share: personal links, blinded images, and ids by which an answer names its question.
+    """What all modes share: personal links, codes instead of image names, and question ids.
+
+    Methods may be called from any thread; what an annotator sees depends only on the store.
+
+    Args:
+        material: Prompts, images and checks.
+        store: Where answers go.
+        annotators: How many people answer.
+        plan: Plan of the pairs, or mode of the marks.
+        seed: Seed of orders and sides.
+        gold_share: Share of checks among the questions; None: about 1 in 12.
+        gold_least: Stop asking an annotator whose share of right checks is certainly lower.
+        votes: Stop asking about an item after so many answers, or once fewer settle it; 0: never.
 
     Raises:
-        UserError: the number of annotators is wrong, or the store was begun otherwise.
+        UserError: The number of annotators is wrong, or the store was begun otherwise.
     """
 
     page = "label"
@@ -57,9 +70,9 @@ class AnnotationService:
             raise UserError(f"{votes} votes for each item need at least as many annotators, and these are {annotators}")
         self._enough = votes
         self._seed, self._share, self._least = seed, gold_share, gold_least
-        rules = {f"{self.role}s": annotators} | (
-            {"gold_least": gold_least, "votes": votes} if self.role == ANNOTATOR else {}
-        )
+        rules: dict[str, object] = {f"{self.role}s": annotators}
+        if self.role == ANNOTATOR:
+            rules |= {"gold_least": gold_least, "votes": votes}
         store.begin(material, plan=plan, seed=seed, rules=rules)
         self._secret = store.secret()
         self.names = [f"{self.role}-{number:02d}" for number in range(1, annotators + 1)]
@@ -75,66 +88,77 @@ class AnnotationService:
         return hmac.new(self._secret, text, hashlib.sha256).hexdigest()[:32]
 
     def token(self, annotator: str) -> str:
-        """Derive the token of an annotator: the same after a restart."""
+        """Derive the token of an annotator, which stays the same after a restart."""
         return self._sign("annotator", annotator)
 
     def annotator(self, token: str) -> str | None:
-        """Who holds a token; None for an unknown one."""
+        """Return the annotator with this token; None if it is unknown."""
         return self._tokens.get(token)
 
     def image(self, code: str) -> Path | None:
-        """Find the file behind the code of an image; None for an unknown code.
+        """Return the file of the image with this code; None if it is unknown.
 
         Raises:
-            DataError: the file lies outside the data folder.
+            DataError: The file is outside the data folder.
         """
         image = self._images.get(code)
         return None if image is None else self.material.file(image)
 
     def drop(self, code: str, reason: str) -> None:
-        """Ask no question with an image from now on: it cannot be shown."""
+        """Ask no more questions about an image, because it cannot be shown."""
         with self._lock:
             self.material.broken.setdefault(self._images[code], reason)
             self._dropped()
 
     def _dropped(self) -> None:
-        """Plan anew, where something was planned."""
+        """React to a dropped image."""
 
     def stopped(self, annotator: str) -> bool:
-        """Tell whether an annotator was wrong too often where the answer is known: such a one is asked no more."""
+        """Tell whether an annotator has failed too many checks and is asked no more."""
         turn = self._turn(annotator)
         if self._stops.get(annotator, (-1,))[0] != turn:
             self._stops[annotator] = turn, self._reliability(annotator).stopped
         return self._stops[annotator][1]
 
     def _turn(self, annotator: str) -> int:
-        """How often an annotator has done something."""
+        """Count the answers and undos of an annotator."""
         raise NotImplementedError
 
     def _reliability(self, annotator: str) -> Reliability:
         raise NotImplementedError
 
     def counts(self, annotator: str) -> bool:
-        """Tell whether the answers of an annotator count: not those of experts, nor of who is not reliable."""
+        """Tell whether the answers of an annotator count: those of experts and of stopped annotators do not."""
         return not is_expert(annotator) and not self.stopped(annotator)
 
     def state(self, annotator: str) -> dict[str, Any]:
-        """Say what the page shows."""
+        """Describe the current question for the page."""
         raise NotImplementedError
 
     def vote(
         self, annotator: str, question: str, answer: Any, duration_ms: object = None, note: object = None
     ) -> dict[str, Any]:
-        """Put an answer on disk and return the next state.
+        """Write an answer to disk and return the next state.
+
+        Args:
+            annotator: Who answers.
+            question: Id of the question, from the state.
+            answer: The answer; its form depends on the mode.
+            duration_ms: How long the question was in view.
+            note: The reason, in the annotator's words.
 
         Raises:
-            DataError: there is no such answer.
+            DataError: The answer is not allowed.
             Stale: `question` is not the current one.
         """
         raise NotImplementedError
 
     def undo(self, annotator: str, question: str) -> dict[str, Any]:
-        """Take back the last answer and return to its question. `question` is the id of the state one undoes from.
+        """Take back the last answer and return the state with its question.
+
+        Args:
+            annotator: Whose answer.
+            question: Id of the current question, from the state.
 
         Raises:
             Stale: `question` is not the current one.
@@ -142,9 +166,11 @@ class AnnotationService:
         raise NotImplementedError
 
     def _name(self, annotator: str, turn: int, asked: tuple[str, ...] | None) -> str:
+        """Make the id of a question."""
         return f"{turn}-{self._sign('question', annotator, str(turn), *(asked or ('done',)))[:16]}"
 
     def _show(self, annotator: str, question: str) -> None:
+        """Remember when a question was first shown."""
         if self._shown.get(annotator, ("",))[0] != question:
             self._shown[annotator] = (question, time.time())
 
@@ -154,10 +180,10 @@ class AnnotationService:
 
 
 class LabelingService(AnnotationService):
-    """Takes votes. Methods may be called from any thread; what an annotator sees depends on the store alone.
+    """Asks which of two images follows their prompt better.
 
     Raises:
-        UserError: the number of annotators or the plan is wrong, or the store was begun otherwise.
+        UserError: The number of annotators or the plan is wrong, or the store was begun otherwise.
     """
 
     def __init__(self, material: LabelingData, store: Store, *, plan: str, **rules: Any) -> None:
@@ -168,12 +194,12 @@ class LabelingService(AnnotationService):
             )
         super().__init__(material, store, plan=plan, **rules)
         self._gold, self._described = store.gold(), store.images()
-        self._ballots: dict[str, tuple[int, AnnotatorQueue]] = {}
+        self._queues: dict[str, tuple[int, AnnotatorQueue]] = {}
         self._settled: dict[str, tuple[tuple[int, int], set[tuple[str, str]]]] = {}
 
     def _dropped(self) -> None:
-        for _, ballot in self._ballots.values():
-            ballot.refresh()
+        for _, queue in self._queues.values():
+            queue.refresh()
 
     def _turn(self, annotator: str) -> int:
         return self.store.turn(annotator)
@@ -183,14 +209,14 @@ class LabelingService(AnnotationService):
         return of_votes(votes, self._gold, self._least).get(annotator, Reliability(0, 0, 0))
 
     def settled(self, prompt_id: str) -> set[tuple[str, str]]:
-        """List the pairs of a prompt with so many votes that they are asked no more: A.11 has decided, or has all its votes."""
+        """List the pairs of a prompt that need no more votes: the rules of A.11 have decided them, or they have all votes."""
         if not self._enough:
             return set()
         version = self.store.version()
-        known = self._settled.get(prompt_id)
-        if known is None or known[0] != version:
-            known = self._settled[prompt_id] = version, self._find_settled(prompt_id)
-        return known[1]
+        cached = self._settled.get(prompt_id)
+        if cached is None or cached[0] != version:
+            cached = self._settled[prompt_id] = version, self._find_settled(prompt_id)
+        return cached[1]
 
     def _find_settled(self, prompt_id: str) -> set[tuple[str, str]]:
         votes = self.store.votes(prompt_id=prompt_id)
@@ -203,29 +229,26 @@ class LabelingService(AnnotationService):
         }
 
     def state(self, annotator: str) -> dict[str, Any]:
-        """Say what the page shows: the question (prompt, codes of two images), progress, images to load ahead."""
+        """Describe the question (prompt, codes of two images), the progress, and images to load ahead."""
         with self._lock:
-            turn, ballot = self._ballot(annotator)
-            return self._state(annotator, turn, ballot)
+            turn, queue = self._queue(annotator)
+            return self._state(annotator, turn, queue)
 
     def vote(
         self, annotator: str, question: str, answer: Any, duration_ms: object = None, note: object = None
     ) -> dict[str, Any]:
-        """Put an answer (left, right, tie, both_bad) on disk and return the next state.
-
-        Raises:
-            DataError: the answer is none of these.
-            Stale: `question` is not the current one.
-        """
+        """Write an answer (left, right, tie, both_bad) to disk and return the next state."""
         if answer not in ANSWERS:
             raise DataError("the answer is left, right, tie or both_bad")
         with self._lock:
             with self.store.writing():
-                turn, ballot = self._ballot(annotator)
-                asked = ballot.question()
-                if not self._is_current(annotator, turn, asked, question):  # settled while it was looked at: it counts
-                    late = ballot.settled_questions() if self._enough else ()
-                    asked = next((one for one in late if self._is_current(annotator, turn, one, question)), None)
+                turn, queue = self._queue(annotator)
+                asked = queue.question()
+                if not self._is_current(
+                    annotator, turn, asked, question
+                ):  # a pair that was settled while it was on screen still counts
+                    settled = queue.settled_questions() if self._enough else ()
+                    asked = next((one for one in settled if self._is_current(annotator, turn, one, question)), None)
                 if asked is None or self.stopped(annotator):
                     raise Stale
                 vote = self.store.add(
@@ -239,39 +262,35 @@ class LabelingService(AnnotationService):
                     duration_ms=milliseconds(duration_ms),
                     note=text_of(note),
                 )
-            ballot.take(vote, vote.outcome)
-            self._ballots[annotator] = (turn + 1, ballot)
-            return self._state(annotator, turn + 1, ballot)
+            queue.take(vote, vote.outcome)
+            self._queues[annotator] = (turn + 1, queue)
+            return self._state(annotator, turn + 1, queue)
 
     def undo(self, annotator: str, question: str) -> dict[str, Any]:
-        """Take back the last vote and return to its question. `question` is the id of the state one undoes from.
-
-        Raises:
-            Stale: `question` is not the current one.
-        """
+        """Take back the last vote and return the state with its question."""
         with self._lock:
             with self.store.writing():
-                turn, ballot = self._ballot(annotator)
-                if not self._is_current(annotator, turn, ballot.question(), question) or self.stopped(annotator):
+                turn, queue = self._queue(annotator)
+                if not self._is_current(annotator, turn, queue.question(), question) or self.stopped(annotator):
                     raise Stale
                 vote = self.store.undo(annotator)
             if vote is not None:
-                ballot.give_back(vote)
-                self._ballots[annotator] = (turn + 1, ballot)
+                queue.give_back(vote)
+                self._queues[annotator] = (turn + 1, queue)
             state = self.state(annotator)
             if vote is not None and state["pair"] and self._codes.get(vote.left) == state["pair"]["left"]:
                 state["pair"]["note"] = vote.note
             return state
 
-    def _ballot(self, annotator: str) -> tuple[int, AnnotatorQueue]:
+    def _queue(self, annotator: str) -> tuple[int, AnnotatorQueue]:
         turn = self.store.turn(annotator)
-        known = self._ballots.get(annotator)
-        if known is None or known[0] != turn:  # the first time, or another process wrote
-            ballot = AnnotatorQueue(annotator, self.material, self._plan, self._seed, self._share, self.settled)
+        cached = self._queues.get(annotator)
+        if cached is None or cached[0] != turn:  # the first time, or another process has written
+            queue = AnnotatorQueue(annotator, self.material, self._plan, self._seed, self._share, self.settled)
             for vote in self.store.votes(annotator):
-                ballot.take(vote, vote.outcome)
-            known = self._ballots[annotator] = (turn, ballot)
-        return known
+                queue.take(vote, vote.outcome)
+            cached = self._queues[annotator] = (turn, queue)
+        return cached
 
     def _is_current(self, annotator: str, turn: int, question: Question | None, claimed: str) -> bool:
         return same(self._id(annotator, turn, question), claimed)
@@ -279,19 +298,19 @@ class LabelingService(AnnotationService):
     def _id(self, annotator: str, turn: int, question: Question | None) -> str:
         return self._name(annotator, turn, None if question is None else (question.kind, question.left, question.right))
 
-    def _state(self, annotator: str, turn: int, ballot: AnnotatorQueue) -> dict[str, Any]:
+    def _state(self, annotator: str, turn: int, queue: AnnotatorQueue) -> dict[str, Any]:
         stopped = self.stopped(annotator)
-        question = None if stopped else ballot.question()
+        question = None if stopped else queue.question()
         name = self._id(annotator, turn, question)
-        standing = ballot.standing()
+        progress = queue.progress()
         state: dict[str, Any] = {
             "annotator": annotator,
             "question": name,
-            "done": standing.done,
-            "at_most": 0 if stopped else standing.at_most,
+            "done": progress.done,
+            "at_most": 0 if stopped else progress.at_most,
             "stopped": stopped,
-            "prompts_done": standing.prompts_done,
-            "prompts": standing.prompts,
+            "prompts_done": progress.prompts_done,
+            "prompts": progress.prompts,
             "pair": None,
             "upcoming": [],
         }
@@ -303,22 +322,17 @@ class LabelingService(AnnotationService):
                 "right": self._codes[question.right],
                 "note": "",
             }
-            state["upcoming"] = [self._codes[image] for image in ballot.upcoming(question)]
+            state["upcoming"] = [self._codes[image] for image in queue.upcoming(question)]
         return state
 
 
 def milliseconds(value: object) -> int | None:
-    """Read a duration that a page tells; None where it cannot be one."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LONGEST:
+    """Read a duration that a page sends; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_DURATION:
         return None
     return round(value)
 
 
 def text_of(note: object) -> str:
-    """Read the reason that somebody gives, no more than the page takes."""
-    return str(note or "").strip()[:_LONGEST_NOTE]
-
-
-def same(mine: str, claimed: str) -> bool:
-    """Compare ids of questions in constant time."""
-    return hmac.compare_digest(mine.encode(), claimed.encode("utf-8", "replace"))
+    """Read the reason that an annotator gives, cut to the length that the page allows."""
+    return str(note or "").strip()[:_MAX_NOTE]

@@ -1,7 +1,7 @@
-"""Votes and marks on disk: one SQLite file, append-only, for several annotators (and processes) at once.
+"""Votes and marks on disk: one SQLite file, append-only, which several processes may use at once.
 
-A vote, or the marks of an image, is committed, and synced, before anything else happens (`synchronous=FULL` under WAL: a power cut loses nothing
-either). An undo is a row of its own: what was voted, and taken back, stays readable. Triggers refuse changes of both.
+A vote, or the marks of an image, is committed and synced before the next question is shown (WAL with `synchronous=FULL`:
+a power cut loses nothing). An undo is a row of its own, so that what was taken back stays readable. Triggers refuse changes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _APPEND_ONLY = "".join(
 
 
 def is_expert(annotator: str) -> bool:
-    """Tell whether it is an expert who decides what is open, and no annotator."""
+    """Tell whether this is the name of an expert, who decides what annotators leave open."""
     return annotator.startswith(f"{EXPERT}-")
 
 
@@ -68,13 +68,14 @@ class Vote:
     """One answer of an annotator.
 
     Attributes:
+        turn: Number of earlier votes and undos of the annotator.
+        kind: `pair`, or `gold` for an attention check.
         left: Id of the image that was shown on the left.
-        right: Id of the one on the right.
+        right: Id of the image that was shown on the right.
         answer: left, right, tie or both_bad.
-        duration_ms: How long the pair was in view (pauses taken out); None when unknown.
-        turn: How many votes and undos of the annotator there were before.
-        note: Why, in the annotator's words.
-        undone_at: When it was taken back. Times are Unix seconds.
+        duration_ms: How long the pair was in view, without pauses; None if unknown.
+        note: The reason that the annotator gave.
+        undone_at: When the vote was taken back. Times are Unix seconds.
     """
 
     id: int
@@ -94,19 +95,19 @@ class Vote:
 
     @property
     def outcome(self) -> int:
-        """1 when left is better, -1 when right is, 0 when neither is."""
+        """1 if left is better, -1 if right is, 0 for a tie."""
         return {"left": 1, "right": -1}.get(self.answer, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What an annotator says of all elements of one image; the last one of an image stands.
+    """The marks of one annotator for all elements of one image; a later submission for the image replaces it.
 
     Attributes:
-        turn: How many submissions of the annotator there were before.
-        marks: (element, kind, value) of every element; None: what stood before is taken back.
-        note: Why, in the annotator's words.
-        duration_ms: How long the image was in view (pauses taken out); None when unknown.
+        turn: Number of earlier submissions of the annotator.
+        marks: (element, kind, value) of every element; None takes back the submission before.
+        note: The reason that the annotator gave.
+        duration_ms: How long the image was in view, without pauses; None if unknown.
     """
 
     id: int
@@ -121,16 +122,16 @@ class Submission:
 
 
 _SELECT = (
-    "SELECT v.id, v.annotator, v.turn, v.kind, v.prompt_id, v.left_image, v.right_image, CASE WHEN v.both_bad THEN 'both_bad' ELSE v.answer END, v.shown_at,"
-    " v.voted_at, v.duration_ms, v.source, v.note, u.undone_at FROM votes v LEFT JOIN undos u ON u.vote_id = v.id"
+    "SELECT v.id, v.annotator, v.turn, v.kind, v.prompt_id, v.left_image, v.right_image, "
+    "CASE WHEN v.both_bad THEN 'both_bad' ELSE v.answer END, v.shown_at, v.voted_at, v.duration_ms, v.source, v.note, u.undone_at FROM votes v LEFT JOIN undos u ON u.vote_id = v.id"
 )
 
 
 class Store:
-    """The votes of a labelling. Methods may be called from any thread.
+    """The file of one labelling. Methods may be called from any thread.
 
     Raises:
-        UserError: the file cannot be made or opened, or is no store of labels.
+        UserError: The file cannot be made or opened, or is no store of labels.
     """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
@@ -164,7 +165,7 @@ class Store:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Open a transaction that holds off other threads and other processes from its first statement on; may be nested."""
+        """Open a write transaction, which excludes other threads and processes; may be nested."""
         with self._lock:
             if self._depth == 0:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -183,7 +184,7 @@ class Store:
     # -- what is being labelled ------------------------------------------------------------------------------------
 
     def setting(self, key: str, default: str | None = None) -> str | None:
-        """Read a setting; `default` is written down when there is none yet, and from then on it stands."""
+        """Read a setting; if it is not set yet, `default` is stored."""
         with self._lock:
             if default is not None:
                 self._db.execute("INSERT OR IGNORE INTO meta VALUES(?, ?)", (key, default))
@@ -191,15 +192,15 @@ class Store:
         return None if row is None else str(row[0])
 
     def secret(self) -> bytes:
-        """Read the key from which tokens and the ids of images are derived: links hold over restarts."""
+        """Read the key from which tokens and image codes are derived, so that links stay valid after a restart."""
         return bytes.fromhex(self.setting("secret", secrets.token_hex(32)) or "")
 
     def begin(self, material: LabelingData, *, plan: str, seed: int, rules: Mapping[str, object]) -> None:
-        """Write down what is labelled, or check that it is what this store began with; `rules` may have changed since.
+        """Store what is labelled, or check that it has not changed since; `rules` may change.
 
         Raises:
-            UserError: the store was begun with another plan or seed.
-            DataError: a prompt has another text now.
+            UserError: The store was begun with another plan or seed.
+            DataError: The text of a prompt has changed.
         """
         with self.writing():
             for key, value in (("plan", plan), ("seed", str(seed))):
@@ -218,18 +219,18 @@ class Store:
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", texts)
             images = [(item.id, item.prompt_id, item.generator) for item in material.items.values()]
             self.describe(material.prompts, images, material.gold)
-            values_known = [(image, *each) for image, values in material.known.items() for each in values.items()]
-            self._db.executemany("INSERT OR REPLACE INTO known VALUES(?, ?, ?)", values_known)
+            known_rows = [(image, *pair) for image, values in material.known.items() for pair in values.items()]
+            self._db.executemany("INSERT OR REPLACE INTO known VALUES(?, ?, ?)", known_rows)
 
     def describe(
         self, prompts: Mapping[str, str], images: Iterable[tuple[str, str, str]], gold: Iterable[Pair]
     ) -> None:
-        """Write down prompts (id to text), images (id, prompt id, generator) and gold pairs: all an export needs."""
+        """Store prompts (id to text), images (id, prompt id, generator) and gold pairs, which an export needs."""
         with self.writing():
             self._db.executemany("INSERT OR IGNORE INTO prompts VALUES(?, ?)", prompts.items())
             self._db.executemany(
                 "INSERT INTO images VALUES(?, ?, ?) ON CONFLICT(id) DO UPDATE SET generator = excluded.generator"
-                " WHERE generator = ''",  # of an import that did not know it
+                " WHERE generator = ''",  # an import may not have known it
                 images,
             )
             rows = [(pair.prompt_id, pair.a, pair.b, pair.choice) for pair in gold]
@@ -240,7 +241,7 @@ class Store:
             return dict(self._db.execute("SELECT id, text FROM prompts ORDER BY rowid"))
 
     def images(self) -> dict[str, tuple[str, str]]:
-        """Image id to (prompt id, generator)."""
+        """Read (prompt id, generator) of each image id."""
         with self._lock:
             rows = self._db.execute("SELECT id, prompt_id, generator FROM images ORDER BY rowid").fetchall()
         return {row[0]: (row[1], row[2]) for row in rows}
@@ -253,30 +254,30 @@ class Store:
         return [pair_of(group, a, b, preference, "gold") for group, a, b, preference in rows]
 
     def known(self) -> dict[str, dict[str, str]]:
-        """Elements whose value is known, by image."""
-        found: dict[str, dict[str, str]] = {}
+        """Read the elements with a known value: image -> element -> value."""
+        known: dict[str, dict[str, str]] = {}
         with self._lock:
             for image, element, value in self._db.execute("SELECT image, element, value FROM known ORDER BY rowid"):
-                found.setdefault(image, {})[element] = value
-        return found
+                known.setdefault(image, {})[element] = value
+        return known
 
     # -- votes -----------------------------------------------------------------------------------------------------
 
     def turn(self, annotator: str) -> int:
-        """How many votes and undos an annotator has made."""
+        """Count the votes and undos of an annotator."""
         query = "SELECT 1 + max(coalesce((SELECT max(turn) FROM votes WHERE annotator = :who), -1), \
             coalesce((SELECT max(turn) FROM undos WHERE annotator = :who), -1))"
         with self._lock:
             return int(self._db.execute(query, {"who": annotator}).fetchone()[0])
 
     def version(self) -> tuple[int, int]:
-        """Tell one state of the votes from another: how many votes and undos there are."""
+        """Count all votes and undos; the counts change with every vote and undo."""
         with self._lock:
             row = self._db.execute("SELECT coalesce(max(id), 0), (SELECT count(*) FROM undos) FROM votes").fetchone()
         return int(row[0]), int(row[1])
 
     def votes(self, annotator: str | None = None, *, prompt_id: str | None = None, undone: bool = False) -> list[Vote]:
-        """Votes in the order they were given, without those taken back unless `undone`."""
+        """Read votes in order, without those taken back unless `undone`."""
         given = {"v.annotator": annotator, "v.prompt_id": prompt_id}
         wanted = {column: value for column, value in given.items() if value is not None}
         where = [*([] if undone else ["u.vote_id IS NULL"]), *(f"{column} = ?" for column in wanted)]
@@ -299,7 +300,7 @@ class Store:
         source: str = "page",
         note: str = "",
     ) -> Vote:
-        """Put a vote on disk; it is there when this returns."""
+        """Write a vote; it is on disk when this returns."""
         now = time.time() if voted_at is None else voted_at
         with self.writing():
             turn = self.turn(annotator)
@@ -313,22 +314,22 @@ class Store:
         return Vote(int(cursor.lastrowid or 0), *values)
 
     def undo(self, annotator: str, vote: int | None = None) -> Vote | None:
-        """Take back the last vote that stands, or the one of an id; None when there is none."""
+        """Take back the last vote, or the one with this id, and return it; None if there is none."""
         with self.writing():
             query = f"{_SELECT} WHERE v.annotator = ? AND u.vote_id IS NULL AND v.id = coalesce(?, v.id) ORDER BY v.turn DESC LIMIT 1"
             row = self._db.execute(query, (annotator, vote)).fetchone()
             if row is None:
                 return None
-            found = Vote(*row)
+            undone = Vote(*row)
             self._db.execute(
-                "INSERT INTO undos VALUES(?, ?, ?, ?)", (found.id, annotator, self.turn(annotator), time.time())
+                "INSERT INTO undos VALUES(?, ?, ?, ?)", (undone.id, annotator, self.turn(annotator), time.time())
             )
-        return found
+        return undone
 
     # -- marks of elements -----------------------------------------------------------------------------------------
 
     def submissions(self, annotator: str | None = None, *, image: str | None = None) -> list[Submission]:
-        """Submissions in the order they were made, those that no longer stand included."""
+        """Read submissions in order, also those that were replaced or taken back."""
         wanted = {column: value for column, value in (("annotator", annotator), ("image", image)) if value is not None}
         where = f"WHERE {' AND '.join(f'{column} = ?' for column in wanted)}" if wanted else ""
         with self._lock:
@@ -338,13 +339,13 @@ class Store:
         ]
 
     def sent(self, annotator: str) -> int:
-        """How many submissions an annotator has made."""
+        """Count the submissions of an annotator."""
         query = "SELECT count(*) FROM submissions WHERE annotator = ?"
         with self._lock:
             return int(self._db.execute(query, (annotator,)).fetchone()[0])
 
     def sent_after(self, number: int) -> list[tuple[int, str]]:
-        """List ids, ascending, and images of the submissions after the one of this id."""
+        """List (id, image) of the submissions after this id, in order."""
         with self._lock:
             return self._db.execute("SELECT id, image FROM submissions WHERE id > ? ORDER BY id", (number,)).fetchall()
 
@@ -359,23 +360,14 @@ class Store:
         duration_ms: int | None = None,
         sent_at: float | None = None,
     ) -> None:
-        """Put the marks of an image on disk, or that they are taken back (None); it is there when this returns."""
+        """Write the marks of an image, or that they are taken back (None); they are on disk when this returns."""
         text = None if marks is None else json.dumps(marks, ensure_ascii=False)
         with self.writing():
-            turn = self.sent(annotator)
+            now = time.time() if sent_at is None else sent_at
             self._db.execute(
                 "INSERT INTO submissions(annotator, turn, image, marks, note, shown_at, sent_at, duration_ms)"
                 " VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    annotator,
-                    turn,
-                    image,
-                    text,
-                    note,
-                    shown_at,
-                    time.time() if sent_at is None else sent_at,
-                    duration_ms,
-                ),
+                (annotator, self.sent(annotator), image, text, note, shown_at, now, duration_ms),
             )
 
     def close(self) -> None:
@@ -387,7 +379,7 @@ def _marks(text: str | None) -> tuple[tuple[str, str, str], ...] | None:
     return None if text is None else tuple((name, kind, value) for name, kind, value in json.loads(text))
 
 
-def standing(rows: Sequence[Submission]) -> dict[str, Submission]:
-    """Keep the submissions of an annotator that stand, by image."""
-    last = {row.image: row for row in rows}
-    return {image: row for image, row in last.items() if row.marks is not None}
+def current_submissions(rows: Iterable[Submission]) -> list[Submission]:
+    """Keep the last submission of each annotator for each image, unless it was taken back, in order."""
+    last = {(row.annotator, row.image): row for row in rows}
+    return sorted((row for row in last.values() if row.marks is not None), key=lambda row: row.id)
