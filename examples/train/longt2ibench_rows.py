@@ -13,7 +13,7 @@ from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.files import write_atomic
 from titjudge.core.images import glance
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import ImageFile
+from titjudge.core.types import ImageFile, InvalidItem
 from titjudge.metrics.longt2ibench_text import target_text
 from titjudge.suites.longt2ibench.dataset import Annotated, read_split
 
@@ -55,13 +55,13 @@ def main(words: list[str] | None = None) -> int:
     library, made, left = PromptLibrary(), [], []
     try:
         for found in read_split(given.split):
+            if isinstance(found, InvalidItem):
+                left.append(f"{found.id}: {found.reason}")
+                continue
             try:
-                if not isinstance(found, Annotated):
-                    raise DataError(found[1])
                 made.append(row(library, found, given.images))
             except DataError as error:
-                index = found.index if isinstance(found, Annotated) else found[0]
-                left.append(f"{given.split.name}[{index}]: {error}")
+                left.append(f"{given.split.name}[{found.index}]: {error}")
         if made:
             write_atomic(given.out, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in made))
     except (TitjudgeError, OSError) as error:

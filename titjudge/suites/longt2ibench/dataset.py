@@ -1,4 +1,4 @@
-"""LongT2IBench on disk: the split files with both shapes of annotation, and saved generations of the official script.
+"""The files of LongT2IBench: splits with both shapes of annotation, and the answers that the official script saves.
 
 - raw: `entity_scores {entity: 0|1}`, `attribute_scores {entity: {attribute: 0|1}}`,
   `relation_scores [{entity1, relation, entity2, score}]`
@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,24 @@ from typing import Any
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
 from titjudge.core.numbers import finite
+from titjudge.core.types import InvalidItem
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, read_elements
 
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """One element of a split file. `ratio` is people's alignment ratio; `problems` name what could not be used."""
+    """One element of a split file.
+
+    Attributes:
+        index: Its number in the file, from 0.
+        prompt: The prompt.
+        image: The path of the image as the file has it.
+        ratio: The share of aligned elements that people found; None where there is none.
+        truth: Which elements people found aligned.
+        entities: All entities of the prompt.
+        problems: What of the annotation was left out, and why.
+        raw: The element as it stands in the file.
+    """
 
     index: int
     prompt: str
@@ -33,84 +45,29 @@ class Annotated:
     raw: Mapping[str, Any]
 
 
-def to_ready(structure: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring a raw annotation into the ready shape, as train.py converts it; a ready one as it is.
-
-    The rule is not symmetric: entities and attributes with a value other than 0 and 1 vanish, a relation with any score
-    but 1 (or none) is misaligned.
-
-    Raises:
-        DataError: the structure is of neither shape.
-    """
-    if "entity_alignment" in structure:
-        return dict(structure)
-    if not isinstance(structure.get("entity_scores"), Mapping):
-        raise DataError("the annotation has neither entity_alignment nor entity_scores")
-    entities = structure["entity_scores"]
-    ready = dict(structure)
-    ready["entity_alignment"] = {
-        name: [entity for entity, value in entities.items() if value == wanted] for name, wanted in _WANTED
-    }
-    ready["attribute_alignment"] = {
-        name: [
-            f"[{', '.join(chosen)}]{entity}"
-            for entity, values in _mapping(structure, "attribute_scores").items()
-            if (chosen := [attribute for attribute, value in _as_mapping(values, entity).items() if value == wanted])
-        ]
-        for name, wanted in _WANTED
-    }
-    written: dict[str, list[str]] = {"align": [], "misalign": []}
-    for one, relation, two, aligned in _raw_relations(structure):
-        written["align" if aligned else "misalign"].append(f"{one}[{relation}]{two}")
-    ready["relation_alignment"] = written
-    return ready
-
-
-_WANTED = (("align", 1), ("misalign", 0))
-
-
-def _as_mapping(value: Any, name: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise DataError(f"the annotation of '{name}' is not an object")
-    return value
-
-
-def _mapping(structure: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    return _as_mapping(structure.get(key, {}), key)
-
-
-def _raw_relations(structure: Mapping[str, Any]) -> Iterator[tuple[str, str, str, bool]]:
-    relations = structure.get("relation_scores", [])
-    if not isinstance(relations, list):
-        raise DataError("relation_scores is not a list")
-    for each in relations:
-        if not isinstance(each, Mapping) or not {"entity1", "relation", "entity2"} <= each.keys():
-            raise DataError("a relation has entity1, relation and entity2")
-        yield str(each["entity1"]), str(each["relation"]), str(each["entity2"]), each.get("score") == 1
-
-
 def read_annotation(structure: Mapping[str, Any]) -> tuple[Alignment, tuple[str, ...], tuple[str, ...]]:
-    """Read the alignment that people gave, the list of all entities, and what was left out.
+    """Read the alignment that people gave, the names of all entities, and what was left out.
 
     Raises:
-        DataError: the structure is of neither shape.
+        DataError: The structure is of neither shape.
     """
     listed = structure.get("entities", [])
     entities = tuple(map(str, listed)) if isinstance(listed, list) else ()
     if "entity_alignment" not in structure:
-        return _raw_annotation(structure, entities)
-    found: dict[str, Marks] = {}
+        return _read_raw(structure, entities)
+    truth: dict[str, Marks] = {}
     problems: list[str] = []
-    known = {"entity": entities}
     for category in CATEGORIES:
         marks = []
-        for name, _ in _WANTED:
+        for name in ("align", "misalign"):
             for text in _texts(structure, category, name):
-                elements, bad = ([(text,)], []) if category == "entity" else read_elements(text, category, known)
+                elements, unread = (
+                    ([(text,)], []) if category == "entity" else read_elements(text, category, {"entity": entities})
+                )
                 marks += [(element, name == "align") for element in elements]
-                problems += [f"{category} '{each}' cannot be read" for each in bad]
-        found[category] = marks
-    return found, entities, tuple(problems)
+                problems += [f"{category} '{each}' cannot be read" for each in unread]
+        truth[category] = marks
+    return truth, entities, tuple(problems)
 
 
 def _texts(structure: Mapping[str, Any], category: str, name: str) -> list[str]:
@@ -121,34 +78,57 @@ def _texts(structure: Mapping[str, Any], category: str, name: str) -> list[str]:
     return texts
 
 
-def _raw_annotation(
+def _read_raw(
     structure: Mapping[str, Any], entities: tuple[str, ...]
 ) -> tuple[Alignment, tuple[str, ...], tuple[str, ...]]:
-    to_ready(structure)  # checks the shape
-    problems = []
-    found: dict[str, list[tuple[tuple[str, ...], bool]]] = {"entity": [], "attribute": [], "relation": []}
-    values: list[tuple[tuple[str, ...], Any]] = [
-        ((entity,), value) for entity, value in structure["entity_scores"].items()
-    ]
-    values += [
-        ((entity, attribute), value)
-        for entity, of in _mapping(structure, "attribute_scores").items()
-        for attribute, value in of.items()
-    ]
-    for element, value in values:
-        if value == 0 or value == 1:
-            found["entity" if len(element) == 1 else "attribute"].append((element, value == 1))
-        else:
-            problems.append(f"{' / '.join(element)}: the value {value!r} is neither 0 nor 1 (left out, as upstream)")
-    found["relation"] = [((one, relation, two), aligned) for one, relation, two, aligned in _raw_relations(structure)]
-    return found, entities or tuple(structure["entity_scores"]), tuple(problems)
+    """Read an annotation of the raw shape.
+
+    The rule is that of train.py, which is not symmetric: an entity or attribute with a value other than 0 and 1 is left
+    out, a relation with any score but 1 (or none) is misaligned.
+    """
+    if not isinstance(structure.get("entity_scores"), Mapping):
+        raise DataError("the annotation has neither entity_alignment nor entity_scores")
+    scores = {(entity,): value for entity, value in structure["entity_scores"].items()}
+    attributes = {
+        (entity, attribute): value
+        for entity, values in _mapping(structure.get("attribute_scores", {}), "attribute_scores").items()
+        for attribute, value in _mapping(values, entity).items()
+    }
+    relations = structure.get("relation_scores", [])
+    if not isinstance(relations, list):
+        raise DataError("relation_scores is not a list")
+    if not all(isinstance(each, Mapping) and each.keys() >= _ENDS for each in relations):
+        raise DataError("a relation has entity1, relation and entity2")
+    truth: Alignment = {
+        "entity": [(element, value == 1) for element, value in scores.items() if value in (0, 1)],
+        "attribute": [(element, value == 1) for element, value in attributes.items() if value in (0, 1)],
+        "relation": [
+            ((str(each["entity1"]), str(each["relation"]), str(each["entity2"])), each.get("score") == 1)
+            for each in relations
+        ],
+    }
+    problems = tuple(
+        f"{' / '.join(element)}: the value {value!r} is neither 0 nor 1 (left out, as upstream)"
+        for element, value in (scores | attributes).items()
+        if value not in (0, 1)
+    )
+    return truth, entities or tuple(structure["entity_scores"]), problems
 
 
-def read_split(path: Path) -> Iterator[Annotated | tuple[int, str]]:
-    """Every element of a split file, or its number and the reason why it cannot be used.
+_ENDS = {"entity1", "relation", "entity2"}
+
+
+def _mapping(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise DataError(f"the annotation of '{name}' is not an object")
+    return value
+
+
+def read_split(path: Path) -> Iterator[Annotated | InvalidItem]:
+    """Read every element of a split file; one that cannot be used is an InvalidItem, `<file>[<number>]`.
 
     Raises:
-        DataError: the file is not a readable JSON array.
+        DataError: The file is not a readable JSON array.
     """
     elements = read_json(path)
     if not isinstance(elements, list):
@@ -157,7 +137,7 @@ def read_split(path: Path) -> Iterator[Annotated | tuple[int, str]]:
         try:
             yield _annotated(index, element)
         except DataError as error:
-            yield index, error.message
+            yield InvalidItem(f"{path.name}[{index}]", error.message)
 
 
 def _annotated(index: int, element: Any) -> Annotated:
@@ -170,10 +150,10 @@ def _annotated(index: int, element: Any) -> Annotated:
     if not isinstance(structure, Mapping):
         raise DataError("the element has no en_structured_data")
     truth, entities, problems = read_annotation(structure)
-    people = finite(element.get("Align ratio"))
-    if people is None:
+    ratio = finite(element.get("Align ratio"))
+    if ratio is None:
         problems = (*problems, "there is no numeric Align ratio (upstream reads 0.0)")
-    return Annotated(index, element["en_prompt_text"], element["img_path"], people, truth, entities, problems, element)
+    return Annotated(index, element["en_prompt_text"], element["img_path"], ratio, truth, entities, problems, element)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,30 +168,25 @@ class Generation:
     error: str
 
 
-def read_generations(path: Path) -> Sequence[Generation]:
+def read_generations(path: Path) -> Iterator[Generation]:
     """Read the results of a `generation_results_<timestamp>.json`.
 
     Raises:
-        DataError: not such a file.
+        DataError: It is no such file.
     """
     raw = read_json(path)
     results = raw.get("results") if isinstance(raw, Mapping) else None
     if not isinstance(results, list):
         raise DataError("expected an object with a list `results` (output of test_generation.py)", path)
-    found = []
-    for place, each in enumerate(results):
+    for number, each in enumerate(results):
         each = each if isinstance(each, Mapping) else {"error": "the result is not an object"}
         text = each.get("generated_text")
         usable = isinstance(text, str) and each.get("success", True) is not False
-        error = "" if usable else str(each.get("error") or "the official script failed on it")
-        found.append(
-            Generation(
-                str(each.get("id", f"result {place}")),
-                str(each.get("input_text", "")),
-                str(each.get("image_path", "")),
-                text if usable else None,
-                finite(each.get("ground_truth_score")),
-                error,
-            )
+        yield Generation(
+            id=str(each.get("id", f"result {number}")),
+            prompt=str(each.get("input_text", "")),
+            image=str(each.get("image_path", "")),
+            text=text if usable else None,
+            ratio=finite(each.get("ground_truth_score")),
+            error="" if usable else str(each.get("error") or "the official script failed on it"),
         )
-    return found

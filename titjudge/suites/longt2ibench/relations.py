@@ -29,13 +29,20 @@ KINDS = ("action", "connection", "description", "possession", "from/to", "spatia
 
 
 def kind_of(relation: str) -> str:
-    """Choose the category of a relation: the first of connection, possession, spatial, from/to, description it has a word of; else action."""
-    there = set(re.findall(r"[a-z]+", relation.casefold()))
-    return next((kind for kind, words in _KINDS.items() if words & there), "action")
+    """Choose the category of a relation: the first in `_WORDS` of which it has a word, else action."""
+    words = set(re.findall(r"[a-z]+", relation.casefold()))
+    return next((kind for kind, typical in _KINDS.items() if words & typical), "action")
 
 
 def relation_rates(rows: Iterable[tuple[Alignment | None, Alignment]]) -> dict[str, Any]:
-    """Share of aligned relations by category, of (people's alignment, the judge's) rows; only of categories that occur."""
+    """Compute the shares of aligned relations by category.
+
+    Args:
+        rows: People's alignment of an image, and the judge's.
+
+    Returns:
+        `{CATEGORY: {"relations", "judge": share, "people": share}}`, of the categories that occur.
+    """
     found: dict[str, dict[str, list[float]]] = {kind: {"judge": [], "people": []} for kind in KINDS}
     for truth, predicted in rows:
         for who, alignment in (("judge", predicted), ("people", truth or {})):
@@ -48,12 +55,14 @@ def relation_rates(rows: Iterable[tuple[Alignment | None, Alignment]]) -> dict[s
     }
 
 
+def percent(share: float | None) -> float | None:
+    """Return a share in percent; None stays None."""
+    return None if share is None else 100 * share
+
+
 def relation_table(rates: Mapping[str, Any]) -> Table:
     """Make the table of `relation_rates`, in percent."""
-    rows = tuple(
-        (kind, of["relations"], *(None if of[who] is None else 100 * of[who] for who in ("judge", "people")))
-        for kind, of in rates.items()
-    )
+    rows = tuple((kind, of["relations"], percent(of["judge"]), percent(of["people"])) for kind, of in rates.items())
     notes = ("The words of a relation say its category (the paper names six, and no rule).",)
     columns = ("category", "relations", "aligned", "aligned (people)")
     return Table("LongT2IBench: aligned relations by category", columns, rows, notes)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -17,9 +19,10 @@ from titjudge.core.types import Table
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
 from titjudge.stats.equality import with_ties
 from titjudge.suites.base import first_rows
-from titjudge.suites.longt2ibench.relations import relation_table
+from titjudge.suites.longt2ibench.relations import percent, relation_table
 
-INTERVALS = ((30, 50), (50, 70), (70, 90), (90, 110), (110, None))
+INTERVALS = {30: "30-50", 50: "50-70", 70: "70-90", 90: "90-110", 110: "110+"}
+"""Intervals of prompt length in words by their lower end, which is included."""
 STATUSES = ("align", "misalign")
 _ARTICLE = re.compile(r"^(?:a|an|the)\s+")
 _GROUP = "-group"
@@ -54,11 +57,11 @@ def _keys(alignment: Alignment, category: str, matching: str) -> list[tuple[tupl
 
 @dataclass(slots=True)
 class Recall:
-    """Ground-truth elements, and those of them found in the predicted list of the same name; by category and list."""
+    """Counts the annotated elements, and those of them found in the predicted list of the same name, by category and list."""
 
     matching: str = "casefold"
-    found: dict[tuple[str, str], int] = field(default_factory=dict)
-    total: dict[tuple[str, str], int] = field(default_factory=dict)
+    found: Counter[tuple[str, str]] = field(default_factory=Counter)
+    total: Counter[tuple[str, str]] = field(default_factory=Counter)
     contradicted: int = 0
 
     def __post_init__(self) -> None:
@@ -76,47 +79,41 @@ class Recall:
             self.contradicted += len(both)
             for element, aligned in _keys(truth, category, self.matching):
                 key = category, STATUSES[not aligned]
-                self.total[key] = self.total.get(key, 0) + 1
-                self.found[key] = self.found.get(key, 0) + (element in lists[aligned] and element not in both)
+                self.total[key] += 1
+                self.found[key] += element in lists[aligned] and element not in both
 
     def to_json(self) -> dict[str, Any]:
-        """Micro recall by category (and `all`): align, misalign, overall, in [0, 1], None without elements; and counts."""
+        """Return micro recall by category (and `all`): align, misalign, overall, in [0, 1], None without elements; and counts."""
         return {
             name: {
                 **{status: self._share(categories, (status,)) for status in STATUSES},
                 "overall": self._share(categories, STATUSES),
-                "counts": {
-                    s: [self._sum(self.found, categories, (s,)), self._sum(self.total, categories, (s,))]
-                    for s in STATUSES
-                },
+                "counts": {status: self._counts(categories, (status,)) for status in STATUSES},
             }
             for name, categories in (*((category, (category,)) for category in CATEGORIES), ("all", CATEGORIES))
         }
 
     def _share(self, categories: Sequence[str], statuses: Sequence[str]) -> float | None:
-        total = self._sum(self.total, categories, statuses)
-        return self._sum(self.found, categories, statuses) / total if total else None
+        found, total = self._counts(categories, statuses)
+        return found / total if total else None
 
-    @staticmethod
-    def _sum(counts: Mapping[tuple[str, str], int], categories: Sequence[str], statuses: Sequence[str]) -> int:
-        return sum(counts.get((category, status), 0) for category in categories for status in statuses)
+    def _counts(self, categories: Sequence[str], statuses: Sequence[str]) -> list[int]:
+        keys = list(product(categories, statuses))
+        return [sum(self.found[key] for key in keys), sum(self.total[key] for key in keys)]
 
 
 def words(prompt: str) -> int:
-    """Words of a prompt: what white space separates (the paper does not say)."""
+    """Count the words of a prompt: what white space separates (the paper does not say)."""
     return len(prompt.split())
 
 
 def interval(count: int) -> str:
     """Name the word-count interval of the paper, its lower end included; empty below 30 words."""
-    for low, high in INTERVALS:
-        if count >= low and (high is None or count < high):
-            return f"{low}-{high}" if high else f"{low}+"
-    return ""
+    return next((name for low, name in reversed(INTERVALS.items()) if count >= low), "")
 
 
 def correlate(pairs: Iterable[tuple[float, float]]) -> dict[str, Any]:
-    """SRCC, PLCC and their mean between predicted and human scores; None with fewer than two pairs or a constant side."""
+    """Compute SRCC, PLCC and their mean of (predicted, human) scores; None with fewer than two pairs or a constant side."""
     from scipy.stats import pearsonr, spearmanr
 
     both = list(pairs)
@@ -125,24 +122,24 @@ def correlate(pairs: Iterable[tuple[float, float]]) -> dict[str, Any]:
         return {"srcc": None, "plcc": None, "average": None, "n": len(both)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are almost constant
-        srcc, plcc = _bounded(spearmanr(one, two)[0]), _bounded(pearsonr(one, two)[0])
+        srcc, plcc = _valid(spearmanr(one, two)[0]), _valid(pearsonr(one, two)[0])
     average = None if srcc is None or plcc is None else (srcc + plcc) / 2
     return {"srcc": srcc, "plcc": plcc, "average": average, "n": len(both)}
 
 
-def _bounded(value: Any) -> float | None:
-    found = float(value)
-    return found if -1.0001 <= found <= 1.0001 else None  # NaN and what a denormal spread makes of it
+def _valid(correlation: Any) -> float | None:
+    value = float(correlation)
+    return value if -1.0001 <= value <= 1.0001 else None  # not NaN, nor what a denormal spread gives
 
 
 def by_interval(rows: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
-    """`correlate` of (prompt, predicted, human) rows: `overall`, and for each interval of prompt length."""
-    found = {"overall": correlate((predicted, human) for _, predicted, human in rows)}
-    for low, high in INTERVALS:
-        name = interval(low)
-        found[name] = correlate((p, h) for prompt, p, h in rows if interval(words(prompt)) == name)
-        assert high is None or high > low
-    return found
+    """Correlate (prompt, predicted, human) rows: `overall`, and for each interval of prompt length."""
+    by_name: dict[str, list[tuple[float, float]]] = {name: [] for name in ("", *INTERVALS.values())}
+    for prompt, predicted, human in rows:
+        by_name[interval(words(prompt))].append((predicted, human))
+    del by_name[""]
+    overall = correlate((predicted, human) for _, predicted, human in rows)
+    return {"overall": overall, **{name: correlate(pairs) for name, pairs in by_name.items()}}
 
 
 def generators(images: Sequence[tuple[str, str]]) -> list[str]:
@@ -153,7 +150,10 @@ def generators(images: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]) -> dict[str, Any]:
-    """Share of aligned elements by category, of (generator, prompt, people's alignment, the judge's) rows.
+    """Compute the shares of aligned elements by category.
+
+    Args:
+        rows: Generator, prompt, people's alignment and the judge's of each image.
 
     Returns:
         `{"generator" | "words": {NAME: {"images", "judge": {CATEGORY: share}, "people": {CATEGORY: share}}}}`; of images
@@ -169,7 +169,7 @@ def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]
             for who, alignment in (("judge", predicted), ("people", truth or {})):
                 for category, marks in alignment.items():
                     of[who].setdefault(category, []).extend(float(aligned) for _, aligned in marks)
-    order = {"generator": sorted(found["generator"]), "words": [interval(low) for low, _ in INTERVALS]}
+    order = {"generator": sorted(found["generator"]), "words": list(INTERVALS.values())}
     return {
         cut: {name: _shares(found[cut][name]) for name in names if name in found[cut]} for cut, names in order.items()
     }
@@ -199,8 +199,8 @@ def _recall_table(result: Mapping[str, Any]) -> Table:
     rows = tuple(
         (
             name,
-            *(None if of[s] is None else 100 * of[s] for s in (*STATUSES, "overall")),
-            *(of["counts"][s][1] for s in STATUSES),
+            *(percent(of[status]) for status in (*STATUSES, "overall")),
+            *(of["counts"][status][1] for status in STATUSES),
         )
         for name, of in result["interpretation"].items()
     )
@@ -216,7 +216,7 @@ def _rates_table(cut: str, rates: Mapping[str, Any]) -> Table:
         (
             name,
             of["images"],
-            *(None if of[who][c] is None else 100 * of[who][c] for who in ("judge", "people") for c in CATEGORIES),
+            *(percent(of[who][category]) for who in ("judge", "people") for category in CATEGORIES),
         )
         for name, of in rates.items()
     )

@@ -46,17 +46,18 @@ SPLITS = ("test", "val", "train")
 
 
 def aggregate_generations(
-    generations: Path, split: Path | None = None, *, matching: str = "casefold", enforce: bool = False
+    generations: Path, split: Path | None = None, *, matching: str = "casefold"
 ) -> tuple[dict[str, Any], list[Table]]:
-    """Results from saved answers of the official script (`generation_results_<timestamp>.json`): no model is asked.
+    """Compute results from saved answers of the official script (`generation_results_<timestamp>.json`).
+
+    The predicted score always follows the rule that a misaligned entity takes its attributes and relations along;
+    interpretation accuracy compares the answers as they are.
 
     Args:
-        generations: output of test_generation.py.
-        split: the split file with the annotations; without it there is no interpretation accuracy.
+        generations: The output of test_generation.py.
+        split: The split file with the annotations; without it there is no interpretation accuracy.
         matching: exact, casefold or loose (also without punctuation and leading articles); with `-group` behind it, all
             attributes of an entity that stand together count as one. The official rule is not published.
-        enforce: let misaligned entities take their attributes and relations along before comparing. (The predicted
-            score always has it so; upstream states the rule in the prompt only.)
 
     Returns:
         `{"matching", "interpretation": {"entity" | "attribute" | "relation" | "all": {"align", "misalign", "overall",
@@ -64,77 +65,79 @@ def aggregate_generations(
         "problems", ...}` and the tables; recalls in [0, 1], None where undefined.
 
     Raises:
-        DataError: a file cannot be read. ConfigError: an unknown matching rule.
+        DataError: A file cannot be read.
+        ConfigError: The matching rule is unknown.
     """
     recall = Recall(matching)
     annotated, problems = _annotations(split) if split else ({}, [])
     counts = {"results": 0, "parsed": 0, "incomplete": 0, "unparsed": 0, "failed": 0, "duplicates": 0, "compared": 0}
     rows: list[tuple[str, float, float]] = []
-    aligned: list[tuple[tuple[str, str], str, Alignment | None, Alignment]] = []
+    images: list[tuple[str, str]] = []
+    alignments: list[tuple[str, Alignment | None, Alignment]] = []
     seen: set[tuple[str, str, str]] = set()
     for result in read_generations(generations):
+        name = f"result {result.id}"
         counts["results"] += 1
         key = (result.id, result.image, result.prompt)
         counts["duplicates"] += key in seen  # counts as another answer, as every row does upstream
         seen.add(key)
         if result.text is None:
             counts["failed"] += 1
-            problems.append((f"result {result.id}", result.error))
+            problems.append((name, result.error))
             continue
         truth = _truth(result, annotated)
         if truth is None and split:
-            problems.append((f"result {result.id}", "the split has no element with this prompt and image"))
+            problems.append((name, "the split has no element with this prompt and image"))
         known = {"entity": truth.entities, "relation": _relations(truth.truth)} if truth else None
         parsed = parse_target(result.text, known)
         if parsed is None:
             counts["unparsed"] += 1
-            problems.append((f"result {result.id}", "no entity_score, attribute_score or relation_score in the text"))
+            problems.append((name, "no entity_score, attribute_score or relation_score in the text"))
             continue
         counts["parsed"] += 1
-        problems += [(f"result {result.id}", reason) for reason in parsed.problems]
-        mended, _ = forced(parsed.alignment)
+        problems += [(name, reason) for reason in parsed.problems]
         if truth:
             counts["compared"] += 1
-            recall.add(truth.truth, mended if enforce else parsed.alignment)
+            recall.add(truth.truth, parsed.alignment)
         if not parsed.complete:
             counts["incomplete"] += 1
-        else:
-            named = (_generator(truth) if truth else "", result.image)
-            aligned.append((named, result.prompt, truth.truth if truth else None, mended))
-        predicted, human = ratio(mended), truth.ratio if truth else result.ratio
-        if parsed.complete and predicted is not None and human is not None:
-            rows.append((truth.prompt if truth else result.prompt, predicted, human))
-    found = _result(rows, counts, problems, matching, recall if split else None)
-    names = generators([named for named, *_ in aligned])
-    found["alignment"] = alignment_rates(
-        (name, prompt, people, judge) for name, (_, prompt, people, judge) in zip(names, aligned, strict=True)
+            continue
+        consistent, _ = forced(parsed.alignment)
+        images.append((_generator(truth) if truth else "", result.image))
+        alignments.append((result.prompt, truth.truth if truth else None, consistent))
+        predicted, human = ratio(consistent), truth.ratio if truth else result.ratio
+        if predicted is not None and human is not None:
+            rows.append((result.prompt, predicted, human))
+    summary = _summary(rows, counts, problems, matching, recall if split else None)
+    summary["alignment"] = alignment_rates(
+        (generator, *row) for generator, row in zip(generators(images), alignments, strict=True)
     )
-    return found, tables(found)
+    return summary, tables(summary)
 
 
 def aggregate_predictions(predictions: Path) -> tuple[dict[str, Any], list[Table]]:
-    """SRCC and PLCC from `score_results/prediction_results.json` of the official script (original_text, true_score, ...).
+    """Compute SRCC and PLCC from `score_results/prediction_results.json` of the official script.
 
     Raises:
-        DataError: not such a file.
+        DataError: It is no such file.
     """
     raw = read_json(predictions)
     if not isinstance(raw, list):
         raise DataError("expected a list of original_text, true_score, predicted_score", predictions)
     rows: list[tuple[str, float, float]] = []
     problems: list[tuple[str, str]] = []
-    for place, each in enumerate(raw):
+    for number, each in enumerate(raw):
         each = each if isinstance(each, Mapping) else {}
         predicted, human = finite(each.get("predicted_score")), finite(each.get("true_score"))
         if predicted is None or human is None or not isinstance(each.get("original_text"), str):
-            problems.append((f"prediction {place}", "original_text, true_score and predicted_score are needed"))
+            problems.append((f"prediction {number}", "original_text, true_score and predicted_score are needed"))
         else:
             rows.append((each["original_text"], predicted, human))
-    found = _result(rows, {"results": len(raw), "used": len(rows)}, problems, "", None)
-    return found, tables(found)
+    summary = _summary(rows, {"results": len(raw), "used": len(rows)}, problems, "", None)
+    return summary, tables(summary)
 
 
-def _result(
+def _summary(
     rows: Sequence[tuple[str, float, float]],
     counts: Mapping[str, int],
     problems: Sequence[tuple[str, str]],
@@ -153,20 +156,20 @@ def _result(
 
 
 def _annotations(split: Path) -> tuple[dict[str, list[Annotated]], list[tuple[str, str]]]:
-    """Read the annotations by prompt, and what could not be used."""
-    found: dict[str, list[Annotated]] = {}
+    """Read the annotations by prompt, and what could not be used: its name and the reason."""
+    annotated: dict[str, list[Annotated]] = {}
     problems: list[tuple[str, str]] = []
     for each in read_split(split):
         if isinstance(each, Annotated):
-            found.setdefault(each.prompt, []).append(each)
+            annotated.setdefault(each.prompt, []).append(each)
             problems += [(f"{split.name}[{each.index}]", reason) for reason in each.problems]
         else:
-            problems.append((f"{split.name}[{each[0]}]", each[1]))
-    return found, problems
+            problems.append((each.id, each.reason))
+    return annotated, problems
 
 
 def _truth(result: Generation, annotated: Mapping[str, Sequence[Annotated]]) -> Annotated | None:
-    """Find the annotation of a result: by prompt and image; the number that the official script gives decides between equals."""
+    """Find the annotation of a result by prompt and image; of several, the one with the result's number."""
     same = [each for each in annotated.get(result.prompt, ()) if _same_image(each.image, result.image)]
     return next((each for each in same if str(each.index) == result.id), same[0] if same else None)
 
@@ -183,17 +186,17 @@ def _relations(truth: Alignment) -> list[str]:
 def aggregate_run(
     items: Sequence[Item], scores: Sequence[Score], *, matching: str = "casefold"
 ) -> tuple[dict[str, Any], list[Table]]:
-    """Results as of `aggregate_generations`, from the scores of a run.
+    """Compute what `aggregate_generations` does from the scores of a run.
 
     Raises:
-        ConfigError: an unknown matching rule.
+        ConfigError: The matching rule is unknown.
     """
-    found = LongT2IBench(matching=matching).summary(items, scores)
-    return found, tables(found)
+    summary = LongT2IBench(matching=matching).summary(items, scores)
+    return summary, tables(summary)
 
 
 def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
-    """Answers of a run as test_generation.py saves them: `summary`, and `results` with a text for each item.
+    """Return the answers of a run as test_generation.py saves them: `summary`, and `results` with a text for each item.
 
     The text is the judge's own where it answered in the official form (protocol official), else its verdicts in that form.
     """
@@ -224,7 +227,7 @@ def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> dict[s
 
 
 def prediction_results(items: Sequence[Item], scores: Sequence[Score]) -> list[dict[str, Any]]:
-    """Scores of a run beside people's as test_score.py saves them; items that lack either are left out."""
+    """Return the scores of a run beside people's as test_score.py saves them, without the items that lack either."""
     values = {score.item_id: score.value for score in scores if score.metric == METRIC}
     return [
         {"original_text": item.prompt, "true_score": item.meta["align_ratio"], "predicted_score": values[item.id]}
@@ -236,10 +239,12 @@ def prediction_results(items: Sequence[Item], scores: Sequence[Score]) -> list[d
 class LongT2IBench(Suite):
     """LongT2IBench: entities, attributes and relations of long prompts, judged in three hops.
 
-    The suite. Options: `split` (test, val or train), `matching` (see `aggregate_generations`).
+    It reads DATA/split/<split>.json or DATA/data/split/<split>.json, with images relative to DATA (or `data`, or
+    `image_prompts_1st` or `imgs` in it); DATA may also be the split file itself.
 
-    DATA/split/<split>.json or DATA/data/split/<split>.json, images relative to DATA (or `data`, or `image_prompts_1st` or `imgs` in
-    it); DATA may also be the split file itself.
+    Args:
+        split: test, val or train.
+        matching: How predicted elements are matched, see `aggregate_generations`.
     """
 
     name = "longt2ibench"
@@ -274,21 +279,19 @@ class LongT2IBench(Suite):
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Yield items in the order of the split file.
 
-        `id` is the image path (with "(2)" and so on where it is listed again, which counts again, as upstream); `prompt_id`
-        stands for the prompt.
-        `meta`: index, align_ratio (people's), words, annotation (their alignment by category), graph.
+        `id` is the image path; where an image is listed again, "(2)" and so on follows, and it counts again, as upstream.
+        `prompt_id` is a hash of the prompt. `meta`: index, align_ratio (people's), words, annotation (people's alignment by
+        category), graph.
 
         Raises:
-            DataError: there is no split file, or it is no JSON array.
+            DataError: There is no split file, or it is no JSON array.
         """
         file, root = self._find(folder)
         elements = list(read_split(file))
         listed = [(_generator(each), each.image) for each in elements if isinstance(each, Annotated)]
         names = iter(generators(listed))
         yield from number_repeats(
-            _item(each, next(names), root, self.image_roots)
-            if isinstance(each, Annotated)
-            else InvalidItem(f"{file.name}[{each[0]}]", each[1])
+            _item(each, next(names), root, self.image_roots) if isinstance(each, Annotated) else each
             for each in elements
         )
 
@@ -301,7 +304,7 @@ class LongT2IBench(Suite):
         raise DataError(f"there is no split/{self._split}.json", folder)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """Make the tables of `aggregate_generations` from scores."""
+        """Make the tables of `aggregate_generations` from the scores of a run."""
         return tables(self.summary(items, scores))
 
     def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
@@ -312,38 +315,38 @@ class LongT2IBench(Suite):
         return len(results)
 
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
-        """Make the object of `aggregate longt2ibench --json` from scores."""
+        """Compute the object of `aggregate longt2ibench --json` from scores."""
         by_id = {item.id: item for item in items}
         recall = Recall(self._matching)
         rows: list[tuple[str, float, float]] = []
-        aligned: list[tuple[str, str, Alignment | None, Alignment]] = []
+        alignments: list[tuple[str, str, Alignment | None, Alignment]] = []
         problems: list[tuple[str, str]] = []
-        of_us = [score for score in scores if score.metric == METRIC and score.item_id in by_id]
-        for score in of_us:
-            item = by_id[score.item_id]
-            predicted = alignment(score.parts)
-            if score.value is None or predicted is None:
+        judged = [
+            (by_id[score.item_id], score) for score in scores if score.metric == METRIC and score.item_id in by_id
+        ]
+        for item, score in judged:
+            parts = alignment(score.parts)
+            if score.value is None or parts is None:
                 problems.append((item.id, f"{score.status}: {score.reason}"))
                 continue
+            predicted = _alignment(parts)
             truth = _alignment(item.meta["annotation"]) if "annotation" in item.meta else None
-            aligned.append((item.generator, item.prompt, truth, _alignment(predicted)))
+            alignments.append((item.generator, item.prompt, truth, predicted))
             if truth:
-                recall.add(truth, _alignment(predicted))
+                recall.add(truth, predicted)
             if item.meta.get("align_ratio") is not None:
                 rows.append((item.prompt, score.value, item.meta["align_ratio"]))
-        counts = {
-            "items": len(items),
-            "answered": len(of_us) - len(problems),
-            "unanswered": len(items) - len(of_us) + len(problems),
+        answered = len(judged) - len(problems)
+        counts = {"items": len(items), "answered": answered, "unanswered": len(items) - answered}
+        return {
+            **_summary(rows, counts, problems, self._matching, recall),
+            "alignment": alignment_rates(alignments),
+            "relations": relation_rates((truth, predicted) for _, _, truth, predicted in alignments),
         }
-        rates = {
-            "alignment": alignment_rates(aligned),
-            "relations": relation_rates((truth, predicted) for _, _, truth, predicted in aligned),
-        }
-        return {**_result(rows, counts, problems, self._matching, recall), **rates}
 
 
 def _alignment(raw: Mapping[str, Any]) -> Alignment:
+    """Read an alignment as scores and items hold it: JSON."""
     return {
         category: [(tuple(element), bool(aligned)) for element, aligned in raw.get(category, ())]
         for category in CATEGORIES
