@@ -1,4 +1,4 @@
-"""The official answer tree `<generator>/<type>/{short,long}/<idx>.json`: read, counted, written.
+"""Read, count and write the official answer tree `<generator>/<type>/{short,long}/<idx>.json`.
 
 A file that cannot be read, or that does not answer every question with yes or no, is a named problem and never a score.
 Keys of a file, in order: attribute, desc, jsonl_file, line_idx, questions, gt_answers, model_pred, model_output.
@@ -20,7 +20,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Score
 from titjudge.suites.base import check_generator
-from titjudge.suites.tiif.layout import LENGTHS, MOVED, TYPES, Cell
+from titjudge.suites.tiif.layout import LENGTHS, MOVED, NUMBER, TYPES, Cell
 
 _CHUNK = 1 << 16
 _LIMIT = 64 << 20
@@ -39,7 +39,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Answers:
-    """Everything counted in one tree; `cells` by (generator, length) and then by type."""
+    """What one tree holds; `cells` are the counts by (generator, length) and then by type."""
 
     cells: dict[tuple[str, str], dict[str, Cell]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Answers:
 
 
 class _Normal(dict[Any, str]):
-    """`" Yes"` to `"yes"`, remembered; anything that is neither yes nor no is a ValueError."""
+    """Maps `" Yes"` to `"yes"` and remembers it; what is neither yes nor no is a ValueError."""
 
     def __missing__(self, raw: Any) -> str:
         answer = raw.strip().lower() if isinstance(raw, str) else raw
@@ -64,23 +64,23 @@ _normal = _Normal({"yes": "yes", "no": "no"}).__getitem__
 
 
 def read_answers(folder: Path) -> Answers:
-    """Count a whole tree, one pass over the files.
+    """Count the answers of a tree in one pass over its files.
 
     Raises:
-        DataError: no such folder, nothing in it that looks like the tree, or two numberings under one layout.
+        DataError: There is no such folder, nothing in it is a tree of answers, or it mixes two numberings of prompts.
     """
     answers, numbering = Answers(), _Numbering(folder)
     for generator, length, kind, base, names in _walk(folder, answers.problems):
         cell = answers.cells.setdefault((generator, length), {}).setdefault(kind, Cell())
         for name in names:
+            path = f"{base}/{name}"
             try:
-                index, record, correct, questions = _read(f"{base}/{name}", name, kind, length)
+                index, record, correct, questions = _read(path, name, kind, length)
             except (ValueError, TypeError, OSError) as error:
-                path = os.path.relpath(f"{base}/{name}", folder)
-                answers.problems.append(Problem(path, _say(error), generator, length))
+                answers.problems.append(Problem(os.path.relpath(path, folder), _reason(error), generator, length))
                 continue
             if kind in MOVED:
-                numbering.add(kind, index, record.get("questions"), f"{base}/{name}")
+                numbering.add(kind, index, record.get("questions"), path)
             cell.add(correct, questions)
     if not answers.cells:
         raise DataError("no answers found: expected <generator>/<type>/{short,long}/<idx>.json", folder)
@@ -89,7 +89,7 @@ def read_answers(folder: Path) -> Answers:
 
 
 def answers_as_scores(folder: Path) -> Iterator[Score]:
-    """Yield the readable answers of a tree as `yes-no` scores under the item ids of the suite: nothing is paid again."""
+    """Yield the readable answers of a tree as `yes-no` scores under the item ids of the suite."""
     for generator, length, kind, base, names in _walk(folder, []):
         for name in names:
             try:
@@ -110,7 +110,7 @@ def answers_as_scores(folder: Path) -> Iterator[Score]:
             )
 
 
-def _say(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, orjson.JSONDecodeError):
         return f"not JSON in UTF-8: {error}"
     if isinstance(error, TypeError):
@@ -144,7 +144,11 @@ def _folders(folder: Path) -> list[str]:
 
 
 def _read(path: str, name: str, kind: str, length: str) -> tuple[int, dict[str, Any], int, int]:
-    """Index, record, right answers and questions of one file; ValueError, TypeError or OSError when it is no answer."""
+    """Read one answer file: the number of its prompt, its record, how many answers are right, and of how many questions.
+
+    Raises:
+        ValueError, TypeError, OSError: It is no answer file.
+    """
     record = orjson.loads(_bytes(path))
     if type(record) is not dict:
         raise ValueError("not a JSON object")
@@ -158,8 +162,7 @@ def _read(path: str, name: str, kind: str, length: str) -> tuple[int, dict[str, 
     questions = record.get("questions", gold)
     if type(questions) is not list or len(questions) != len(gold):
         raise ValueError("questions is not a list as long as gt_answers")
-    stem = name[:-5]
-    if not (stem.isascii() and stem.isdigit()) or (stem != "0" and stem[0] == "0"):
+    if not NUMBER.fullmatch(stem := name.removesuffix(".json")):
         raise ValueError("the file name is not the number of a prompt")
     index = int(stem)
     if record.get("line_idx", index) != index:
@@ -171,31 +174,24 @@ def _read(path: str, name: str, kind: str, length: str) -> tuple[int, dict[str, 
     return index, record, sum(map(eq, map(_normal, gold), map(_normal, preds))), len(gold)
 
 
-def _bytes(path: str) -> bytes:
+def _bytes(path: str) -> bytearray:
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a named pipe must not hang the run
     try:
-        raw = os.read(handle, _CHUNK)
-        if len(raw) == _CHUNK:
-            raw = _rest(handle, raw)
+        raw = bytearray(piece := os.read(handle, _CHUNK))
+        while len(piece) == _CHUNK:
+            raw += (piece := os.read(handle, _CHUNK))
+            if len(raw) > _LIMIT:
+                raise ValueError(f"more than {_LIMIT >> 20} MiB: not an answer file")
     finally:
         os.close(handle)
     return raw
 
 
-def _rest(handle: int, raw: bytes) -> bytes:
-    pieces, size = [raw], len(raw)
-    while piece := os.read(handle, _CHUNK):
-        pieces.append(piece)
-        if (size := size + len(piece)) > _LIMIT:
-            raise ValueError(f"more than {_LIMIT >> 20} MiB: not an answer file")
-    return b"".join(pieces)
-
-
 class _Numbering:
-    """Notices when full-set numbers and testmini numbers stand under one layout.
+    """Detects a tree that mixes the numbers of the full set with those of testmini.
 
-    They differ for style and real_world only. Proof is one number that stands for two prompts (no question in common)
-    while the questions of one of them also stand under another number.
+    They differ for style and real_world only. The proof is a number with two prompts (sets of questions without one in
+    common), where the questions of one of them also stand under another number.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -226,13 +222,13 @@ class _Numbering:
 
 
 def write_answers(folder: Path, items: Iterable[Item], scores: Sequence[Score], *, overwrite: bool = False) -> int:
-    """Write scores as the official tree; files that are there are kept, as upstream does, unless `overwrite`.
+    """Write scores as the official tree; returns how many files were written.
 
-    Only scores of one judge with a value are written: an item without one stays absent, so that upstream would ask it again.
-    Each file appears complete or not at all. Returns how many were written.
+    Files that exist are kept, as upstream does, unless `overwrite`. Only scores of a single judge with a value are written:
+    upstream then asks for the missing ones again.
 
     Raises:
-        DataError: a generator's name is not one folder name.
+        DataError: A generator's name is not one folder name.
     """
     by_id = {item.id: item for item in items}
     written = 0

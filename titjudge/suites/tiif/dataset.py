@@ -1,4 +1,4 @@
-"""The official TIIF-Bench folders: prompts, questions, images.
+"""Read the official TIIF-Bench folders: prompts, questions, images.
 
 An image is `<images>/<type><postfix>/<generator>/{short,long}_description/<number>.{png,jpg,jpeg,webp}`.
 Source: eval_with_vlm.py and inference_t2i_models.py (@3aae750).
@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl
 from titjudge.suites.samples import split_sample
-from titjudge.suites.tiif.layout import LENGTHS, MOVED, SIZES, TYPES
+from titjudge.suites.tiif.layout import LENGTHS, MOVED, NUMBER, SIZES, TYPES
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 _FOLDERS = {
@@ -27,9 +27,16 @@ _FOLDERS = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One prompt with its questions; `number` is its line in the files that were read, `full` its line in the full set.
+    """A prompt with its questions.
 
-    `full` is None when it is not known.
+    Attributes:
+        kind: Its type, one of 39.
+        number: Its line in the files that were read, from 0.
+        full: Its line in the files of the full set; None where that is not known.
+        short: The short prompt.
+        long: The long prompt.
+        questions: The questions about its image.
+        gold: The right answers to them.
     """
 
     kind: str
@@ -40,15 +47,27 @@ class Line:
     questions: tuple[str, ...]
     gold: tuple[str, ...]
 
+    def prompt(self, length: str) -> str:
+        """Return the short or the long prompt."""
+        return self.short if length == "short" else self.long
+
+    def numbered(self, how: str) -> int:
+        """Return its number in the names of images, by what `numbering` says."""
+        return self.full if how == "full" and self.full is not None else self.number
+
 
 Lines = dict[str, list[Line]]
 
 
 def find_set(folder: Path, subset: str) -> tuple[str, Path]:
-    """Which set to use (`full` or `testmini`) and the folder that holds it.
+    """Find which set is there, `full`, `testmini` or `both`, and the folder that holds it.
+
+    Args:
+        folder: The data folder.
+        subset: The set that is wanted; "auto" for any.
 
     Raises:
-        DataError: none is there, or both are and `subset` is "auto" (then say which).
+        DataError: There is none.
     """
     places = [place for place in (folder, folder / "data") if place.is_dir()]
     there = [(name, place) for name in _FOLDERS for place in places if (place / _FOLDERS[name][1]).is_dir()]
@@ -61,11 +80,11 @@ def find_set(folder: Path, subset: str) -> tuple[str, Path]:
 
 
 def read_set(place: Path, name: str) -> Lines:
-    """All prompts of a set, by type, in file order.
+    """Read all prompts of a set by type, in file order.
 
     Raises:
-        DataError: a file is missing or not UTF-8 JSON lines, the two files of a type differ in length, a type is not
-            the one of its file, or questions and answers do not fit; names file and line.
+        DataError: A file is missing or not UTF-8 JSON lines, the two files of a type differ in length, a type is not
+            that of its file, or questions and answers do not fit; names file and line.
     """
     prompts, questions = (place / part for part in _FOLDERS[name])
     lines: Lines = {}
@@ -124,28 +143,22 @@ def _pointer(record: Mapping[str, Any], path: Path, line: int) -> int | None:
 
 
 def with_full_numbers(mini: Lines, place: Path) -> Lines:
-    """Give the testmini lines their numbers in the full set, by prompt text, where the full set is there to look in."""
+    """Fill in the numbers of testmini lines in the full set by the text of their prompts, where the full set is there."""
     if not all((place / part).is_dir() for part in _FOLDERS["full"]):
         return mini
     full = read_set(place, "full")
     found: Lines = {}
     for kind, lines in mini.items():
         numbers = {(line.short, line.long): line.number for line in reversed(full.get(kind, []))}
-        found[kind] = [
-            Line(kind, line.number, numbers.get((line.short, line.long), line.full), *_texts(line)) for line in lines
-        ]
+        found[kind] = [replace(line, full=numbers.get((line.short, line.long), line.full)) for line in lines]
     return found
 
 
-def _texts(line: Line) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
-    return line.short, line.long, line.questions, line.gold
-
-
 def sampled(lines: Lines, path: Path) -> Lines:
-    """Take the lines that a sample index file (`{type: [number, ...]}`, upstream's --sample_idx_file) picks.
+    """Choose the lines that a sample index file (`{type: [number, ...]}`, upstream's --sample_idx_file) names.
 
     Raises:
-        DataError: unreadable, a type is missing, or a number is no line or stands there twice.
+        DataError: It cannot be read, lacks a type, or a number is no line or stands there twice.
     """
     sample = read_json(path)
     if not isinstance(sample, dict):
@@ -166,7 +179,13 @@ def sampled(lines: Lines, path: Path) -> Lines:
 
 @dataclass(slots=True)
 class Images:
-    """The images of one folder: by number, plus files that cannot be placed and numbers that have several files."""
+    """The images of one folder.
+
+    Attributes:
+        by_number: The first file of each number.
+        unplaced: Names of files that are no number.
+        doubled: All names of a number that has several.
+    """
 
     by_number: dict[int, Path] = field(default_factory=dict)
     unplaced: list[str] = field(default_factory=list)
@@ -177,10 +196,10 @@ Tree = dict[tuple[str, str, str], Images]  # by generator, type, length
 
 
 def find_images(folder: Path, postfix: str) -> Path:
-    """Find the top of the image tree: `folder`, or one folder below it, that holds folders named after types.
+    """Find the folder that holds folders named after types: `folder`, or one in it.
 
     Raises:
-        DataError: there is none, or more than one.
+        DataError: There is none, or more than one.
     """
     names = {f"{kind}{postfix}" for kind in TYPES}
     below = [folder / "images", folder, *sorted(path for path in folder.iterdir() if path.is_dir())]
@@ -194,10 +213,10 @@ def find_images(folder: Path, postfix: str) -> Path:
 
 
 def read_images(top: Path, postfix: str) -> Tree:
-    """Every image of the tree, by generator, type and length.
+    """List the images of the tree by generator, type and length.
 
     Raises:
-        DataError: there is no image folder of any type.
+        DataError: There is no image folder of any type.
     """
     tree: Tree = {}
     for kind in TYPES:
@@ -220,9 +239,9 @@ def _images(place: Path) -> Images:
         stem, suffix = os.path.splitext(name)
         if suffix.lower() not in SUFFIXES or name.startswith("."):
             continue
-        parted = split_sample(stem)
-        stem = parted[0] if parted else stem
-        if not (stem.isascii() and stem.isdigit()) or (stem != "0" and stem[0] == "0"):
+        numbered = split_sample(stem)
+        stem = numbered[0] if numbered else stem
+        if not NUMBER.fullmatch(stem):
             found.unplaced.append(name)
             continue
         number = int(stem)
@@ -234,10 +253,10 @@ def _images(place: Path) -> Images:
 
 
 def numbering(lines: Lines, tree: Tree, subset: str, top: Path) -> str:
-    """Whether images bear the `file` numbers of the prompt files or, for testmini, those of the `full` set.
+    """Tell by which numbers the images are named: those of the prompt files (`file`), or for testmini of the `full` set.
 
     Raises:
-        DataError: both under one layout, or the full prompt files beside images numbered as testmini.
+        DataError: Both occur, or images numbered as testmini lie beside the prompts of the full set.
     """
     if subset == "full":
         _refuse_mini_images(lines, tree, top)
@@ -269,7 +288,7 @@ def numbering(lines: Lines, tree: Tree, subset: str, top: Path) -> str:
 
 
 def _refuse_mini_images(lines: Lines, tree: Tree, top: Path) -> None:
-    """Images of a testmini run beside the full prompt files: exactly 0..24 of real_world and 0..29 of style."""
+    """Refuse images of testmini beside the full prompt files: they are exactly 0 to 24 of real_world and 0 to 29 of style."""
     for generator, _, length in {(g, "", n) for g, _, n in tree}:
         sets = {
             kind: set(tree[generator, kind, length].by_number) for kind in MOVED if (generator, kind, length) in tree

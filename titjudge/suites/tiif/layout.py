@@ -5,7 +5,8 @@ Source: TIIF-Bench paper, Table 1; summary_results.py and summary_dimension_resu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from titjudge.core.numbers import mean
@@ -40,6 +41,8 @@ ADVANCED = tuple(
 )
 TYPES = tuple(sorted(kind for kinds in DIMENSIONS.values() for kind in kinds))
 LENGTHS = ("short", "long")
+NUMBER = re.compile(r"0|[1-9][0-9]*")
+"""How the number of a prompt is written in file names."""
 MOVED = ("real_world", "style")  # testmini is a sample of these two, and the first lines of all others
 
 
@@ -60,7 +63,7 @@ SIZES: dict[str, dict[str, int]] = {
 
 @dataclass(slots=True)
 class Cell:
-    """Counts of one generator, type and length; `image_sum` adds up the accuracies (fractions) of the images."""
+    """Counts of one generator, type and length; `image_sum` is the sum of the accuracies (fractions) of the images."""
 
     files: int = 0
     questions: int = 0
@@ -74,14 +77,14 @@ class Cell:
         self.image_sum += correct / questions
 
     def accuracy(self, per_image: bool = False) -> float | None:
-        """Percent: over questions (official), or the mean over images (paper, 3.3); None when nothing was answered."""
+        """Return percent: over questions (official), or the mean over images (paper, 3.3); None where nothing was answered."""
         if not self.files:
             return None
         return 100 * self.image_sum / self.files if per_image else 100 * self.correct / self.questions
 
 
 def roll_up(types: Mapping[str, float | None]) -> dict[str, object]:
-    """Overall, basic, advanced and the nine dimensions from type accuracies, in the unit of `types`.
+    """Compute overall, basic, advanced and the nine dimensions from type accuracies, in the unit of `types`.
 
     Dimension: mean of its types. Basic: mean of 12 types. Advanced: mean of 26 types (not of five dimensions).
     Overall: mean of the nine dimensions. Whatever is missing is left out of its mean.
@@ -96,6 +99,6 @@ def roll_up(types: Mapping[str, float | None]) -> dict[str, object]:
     }
 
 
-def which_set(counts: Mapping[str, int]) -> str:
-    """`full` when some type has more files than testmini has prompts, else `testmini`: an inference, shown as one."""
-    return "full" if any(count > SIZES["testmini"].get(kind, 0) for kind, count in counts.items()) else "testmini"
+def which_set(counts: Iterable[tuple[str, int]]) -> str:
+    """Infer the set from files by type: `full` where there are more than testmini has prompts of the type."""
+    return "full" if any(count > SIZES["testmini"].get(kind, 0) for kind, count in counts) else "testmini"

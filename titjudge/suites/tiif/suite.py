@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,17 +24,16 @@ from titjudge.suites.tiif.text_rendering import aggregate_text, text_table, writ
 
 __all__ = ["Tiif", "aggregate_answers", "aggregate_text"]
 
-_STRAY = "there is no prompt of this number"
-
 
 def aggregate_answers(folder: Path) -> tuple[dict[str, Any], list[Table]]:
-    """Official results of an answer tree `<generator>/<type>/{short,long}/<idx>.json`, in percent, unrounded.
+    """Compute the official results of an answer tree `<generator>/<type>/{short,long}/<idx>.json`, in percent, unrounded.
 
-    Returns the object of `aggregate tiif --json` and the tables. Under `"per_image"` stand the same values by the rule
-    of the paper (mean over images, 3.3), under `"coverage"` and `"problems"` what is missing and what was not usable.
+    Returns:
+        The object of `aggregate tiif --json` and the tables. `"per_image"` has the same values by the rule of the paper
+        (mean over images, 3.3), `"coverage"` and `"problems"` what is missing and what was not usable.
 
     Raises:
-        DataError: no such folder, no answers in it, or two numberings under one layout.
+        DataError: There is no such folder, it has no answers, or it mixes two numberings of prompts.
     """
     found = results(read_answers(folder))
     return found, tables(found)
@@ -42,14 +42,13 @@ def aggregate_answers(folder: Path) -> tuple[dict[str, Any], list[Table]]:
 class Tiif(Suite):
     """TIIF-Bench: yes / no questions on 39 types of instruction, short and long.
 
-    The suite. All options are optional:
-
     Args:
         subset: "full" (2,538 prompts), "testmini" (277) or "auto": the one there, or the one that fits the images.
-        images: the image tree, when it is not in the folder itself or one below it.
-        postfix: what follows the type in the names of the image folders (upstream's --postfix).
+        images: The image tree, where it is not in the data folder itself or one below it.
+        postfix: What follows the type in the names of the image folders (upstream's --postfix).
         sample_idx_file: `{type: [number, ...]}`: only these prompts, images numbered as the files (upstream's option).
-        template: 1, 2, 3 or "random" instead of what the protocol says; `seed` for the random draw.
+        template: 1, 2, 3 or "random" instead of what the protocol says.
+        seed: Of the random choice of templates.
     """
 
     name = "tiif"
@@ -104,13 +103,13 @@ class Tiif(Suite):
             self._extra["template"] = choices[template]
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
-        """One item for each generator, prompt and length, in a fixed order; what has no usable image is a InvalidItem.
+        """Yield an item for each generator, prompt and length; one without a usable image is an InvalidItem.
 
-        `id` is `<generator>/<type>/<length>/<number>`, `group` the same without the generator. `meta`: type, length,
+        `id` is `<generator>/<type>/<length>/<number>`, `prompt_id` the same without the generator. `meta`: type, length,
         index, questions, gold_answers, set, numbering, and text_words where the questions ask for words.
 
         Raises:
-            DataError: prompts or questions are malformed, nothing is found, or numberings are mixed.
+            DataError: Prompts or questions are malformed, nothing is found, or numberings are mixed.
         """
         subset, place = dataset.find_set(folder, self._subset)
         top = self._images or dataset.find_images(folder, self._postfix)
@@ -125,9 +124,7 @@ class Tiif(Suite):
                 lines = dataset.with_full_numbers(lines, place)
             how = dataset.numbering(lines, tree, subset, top)
         extra = {"set": "sample" if self._sample else subset, "numbering": how, **self._extra}
-        for found in _items(lines, tree, how, extra, self.image_roots):
-            if not (self._sample and isinstance(found, InvalidItem) and found.reason.endswith(_STRAY)):
-                yield found
+        yield from _items(lines, tree, extra, self.image_roots)
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace]:
         """Yield the prompts of the set, each short and long, numbered as in its files.
@@ -142,24 +139,23 @@ class Tiif(Suite):
         if self._sample:
             lines = dataset.sampled(lines, self._sample)
         top, how = folder / "images", "file"
-        if self._images or any((folder / part).is_dir() for part in ("images", *TYPES)):  # beside those of others
+        if self._images or any((folder / part).is_dir() for part in ("images", *TYPES)):  # beside images that are there
             with suppress(DataError):
                 top = self._images or dataset.find_images(folder, self._postfix)
                 how = dataset.numbering(lines, dataset.read_images(top, self._postfix), subset, top)
         below = top.relative_to(folder) if top.is_relative_to(folder) else Path()
         for kind, of_kind in lines.items():
             for line in of_kind:
-                number = line.full if how == "full" and line.full is not None else line.number
+                number = line.numbered(how)
                 for length in LENGTHS:
                     image = below / f"{kind}{self._postfix}" / GENERATOR / f"{length}_description" / f"{number}.png"
-                    prompt = line.short if length == "short" else line.long
-                    yield PromptPlace(f"{kind}/{length}/{number}", prompt, image.as_posix(), {"length": length})
+                    fields = {"length": length}
+                    yield PromptPlace(f"{kind}/{length}/{number}", line.prompt(length), image.as_posix(), fields)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """Make the tables of `aggregate_answers` from scores, coverage against `items`; GNED where it was measured."""
-        found = self.summary(items, scores)
+        """Make the tables of `aggregate_answers` from the scores of a run, and that of GNED where text was read."""
         text = text_table(items, scores)
-        return [*tables(found), *([text] if text else [])]
+        return [*tables(self.summary(items, scores)), *([text] if text else [])]
 
     def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
         """Write the tree of answers into `eval_results`, and where words were read `ocr/GENERATOR.json`."""
@@ -169,26 +165,22 @@ class Tiif(Suite):
         return count + (write_ocr(items, read, folder / "ocr") if read else 0)
 
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
-        """Make the object of `aggregate tiif --json` from scores.
+        """Compute the object of `aggregate tiif --json` from the scores of a run.
 
-        Coverage is against the published size of the set (an image that could not be loaded is no item, and still
-        missing); of a sample, against its prompts. Several images of a prompt count as one, with their mean.
+        Coverage is against the published size of the set, or of a sample against its prompts. Several images of a prompt
+        count as one, with their mean.
         """
         by_id = {item.id: item for item in items}
         answers = Answers()
-        prompts: set[tuple[str, str, str]] = set()
         hits: dict[tuple[str, str, str, str], list[tuple[float, int]]] = {}
-        expected: dict[tuple[str, str], dict[str, int]] = {}
+        expected: dict[tuple[str, str], Mapping[str, int]] = {}
         for item in items:
             key = item.generator, item.meta["length"]
             answers.cells.setdefault(key, {})
-            if item.meta.get("set") in SIZES:
-                expected[key] = SIZES[item.meta["set"]]
-            else:
-                counts = expected.setdefault(key, {})
-                new = (*key, item.prompt_id) not in prompts
-                counts[item.meta["type"]] = counts.get(item.meta["type"], 0) + new
-                prompts.add((*key, item.prompt_id))
+            expected[key] = SIZES.get(item.meta.get("set", ""), {})
+        sampled = {(item.generator, item.meta["length"], item.prompt_id): item.meta["type"] for item in items}
+        for key, sizes in expected.items():
+            expected[key] = sizes or Counter(kind for prompt, kind in sampled.items() if prompt[:2] == key)
         for score in scores:
             known = by_id.get(score.item_id)
             if score.metric != METRIC or known is None:
@@ -200,35 +192,39 @@ class Tiif(Suite):
                 continue
             preds, gold = score.parts.get("preds"), known.meta["gold_answers"]
             if preds is None or "samples" in score.parts:  # a panel's votes, or several of one judge
-                found = score.value * len(gold), len(gold)
+                right = score.value * len(gold)
             else:
-                found = sum(a == b for a, b in zip(preds, score.parts["gold"], strict=True)), len(gold)
-            hits.setdefault((known.generator, length, kind, known.prompt_id), []).append(found)
+                right = sum(a == b for a, b in zip(preds, score.parts["gold"], strict=True))
+            hits.setdefault((known.generator, length, kind, known.prompt_id), []).append((right, len(gold)))
         for (generator, length, kind, _), images in hits.items():
-            cell = answers.cells[generator, length].setdefault(kind, Cell())
             correct = [right for right, _ in images]
-            cell.add(sum(correct) / len(correct) if len(correct) > 1 else correct[0], images[0][1])
+            answers.cells[generator, length].setdefault(kind, Cell()).add(
+                sum(correct) / len(correct) if len(correct) > 1 else correct[0], images[0][1]
+            )
         return results(answers, expected)
 
 
 def _subset_of(tree: dataset.Tree) -> str:
-    """Find the set the images belong to when both sets of prompts are there: full when a type has more than testmini."""
+    """Choose the set of the images where both are there: full where a type has more images than testmini has prompts."""
     mini = SIZES["testmini"]
     return "full" if any(len(images.by_number) > mini[kind] for (_, kind, _), images in tree.items()) else "testmini"
 
 
 def _items(
-    lines: dataset.Lines, tree: dataset.Tree, how: str, extra: dict[str, Any], roots: Sequence[Path]
+    lines: dataset.Lines, tree: dataset.Tree, extra: dict[str, Any], roots: Sequence[Path]
 ) -> Iterator[Item | InvalidItem]:
     lengths = [length for length in LENGTHS if any(key[2] == length for key in tree)]
     for generator in sorted({key[0] for key in tree}):
         for length in lengths:
             for kind in lines:
                 images = tree.get((generator, kind, length), dataset.Images())
-                yield from _folder_items(generator, kind, length, lines[kind], images, how, extra, roots)
+                yield from _folder_items(generator, kind, length, lines[kind], images, extra, roots)
             for kind in sorted({key[1] for key in tree if key[0] == generator and key[2] == length} - lines.keys()):
-                reason = "there are no prompts of this type"
-                yield InvalidItem(f"{generator}/{kind}/{length}", reason, generator, f"{kind}/{length}")
+                yield _invalid(generator, f"{kind}/{length}", "there are no prompts of this type")
+
+
+def _invalid(generator: str, prompt_id: str, reason: str) -> InvalidItem:
+    return InvalidItem(f"{generator}/{prompt_id}", reason, generator, prompt_id)
 
 
 def _folder_items(
@@ -237,45 +233,41 @@ def _folder_items(
     length: str,
     lines: Sequence[dataset.Line],
     images: dataset.Images,
-    how: str,
     extra: dict[str, Any],
     roots: Sequence[Path],
 ) -> Iterator[Item | InvalidItem]:
-    place = f"{kind}/{generator}/{length}_description"
+    """Yield the items of one type, as `extra["numbering"]` says how its images are numbered."""
+    how = extra["numbering"]
+    place, group = f"{kind}/{generator}/{length}_description", f"{kind}/{length}"
     if how == "full" and any(line.full is None for line in lines):
         reason = f"{place} is numbered as the full set: which prompt is which takes test_prompts and test_eval_prompts"
         for line in lines:
-            yield InvalidItem(f"{generator}/{kind}/{length}/line-{line.number}", reason, generator, f"{kind}/{length}")
+            yield InvalidItem(f"{generator}/{group}/line-{line.number}", reason, generator, group)
         return
-    left = set(images.by_number)
+    unused = set(images.by_number)
     for line in lines:
-        number = line.full if how == "full" and line.full is not None else line.number
-        left.discard(number)
-        group = f"{kind}/{length}/{number}"
-        name = f"{generator}/{group}"
+        number = line.numbered(how)
+        unused.discard(number)
+        prompt_id = f"{group}/{number}"
         if number not in images.by_number:
-            yield InvalidItem(name, f"no image {number}.png, .jpg, .jpeg or .webp in {place}", generator, group)
+            yield _invalid(generator, prompt_id, f"no image {number}.png, .jpg, .jpeg or .webp in {place}")
             continue
-        prompt = line.short if length == "short" else line.long
         meta = {"type": kind, "length": length, "index": number, **_asked(line), **extra}
         first = images.by_number[number]
         for at, file in enumerate(images.doubled.get(number, [first.name]), 1):
-            image, own, top = first.with_name(file), f"{name} ({at})" if at > 1 else name, first.parents[3]
+            image, top = first.with_name(file), first.parents[3]
+            name = f"{generator}/{prompt_id}" + (f" ({at})" if at > 1 else "")
+            numbered = split_sample(image.stem)
+            sample = numbered[1] if numbered else at - 1
             try:
                 inside(top, image.relative_to(top).as_posix(), roots=roots)
+                yield Item(name, line.prompt(length), image, generator, prompt_id, meta, sample)
             except DataError as error:
-                yield InvalidItem(own, error.message, generator, group)
-                continue
-            parted = split_sample(image.stem)
-            yield Item(own, prompt, image, generator, group, meta, parted[1] if parted else at - 1)
-    for number in sorted(left):
-        group = f"{kind}/{length}/{number}"
-        yield InvalidItem(f"{generator}/{group}", f"{place}: image {number}: {_STRAY}", generator, group)
+                yield InvalidItem(name, error.message, generator, prompt_id)
+    for number in () if extra["set"] == "sample" else sorted(unused):
+        yield _invalid(generator, f"{group}/{number}", f"{place}: image {number}: there is no prompt of this number")
     for file in images.unplaced:
-        group = f"{kind}/{length}/{file}"
-        yield InvalidItem(
-            f"{generator}/{group}", f"{place}/{file}: the name is not the number of a prompt", generator, group
-        )
+        yield _invalid(generator, f"{group}/{file}", f"{place}/{file}: the name is not the number of a prompt")
 
 
 def _asked(line: dataset.Line) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The two official summary files of TIIF-Bench, written and read: `result_summary.xlsx` and the dimension text.
+"""Write and read the two official summary files of TIIF-Bench: `result_summary.xlsx` and the dimension text.
 
 Source: summary_results.py and summary_dimension_results.py (@3aae750). Both hold fractions with four decimals; what is
 read comes back in percent, in the shape of `aggregate tiif --json`.
@@ -7,7 +7,8 @@ read comes back in percent, in the shape of `aggregate tiif --json`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,16 @@ from titjudge.core.files import read_text
 from titjudge.core.numbers import mean
 from titjudge.suites.spreadsheet import openpyxl, put_row
 from titjudge.suites.tiif.answers import Answers
-from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, roll_up
+from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, Cell, roll_up
 
-SHEETS = ("Accuracy", "Total_Questions", "Correct_Answers")
+_SHEETS: dict[str, Callable[[Cell], float | None]] = {
+    "Accuracy": lambda cell: cell.correct / cell.questions if cell.questions else None,
+    "Total_Questions": lambda cell: float(cell.questions),
+    "Correct_Answers": lambda cell: float(cell.correct),
+}
 _MEAN = "Mean_Accuracy"
 _ALL = "Overall average score of 9 sub-attributes"
-# Title of each section of the text, the key it is read back to, and its types.
-_SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+_SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (  # title, key of what is read from it, and types
     ("Basic_Following_Overall - Overall", "basic", BASIC),
     *(
         (f"Basic_{name.title()} - {name.title()}", name, DIMENSIONS[name])
@@ -41,18 +45,18 @@ _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 def rounded(answers: Answers) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Type accuracies by generator and length as upstream hands them on: fractions with four decimals."""
-    found: dict[str, dict[str, dict[str, float | None]]] = {}
-    for generator in sorted({name for name, _ in answers.cells}):
-        found[generator] = {}
-        for length in LENGTHS:
-            cells = answers.cells.get((generator, length), {})
-            known = {kind: cell for kind, cell in cells.items() if cell.questions}
-            found[generator][length] = {
-                kind: float(f"{known[kind].correct / known[kind].questions:.4f}") if kind in known else None
-                for kind in TYPES
-            }
-    return found
+    """Return type accuracies by generator and length as upstream passes them on: fractions with four decimals."""
+
+    def accuracy(cell: Cell | None) -> float | None:
+        return float(f"{cell.correct / cell.questions:.4f}") if cell and cell.questions else None
+
+    return {
+        generator: {
+            length: {kind: accuracy(answers.cells.get((generator, length), {}).get(kind)) for kind in TYPES}
+            for length in LENGTHS
+        }
+        for generator in sorted({name for name, _ in answers.cells})
+    }
 
 
 def write_xlsx(answers: Answers, path: Path) -> None:
@@ -65,37 +69,29 @@ def write_xlsx(answers: Answers, path: Path) -> None:
     kinds = sorted({kind for cells in answers.cells.values() for kind in cells})
     lengths = sorted({length for _, length in answers.cells})
     columns = [(kind, length) for kind in kinds for length in lengths]
-    rows = {generator: _numbers(answers, generator, columns) for generator in {name for name, _ in answers.cells}}
-    means = {generator: mean(row[0] for row in numbers) for generator, numbers in rows.items()}
-    order = sorted(sorted(rows), key=lambda name: means.get(name) or -1.0, reverse=True)
-    for at, title in enumerate(SHEETS):
-        sheet = book.active if at == 0 else book.create_sheet()
+    cells = {
+        generator: [answers.cells.get((generator, length), {}).get(kind) for kind, length in columns]
+        for generator in sorted({name for name, _ in answers.cells})
+    }
+    rows = {
+        title: {name: [value(cell) if cell else None for cell in of] for name, of in cells.items()}
+        for title, value in _SHEETS.items()
+    }
+    means = {name: mean(values) for name, values in rows["Accuracy"].items()}
+    order = sorted(cells, key=lambda name: means[name] or -1.0, reverse=True)
+    for title, of_sheet in rows.items():
+        sheet = book.active if title == "Accuracy" else book.create_sheet()
         sheet.title = title
-        extra = [_MEAN] if at == 0 else []
+        with_mean = title == "Accuracy"
         heads = [kind if i % len(lengths) == 0 else None for i, (kind, _) in enumerate(columns)]
-        put_row(sheet, 1, ["Attribute", *heads, *extra])
+        put_row(sheet, 1, ["Attribute", *heads, *([_MEAN] if with_mean else [])])
         put_row(sheet, 2, ["Type", *(length for _, length in columns)])
         for i in range(0, len(columns), len(lengths)):
             sheet.merge_cells(start_row=1, end_row=1, start_column=i + 2, end_column=i + 1 + len(lengths))
-        for line, generator in enumerate(order, 4):
-            values = [row[at] for row in rows[generator]] + ([means[generator]] if extra else [])
-            put_row(sheet, line, [generator, *("nan" if value is None else f"{value:.4f}" for value in values)])
+        for line, name in enumerate(order, 4):
+            values = of_sheet[name] + ([means[name]] if with_mean else [])
+            put_row(sheet, line, [name, *("nan" if value is None else f"{value:.4f}" for value in values)])
     book.save(path)
-
-
-def _numbers(
-    answers: Answers, generator: str, columns: Sequence[tuple[str, str]]
-) -> list[tuple[float | None, float | None, float | None]]:
-    """Accuracy, questions and correct answers of each column."""
-    found: list[tuple[float | None, float | None, float | None]] = []
-    for kind, length in columns:
-        cell = answers.cells.get((generator, length), {}).get(kind)
-        if cell is None:
-            found.append((None, None, None))
-        else:
-            accuracy = cell.correct / cell.questions if cell.questions else None
-            found.append((accuracy, float(cell.questions), float(cell.correct)))
-    return found
 
 
 def read_xlsx(path: Path) -> dict[str, Any]:
@@ -104,7 +100,7 @@ def read_xlsx(path: Path) -> dict[str, Any]:
     Type accuracies come from the counts where these are there, else from the rounded accuracies.
 
     Raises:
-        DataError: not an xlsx file, or not with these sheets and headers.
+        DataError: It is no xlsx file, or lacks these sheets and headers.
         MissingExtra: openpyxl is not installed.
     """
     library = openpyxl()
@@ -112,18 +108,17 @@ def read_xlsx(path: Path) -> dict[str, Any]:
         book = library.load_workbook(path, data_only=True)
     except Exception as error:
         raise DataError(f"not an xlsx file ({error})", path) from error
-    if SHEETS[0] not in book.sheetnames:
-        raise DataError(f"no sheet '{SHEETS[0]}' (there are {', '.join(book.sheetnames)})", path)
-    accuracy, total, correct = (_sheet(book, title, path) for title in SHEETS)
+    if "Accuracy" not in book.sheetnames:
+        raise DataError(f"no sheet 'Accuracy' (there are {', '.join(book.sheetnames)})", path)
+    accuracy, total, correct = (_sheet(book, title, path) for title in _SHEETS)
     generators: dict[str, Any] = {}
     for generator in dict.fromkeys(name for name, _, _ in accuracy):
         generators[generator] = {}
         for length in LENGTHS:
             keys = {kind: (generator, kind, length) for kind in TYPES}
             types = {kind: _percent(accuracy.get(key), total.get(key), correct.get(key)) for kind, key in keys.items()}
-            counts = {name: [sheet.get(key) for key in keys.values()] for name, sheet in (("q", total), ("c", correct))}
-            sums = {name: int(sum(value for value in values if value is not None)) for name, values in counts.items()}
-            generators[generator][length] = {**roll_up(types), "questions": sums["q"], "correct": sums["c"]}
+            questions, right = (int(sum(sheet.get(key) or 0 for key in keys.values())) for sheet in (total, correct))
+            generators[generator][length] = {**roll_up(types), "questions": questions, "correct": right}
     return {"generators": generators, "unit": "percent"}
 
 
@@ -134,15 +129,13 @@ def _percent(accuracy: float | None, total: float | None, correct: float | None)
 
 
 def _sheet(book: Any, title: str, path: Path) -> dict[tuple[str, str, str], float | None]:
-    """One sheet by generator, type and length."""
+    """Read the values of one sheet by generator, type and length; nothing where there is no such sheet."""
     if title not in book.sheetnames:
         return {}
     rows = list(book[title].iter_rows(values_only=True))
     if len(rows) < 3 or rows[0][0] != "Attribute" or rows[1][0] != "Type":
         raise DataError(f"sheet '{title}': the first two rows do not start with Attribute and Type", path)
-    kinds: list[Any] = []
-    for head in rows[0][1:]:
-        kinds.append(head if head is not None else kinds[-1] if kinds else None)
+    kinds: list[Any] = list(accumulate(rows[0][1:], lambda left, head: left if head is None else head))  # merged cells
     found: dict[tuple[str, str, str], float | None] = {}
     for number, row in enumerate(rows[2:], 3):
         if row[0] is None:
@@ -199,7 +192,7 @@ def read_dimension_text(path: Path) -> dict[str, Any]:
     """Read `{"generators": {NAME: {"short": {"overall", "basic", "advanced", "dimensions"}, ...}}}` in percent.
 
     Raises:
-        DataError: not UTF-8, no such sections, or rows that were cut (pandas prints at most 60); names the line.
+        DataError: It is not UTF-8, has no such sections, or rows that pandas cut when printing (it prints at most 60).
     """
     keys = {title: key for title, key, _ in _SECTIONS} | {_ALL: "overall"}
     generators: dict[str, Any] = {}
@@ -220,7 +213,7 @@ def read_dimension_text(path: Path) -> dict[str, Any]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str, list[float | None]]]:
-    """Section, generator and the two values, in percent, of every row."""
+    """Yield section, generator and the two values, in percent, of every row."""
     title = ""
     for number, line in enumerate(read_text(path).splitlines(), 1):
         if match := re.fullmatch(r"==== (.+) ====", line.strip()):

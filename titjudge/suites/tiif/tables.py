@@ -1,4 +1,4 @@
-"""TIIF counts to results: the JSON of `aggregate tiif` and the tables people read."""
+"""Results of TIIF-Bench from counts: the JSON of `aggregate tiif` and the tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN = 20
 
 
 def summarise(cells: Mapping[str, Cell], problems: Sequence[Problem], expected: Mapping[str, int]) -> dict[str, Any]:
-    """One generator and length: percentages by the official rule, the paper's per-image ones, counts and coverage.
+    """Compute the result of one generator and length: by the official rule, by image (paper), counts and coverage.
 
     Values are in percent, unrounded, None where nothing was answered. `expected` is the number of prompts of each type.
     """
@@ -36,20 +36,23 @@ def summarise(cells: Mapping[str, Cell], problems: Sequence[Problem], expected: 
                 kind: [scored[kind], expected[kind]] for kind in TYPES if 0 < scored[kind] < expected.get(kind, 0)
             },
         },
-        "problems": [{"path": problem.path, "reason": problem.reason} for problem in problems],
+        "problems": _named(problems),
     }
 
 
-def results(answers: Answers, expected: Mapping[tuple[str, str], Mapping[str, int]] | None = None) -> dict[str, Any]:
-    """Compute `{"generators": {NAME: {"short": {...}, "long": {...}}}, ...}`; a length without answers is there, empty.
+def _named(problems: Sequence[Problem]) -> list[dict[str, str]]:
+    return [{"path": problem.path, "reason": problem.reason} for problem in problems]
 
-    Without `expected` (by generator and length, then type) the set is inferred from the files: `"set"` says which.
+
+def results(answers: Answers, expected: Mapping[tuple[str, str], Mapping[str, int]] | None = None) -> dict[str, Any]:
+    """Compute `{"generators": {NAME: {"short": {...}, "long": {...}}}, ...}`; a length without answers has no values.
+
+    Args:
+        answers: The counts.
+        expected: The number of prompts by (generator, length), then type; without it the set is inferred from the files,
+            and `"set"` says which.
     """
-    counts: dict[str, int] = {}
-    for cells in answers.cells.values():
-        for kind, cell in cells.items():
-            counts[kind] = max(counts.get(kind, 0), cell.files)
-    inferred = which_set(counts)
+    inferred = which_set((kind, cell.files) for cells in answers.cells.values() for kind, cell in cells.items())
     generators: dict[str, Any] = {}
     for generator in answers.generators:
         generators[generator] = {}
@@ -61,25 +64,27 @@ def results(answers: Answers, expected: Mapping[tuple[str, str], Mapping[str, in
     found: dict[str, Any] = {"generators": generators, "unit": "percent"}
     if expected is None:
         found["set"] = inferred
-    found["problems"] = [{"path": problem.path, "reason": problem.reason} for problem in answers.problems]
+    found["problems"] = _named(answers.problems)
     found["warnings"] = _warnings(found, inferred=expected is None)
     return found
 
 
+def _rows(found: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """List the results with generator and length."""
+    return [(name, length, of[length]) for name, of in found["generators"].items() for length in LENGTHS]
+
+
 def _warnings(found: Mapping[str, Any], *, inferred: bool) -> list[str]:
     warnings = []
-    rows = [(name, length, found["generators"][name][length]) for name in found["generators"] for length in LENGTHS]
+    rows = _rows(found)
     for name, length, result in rows:
         coverage = result["coverage"]
         if coverage["scored"] and coverage["scored"] < coverage["expected"]:
-            left_out = coverage["missing_types"]
-            types = (
-                f"; without an answer: {', '.join(left_out)} (left out of every mean, as upstream does)"
-                if left_out
-                else ""
-            )
-            parts = len(coverage["incomplete_types"])
-            types = f"; {parts} types are incomplete{types}" if parts else types
+            types = ""
+            if parts := len(coverage["incomplete_types"]):
+                types += f"; {parts} types are incomplete"
+            if missing := coverage["missing_types"]:
+                types += f"; without an answer: {', '.join(missing)} (left out of every mean, as upstream does)"
             warnings.append(f"{name}, {length}: {coverage['scored']} of {coverage['expected']} images{types}")
         elif not coverage["scored"] and coverage["expected"]:
             warnings.append(f"{name}, {length}: no answers")
@@ -94,8 +99,8 @@ def _warnings(found: Mapping[str, Any], *, inferred: bool) -> list[str]:
 
 
 def tables(found: Mapping[str, Any]) -> list[Table]:
-    """Summary, dimensions and types, one row for a generator and length; percent."""
-    rows = [(name, length, found["generators"][name][length]) for name in found["generators"] for length in LENGTHS]
+    """Make the tables of overall results, dimensions and types, a row for each generator and length; percent."""
+    rows = _rows(found)
     named = tuple(f"{problem['path']}: {problem['reason']}" for problem in found["problems"][:_SHOWN])
     more = len(found["problems"]) - _SHOWN
     notes = (*found["warnings"], *named, *((f"... and {more} more",) if more > 0 else ()))
@@ -133,16 +138,11 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
 
 
 def published_table(found: Mapping[str, Any]) -> Table:
-    """Show what an official summary file says, one row for a generator and length; percent."""
+    """Make the table of what an official summary file says, a row for each generator and length; percent."""
+    means = ("overall", "basic", "advanced")
     rows = tuple(
-        (
-            name,
-            length,
-            *(of.get(key) for key in ("overall", "basic", "advanced")),
-            *(of["dimensions"].get(d) for d in DIMENSIONS),
-        )
-        for name, lengths in found["generators"].items()
-        for length, of in lengths.items()
+        (name, length, *(of.get(key) for key in means), *(of["dimensions"].get(each) for each in DIMENSIONS))
+        for name, length, of in _rows(found)
     )
-    columns = ("generator", "length", "overall", "basic", "advanced", *DIMENSIONS)
+    columns = ("generator", "length", *means, *DIMENSIONS)
     return Table("TIIF-Bench: as the official summary says, percent", columns, rows)

@@ -1,4 +1,4 @@
-"""Text rendering of TIIF-Bench from OCR results that exist: the JSON of `aggregate tiif-text`.
+"""Text rendering of TIIF-Bench: the JSON of `aggregate tiif-text` from OCR results, tables and files of a run.
 
 Source: paddleocr_models.py and cal_text_errors_models.py (@3aae750). Upstream turns any malformed entry into
 GNED 0, a perfect score; here it is an error that names the image.
@@ -24,20 +24,20 @@ _MEASURES = ("gned", "recall", "pned")
 
 
 def aggregate_text(path: Path, questions: Path | None = None) -> tuple[dict[str, Any], list[Table]]:
-    """GNED and recall of one model, means over images, fractions in [0, 1], unrounded.
+    """Compute GNED and recall of one model: means over images, fractions in [0, 1], unrounded.
 
     Args:
-        path: a JSON list of `{"image_name", "short_image_ocr_results", "long_image_ocr_results", "text"}`. OCR results
+        path: A JSON list of `{"image_name", "short_image_ocr_results", "long_image_ocr_results", "text"}`. OCR results
             are PaddleOCR 2 lists, PaddleOCR 3 `rec_texts`, plain strings, or null for nothing read; `text` holds the
             gold words.
         questions: text_eval_prompts.jsonl, for entries without `text`: `image_name` is then `<line>.<suffix>`.
 
-    Returns `{"gned_short", "gned_long", "recall_short", ..., "pned_long", "images", ...}` (counts follow) and a table.
-    A length that no entry has is None.
+    Returns:
+        `{"gned_short", "gned_long", "recall_short", ..., "pned_long", "images", ...}` (counts follow) and a table. A length
+        that no entry has is None.
 
     Raises:
-        DataError: the file or an entry is malformed, an image stands there twice, or gold words are missing; the
-            message names the image.
+        DataError: The file or an entry is malformed, an image stands there twice, or gold words are missing; names the image.
     """
     entries = _entries(path)
     lines = None if questions is None else [record for _, record in read_jsonl(questions, ("yn_question_list",))]
@@ -109,17 +109,17 @@ def _strings(entry: Mapping[str, Any], key: str, name: str, path: Path) -> list[
 
 
 def official_keys(path: Path, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Give one model's result the keys that cal_gned_and_recall_models.py writes; a length without images is 0, as there."""
+    """Return one model's result under the keys of cal_gned_and_recall_models.py; a length without images is 0, as there."""
     names = {"GNED_score": "gned", "Recall_score": "recall"}
     scores = {f"{key}_{length}": found[f"{name}_{length}"] or 0 for key, name in names.items() for length in LENGTHS}
     return {"file_name": path.name, **scores}
 
 
 def write_ocr(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
-    """Write what was read in a run as paddleocr_models.py does, one file a generator; returns how many.
+    """Write the words that a run has read as paddleocr_models.py does, one file a generator; returns how many.
 
     Raises:
-        DataError: nothing was read, or a generator's name is no file name.
+        DataError: No words were read, or a generator's name is no file name.
     """
     by_id = {item.id: item for item in items}
     models: dict[str, dict[int, dict[str, Any]]] = {}
@@ -143,7 +143,7 @@ def write_ocr(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> i
 
 
 def text_table(items: Sequence[Item], scores: Sequence[Score]) -> Table | None:
-    """GNED, recall and PNED of each generator from `text-rendering` scores; None when nothing was measured."""
+    """Make the table of GNED, recall and PNED by generator; None where no text was read."""
     by_id = {item.id: item for item in items}
     found: dict[tuple[str, int, str], list[Score]] = {}
     for score in scores:
