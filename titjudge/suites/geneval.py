@@ -1,4 +1,4 @@
-"""GenEval: its own results in its own table, and its prompts as questions to a vision model, which is not GenEval."""
+"""GenEval: the table of its own results, and a suite that asks a vision model about its prompts, which is not GenEval."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_jsonl, scan_jsonl
-from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.core.files import read_jsonl
+from titjudge.core.types import Item, Score, Table
 from titjudge.metrics.questions import Asking
-from titjudge.suites.prompt_file import PromptFileSuite, Prompts, file_in
+from titjudge.suites.base import reason_of
+from titjudge.suites.prompt_file import PromptFileSuite
 from titjudge.suites.question_schema import TableSpec
 from titjudge.suites.question_tables import make_table
 
 TASKS = ("single_object", "two_object", "counting", "colors", "position", "color_attr")
-_METADATA = "evaluation_metadata.jsonl"
+_COUNTS = ("images", "prompts")
+_CORRECT = ("images_correct", "prompts_any", "prompts_all")
 
 
 def aggregate_results(files: Sequence[Path]) -> tuple[dict[str, Any], list[Table]]:
-    """GenEval's table from results.jsonl files as evaluate_images.py writes them, a generator each.
+    """Compute GenEval's table from results.jsonl files as evaluate_images.py writes them, one for each generator.
 
     Returns:
         By file (its name without the ending): images, prompts, shares of correct images, of prompts with any and with all
         images correct, shares by task and their mean (`overall`); and the table.
 
     Raises:
-        DataError: a line is none of GenEval's; names file and line.
+        DataError: A line is none of GenEval's; names file and line.
     """
     found: dict[str, dict[str, Any]] = {}
     for file in files:
@@ -35,16 +37,13 @@ def aggregate_results(files: Sequence[Path]) -> tuple[dict[str, Any], list[Table
         found[name] = _summary(file)
     tasks = [task for each in found.values() for task in each["tasks"]]
     order = [task for task in TASKS if task in tasks] + sorted({*tasks} - {*TASKS})
-    columns = ("generator", "images", "prompts", "overall", *order, "images correct", "prompts, any", "prompts, all")
-    rows = tuple(
-        (
-            name, each["images"], each["prompts"], each["overall"], *(each["tasks"].get(task) for task in order),
-            each["images_correct"], each["prompts_any"], each["prompts_all"],
-        )
-        for name, each in found.items()
-    )  # fmt: skip
+    columns = ("generator", *_COUNTS, "overall", *order, "images correct", "prompts, any", "prompts, all")
+    rows = []
+    for name, each in found.items():
+        shares = (each["overall"], *map(each["tasks"].get, order))
+        rows.append((name, *(each[key] for key in _COUNTS), *shares, *(each[key] for key in _CORRECT)))
     note = "overall is the mean of the tasks; a prompt counts as correct upstream where any of its images is (prompts, any)"
-    return found, [Table("GenEval", columns, rows, (note,))]
+    return found, [Table("GenEval", columns, tuple(rows), (note,))]
 
 
 def _summary(file: Path) -> dict[str, Any]:
@@ -93,24 +92,20 @@ class NotGenEval(PromptFileSuite):
     PATTERNS = ("images/{generator}/{prompt_id}/samples/{sample}", "images/{generator}/{prompt_id}_{sample}")
     PLACE = "images/{generator}/{prompt_id}/samples/{sample}.png"
     WIDTH = 5
+    FILE = "evaluation_metadata.jsonl"
+    FOLDER = "prompts"
+    KEYS = ("tag", "include", "prompt")
+    NUMBERED = True
 
-    def read(self, folder: Path) -> tuple[Path, Prompts, list[InvalidItem]]:
-        file = file_in(folder, _METADATA, "prompts")
-        found: Prompts = {}
-        problems = []
-        for place, (number, row) in enumerate(scan_jsonl(file, ("tag", "include", "prompt"))):
-            where = f"{file.name}:{number}"
-            try:
-                if isinstance(row, DataError):
-                    raise row
-                asked = {**Asking(image="all").model_dump(), "questions": questions_of(row)}
-                found[str(place)] = str(row["prompt"]), {"task": str(row["tag"]), "asked": asked}
-            except DataError as error:
-                problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=str(place)))
-            except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-                said = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
-                problems.append(InvalidItem(where, f"{where}: not as GenEval writes it: {said}", prompt_id=str(place)))
-        return file, found, problems
+    def meta(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the task and the questions."""
+        try:
+            return {
+                "task": str(row["tag"]),
+                "asked": {**Asking(image="all").model_dump(), "questions": questions_of(row)},
+            }
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise DataError(f"not as GenEval writes it: {reason_of(error)}") from error
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the table of tasks."""
@@ -121,7 +116,7 @@ class NotGenEval(PromptFileSuite):
 
 
 def questions_of(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Make the questions of a prompt out of its metadata: object, colour and place, each after the object it is about."""
+    """Make the questions of a prompt from its metadata: on each object, then on its colour and its place."""
     exact = {each["class"] for each in row.get("exclude", ())}
     found: list[dict[str, Any]] = []
     for place, each in enumerate(row["include"]):

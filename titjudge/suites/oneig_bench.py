@@ -17,7 +17,7 @@ from titjudge.core.structured_output import first_problem
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.metrics.questions import Asked, Asking
 from titjudge.metrics.text_reading import Wanted, listed, matched_share
-from titjudge.suites.base import Suite
+from titjudge.suites.base import Suite, by_generator, reason_of
 from titjudge.suites.image_tree import ImageTree, find_tree
 from titjudge.suites.prompt_places import PromptPlace
 from titjudge.suites.question_schema import TableSpec
@@ -160,11 +160,9 @@ class OneIGBench(Suite):
                 if lost := [each for question in checked.questions for each in question.parents if each not in ids]:
                     raise ValueError(f"there is no question {lost[0]}, on which one depends")
                 row = rows[key]
-            except ValidationError as error:
-                problems.append(InvalidItem(f"{file.name}:{key}", f"{file.name}:{key}: {first_problem(error)}"))
             except (ValueError, TypeError, AttributeError, KeyError) as error:
-                said = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
-                problems.append(InvalidItem(f"{file.name}:{key}", f"{file.name}:{key}: {said}"))
+                reason = first_problem(error) if isinstance(error, ValidationError) else reason_of(error)
+                problems.append(InvalidItem(f"{file.name}:{key}", f"{file.name}:{key}: {reason}"))
             else:
                 found[key] = _prompt(row), {**_fields(row), "class": name, "asked": {**how, "questions": questions}}
         return found
@@ -213,17 +211,15 @@ class OneIGBench(Suite):
         return tables
 
     def _text_table(self, title: str, items: Sequence[Item], scores: Sequence[Score]) -> Table:
-        by_id = {score.item_id: score for score in scores if score.metric == _READ and score.value is not None}
         rows = []
-        for generator in sorted({item.generator for item in items}):
-            own = [item for item in items if item.generator == generator]
-            found = [by_id[item.id] for item in own if item.id in by_id]
-            rows.append((generator, len(own), len(found), *text_scores(found, _FARTHEST[self._mode])))
+        for generator, own, scored in by_generator(items, [score for score in scores if score.metric == _READ]):
+            values = text_scores([score for _, score in scored], _FARTHEST[self._mode])
+            rows.append((generator, len(own), len(scored), *values))
         return Table(f"{title}: text", ("generator", "images", "scored", "ED", "CR", "WAC", "text score"), tuple(rows))
 
 
 def text_scores(scores: Sequence[Score], farthest: int) -> tuple[float | None, ...]:
-    """Edit distance, share without an error, share of words, and the score made of them (`text_score.py`)."""
+    """Compute edit distance, share without an error, share of words, and the score of all three (`text_score.py`)."""
     words = matched_share(scores)
     if words is None:
         return (None,) * 4
@@ -249,7 +245,7 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decoded(value: Any) -> dict[str, Any]:
-    """Read the questions of a prompt, or what they depend on: an object, or the text of one."""
+    """Read the questions of a prompt, or their dependencies: an object, or an object as JSON text."""
     try:
         found = json.loads(value) if isinstance(value, str) else value
     except ValueError as error:

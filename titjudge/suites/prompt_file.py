@@ -1,30 +1,38 @@
-"""What suites share that have one file of prompts and a tree of images beside it."""
+"""Suites with one file of prompts, a line each, and a tree of images."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
+from titjudge.core.files import scan_jsonl
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.base import Suite
 from titjudge.suites.image_tree import ImageTree, find_tree
 from titjudge.suites.prompt_places import PromptPlace
 
 Prompts = dict[str, tuple[str, dict[str, Any]]]
-"""Prompt id -> the prompt, and what its images bring along."""
+"""Prompt id -> the prompt, and the `meta` of its images."""
 
 
 class PromptFileSuite(Suite):
-    """A suite of one file of prompts and images in a tree; a subclass reads the file.
+    """A suite of one file of prompts and a tree of images; a subclass names the file and reads its lines.
 
     Args:
         images: A pattern of image paths, from the working directory, where they are not in `images/`.
     """
 
+    FILE: str
+    FOLDER: str
+    """Where the file lies in the official repository; it may also lie in the data folder itself."""
+    KEYS: tuple[str, ...]
+    """Keys that each line must have."""
+    NUMBERED: bool = False
+    """Whether prompts are known by the number of their line from 0; else by the key `prompt_id`."""
     PATTERNS: Sequence[str] = ()
     """Where images lie below the data folder, without ending; the first that fits an image counts."""
     PLACE: str = ""
@@ -36,46 +44,57 @@ class PromptFileSuite(Suite):
         self._images = images
         self.notes: dict[str, None] = {}
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
-        """Yield the images with what is asked about their prompts; what cannot be judged says file and row.
+    def meta(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what metrics and tables need to know of the images of a prompt.
 
         Raises:
-            DataError: there are no prompts, or no images.
+            DataError: The line is malformed.
         """
-        file, found, problems = self.read(folder)
+        raise NotImplementedError
+
+    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+        """Yield the images with what metrics ask about their prompts.
+
+        Raises:
+            DataError: There are no prompts, or no images.
+        """
+        file, prompts, problems = self._read(folder)
         yield from problems
         root, pattern = find_tree(folder, self.PATTERNS, self._images)
-        tree = ImageTree(pattern, file.name, {name: prompt for name, (prompt, _) in found.items()})
+        tree = ImageTree(pattern, file.name, {name: prompt for name, (prompt, _) in prompts.items()})
         for item in tree.items(root, self.image_roots, self.notes):
-            yield item if isinstance(item, InvalidItem) else replace(item, meta=found[item.prompt_id][1])
+            yield item if isinstance(item, InvalidItem) else replace(item, meta=prompts[item.prompt_id][1])
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts, and where the benchmark has their images.
 
         Raises:
-            DataError: there are no prompts.
+            DataError: There are no prompts.
         """
-        _, found, problems = self.read(folder)
+        _, prompts, problems = self._read(folder)
         yield from problems
-        for name, (prompt, _) in found.items():
+        for name, (prompt, _) in prompts.items():
             yield PromptPlace(name, prompt, self.PLACE.replace("{prompt_id}", name.zfill(self.WIDTH)))
 
-    def read(self, folder: Path) -> tuple[Path, Prompts, list[InvalidItem]]:
-        """Read the file of prompts: where it is, the prompts, and what is wrong with rows.
-
-        Raises:
-            DataError: there are no prompts.
-        """
-        raise NotImplementedError
-
-
-def file_in(folder: Path, name: str, below: str) -> Path:
-    """Find a file in the data folder, or in a folder of it.
-
-    Raises:
-        DataError: it is in neither.
-    """
-    for place in (inside(folder, name, "file"), inside(folder, f"{below}/{name}", "file")):
-        if place.is_file():
-            return place
-    raise DataError(f"no {name} here, nor in {below}/", folder)
+    def _read(self, folder: Path) -> tuple[Path, Prompts, list[InvalidItem]]:
+        """Find the file and read its prompts, and what is wrong with lines."""
+        places = [inside(folder, name, "file") for name in (self.FILE, f"{self.FOLDER}/{self.FILE}")]
+        file = next((place for place in places if place.is_file()), None)
+        if file is None:
+            raise DataError(f"no {self.FILE} here, nor in {self.FOLDER}/", folder)
+        prompts: Prompts = {}
+        problems = []
+        for place, (number, row) in enumerate(scan_jsonl(file, self.KEYS)):
+            try:
+                if isinstance(row, DataError):
+                    raise row
+                name = str(place if self.NUMBERED else row["prompt_id"])
+                if name in prompts:
+                    raise DataError(f"the prompt '{name}' stands twice")
+                if not isinstance(row["prompt"], str) or not row["prompt"].strip():
+                    raise DataError("'prompt' is no prompt")
+                prompts[name] = row["prompt"], self.meta(row)
+            except DataError as error:
+                where, known = f"{file.name}:{number}", str(place) if self.NUMBERED else ""
+                problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=known))
+        return file, prompts, problems

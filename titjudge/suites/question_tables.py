@@ -1,4 +1,4 @@
-"""Means by category for each generator, as a suite's YAML file orders them."""
+"""Tables of means by category for each generator, as a suite's YAML file describes them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from titjudge.core.score_parts import questions as questions_of
 from titjudge.core.types import Item, Score, Table
+from titjudge.suites.base import by_generator
 from titjudge.suites.question_schema import TableSpec
 
 Scored = tuple[Item, Score]
@@ -21,33 +22,31 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
         scores: Scores of the suite's metric.
         grids: The images of a prompt count as one, see `Official`.
     """
-    by_id = {score.item_id: score for score in scores if score.value is not None}
-    generators = sorted({item.generator for item in items})
+    counts: dict[str, tuple[int, int]] = {}
     means: dict[str, dict[str, float]] = {}
     overall: dict[str, float | None] = {}
-    for generator in generators:
-        own = [item for item in items if item.generator == generator]
-        dropped = {item.prompt_id for item in own if grids and item.id not in by_id}
-        scored = [(item, by_id[item.id]) for item in own if item.id in by_id and item.prompt_id not in dropped]
+    for generator, own, scored in by_generator(items, scores):
+        counts[generator] = len(own), len(scored)
+        if grids:
+            done = {item.id for item, _ in scored}
+            incomplete = {item.prompt_id for item in own if item.id not in done}
+            scored = [(item, score) for item, score in scored if item.prompt_id not in incomplete]
         values = _answers(spec, _last(scored) if grids else scored) if spec.mean == "answers" else _images(spec, scored)
         means[generator] = {key: spec.times * sum(found) / len(found) for key, found in values.items() if found}
         overall[generator] = _overall(spec, means[generator], [each for found in values.values() for each in found])
     keys = {key for found in means.values() for key in found}
     order = [key for key in spec.order if key in keys] + sorted(keys - set(spec.order)) if spec.by else []
-    rows = []
-    for generator in generators:
-        own = [item for item in items if item.generator == generator]
-        shown = [overall[generator]] if spec.overall is not None else []
-        done = sum(item.id in by_id for item in own)
-        rows.append((generator, len(own), done, *shown, *(means[generator].get(key) for key in order)))
-    first = ("overall",) if spec.overall is not None else ()
-    lacking = sum(item.id not in by_id for item in items)
+    shown = ("overall",) if spec.overall is not None else ()
+    rows = tuple(
+        (name, *counts[name], *(overall[name] for _ in shown), *map(means[name].get, order)) for name in counts
+    )
+    lacking = sum(images - done for images, done in counts.values())
     notes = (f"{lacking:,} of {len(items):,} images have no score, and enter no mean",) if lacking else ()
-    return Table(spec.title, ("generator", "images", "scored", *first, *order), tuple(rows), notes)
+    return Table(spec.title, ("generator", "images", "scored", *shown, *order), rows, notes)
 
 
 def _images(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]:
-    """Values by column: of images, or of prompts as the mean of their images."""
+    """Return values by column: those of images, or of prompts as the mean of their images."""
     found: dict[str, dict[str, list[float]]] = {}
     for item, score in scored:
         value = score.parts.get(spec.value) if spec.value else score.value
@@ -70,9 +69,9 @@ def _answers(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]
 
 
 def _last(scored: Sequence[Scored]) -> list[Scored]:
-    return list(
-        {item.prompt_id: (item, score) for item, score in sorted(scored, key=lambda each: each[0].sample)}.values()
-    )
+    """Return the last image of each prompt."""
+    in_order = sorted(scored, key=lambda each: each[0].sample)
+    return list({item.prompt_id: (item, score) for item, score in in_order}.values())
 
 
 def _key(spec: TableSpec, value: Any) -> str:
