@@ -15,8 +15,7 @@
     several images of one prompt: NAME_0.png, NAME_1.png, ... + NAME.txt; without a text, what ComfyUI or A1111 left in a PNG
 
 Image paths are relative to the data folder, or absolute, and stay inside it and the folders of --image-root, also through
-links. Further keys of a line become `item.meta`. What cannot be
-used is a BadItem with its reason; the rest is judged.
+links. Further keys of a line become `item.meta`. What cannot be used is an InvalidItem with its reason; the rest is judged.
 """
 
 from __future__ import annotations
@@ -31,20 +30,19 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_table, read_text, scan_jsonl
-from titjudge.core.images import SUFFIXES
 from titjudge.core.png_prompts import left_prompt
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.stats.votes import pair_of, read_choice
-from titjudge.suites.base import Suite
+from titjudge.suites.base import Suite, image_files, printable
 from titjudge.suites.image_tree import ImageTree
-from titjudge.suites.manifests import NAMES, Columns, ManifestReader, check_manifest, find_tables, item_of
+from titjudge.suites.manifests import NAMES, Columns, ManifestReader, check_manifest, find_tables, first_filled, item_of
 from titjudge.suites.prompt_places import PromptPlace, distinct
 from titjudge.suites.samples import sample_of, split_sample
 
 
 class Folder(Suite):
-    """The plain suite: no official aggregation, agreement with `pairs.jsonl` where it is there."""
+    """Your own images: no official aggregation; agreement with people where there is `pairs.jsonl`."""
 
     name = "folder"
     AGGREGATES = False
@@ -54,39 +52,39 @@ class Folder(Suite):
         self.columns: Columns = {}
         self.tree: ImageTree | None = None
         self._taken: dict[str, None] = {}
-        self._said: dict[str, None] = {}
+        self._notes: dict[str, None] = {}
 
     @property
     def notes(self) -> list[str]:
-        """Lines for people: which columns were taken for what, what of a tree was left out."""
+        """What the user should know of the reading: columns that were taken for others, images that were left out."""
         hint = f"--columns {'=...,'.join(NAMES)}=... says otherwise"
-        return [*([f"{', '.join(self._taken)}; {hint}"] if self._taken else []), *self._said]
+        return [*([f"{', '.join(self._taken)}; {hint}"] if self._taken else []), *self._notes]
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
-        """Items of a data folder or manifest, in the order of the files.
+        """Yield the items of a data folder or manifest, in the order of the files.
 
         Raises:
-            DataError: there is nothing to judge at that place.
+            DataError: There is nothing to judge at that place.
         """
         if self.tree is not None:
-            found = self.tree.items(folder, self.image_roots, self._said)
+            items = self.tree.items(folder, self.image_roots, self._notes)
         else:
-            found = read_items(folder, self.image_roots, self.columns, self._taken, self._said)
+            items = read_items(folder, self.image_roots, self.columns, self._taken, self._notes)
         file = (folder.parent if folder.is_file() else folder) / "facets.jsonl"
-        return _with_facets(found, file) if file.is_file() else found
+        return _with_facets(items, file) if file.is_file() else items
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
-        """Yield the prompts of a tree, of prompts.jsonl, or of whatever the data name."""
+        """Yield the prompts of a tree, of prompts.jsonl, or of the items."""
         if self.tree is not None:
             return self.tree.places()
         if (folder / "prompts.jsonl").is_file():
-            found, problems = _prompts(folder)
-            listed = ((name, record["prompt"]) for name, record in found.items() if isinstance(record["prompt"], str))
-            return chain(problems, distinct(listed))
+            records, problems = _prompts(folder)
+            texts = ((name, record["prompt"]) for name, record in records.items() if isinstance(record["prompt"], str))
+            return chain(problems, distinct(texts))
         return distinct((item.prompt_id, item.prompt) for item in self.load(folder) if isinstance(item, Item))
 
     def pairs(self, folder: Path) -> list[Pair]:
-        """Preferences of `pairs.jsonl`, if the folder has one."""
+        """Read the preferences of `pairs.jsonl`, where the folder has one."""
         file = folder / "pairs.jsonl"
         items = lambda: (item for item in self.load(folder) if isinstance(item, Item))  # noqa: E731
         return read_pairs(file, known_prompts(folder), items) if file.is_file() else []
@@ -97,7 +95,7 @@ def read_items(
     roots: Sequence[Path] = (),
     columns: Columns | None = None,
     taken: dict[str, None] | None = None,
-    said: dict[str, None] | None = None,
+    notes: dict[str, None] | None = None,
 ) -> Iterator[Item | InvalidItem]:
     """Read the items of a data folder or manifest, in the order of the files.
 
@@ -105,8 +103,8 @@ def read_items(
         folder: The folder or manifest.
         roots: Further folders in which images may lie.
         columns: Columns of a table that the user has named.
-        taken: Gets which columns were taken for what, in words.
-        said: Gets where else prompts were found.
+        taken: Gets a line for each column that is read as something other than its name says.
+        notes: Gets a line on prompts that were found elsewhere.
 
     Raises:
         DataError: There is nothing to judge at that place.
@@ -121,13 +119,13 @@ def read_items(
     elif tables := find_tables(folder, roots):
         yield from _unique(item for table in tables for item in reader.items(table))
     elif folder.is_dir():
-        yield from _loose(folder, roots, {} if said is None else said)
+        yield from _loose(folder, roots, {} if notes is None else notes)
     else:
         raise DataError("no such data folder or manifest", folder)
 
 
 def _with_facets(items: Iterator[Item | InvalidItem], file: Path) -> Iterator[Item | InvalidItem]:
-    """Give items the facets that `facets` has found for the text of their prompt.
+    """Add the facets that the command `facets` has found for the text of an item's prompt.
 
     Raises:
         DataError: A line of the file is malformed; names file and line.
@@ -140,7 +138,7 @@ def _with_facets(items: Iterator[Item | InvalidItem], file: Path) -> Iterator[It
 
 
 def known_prompts(folder: Path) -> dict[str, str]:
-    """Image -> prompt id, of a folder with `images.jsonl`; else nothing."""
+    """Map the images of `images.jsonl` to the ids of their prompts; empty where there is no such file."""
     listed = folder / "images.jsonl"
     rows = scan_jsonl(listed, ("image", "prompt_id")) if listed.is_file() else ()
     return {str(record["image"]): str(record["prompt_id"]) for _, record in rows if isinstance(record, Mapping)}
@@ -154,7 +152,7 @@ def read_pairs(
     Args:
         file: The file of pairs.
         prompts: Image -> prompt id, where they are known: a pair must name the prompt of its images.
-        items: What battles are about, where they name models and no images.
+        items: Reads the images of battles that name models and no images.
 
     Raises:
         DataError: A line is malformed, or its images belong to another prompt; names file and line.
@@ -186,21 +184,22 @@ def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]
         if isinstance(record, DataError):
             yield InvalidItem(f"images.jsonl:{number}", str(record))
             continue
-        image, group, generator = record["image"], str(record["prompt_id"]), _generator(record)
-        prompt = prompts.get(group)
+        image, prompt_id = record["image"], str(record["prompt_id"])
+        generator = str(first_filled(record, NAMES["generator"]) or "")
+        prompt = prompts.get(prompt_id)
         if not isinstance(image, str):
-            yield InvalidItem(f"images.jsonl:{number}", f"the image is no text: {image!r}", generator, group)
+            yield InvalidItem(f"images.jsonl:{number}", f"the image is no text: {image!r}", generator, prompt_id)
         elif prompt is None:
-            reason = f"prompts.jsonl has no prompt '{group}' (images.jsonl:{number})"
-            yield InvalidItem(image, reason, generator, group)
+            reason = f"prompts.jsonl has no prompt '{prompt_id}' (images.jsonl:{number})"
+            yield InvalidItem(image, reason, generator, prompt_id)
         else:
             both = {**prompt, **record}
             meta = {key: value for key, value in both.items() if key not in ("prompt", "image", "prompt_id")}
-            yield item_of(image, prompt["prompt"], generator, group, meta, folder, roots, sample_of(record))
+            yield item_of(image, prompt["prompt"], generator, prompt_id, meta, folder, roots, sample_of(record))
 
 
 def _prompts(folder: Path) -> tuple[dict[str, dict[str, Any]], list[InvalidItem]]:
-    """Read prompts.jsonl: records by id, and what is wrong with lines."""
+    """Read prompts.jsonl: its lines by prompt id, and what is wrong with others."""
     prompts: dict[str, dict[str, Any]] = {}
     problems = []
     for number, record in scan_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
@@ -214,93 +213,76 @@ def _prompts(folder: Path) -> tuple[dict[str, dict[str, Any]], list[InvalidItem]
     return prompts, problems
 
 
-def _generator(record: dict[str, Any]) -> str:
-    return next((str(record[key]) for key in NAMES["generator"] if record.get(key)), "")
-
-
 def _unique(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]:
+    """Yield the items; one that is listed again is an InvalidItem."""
     seen: set[str] = set()
     for item in items:
         if isinstance(item, Item) and item.id in seen:
-            yield InvalidItem(
-                f"{item.id} (again)",
-                "the same image is listed twice; the first line counts",
-                item.generator,
-                item.prompt_id,
-            )
-            continue
-        seen.add(item.id)
-        yield item
+            reason = "the same image is listed twice; the first line counts"
+            yield InvalidItem(f"{item.id} (again)", reason, item.generator, item.prompt_id)
+        else:
+            seen.add(item.id)
+            yield item
 
 
-def _loose(folder: Path, roots: Sequence[Path], said: dict[str, None]) -> Iterator[Item | InvalidItem]:
-    """Images with same-named text files."""
-    images = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Iterator[Item | InvalidItem]:
+    """Yield images whose prompts are in text files of the same name, or in the images themselves."""
+    images = image_files(folder)
     if not images:
         raise DataError(
             "nothing to judge here: no images.jsonl and no images (see `judge --help` for the layouts)", folder
         )
     used: set[Path] = set()
-    left: Counter[str] = Counter()
-    unlisted = "; prompts.jsonl is of use beside images.jsonl only" if (folder / "prompts.jsonl").is_file() else ""
-    groups: dict[str, str] = {}
+    embedded: Counter[str] = Counter()
+    hint = "; prompts.jsonl is of use beside images.jsonl only" if (folder / "prompts.jsonl").is_file() else ""
+    prompts: dict[str, str] = {}
     for path in images:
         place = path.relative_to(folder)
-        if not _storable(place.as_posix()):
-            yield InvalidItem(_shown(place), "the file name is not UTF-8: rename it")
+        name, stem, sample = place.as_posix(), path.stem, 0
+        if printable(name) != name:
+            yield InvalidItem(printable(name), "the file name is not UTF-8: rename it")
             continue
-        stem, sample = path.stem, 0
         text = _text_of(path, stem, folder)
-        if text is None and (parted := split_sample(stem)) is not None:
-            stem, sample = parted
+        if text is None and (numbered := split_sample(stem)) is not None:
+            stem, sample = numbered
             text = _text_of(path, stem, folder)
         generator = place.parent.as_posix() if len(place.parts) > 1 else ""
-        if text is None and (item := _with_its_prompt(place, generator, folder, roots)) is not None:
-            left[str(item.meta["prompt_from"])] += 1
-            yield item
-            continue
         if text is None:
-            reason = f"no prompt: {place.with_suffix('.txt')} is missing{unlisted}"
-            yield InvalidItem(place.as_posix(), reason, generator, path.stem)
+            item = _with_embedded_prompt(name, generator, folder, roots)
+            if item is not None:
+                embedded[str(item.meta["prompt_from"])] += 1
+            reason = f"no prompt: {place.with_suffix('.txt')} is missing{hint}"
+            yield item or InvalidItem(name, reason, generator, path.stem)
             continue
         used.add(text)
         try:
             prompt = read_text(inside(folder, text.relative_to(folder).as_posix(), "prompt", roots)).strip()
         except DataError as error:
-            yield InvalidItem(place.as_posix(), f"{text.name}: {error.message}", generator, path.stem)
+            yield InvalidItem(name, f"{text.name}: {error.message}", generator, path.stem)
             continue
-        same = groups.setdefault(stem, prompt) == prompt
-        group = stem if same else place.with_name(stem).as_posix()  # the same name, but another prompt
-        yield item_of(place.as_posix(), prompt, generator, group, {}, folder, roots, sample)
-    if left:
-        sources = ", ".join(f"{source} {count:,}" for source, count in left.items())
-        said[f"{left.total():,} prompts are those that stand in the images themselves ({sources})"] = None
+        same = prompts.setdefault(stem, prompt) == prompt
+        prompt_id = stem if same else place.with_name(stem).as_posix()  # the same name, but another prompt
+        yield item_of(name, prompt, generator, prompt_id, {}, folder, roots, sample)
+    if embedded:
+        sources = ", ".join(f"{source} {count:,}" for source, count in embedded.items())
+        notes[f"{embedded.total():,} prompts are those that stand in the images themselves ({sources})"] = None
     for text in sorted(set(folder.rglob("*.txt")) - used):
-        yield InvalidItem(_shown(text.relative_to(folder)), "a prompt without an image of the same name")
+        yield InvalidItem(printable(text.relative_to(folder).as_posix()), "a prompt without an image of the same name")
 
 
-def _with_its_prompt(place: Path, generator: str, folder: Path, roots: Sequence[Path]) -> Item | None:
+def _with_embedded_prompt(name: str, generator: str, folder: Path, roots: Sequence[Path]) -> Item | None:
     """Make the item of an image that holds the prompt it was made from; None where it holds none."""
     try:
-        path = inside(folder, place.as_posix(), roots=roots)
-        found = left_prompt(path)
-    except (DataError, OSError):  # it is named as an image without a prompt
+        path = inside(folder, name, roots=roots)
+        left = left_prompt(path)
+    except (DataError, OSError):  # reported as an image without a prompt
         return None
-    if found is None:
+    if left is None:
         return None
-    meta = {"prompt_from": found.source}
-    name = generator or found.model
-    return Item(place.as_posix(), without_surrogates(found.prompt), path, name, found.prompt, meta, found.seed)
+    meta, prompt = {"prompt_from": left.source}, without_surrogates(left.prompt)
+    return Item(name, prompt, path, generator or left.model, left.prompt, meta, left.seed)
 
 
 def _text_of(image: Path, stem: str, folder: Path) -> Path | None:
     places = (image.with_name(f"{stem}.txt"), folder / f"{stem}.txt")
     return next((file for file in places if file.is_file()), None)
-
-
-def _storable(name: str) -> bool:
-    return without_surrogates(name) == name
-
-
-def _shown(place: Path) -> str:
-    return place.as_posix().encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""A tree of images whose paths say what they are, `{generator}/{prompt_id}_{sample}.png`, and a table of prompts beside it."""
+"""Trees of images by a pattern of their paths, such as `{generator}/{prompt_id}_{sample}.png`, and a file of prompts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json
-from titjudge.core.images import SUFFIXES
-from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item
+from titjudge.suites.base import image_files, printable
 from titjudge.suites.manifests import item_of
 from titjudge.suites.prompt_list import read_prompts
 from titjudge.suites.prompt_places import PromptPlace, filled
@@ -35,9 +34,9 @@ class ImageTree:
     """Where images lie below the data folder, and which prompts they were made from.
 
     Attributes:
-        pattern: Path of an image with fields in braces: prompt_id; generator, sample and any others.
-        prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST]; see `titjudge.suites.prompt_list`.
-        known: The prompts by their ids, where a suite has read them.
+        pattern: Path of an image with fields in braces: prompt_id, and generator, sample or any others.
+        prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], see `titjudge.suites.prompt_list`; with `known` a name for messages.
+        known: The prompts by their ids, where a suite has read them itself.
     """
 
     pattern: str
@@ -55,7 +54,7 @@ class ImageTree:
         """Yield the prompts, and where their images belong.
 
         Raises:
-            ConfigError: The pattern has a field that nothing says of an image that is not there yet.
+            ConfigError: The pattern has a field whose value for a new image is unknown.
         """
         unknown = set(_FIELD.findall(self.pattern)) - {"generator", "prompt_id", "suffix", *_NUMBERS}
         if unknown:
@@ -76,29 +75,27 @@ class ImageTree:
         further: dict[str, dict[str, Any]] = {}
         if self.known is None:
             yield from read_prompts(self.prompts, prompts, further)
-        fits, others = self.regex(), 0
+        regex, others = self.regex(), 0
         made: dict[str, set[str]] = {}
-        for path in sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES):
+        for path in image_files(root):
             name = path.relative_to(root).as_posix()
-            if without_surrogates(name) != name:
-                yield InvalidItem(
-                    name.encode("utf-8", "backslashreplace").decode(), "the file name is not UTF-8: rename it"
-                )
+            if printable(name) != name:
+                yield InvalidItem(printable(name), "the file name is not UTF-8: rename it")
                 continue
-            match = fits.fullmatch(name)
+            match = regex.fullmatch(name)
             if match is None:
                 others += 1
                 continue
-            found = match.groupdict()
-            written, generator = found.pop("prompt_id"), found.pop("generator", "")
+            fields = match.groupdict()
+            written, generator = fields.pop("prompt_id"), fields.pop("generator", "")
             padded = written.isdecimal() and written not in prompts
             prompt_id = written.lstrip("0") or "0" if padded else written
             made.setdefault(generator, set()).add(prompt_id)
             if prompt_id not in prompts:
                 yield InvalidItem(name, f"{self.prompts} has no prompt '{written}'", generator, written)
                 continue
-            meta = {**further.get(prompt_id, {}), **found}
-            yield item_of(name, prompts[prompt_id], generator, prompt_id, meta, root, roots, sample_of(found))
+            meta = {**further.get(prompt_id, {}), **fields}
+            yield item_of(name, prompts[prompt_id], generator, prompt_id, meta, root, roots, sample_of(fields))
         if not made:
             raise DataError(f"none of {others:,} images fits '{self.pattern}'", root)
         if others:
@@ -109,7 +106,7 @@ class ImageTree:
                 notes[f"{missing:,} of {len(prompts):,} prompts have no image{whose}"] = None
 
     def regex(self) -> re.Pattern[str]:
-        """Make the expression that fits an image's path below the folder."""
+        """Compile the pattern to a regular expression with a group for each field."""
         seen: set[str] = set()
 
         def field(name: str) -> str:
@@ -123,7 +120,7 @@ class ImageTree:
 
 
 def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[Path, str]:
-    """Find where a suite's images lie: the folder above all fields, and the pattern below it.
+    """Find the images of a suite: the folder above all fields, and the pattern below it.
 
     Args:
         folder: The data folder.
@@ -142,9 +139,8 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
     for each in patterns:
         top, rest = split_pattern(each)
         place, pattern = inside(folder, top.as_posix(), "folder"), f"{rest}.{{suffix}}"
-        fits = ImageTree(pattern, "").regex()
-        files = (path for path in place.rglob("*") if path.suffix.lower() in SUFFIXES) if place.is_dir() else ()
-        if any(fits.fullmatch(path.relative_to(place).as_posix()) for path in files):
+        regex = ImageTree(pattern, "").regex()
+        if any(regex.fullmatch(path.relative_to(place).as_posix()) for path in image_files(place)):
             return place, pattern
     wanted = " or ".join(f"{each}.png" for each in patterns)
     raise DataError(f"no images: expected {wanted} here, or say --suite-option images=PATTERN", folder)
@@ -153,7 +149,7 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
 def listed_images(
     file: Path, prompts: Mapping[str, str], roots: Sequence[Path], notes: dict[str, None]
 ) -> Iterator[Item | InvalidItem]:
-    """Yield the images of a JSON object of prompts and image paths, relative to its folder; its name is the generator's.
+    """Yield the images of a JSON object {prompt: image path}; paths are relative to its folder, its name is the generator.
 
     Raises:
         DataError: It is no such object, or names no prompt that is known.

@@ -1,9 +1,10 @@
-"""A table of images and their prompts: a manifest, or the metadata of an `imagefolder`; columns as people name them."""
+"""Tables of images and their prompts: a manifest, or the metadata of an `imagefolder`, whatever its columns are called."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,6 +15,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import scan_table, table_columns
 from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item
+from titjudge.suites.base import image_files
 from titjudge.suites.samples import COLUMNS, as_sample
 
 FORMATS = (".jsonl", ".csv", ".json", ".ndjson", *TABLES)
@@ -26,20 +28,20 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "prompt_id": ("prompt_id",),
     "sample": COLUMNS,
 }
-"""What columns are called, the first name before the others."""
+"""Usual names of columns by what they hold; the first that is there counts."""
 Columns = Mapping[str, Sequence[str]]
-"""What the user says: `image`, `prompt`, `generator`, `prompt_id`, `sample` -> columns; several only of images."""
+"""Columns that the user has named, by `image`, `prompt`, `generator`, `prompt_id`, `sample`; several only of images."""
 
 
 @dataclass(slots=True)
 class ManifestReader:
-    """Reads tables of one data folder.
+    """Reads the tables of one data folder.
 
     Attributes:
         root: The folder that paths are relative to.
         roots: Further folders in which images may lie.
         columns: Columns that the user has named.
-        taken: Which columns were taken for what, in words.
+        taken: Gets a line for each column that is read as something other than its name says.
     """
 
     root: Path
@@ -54,93 +56,78 @@ class ManifestReader:
         Raises:
             DataError: The file is no table, or lacks a column; names file and line.
         """
-        known = table_columns(file)
-        chosen = {} if known is None else self._chosen(known)
+        names = table_columns(file)
+        chosen = {} if names is None else self._chosen(names)
         for role in ("prompt", "image"):
-            if known is not None and not chosen[role] and (role == "prompt" or "description" not in known):
-                there = ", ".join(known) or "none"
+            if names is not None and not chosen[role] and (role == "prompt" or "description" not in names):
+                listed = ", ".join(names) or "none"
                 hint = f"name the column with --columns {role}=COLUMN"
-                raise DataError(f"the column '{role}' is missing (there are: {there}): {hint}", file, 1)
-        required = [column for given in self.columns.values() for column in given]
+                raise DataError(f"the column '{role}' is missing (there are: {listed}): {hint}", file, 1)
+        required = [column for columns in self.columns.values() for column in columns]
         required += chosen.get("prompt", [])
-        place = file.parent.relative_to(self.root).as_posix()
+        folder = file.parent.relative_to(self.root).as_posix()
         for number, record in scan_table(file, tuple(required)):
-            where = self._below(place, f"{file.name}:{number}")
+            where = _below(folder, f"{file.name}:{number}")
             if isinstance(record, DataError):
                 yield InvalidItem(where, str(record))
             else:
-                yield from self._row(record, where, place)
+                yield from self._row(record, where, folder)
 
-    def _row(self, record: Mapping[str, Any], where: str, place: str) -> Iterator[Item | InvalidItem]:
+    def _row(self, record: Mapping[str, Any], where: str, folder: str) -> Iterator[Item | InvalidItem]:
         chosen = self._chosen(record)
         if not chosen["prompt"]:
             yield InvalidItem(where, f"{where}: the key 'prompt' is missing")
             return
         prompt = record[chosen["prompt"][0]]
-        prompt_id = str(_first(record, chosen["prompt_id"]) or prompt)
-        own = chosen["own"]
-        meta = {key: value for key, value in record.items() if key not in own and not isinstance(value, Cell)}
-        generator = str(_first(record, chosen["generator"]) or "")
-        sample = as_sample(_first(record, chosen["sample"]) or 0)
+        prompt_id = str(first_filled(record, chosen["prompt_id"]) or prompt)
+        generator = str(first_filled(record, chosen["generator"]) or "")
+        sample = as_sample(first_filled(record, chosen["sample"]) or 0)
+        used = [*chosen["image"], *chosen["prompt"], *chosen["prompt_id"]]
+        meta = {key: value for key, value in record.items() if key not in used and not isinstance(value, Cell)}
         images = [(column, record[column]) for column in chosen["image"] if record.get(column)]
+        several = len(self.columns.get("image", ())) > 1
+        make = partial(item_of, prompt=prompt, prompt_id=prompt_id, root=self.root, roots=self.roots, sample=sample)
         if not images and record.get("description"):
-            yield _text(str(record.get("id") or where), prompt, generator, prompt_id, meta, sample)
+            yield make(None, generator=generator, meta=meta, name=str(record.get("id") or where))
         elif not images:
             yield InvalidItem(where, f"{where}: neither 'image' nor 'description'", generator, prompt_id)
         for column, image in images:
-            several = len(self.columns.get("image", ())) > 1
             by = column if several else generator
             if isinstance(image, Cell):
-                own_meta = {**meta, "image_path": image.name} if image.name else meta
-                name = f"{where}:{column}" if several else where
-                problem = _unusable(prompt)
-                yield (
-                    InvalidItem(name, problem, by, prompt_id)
-                    if problem
-                    else Item(name, prompt, image.place, by, prompt_id, own_meta, sample)
-                )
-                continue
-            name = self._below(place, str(image))
-            yield item_of(name, prompt, by, prompt_id, meta, self.root, self.roots, sample)
+                own = {**meta, "image_path": image.name} if image.name else meta
+                yield make(image.place, generator=by, meta=own, name=f"{where}:{column}" if several else where)
+            else:
+                yield make(_below(folder, str(image)), generator=by, meta=meta)
 
     def _chosen(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Choose the columns: those that the user has named, else the first of the usual names that is there.
-
-        `own` has those of them that are no further keys of the image.
-        """
+        """Choose the columns: those that the user has named, else the first of the usual names that is there."""
         there = tuple(names)
         if there in self._known:
             return self._known[there]
-        found = {role: list(self.columns.get(role, ())) for role in NAMES}
+        chosen = {role: list(self.columns.get(role, ())) for role in NAMES}
         for role, usual in NAMES.items():
-            if found[role]:
+            if chosen[role] or (role == "image" and "image" not in there and "description" in there):
                 continue
-            if role == "image" and "image" not in there and "description" in there:
-                continue
-            same = [name for name in usual if name in there]
-            found[role] = same if role in ("generator", "sample") else same[:1]
-            if same and role in ("image", "prompt") and same[0] != role:
-                self.taken[f"'{same[0]}' is read as {role}"] = None
-        found["own"] = [*found["image"], *found["prompt"], *found["prompt_id"]]
-        if len(self._known) < 100:
-            self._known[there] = found
-        return found
-
-    @staticmethod
-    def _below(place: str, name: str) -> str:
-        return name if place == "." or not name else str(PurePosixPath(place, name))
+            matching = [name for name in usual if name in there]
+            chosen[role] = matching if role in ("generator", "sample") else matching[:1]
+            if matching and role in ("image", "prompt") and matching[0] != role:
+                self.taken[f"'{matching[0]}' is read as {role}"] = None
+        if len(self._known) < 100:  # each line of a JSONL file may have other keys
+            self._known[there] = chosen
+        return chosen
 
 
-def _first(record: Mapping[str, Any], columns: Iterable[str]) -> Any:
-    """Return the first cell of some columns that holds something; None where none does."""
-    for column in columns:
-        if value := record.get(column):
-            return value
-    return None
+def _below(folder: str, name: str) -> str:
+    return name if folder == "." or not name else str(PurePosixPath(folder, name))
+
+
+def first_filled(record: Mapping[str, Any], columns: Iterable[str]) -> Any:
+    """Return the first of these cells that is not empty; None where all are."""
+    return next((value for column in columns if (value := record.get(column))), None)
 
 
 def check_manifest(file: Path) -> None:
-    """Refuse a file that is no manifest with one error, not an error a line.
+    """Refuse a file that is no manifest by one error, not by one for each line.
 
     Raises:
         DataError: It is an image, of another format, or one JSON array.
@@ -154,28 +141,28 @@ def check_manifest(file: Path) -> None:
     try:
         with file.open("rb") as opened:
             head = opened.read(64)
-    except OSError:  # whoever reads it says so
+    except OSError:  # the reader reports it
         return
     if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
         raise DataError("this is one JSON array: write one object a line (jq -c '.[]' does)", file)
 
 
 def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
-    """Find the tables of a folder: of an `imagefolder` at its top or below, else files with images inside where no others are.
+    """Find the tables of a folder: `imagefolder` metadata at its top, else below; else, without image files, tables with images.
 
     Raises:
         DataError: One is a link that leads out of the folder.
     """
     found = [folder / name for name in METADATA if (folder / name).is_file()][:1]
     found = found or sorted(path for name in METADATA for path in folder.rglob(name) if path.is_file())
-    if not found and not any(path.suffix.lower() in SUFFIXES for path in folder.rglob("*")):
+    if not found and not image_files(folder):
         found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in TABLES and path.is_file())
         found = [path for path in found if not path.name.startswith("cache-")]  # what `datasets` has computed before
     return [inside(folder, path.relative_to(folder).as_posix(), "table", roots) for path in found]
 
 
 def item_of(
-    image: str,
+    image: str | Path | None,
     prompt: Any,
     generator: str,
     prompt_id: str,
@@ -183,29 +170,36 @@ def item_of(
     root: Path,
     roots: Sequence[Path],
     sample: int = 0,
+    *,
+    name: str = "",
 ) -> Item | InvalidItem:
-    """Make the item of an image that lies in `root` or one of `roots`, or say why it cannot be judged."""
-    if problem := _unusable(prompt):
-        return InvalidItem(image, problem, generator, prompt_id)
-    try:
-        return Item(image, prompt, inside(root, image, roots=roots), generator, prompt_id, meta, sample)
-    except DataError as error:
-        return InvalidItem(image or "(empty)", error.message, generator, prompt_id)
+    """Make an item, or say why it cannot be judged.
 
-
-def _text(
-    name: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any], sample: int
-) -> Item | InvalidItem:
-    """Make an item that is a description without its image."""
-    if problem := _unusable(prompt):
-        return InvalidItem(name, problem, generator, prompt_id)
-    if not isinstance(meta["description"], str):
-        return InvalidItem(name, f"the description is no text: {meta['description']!r}", generator, prompt_id)
-    return Item(name, prompt, None, generator, prompt_id, meta, sample)
-
-
-def _unusable(prompt: Any) -> str:
-    """Say what is wrong with a prompt; empty when nothing is."""
+    Args:
+        image: A path as the data name it, which must lie in `root` or one of `roots`; a Path is taken as it is. None where
+            there is only `meta["description"]`.
+        prompt: Its prompt.
+        generator: Who made it.
+        prompt_id: The id of the prompt.
+        meta: Further keys of its line.
+        root: The data folder.
+        roots: Further folders in which images may lie.
+        sample: Which of several images of the prompt it is.
+        name: The id of the item; without it the path of the image.
+    """
+    reason = ""
     if not isinstance(prompt, str):
-        return f"the prompt is no text: {prompt!r}"
-    return "" if prompt.strip() else "the prompt is empty"
+        reason = f"the prompt is no text: {prompt!r}"
+    elif not prompt.strip():
+        reason = "the prompt is empty"
+    elif image is None and not isinstance(meta["description"], str):
+        reason = f"the description is no text: {meta['description']!r}"
+    name = name or str(image)
+    if not reason and isinstance(image, str):
+        try:
+            image = inside(root, image, roots=roots)
+        except DataError as error:
+            reason = error.message
+    if reason or isinstance(image, str):
+        return InvalidItem(name or "(empty)", reason, generator, prompt_id)
+    return Item(name, prompt, image, generator, prompt_id, meta, sample)
