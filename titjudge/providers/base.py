@@ -8,37 +8,19 @@ exception what kind of failure it is. Everything else is the engine's.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from titjudge.core.errors import ConfigError
 from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Usage
 
-SAMPLING_PARAMETERS = frozenset(
-    [
-        "max_tokens",
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "seed",
-        "stop",
-        "detail",
-        "frequency_penalty",
-        "presence_penalty",
-        "repetition_penalty",
-        "logit_bias",
-        "logprobs",
-        "top_logprobs",
-        "thinking_budget",
-        "thinking_level",
-        "reasoning_effort",
-        "media_resolution",
-        "max_side",
-        "squash",
-    ]
-)
+SAMPLING_PARAMETERS = frozenset([
+    "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "stop", "detail", "frequency_penalty",
+    "presence_penalty", "repetition_penalty", "logit_bias", "logprobs", "top_logprobs", "thinking_budget",
+    "thinking_level", "reasoning_effort", "media_resolution", "max_side", "squash",
+])  # fmt: skip
 """Every parameter that metrics and configurations may name; what a model does not take is in `Capabilities.omit`."""
 
 OnHeaders = Callable[[Mapping[str, str]], None]
@@ -69,6 +51,17 @@ class Capabilities:
     thinking: int = 0
     tools: bool = False
     probabilities: bool = False
+
+
+def check_options(what: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse unknown options; `what` says in the message whose they are.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ConfigError(f"unknown {what} '{unknown[0]}'. Known: {', '.join(sorted(known))}")
 
 
 class Model:

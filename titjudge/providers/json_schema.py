@@ -1,4 +1,4 @@
-"""JSON schemas as the wire wants them: OpenAI's strict form, Gemini's subset, and the same as words in a prompt."""
+"""JSON schemas as requests carry them: OpenAI's strict form, Gemini's subset, and words in a prompt."""
 
 from __future__ import annotations
 
@@ -10,74 +10,29 @@ from typing import Any
 
 import orjson
 
-# Keywords strict mode has no answer for ("Structured model outputs", supported schemas, platform.openai.com/docs);
+# Keywords that strict mode does not support ("Structured model outputs", supported schemas, platform.openai.com/docs);
 # what they demand is still checked on the answer, by pydantic.
-_UNSUPPORTED = frozenset(
-    [
-        "default",
-        "examples",
-        "minLength",
-        "maxLength",
-        "uniqueItems",
-        "contains",
-        "minContains",
-        "maxContains",
-        "prefixItems",
-        "unevaluatedItems",
-        "patternProperties",
-        "propertyNames",
-        "minProperties",
-        "maxProperties",
-        "unevaluatedProperties",
-        "dependentRequired",
-        "dependentSchemas",
-        "if",
-        "then",
-        "else",
-        "not",
-        "discriminator",
-        "deprecated",
-        "readOnly",
-        "writeOnly",
-        "$schema",
-        "$id",
-    ]
-)
+_UNSUPPORTED = frozenset([
+    "default", "examples", "minLength", "maxLength", "uniqueItems", "contains", "minContains", "maxContains",
+    "prefixItems", "unevaluatedItems", "patternProperties", "propertyNames", "minProperties", "maxProperties",
+    "unevaluatedProperties", "dependentRequired", "dependentSchemas", "if", "then", "else", "not",
+    "discriminator", "deprecated", "readOnly", "writeOnly", "$schema", "$id",
+])  # fmt: skip
 _FORMATS = frozenset(["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"])
 # What `responseJsonSchema` reads (GenerationConfig, ai.google.dev/api/generate-content).
-_GEMINI = frozenset(
-    [
-        "$id",
-        "$defs",
-        "$ref",
-        "$anchor",
-        "type",
-        "format",
-        "title",
-        "description",
-        "enum",
-        "items",
-        "prefixItems",
-        "minItems",
-        "maxItems",
-        "minimum",
-        "maximum",
-        "anyOf",
-        "oneOf",
-        "properties",
-        "additionalProperties",
-        "required",
-        "propertyOrdering",
-    ]
-)
+_GEMINI = frozenset([
+    "$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items", "prefixItems",
+    "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties",
+    "required", "propertyOrdering",
+])  # fmt: skip
 _MAPS = ("properties", "$defs", "definitions")
 
 
 def strict(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Rewrite a pydantic JSON schema in OpenAI's strict form, and whether it can be strict at all.
+    """Rewrite a pydantic JSON schema in OpenAI's strict form, and say whether it can be strict at all.
 
     Every object is closed and requires all its properties. A schema with free-form objects (`dict[str, ...]`) cannot be
-    strict: it comes back as it is, with False. The result is shared by all who ask: it is not to be changed.
+    strict: it comes back as it is, with False. Callers share the result and must not change it.
     """
     return _strict_form(orjson.dumps(schema))
 
@@ -125,24 +80,20 @@ def _free_form(node: Any) -> bool:
     return any(_free_form(child) for child in children)
 
 
-def gemini(schema: Mapping[str, Any]) -> dict[str, Any]:
+def gemini(schema: Any) -> Any:
     """Rewrite a pydantic JSON schema with only the keywords Gemini's `responseJsonSchema` reads; `const` becomes an `enum`."""
-    return _gemini(schema)  # type: ignore[no-any-return]
-
-
-def _gemini(node: Any) -> Any:
-    if isinstance(node, list):
-        return [_gemini(each) for each in node]
-    if not isinstance(node, Mapping):
-        return node
+    if isinstance(schema, list):
+        return [gemini(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
     out: dict[str, Any] = {}
-    for key, value in node.items():
+    for key, value in schema.items():
         if key == "const":
             out["enum"] = [value]
         elif key in _MAPS:
-            out[key] = {name: _gemini(child) for name, child in value.items()}
+            out[key] = {name: gemini(child) for name, child in value.items()}
         elif key in _GEMINI:
-            out[key] = value if key in ("enum", "required") else _gemini(value)
+            out[key] = value if key in ("enum", "required") else gemini(value)
     return out
 
 
@@ -150,6 +101,20 @@ def instruction(schema: Mapping[str, Any]) -> str:
     """Write what is appended to a prompt when the server has no structured answers."""
     text = json.dumps(schema, ensure_ascii=False)
     return f"Answer with one JSON object that validates against this JSON schema, and with nothing else:\n{text}"
+
+
+def add_instruction(messages: list[dict[str, Any]], schema: Mapping[str, Any]) -> None:
+    """Append `instruction` to the last user turn of a chat whose turns hold a text, or a list of parts."""
+    text = instruction(schema)
+    turn = next((each for each in reversed(messages) if each["role"] == "user"), None)
+    if turn is None:
+        messages.append({"role": "user", "content": text})
+    elif isinstance(turn["content"], str):
+        turn["content"] = f"{turn['content']}\n\n{text}"
+    elif turn["content"] and turn["content"][-1]["type"] == "text":
+        turn["content"][-1] = {"type": "text", "text": f"{turn['content'][-1]['text']}\n\n{text}"}
+    else:
+        turn["content"].append({"type": "text", "text": text})
 
 
 def name_of(name: str) -> str:

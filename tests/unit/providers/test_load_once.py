@@ -66,12 +66,12 @@ def test_it_loads_once_and_a_broken_one_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "name"),
+    "model",
     [
-        (Local(ProviderSettings("x")), "_ready_model"),
-        (Scorer(ProviderSettings("pickscore")), "_ready_adapter"),
-        (SentenceTransformers("x", ProviderSettings("x")), "_loaded"),
+        Local(ProviderSettings("x")),
+        Scorer(ProviderSettings("pickscore")),
+        SentenceTransformers("x", ProviderSettings("x")),
     ],
 )
-def test_every_kind_of_local_model_loads_this_way(made: Any, name: str) -> None:
-    assert isinstance(getattr(made, name), LoadOnce)
+def test_every_kind_of_local_model_loads_this_way(model: Any) -> None:
+    assert isinstance(model._loaded, LoadOnce)

@@ -131,7 +131,7 @@ def test_remote_code_runs_where_it_is_trusted(copy: Path, tmp_path: Path, monkey
     monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.setattr(sys, "path", list(sys.path))
     ran = with_own_code(copy)
-    loaded = make(copy, trust_remote_code=True)._ready_model()
+    loaded = make(copy, trust_remote_code=True)._loaded()
     assert type(loaded.model).__name__ == "Model"
     assert ran.exists()
 
@@ -220,6 +220,6 @@ def test_pictures_go_through_pil_even_where_torchvision_is_there(
 def test_a_processor_option_reaches_the_processor(tmp_path: Path) -> None:
     folder = tiny_models.qwen25_vl(tmp_path)
     size = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 9}
-    loaded = make(folder, processor={"size": size})._ready_model()
+    loaded = make(folder, processor={"size": size})._loaded()
     sizes = [loaded.processor.image_processor.size, loading.load_processor(str(folder)).image_processor.size]
     assert [each["longest_edge"] for each in sizes] == [28 * 28 * 9, 28 * 28 * 64]

@@ -27,10 +27,10 @@ from titjudge.providers.hosted.base import encoded
 from titjudge.providers.hosted.failures import ProviderFailure, classify, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.http import Endpoint
-from titjudge.providers.hosted.openai import IN_PROMPT, append_text, message_of, response_format, status_of, text_of
+from titjudge.providers.hosted.openai import IN_PROMPT, message_of, response_format, status_of, text_of
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
 from titjudge.providers.image_size import fitted
-from titjudge.providers.json_schema import instruction
+from titjudge.providers.json_schema import add_instruction
 
 logger = logging.getLogger(__name__)
 
@@ -180,7 +180,7 @@ class LiteLLM(Provider):
             pairs = zip(request.messages, messages, strict=True)
             messages = [turn for each, made in pairs for turn in _turns(each, made)]
         if request.schema is not None and in_prompt:
-            append_text(messages, instruction(request.schema))
+            add_instruction(messages, request.schema)
         out: dict[str, Any] = {"model": self.model, "messages": messages, "timeout": self.settings.timeout, **params}
         out.update(num_retries=0, max_retries=0, drop_params=False, caching=False)
         if budget:

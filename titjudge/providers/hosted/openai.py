@@ -23,7 +23,7 @@ from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, ga
 from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
 from titjudge.providers.image_size import fitted
-from titjudge.providers.json_schema import instruction, name_of, strict
+from titjudge.providers.json_schema import add_instruction, name_of, strict
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class OpenAI(Hosted):
             pairs = zip(request.messages, messages, strict=True)
             messages = [turn for each, made in pairs for turn in tool_calls.openai_turns(each, made)]
         if request.schema is not None and in_prompt:
-            append_text(messages, instruction(request.schema))
+            add_instruction(messages, request.schema)
         out: dict[str, Any] = {"model": self.model, "messages": messages}
         if "max_tokens" in params:
             out[self.family.limit_name] = params.pop("max_tokens")
@@ -235,19 +235,6 @@ async def message_of(
         image: dict[str, Any] = {"url": url} if detail is None else {"url": url, "detail": detail}
         content.append({"type": "image_url", "image_url": image})
     return {"role": message.role, "content": content}
-
-
-def append_text(messages: list[dict[str, Any]], text: str) -> None:
-    """Add `text` to the end of the last user turn."""
-    turn = next((each for each in reversed(messages) if each["role"] == "user"), None)
-    if turn is None:
-        messages.append({"role": "user", "content": text})
-    elif isinstance(turn["content"], str):
-        turn["content"] = f"{turn['content']}\n\n{text}"
-    elif turn["content"][-1]["type"] == "text":
-        turn["content"][-1] = {"type": "text", "text": f"{turn['content'][-1]['text']}\n\n{text}"}
-    else:
-        turn["content"].append({"type": "text", "text": text})
 
 
 def response_format(request: Request) -> dict[str, Any]:

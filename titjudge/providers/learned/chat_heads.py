@@ -18,19 +18,19 @@ from titjudge.core.errors import Unanswered, UserError
 from titjudge.core.learned_metric_texts import filled
 from titjudge.core.learned_metrics import Baseline
 from titjudge.core.types import Status
-from titjudge.providers.learned.clip_and_blip import Measured, Pair, Source, chat_model, measured
+from titjudge.providers.learned.base import Adapter, Measured, Pair, Source, measured
 from titjudge.providers.learned.state_dicts import fill, unwrapped
 from titjudge.providers.learned.vqascore import tensors, weight_files
-from titjudge.providers.local import loading
+from titjudge.providers.local import hub, loading
 
-_INSIDE = "\u200b"  # put into control tokens that stand in a prompt, so that they stay text
+_ZERO_WIDTH_SPACE = "\u200b"  # put into control tokens that a prompt spells out, so that they stay text
 
 
 def harmless(text: str, controls: Sequence[str]) -> str:
     """Break up every control token of the model in a text, so that no prompt can place one."""
     for token in controls:
         if len(token) > 1:
-            text = text.replace(token, token[0] + _INSIDE + token[1:])
+            text = text.replace(token, token[0] + _ZERO_WIDTH_SPACE + token[1:])
     return text
 
 
@@ -43,7 +43,7 @@ def controls_of(tokenizer: Any) -> list[str]:
 def inputs_of(
     processor: Any, turns: Sequence[list[dict[str, Any]]], *, generate: bool, left: bool, sanitize: bool = False
 ) -> Any:
-    """Tokenize conversations, padded to one length; with `generate` they end where an answer begins."""
+    """Tokenize conversations, padded to one length (on the `left`); with `generate` they end where an answer begins."""
     return processor.apply_chat_template(
         list(turns),
         add_generation_prompt=generate,
@@ -56,6 +56,11 @@ def inputs_of(
 
 
 def _lengths(inputs: Any, positions: int, key: str) -> list[int]:
+    """Count the tokens of each row.
+
+    Raises:
+        Unanswered: A row has more than the model reads.
+    """
     lengths: list[int] = inputs["attention_mask"].sum(dim=1).tolist()
     if max(lengths) > positions:
         raise Unanswered(
@@ -64,17 +69,17 @@ def _lengths(inputs: Any, positions: int, key: str) -> list[int]:
     return lengths
 
 
-class AnswerTokens:
-    """What a chat model would answer, read at the first token of its answer.
+class AnswerTokens(Adapter):
+    """What a chat model would answer, read from the probabilities of the first token of its answer.
 
-    How likely the row's `answer` is over the whole vocabulary; or of its `labels`, each with a value, the sum of these values
-    weighted by the softmax over the labels' first tokens. `parts["mass"]` is then the probability of all labels together: a
-    small one says that the model meant to answer something else.
+    The score is the probability of the row's `answer` over the whole vocabulary; or, with `labels`, each with a value, the sum
+    of these values weighted by the softmax over the labels' first tokens. `parts["mass"]` is then the probability of all labels
+    together: where it is small, the model meant to answer something else.
     """
 
     def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        self.row = row
-        self.loaded = chat_model(row, source, options)
+        super().__init__(row, source, options)
+        self.loaded = _chat_model(row, source, options)
         self.answer = row.options.get("answer")
         labels: Mapping[str, float] = row.options.get("labels") or {str(self.answer): 1.0}
         encoded = [self.loaded.tokenizer(label, add_special_tokens=False)["input_ids"] for label in labels]
@@ -87,21 +92,18 @@ class AnswerTokens:
         self.controls = controls_of(self.loaded.tokenizer)
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL image, text)."""
         turns = []
         for image, text in pairs:
             plain = text if self.answer else harmless(text, self.controls)
             question = filled(str(self.row.options["template"]), plain)
-            turns.append(
-                [{"role": "user", "content": [{"type": "image", "image": image}, {"type": "text", "text": question}]}]
-            )
+            content = [{"type": "image", "image": image}, {"type": "text", "text": question}]
+            turns.append([{"role": "user", "content": content}])
         inputs = inputs_of(self.loaded.processor, turns, generate=True, left=True, sanitize=bool(self.answer))
         lengths = _lengths(inputs, self.loaded.positions, self.row.key)
         with torch.inference_mode():
-            made = self.loaded.model(
-                **inputs.to(self.loaded.model.device), logits_to_keep=1
-            )  # of a whole batch: gigabytes
-            logits = made.logits[:, -1].float()
+            # the logits of all positions of a batch would take gigabytes
+            output = self.loaded.model(**inputs.to(self.loaded.model.device), logits_to_keep=1)
+            logits = output.logits[:, -1].float()
         masses = torch.softmax(logits, dim=-1)[:, self.first].sum(dim=-1)
         if self.answer:
             return [measured(float(mass), (length, length)) for mass, length in zip(masses, lengths, strict=True)]
@@ -112,19 +114,34 @@ class AnswerTokens:
         ]
 
 
-class TokenHead:
-    """A head of linear layers with ReLU between, on the last state of one token that the question or answer holds.
+def _chat_model(row: Baseline, source: Source, options: Mapping[str, Any]) -> loading.Loaded:
+    """Load the vision-language model that a row scores with.
+
+    Raises:
+        UserError: It cannot be loaded, or reads no images.
+    """
+    folder, commit = hub.folder_of(source.weights, source.weights_commit)
+    chosen = {"dtype": source.dtype, "device": source.device, **dict(options.get("local") or {})}
+    loaded = loading.load(source.weights, folder, commit, chosen)
+    if not loaded.images:
+        raise UserError(f"'{row.key}' needs a model that reads images; '{source.weights}' reads none")
+    return loaded
+
+
+class TokenHead(Adapter):
+    """A head of linear layers with ReLU between, on the last state of one token of the question or the answer.
 
     The row's options: `token`; `head` (prefix of the head's parameters in the weights, or the name of a file beside them);
-    `template`, of the question, or with `raw` of the whole conversation; `system` and `answer` (the turn that holds the token)
-    where there are any; `text_first`; `pixels` (least, most); `sigmoid`; `positions` ("text": the tokens of an image are
-    counted on like words, not by row and column). The head computes in float32; its first output is the score, a second one
-    is kept as `sigma`. With `axes` it has two outputs for each of them, mean and log of sigma; the first is the score.
+    `template`, of the question, or with `raw` of the whole conversation; `system` and `answer` (the turn with the token) where
+    there are any; `text_first`; `pixels` (least, most); `sigmoid`; `positions` ("text": the tokens of an image have positions
+    like words, not by row and column). The head computes in float32; its first output is the score, a second one is kept as
+    `sigma`. With `axes` it has two outputs for each of them, mean and log of sigma; the first is the score.
     """
 
     def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        self.row, self.source, self.options = row, source, row.options
-        base, pinned = (source.base, source.of_base()) if source.file else (source.weights, source.of_weights())
+        super().__init__(row, source, options)
+        self.options = row.options
+        base, pinned = (source.base, source.base_pin) if source.file else (source.weights, source.weights_pin)
         self.processor = loading.load_processor(base, **_sized(row.options.get("pixels")), **pinned)
         self.tokenizer = self.processor.tokenizer
         token = str(row.options["token"])
@@ -142,15 +159,13 @@ class TokenHead:
         self.positions = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or 2**31)
 
     def _from_file(self, base: str, pinned: Mapping[str, Any]) -> tuple[Any, nn.Module]:
-        """Backbone and head out of one released state dict; the vocabulary has the size the file has."""
+        """Load backbone and head from one released state dict; the vocabulary has the size that the file has."""
         from transformers import AutoConfig, AutoModelForImageTextToText
 
         state = unwrapped(self.source.state())
         prefix = str(self.options["head"])
-        head = head_of(
-            {name.removeprefix(prefix): state.pop(name) for name in list(state) if name.startswith(prefix)},
-            self.row.key,
-        )
+        of_head = {name.removeprefix(prefix): state.pop(name) for name in list(state) if name.startswith(prefix)}
+        head = head_of(of_head, self.row.key)
         config = AutoConfig.from_pretrained(base, **pinned)
         rows = [value.shape[0] for name, value in state.items() if name.endswith("embed_tokens.weight")]
         if not rows or rows[0] <= self.token:
@@ -169,7 +184,7 @@ class TokenHead:
         return model, head
 
     def _from_folder(self, pinned: Mapping[str, Any]) -> tuple[Any, nn.Module]:
-        """Backbone as transformers keeps it, and the head in a file beside it or, by a prefix, among its weights."""
+        """Load the backbone as transformers keeps it, and the head from a file beside it or, by a prefix, from its weights."""
         from transformers import AutoModelForImageTextToText
 
         dtype = getattr(torch, self.source.dtype)
@@ -183,15 +198,14 @@ class TokenHead:
         prefix = str(self.options["head"])
         if prefix.endswith("."):
             files = weight_files(self.source, prefix)
-            inside = {name.removeprefix(prefix): value for file in files for name, value in tensors(file, prefix)}
-            return model, head_of(inside, self.row.key)
-        path = Path(self.source.weights).expanduser() / str(self.options["head"])
+            of_head = {name.removeprefix(prefix): value for file in files for name, value in tensors(file, prefix)}
+            return model, head_of(of_head, self.row.key)
+        path = Path(self.source.weights).expanduser() / prefix
         if not path.is_file():
             raise UserError(f"'{self.row.key}' needs its head, {path.name}, in the folder of its weights")
         return model, head_of(unwrapped(torch.load(path, map_location="cpu", weights_only=True)), self.row.key)
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL image, text)."""
         if self.options.get("raw"):
             texts = [filled(str(self.options["template"]), harmless(text, self.controls)) for _, text in pairs]
             images = [[image] for image, _ in pairs]
@@ -207,11 +221,11 @@ class TokenHead:
         with torch.inference_mode():
             states = self.model.model(**inputs.to(self.model.device)).last_hidden_state
             rows = torch.stack([state[place] for state, place in zip(states, places, strict=True)])
-            found = self.head(rows.float())
-            scores = torch.sigmoid(found[:, 0]) if self.options.get("sigmoid") else found[:, 0]
+            outputs = self.head(rows.float())
+            scores = torch.sigmoid(outputs[:, 0]) if self.options.get("sigmoid") else outputs[:, 0]
         return [
             measured(float(score), (length, length), **self._parts(row))
-            for score, row, length in zip(scores, found, lengths, strict=True)
+            for score, row, length in zip(scores, outputs, lengths, strict=True)
         ]
 
     def _parts(self, row: Any) -> dict[str, float]:
@@ -223,10 +237,10 @@ class TokenHead:
 
 
 def question(options: Mapping[str, Any], image: Any, text: str, controls: Sequence[str]) -> list[dict[str, Any]]:
-    """Put the question of a `TokenHead` about an image and its prompt, with the turn of the answer that holds the token."""
-    asked = {"type": "text", "text": filled(str(options["template"]), harmless(text, controls))}
-    shown = {"type": "image", "image": image}
-    content = [asked, shown] if options.get("text_first") else [shown, asked]
+    """Write the conversation of a `TokenHead` about an image and its prompt, with the turn of the answer, if any."""
+    text_part = {"type": "text", "text": filled(str(options["template"]), harmless(text, controls))}
+    image_part = {"type": "image", "image": image}
+    content = [text_part, image_part] if options.get("text_first") else [image_part, text_part]
     turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
     if "system" in options:
         turns.insert(0, {"role": "system", "content": [{"type": "text", "text": str(options["system"])}]})
@@ -236,14 +250,12 @@ def question(options: Mapping[str, Any], image: Any, text: str, controls: Sequen
 
 
 def head_of(state: Mapping[str, Any], key: str) -> nn.Module:
-    """Linear layers in the order of their numbers, ReLU between (dropout does nothing here).
+    """Make a chain of the linear layers in a state dict, in the order of their numbers, with ReLU between.
 
     Raises:
-        UserError: there are no layers, or their sizes do not chain.
+        UserError: There are no layers, or their sizes do not fit together.
     """
-    numbered = {
-        int(found[-1]): name for name in state if name.endswith("weight") and (found := re.findall(r"\d+", name))
-    }
+    numbered = {int(n[-1]): name for name in state if name.endswith("weight") and (n := re.findall(r"\d+", name))}
     layers: list[nn.Module] = []
     width = None
     for number in sorted(numbered):
@@ -261,8 +273,5 @@ def head_of(state: Mapping[str, Any], key: str) -> nn.Module:
 
 
 def _sized(pixels: Any) -> dict[str, Any]:
-    """Arguments of a Qwen2-VL processor that keep images between so many pixels."""
-    if not pixels:
-        return {}
-    least, most = pixels
-    return {"size": {"shortest_edge": least, "longest_edge": most}}
+    """Make the arguments of a Qwen2-VL processor that keep images between two numbers of pixels."""
+    return {"size": {"shortest_edge": pixels[0], "longest_edge": pixels[1]}} if pixels else {}

@@ -1,7 +1,7 @@
 """Learned metrics with two encoders (CLIPScore, PickScore, HPSv2) or a matching head (BLIP-2, FGA-BLIP2, ImageReward).
 
-Stock transformers classes; the formulas are those of the source named in each row of `titjudge.core.learned_metrics.TABLE`. A score
-depends on its own image and text alone. Imported in the worker thread only.
+Stock transformers classes; the formulas are those of the source named in each row of `titjudge.core.learned_metrics.TABLE`.
+A score depends on its own image and text alone. Imported in the worker thread only.
 """
 
 from __future__ import annotations
@@ -10,111 +10,41 @@ import html
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import UserError
 from titjudge.core.learned_metrics import Baseline
-from titjudge.providers.learned import state_dicts as rename
-from titjudge.providers.local import hub, loading
+from titjudge.providers.learned import state_dicts
+from titjudge.providers.learned.base import Adapter, Measured, Pair, Source, counted, measured
+from titjudge.providers.local import hub
 
 IMAGEREWARD_MEAN, IMAGEREWARD_STD = 0.16717362830052426, 1.0333394966054072
 _CLIP_MEAN, _CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a row's files lie: `weights` and `base` as transformers takes them (folder or name), `file` if there is one."""
-
-    weights: str
-    weights_commit: str
-    base: str
-    base_commit: str
-    file: Path | None
-    dtype: str
-    device: str
-
-    def of_weights(self) -> dict[str, Any]:
-        return _pinned(self.weights_commit)
-
-    def of_base(self) -> dict[str, Any]:
-        return _pinned(self.base_commit)
-
-    def state(self) -> dict[str, Any]:
-        """Load the state dict in `file`; a pickle that holds more than tensors is refused."""
-        assert self.file is not None
-        if self.file.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return dict(load_file(self.file))
-        import torch
-
-        return dict(torch.load(self.file, map_location="cpu", weights_only=True))
-
-
-def _pinned(commit: str) -> dict[str, Any]:
-    return {"revision": commit, "local_files_only": hub.offline()} if commit else {}
-
-
-Pair = tuple[Any, str]
-Measured = dict[str, Any]
-
-
-def _settled(model: Any, source: Source) -> Any:
-    import torch
-
-    return model.to(device=source.device, dtype=getattr(torch, source.dtype)).eval()
-
-
-def chat_model(row: Baseline, source: Source, options: Mapping[str, Any]) -> loading.Loaded:
-    """Load the chat model with eyes that a row scores with.
-
-    Raises:
-        UserError: it cannot be loaded, or reads no images.
-    """
-    folder, commit = hub.folder_of(source.weights, source.weights_commit)
-    chosen = {"dtype": source.dtype, "device": source.device, **dict(options.get("local") or {})}
-    loaded = loading.load(source.weights, folder, commit, chosen)
-    if not loaded.images:
-        raise UserError(f"'{row.key}' needs a model that reads images; '{source.weights}' reads none")
-    return loaded
-
-
-def measured(score: float, length: tuple[int, int], **parts: float) -> Measured:
-    """Compute what a scorer says of one image and text."""
-    return {"score": score, "tokens_used": length[0], "tokens_total": length[1], "parts": parts}
-
-
-def counted(tokenizer: Any, texts: Sequence[str], limit: int) -> list[tuple[int, int]]:
-    """(tokens read, tokens there are) of each text, special tokens included."""
-    ids = tokenizer(list(texts), truncation=False, padding=False, verbose=False)["input_ids"]
-    return [(min(len(each), limit), len(each)) for each in ids]
-
-
-class DualEncoder:
+class DualEncoder(Adapter):
     """Cosine of image and text vector times a scale. The text is cut so that it keeps its end token."""
 
     def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, CLIPModel
+        from transformers import AutoConfig, CLIPModel
 
-        self.row, self.source = row, source
-        config = AutoConfig.from_pretrained(
-            source.base if source.file else source.weights, **(source.of_base() if source.file else source.of_weights())
-        )
+        super().__init__(row, source, options)
+        if source.file:
+            config = source.config()
+        else:
+            config = AutoConfig.from_pretrained(source.weights, **source.weights_pin)
         config.text_config.max_position_embeddings = max(config.text_config.max_position_embeddings, row.tokens)
         if source.file:
-            self.model = CLIPModel(config)
-            rename.fill(self.model, rename.open_clip(source.state()), row.key)
+            model = CLIPModel(config)
+            state_dicts.fill(model, state_dicts.open_clip(source.state()), row.key)
         else:
-            self.model = CLIPModel.from_pretrained(source.weights, config=config, **source.of_weights())
-        self.model = _settled(self.model, source)
-        self.tokenizer = AutoTokenizer.from_pretrained(source.base, **source.of_base())
-        self.images = AutoImageProcessor.from_pretrained(source.base, backend="pil", **source.of_base())
+            model = CLIPModel.from_pretrained(source.weights, config=config, **source.weights_pin)
+        self.model = source.settle(model)
+        self.tokenizer, self.images = source.tokenizer(), source.image_processor()
         self.antialias = bool(options.get("antialias", True))
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL image, text)."""
         import torch
 
         options = self.row.options
@@ -165,17 +95,17 @@ def centred(processor: Any, images: Sequence[Any]) -> Any:
     """
     import torch
 
-    crop = processor.crop_size
-    made = []
+    height, width = processor.crop_size["height"], processor.crop_size["width"]
+    crops = []
     for image in images:
-        whole = processor(image, do_center_crop=False, return_tensors="pt")["pixel_values"][0]
-        top, left = round((whole.shape[1] - crop["height"]) / 2), round((whole.shape[2] - crop["width"]) / 2)
-        made.append(whole[:, top : top + crop["height"], left : left + crop["width"]])
-    return torch.stack(made)
+        pixels = processor(image, do_center_crop=False, return_tensors="pt")["pixel_values"][0]
+        top, left = round((pixels.shape[1] - height) / 2), round((pixels.shape[2] - width) / 2)
+        crops.append(pixels[:, top : top + height, left : left + width])
+    return torch.stack(crops)
 
 
 def letterbox(image: Any, size: int, *, antialias: bool = True) -> Any:
-    """HPSv2's input, shape (3, size, size): longest side to `size` on the tensor (bicubic), zero padding, then normalised.
+    """Make HPSv2's input, shape (3, size, size): longest side to `size` on the tensor (bicubic), zero padding, normalized.
 
     The environment of the publication had no antialiasing on tensors; today's torchvision has, and so have we by default.
     """
@@ -200,30 +130,28 @@ def letterbox(image: Any, size: int, *, antialias: bool = True) -> Any:
 # -- matching heads ----------------------------------------------------------------------------------------------------
 
 
-class ItmHead:
+class ItmHead(Adapter):
     """BLIP-2 and BLIP with their image-text matching head; `readout` is itm, itc, fga or imagereward."""
 
     def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        from transformers import AutoTokenizer
-
-        self.row, self.source = row, source
+        super().__init__(row, source, options)
         self.readout = str(row.options["readout"])
-        self.tokenizer = AutoTokenizer.from_pretrained(source.base, **source.of_base())
+        self.tokenizer = source.tokenizer()
         model, head = self._blip() if self.readout == "imagereward" else (self._blip2(), None)
-        self.model = _settled(model, source)
-        self._alike: list[list[float]] = []  # of the last batch: match probability of each text token
-        self._mlp: Any = None if head is None else _settled(head, source)
+        self.model = source.settle(model)
+        self._mlp: Any = None if head is None else source.settle(head)
+        self._token_matches: list[list[float]] = []  # of the last batch: match probability of each text token
         self.images = self._image_processor()
 
     def _blip2(self) -> Any:
-        from transformers import AutoConfig, Blip2ForImageTextRetrieval
+        from transformers import Blip2ForImageTextRetrieval
 
         source = self.source
         if source.file is None:
-            model = Blip2ForImageTextRetrieval.from_pretrained(source.weights, **source.of_weights())
+            model = Blip2ForImageTextRetrieval.from_pretrained(source.weights, **source.weights_pin)
         else:
-            model = Blip2ForImageTextRetrieval(AutoConfig.from_pretrained(source.base, **source.of_base()))
-            rename.fill(model, rename.lavis_blip2(source.state()), self.row.key)
+            model = Blip2ForImageTextRetrieval(source.config())
+            state_dicts.fill(model, state_dicts.lavis_blip2(source.state()), self.row.key)
             model.vision_model.post_layernorm.eps = 1e-5  # LAVIS' ln_vision
         model.config.image_token_index = None  # else forward would drop the first tokens of the text
         return model
@@ -234,28 +162,28 @@ class ItmHead:
 
         if self.source.file is None:
             raise UserError(f"'{self.row.key}' needs its released file, {self.row.weights.partition(':')[2]}")
-        state, head = rename.image_reward(self.source.state())
+        state, head = state_dicts.image_reward(self.source.state())
         model = BlipForImageTextRetrieval(_blip_config(self.source))
-        rename.fill(model, state, self.row.key, spare=("itm_head.",))
+        state_dicts.fill(model, state, self.row.key, spare=("itm_head.",))
         widths = [head["0.weight"].shape[1], *(head[f"{n}.weight"].shape[0] for n in (0, 2, 4, 6, 7))]
         layers = [torch.nn.Linear(a, b) for a, b in itertools.pairwise(widths)]
         mlp = torch.nn.Sequential(*layers)  # no activation between, as released
         numbered = {
             f"{at}.{kind}": head[f"{n}.{kind}"] for at, n in enumerate((0, 2, 4, 6, 7)) for kind in ("weight", "bias")
         }
-        rename.fill(mlp, numbered, self.row.key)
+        state_dicts.fill(mlp, numbered, self.row.key)
         return model, mlp
 
     def _image_processor(self) -> Any:
-        from transformers import AutoImageProcessor, CLIPImageProcessorPil
+        from transformers import CLIPImageProcessorPil
 
         if self.readout != "imagereward":
-            return AutoImageProcessor.from_pretrained(self.source.base, backend="pil", **self.source.of_base())
+            return self.source.image_processor()
         size = self.model.config.vision_config.image_size
         return CLIPImageProcessorPil(size={"shortest_edge": size}, crop_size={"height": size, "width": size})
 
     def score(self, pairs: Sequence[Pair], elements: Sequence[Sequence[str]] = ()) -> list[Measured]:
-        """One measurement for each (PIL image, text); with FGA-BLIP2 also of each text's `elements`."""
+        """Measure each pair; with FGA-BLIP2 also how each text's `elements` match the image."""
         import torch
 
         texts = [caption(text) if self.readout == "fga" else text for _, text in pairs]
@@ -273,15 +201,16 @@ class ItmHead:
             pixels = self.images(images, return_tensors="pt")["pixel_values"]
         device = self.model.device
         with torch.inference_mode():
-            found = self._read(
+            scores = self._read(
                 tokens["input_ids"].to(device),
                 tokens["attention_mask"].to(device),
                 pixels.to(device=device, dtype=self.model.dtype),
             )
-        for row, wanted in enumerate(elements):
-            found[row][1].update(self._elements(tokens["input_ids"][row].tolist(), self._alike[row], wanted))
+        for row, names in enumerate(elements):
+            ids, matches = tokens["input_ids"][row].tolist(), self._token_matches[row]
+            scores[row][1].update(self._element_scores(ids, matches, names))
         lengths = self._lengths([text for _, text in pairs], texts)
-        return [measured(score, length, **parts) for (score, parts), length in zip(found, lengths, strict=True)]
+        return [measured(score, length, **parts) for (score, parts), length in zip(scores, lengths, strict=True)]
 
     def _lengths(self, texts: Sequence[str], read: Sequence[str]) -> list[tuple[int, int]]:
         lengths = counted(self.tokenizer, read, self.row.tokens)
@@ -291,6 +220,7 @@ class ItmHead:
         return [(used, total) for (used, _), (_, total) in zip(lengths, whole, strict=True)]
 
     def _read(self, ids: Any, mask: Any, pixels: Any) -> list[tuple[float, dict[str, float]]]:
+        """Compute the score, and its parts, of each row."""
         import torch
 
         if self.readout == "imagereward":
@@ -300,79 +230,68 @@ class ItmHead:
                 pixel_values=pixels, input_ids=ids, attention_mask=mask, use_image_text_matching_head=False
             )
             return [(float(value), {}) for value in out.logits_per_image.float().diagonal()]
-        seen: list[Any] = []
-        hook = self.model.qformer.register_forward_hook(lambda module, args, out: seen.append(out.last_hidden_state))
+        states: list[Any] = []
+        hook = self.model.qformer.register_forward_hook(lambda module, args, out: states.append(out.last_hidden_state))
         try:
             self.model(pixel_values=pixels, input_ids=ids, attention_mask=mask, use_image_text_matching_head=True)
         finally:
             hook.remove()
-        logits = self.model.itm_head(seen[0]).float()  # (rows, queries and then text tokens, 2)
+        logits = self.model.itm_head(states[0]).float()  # (rows, queries and then text tokens, 2)
         queries = self.model.config.num_query_tokens
         if self.readout == "fga":
-            alike = torch.softmax(logits, dim=-1)[..., 1]
-            self._alike = alike[:, queries:].tolist()
-            return [(float(4 * value + 1), {"probability": float(value)}) for value in alike[:, :queries].mean(dim=1)]
+            matches = torch.softmax(logits, dim=-1)[..., 1]
+            self._token_matches = matches[:, queries:].tolist()
+            return [(float(4 * value + 1), {"probability": float(value)}) for value in matches[:, :queries].mean(dim=1)]
         mean = logits[:, :queries].mean(dim=1)
         difference = mean[:, 1] - mean[:, 0]
         return [(float(torch.sigmoid(each)), {"logit": float(each)}) for each in difference]
 
-    def _elements(self, ids: list[int], alike: list[float], wanted: Sequence[str]) -> dict[str, float]:
-        """FGA-BLIP2's score of each element, 0 to 1: the mean match probability of the element's tokens in the prompt.
+    def _element_scores(self, ids: list[int], matches: list[float], elements: Sequence[str]) -> dict[str, float]:
+        """Compute FGA-BLIP2's score of each element, 0 to 1: the mean match probability of its tokens in the prompt.
 
-        An element whose tokens are not in the prompt as read has none (upstream says 0).
+        An element whose tokens are not in the prompt as read has no score (upstream gives 0).
         """
-        found = {}
-        for element in wanted:
+        scores = {}
+        for element in elements:
             own = self.tokenizer(caption(element), add_special_tokens=False)["input_ids"]
             starts = range(1, len(ids) - len(own) + 1) if own else ()
             at = next((start for start in starts if ids[start : start + len(own)] == own), None)
             if at is not None:
-                found[f"element: {element}"] = sum(alike[at : at + len(own)]) / len(own)
-        return found
+                scores[f"element: {element}"] = sum(matches[at : at + len(own)]) / len(own)
+        return scores
 
     def _reward(self, ids: Any, mask: Any, pixels: Any) -> list[tuple[float, dict[str, float]]]:
         import torch
 
-        seen = self.model.vision_model(pixel_values=pixels).last_hidden_state
-        everywhere = torch.ones(seen.shape[:-1], dtype=torch.long, device=seen.device)
+        image = self.model.vision_model(pixel_values=pixels).last_hidden_state
+        image_mask = torch.ones(image.shape[:-1], dtype=torch.long, device=image.device)
         states = self.model.text_encoder(
-            input_ids=ids, attention_mask=mask, encoder_hidden_states=seen, encoder_attention_mask=everywhere
+            input_ids=ids, attention_mask=mask, encoder_hidden_states=image, encoder_attention_mask=image_mask
         ).last_hidden_state
         raw = self._mlp(states[:, 0, :]).float().squeeze(1)
         return [(float((each - IMAGEREWARD_MEAN) / IMAGEREWARD_STD), {"raw": float(each)}) for each in raw]
 
 
 def caption(text: str, words: int | None = 50) -> str:
-    """LAVIS' `blip_caption` processing: lower case, no punctuation, the first 50 words."""
+    """Process a text as LAVIS' `blip_caption` does: lower case, no punctuation, the first 50 words."""
     plain = re.sub(r"([.!\"()*#:;~])", " ", text.lower())
     plain = re.sub(r"\s{2,}", " ", plain).rstrip("\n").strip(" ")
     return " ".join(plain.split(" ")[:words])
 
 
 def _blip_config(source: Source) -> Any:
-    """ImageReward's shape: BLIP ViT-L/16 at 224, BERT base with cross-attention; LAYER NORM EPS 1e-6, not 1e-5."""
+    """Make ImageReward's configuration: BLIP ViT-L/16 at 224, BERT base with cross-attention; LAYER NORM EPS 1e-6, not 1e-5."""
     from transformers import BlipConfig
 
-    own = Path(source.base) / "config.json"
-    if own.is_file():
-        about = hub.read_json(Path(source.base), "config.json")
-        if about.get("model_type") == "blip":
-            return BlipConfig(**about)
+    given = hub.read_json(Path(source.base), "config.json")
+    if given.get("model_type") == "blip":
+        return BlipConfig(**given)
     vision = {
-        "hidden_size": 1024,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 16,
-        "intermediate_size": 4096,
-        "image_size": 224,
-        "patch_size": 16,
-        "layer_norm_eps": 1e-6,
-    }
+        "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096,
+        "image_size": 224, "patch_size": 16, "layer_norm_eps": 1e-6,
+    }  # fmt: skip
     text = {
-        "vocab_size": 30524,
-        "hidden_size": 768,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-        "encoder_hidden_size": 1024,
-    }
+        "vocab_size": 30524, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+        "intermediate_size": 3072, "encoder_hidden_size": 1024,
+    }  # fmt: skip
     return BlipConfig(vision_config=vision, text_config=text, image_text_hidden_size=256)

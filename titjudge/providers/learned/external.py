@@ -1,4 +1,4 @@
-"""A learned metric that runs elsewhere: a command of the person's own, JSONL in, JSONL out, once for each batch.
+"""A learned metric that a command of the user's own computes: JSONL in, JSONL out, one run for each batch.
 
 For models that need an environment of their own (LMM4LMM, VisionReward) or a stranger's scorer. The command of
 `external/NAME` stands in the environment variable `TITJUDGE_EXTERNAL_NAME` (upper case, every other character an
@@ -31,51 +31,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError
+from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.files import read_yaml
 from titjudge.core.numbers import is_number
-from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
-from titjudge.providers import SAMPLING_PARAMETERS, Capabilities, Provider, ProviderSettings
+from titjudge.core.types import ProviderSettings, Reply, Request, Status, Usage
+from titjudge.providers.learned.base import LearnedMetric
 from titjudge.providers.learned.subprocess import Outcome, run
-from titjudge.providers.local.microbatch import MicroBatcher
 
 OPTIONS = frozenset({"batch_size", "command", "pass_environment", "timeout", "version"})
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
-_SEEN = (
-    *(
-        "PATH",
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "LANG",
-        "LANGUAGE",
-        "LC_*",
-        "TZ",
-        "TERM",
-        "TMPDIR",
-        "TEMP",
-        "TMP",
-        "PWD",
-    ),
-    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"),
-    *("LD_LIBRARY_PATH", "LIBRARY_PATH", "DYLD_*", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"),
-    *("PYTHONPATH", "PYTHONHOME", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONHASHSEED"),
-    *("CUDA_*", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
-    *(
-        "ZE_AFFINITY_MASK",
-        "OMP_*",
-        "MKL_*",
-        "OPENBLAS_*",
-        "NUMEXPR_*",
-        "TOKENIZERS_PARALLELISM",
-        "PYTORCH_*",
-        "TORCH_HOME",
-    ),
-    *("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_DATASETS_CACHE", "HF_ENDPOINT", "HUGGINGFACE_HUB_CACHE"),
-    *("TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE", "XLA_*", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
-    *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
-)
+_PASSED = (  # environment variables that any program may see
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "TMPDIR", "TEMP", "TMP", "PWD",
+    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+    "LD_LIBRARY_PATH", "LIBRARY_PATH", "DYLD_*", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV",
+    "PYTHONPATH", "PYTHONHOME", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONHASHSEED",
+    "CUDA_*", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK", "OMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*", "TOKENIZERS_PARALLELISM", "PYTORCH_*", "TORCH_HOME",
+    "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_DATASETS_CACHE", "HF_ENDPOINT", "HUGGINGFACE_HUB_CACHE",
+    "TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE", "XLA_*", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
+    "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+)  # fmt: skip
 _LARGEST = 64 * 2**20  # bytes; larger files in the command do not enter the identity
 _LINE = 64 * 2**10  # bytes of output that one request may need
 
@@ -100,18 +75,18 @@ def command_of(name: str, options: Mapping[str, Any]) -> Command:
     """Find the command of `external/NAME`: from the role's options, else from its environment variable.
 
     Raises:
-        ConfigError: there is none, it is malformed, or its program is not to be found.
+        ConfigError: There is none, it is malformed, or its program does not exist.
     """
     where, given = f"options of external/{name}", dict(options)
     if "command" not in given:
         where = variable(name)
-        told = os.environ.get(where, "").strip()
-        if not told:
+        value = os.environ.get(where, "").strip()
+        if not value:
             raise ConfigError(
                 f"no command for external/{name}: set {where} to a command line that reads and writes JSONL, or to a "
                 "YAML file with 'command'"
             )
-        given = {**(_file(where, Path(told)) if told.endswith((".yaml", ".yml")) else {"command": told}), **given}
+        given = {**(_file(where, Path(value)) if value.endswith((".yaml", ".yml")) else {"command": value}), **given}
     unknown = sorted(set(given) - OPTIONS)
     if unknown:
         raise ConfigError(f"{where}: unknown key '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
@@ -126,9 +101,9 @@ def _file(where: str, path: Path) -> dict[str, Any]:
 
 
 def _checked(where: str, given: Mapping[str, Any]) -> Command:
-    told = given["command"]
+    command = given["command"]
     try:
-        words = shlex.split(told) if isinstance(told, str) else [str(word) for word in told]
+        words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
         timeout, size = float(given.get("timeout", 3600)), int(given.get("batch_size", 256))
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from error
@@ -144,14 +119,14 @@ def _checked(where: str, given: Mapping[str, Any]) -> Command:
     return Command(tuple(words), timeout, size, str(given.get("version", "")), tuple(passed))
 
 
-class External(Provider):
-    """One command that scores; started for each batch, ended with it.
+class External(LearnedMetric):
+    """A command that scores; it is started for each batch and ends with it.
 
     Args:
         settings: `model` is the name; `options` may hold what the YAML file may (module docstring).
 
     Raises:
-        ConfigError: no command, or one that cannot be run.
+        ConfigError: There is no command, or it cannot be run.
     """
 
     name = "external"
@@ -161,14 +136,13 @@ class External(Provider):
             raise ConfigError("name the scorer: external/NAME")
         self.model = settings.model
         self.command = command_of(settings.model, settings.options)
-        self.capabilities = Capabilities(images=True, schema=True, omit=SAMPLING_PARAMETERS, local=True)
+        super().__init__(self.command.batch_size)
         self.account = f"external|{settings.model}"
-        self._batcher: MicroBatcher[Request, Reply] = MicroBatcher(self._run, max_batch=self.command.batch_size)
         self._closing = False
 
     @cached_property
     def base_url(self) -> str:
-        """What pins the scorer: its words, its `version` and the contents of the files among its words."""
+        """What pins the scorer: the words of the command, its `version` and the contents of the files among its words."""
         digest = hashlib.sha256(json.dumps([self.command.words, self.command.version]).encode())
         for word in self.command.words:
             path = Path(word)
@@ -179,19 +153,12 @@ class External(Provider):
                 continue
         return f"external:{digest.hexdigest()[:32]}"
 
-    async def complete(self, request: Request) -> Reply:
-        """Score one image and one text, together with the requests that arrive at the same time.
-
-        Raises:
-            Unanswered: no valid score came, and why.
-        """
-        if len(request.images) != 1:
-            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one image, not {len(request.images)}")
-        return await self._batcher.submit(request)
+    def load(self) -> None:
+        return None
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
         with tempfile.TemporaryDirectory(prefix="titjudge-external-") as folder:
-            lines, results = _written(requests, Path(folder))
+            lines, results = _write_input(requests, Path(folder))
             if not lines:
                 return [results[n] for n in range(len(requests))]
             outcome = run(
@@ -204,30 +171,26 @@ class External(Provider):
             )
         answers, why = read(outcome, set(lines))
         for id_ in lines:
-            found = answers.get(id_, why)
-            results[int(id_)] = self._reply(found) if isinstance(found, dict) else Unanswered(Status.FAILED, found)
+            answer = answers.get(id_, why)
+            results[int(id_)] = self._reply(answer) if isinstance(answer, dict) else Unanswered(Status.FAILED, answer)
         return [results[n] for n in range(len(requests))]
 
-    def _reply(self, found: dict[str, Any]) -> Reply:
+    def _reply(self, measurement: dict[str, Any]) -> Reply:
         return Reply(
-            json.dumps(found),
-            usage=Usage(input=found.get("tokens_used") or 0),
+            json.dumps(measurement),
+            usage=Usage(input=measurement.get("tokens_used") or 0),
             finish_reason="stop",
             model_version=self.command.version or self.base_url.removeprefix("external:")[:12],
             endpoint=f"external {Path(self.command.words[0]).name}",
         )
 
-    def classify(self, error: Exception) -> Failure:
-        kind = FailureKind.FATAL if isinstance(error, UserError) else FailureKind.REJECTED
-        return Failure(kind, " ".join(str(error).split())[:400] or type(error).__name__)
-
     async def aclose(self) -> None:
         self._closing = True
-        self._batcher.close()
+        await super().aclose()
 
 
-def _written(requests: Sequence[Request], folder: Path) -> tuple[dict[str, str], dict[int, Reply | Exception]]:
-    """Input lines by id, the images written beside them, and the requests that cannot be put at all."""
+def _write_input(requests: Sequence[Request], folder: Path) -> tuple[dict[str, str], dict[int, Reply | Exception]]:
+    """Write the images into a folder; returns the command's input lines by id, and the errors of requests without an image."""
     lines: dict[str, str] = {}
     results: dict[int, Reply | Exception] = {}
     for n, request in enumerate(requests):
@@ -238,49 +201,47 @@ def _written(requests: Sequence[Request], folder: Path) -> tuple[dict[str, str],
         except (DataError, OSError) as error:
             results[n] = Unanswered(Status.BAD_INPUT, str(error))
             continue
-        about = {"id": str(n), "prompt": request.messages[-1].text, "image": str(path)}
-        lines[str(n)] = json.dumps(about) + "\n"
+        record = {"id": str(n), "prompt": request.messages[-1].text, "image": str(path)}
+        lines[str(n)] = json.dumps(record) + "\n"
     return lines, results
 
 
 def _environment(passed: Sequence[str]) -> dict[str, str]:
-    """Choose what a stranger's program is told of ours: no key, whatever it is called, unless the person names it."""
+    """Choose the environment variables that a stranger's program gets: no key, unless the user names it."""
+    patterns = (*_PASSED, *(each for each in passed if each.endswith("*")))
     return {
         name: value
         for name, value in os.environ.items()
-        if name in passed
-        or any(fnmatchcase(name, pattern) for pattern in (*_SEEN, *(each for each in passed if each.endswith("*"))))
+        if name in passed or any(fnmatchcase(name, pattern) for pattern in patterns)
     }
 
 
 def read(outcome: Outcome, wanted: set[str]) -> tuple[dict[str, dict[str, Any] | str], str]:
-    """Read what a command answered: a measurement or the reason of a failure by id, and the reason for ids without a line.
+    """Read what a command answered: by id a measurement or the reason of a failure, and the reason for ids without a line.
 
-    A line that came whole counts even if the command then crashed or ran out of time; an id with two lines does not.
+    A complete line counts even if the command then crashed or ran out of time; an id with two lines does not.
     """
-    found: dict[str, dict[str, Any] | str] = {}
+    answers: dict[str, dict[str, Any] | str] = {}
     stray = 0
     lines = () if outcome.overflow else outcome.output.split(b"\n")
-    for line in lines:
-        if not line.strip():
-            continue
+    for line in filter(bytes.strip, lines):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
-            stray += 1
-            continue
+            value = None
         id_ = str(value.get("id")) if isinstance(value, dict) else ""
         if id_ not in wanted:
             stray += 1
-        elif id_ in found:
-            found[id_] = "the command answered this id more than once"
+        elif id_ in answers:
+            answers[id_] = "the command answered this id more than once"
         else:
-            found[id_] = _measurement(value)
-    lost = f"; {stray} lines of its output are no answers to what was asked" if stray else ""
-    return found, f"{_ending(outcome)}{lost}"
+            answers[id_] = _measurement(value)
+    of_stray = f"; {stray} lines of its output are no answers to what was asked" if stray else ""
+    return answers, f"{_ending(outcome)}{of_stray}"
 
 
 def _ending(outcome: Outcome) -> str:
+    """Say how a command ended that did not answer."""
     said = f": {outcome.last_words}" if outcome.last_words else ""
     if outcome.overflow:
         return f"the command wrote more than {outcome.limit} bytes{said}"
@@ -293,6 +254,7 @@ def _ending(outcome: Outcome) -> str:
 
 
 def _measurement(value: Mapping[str, Any]) -> dict[str, Any] | str:
+    """Check a line of a command's output: the measurement in it, or what is wrong."""
     score, used, total = value.get("score"), value.get("tokens_used"), value.get("tokens_total")
     reason = " ".join(str(value.get("reason") or "").split())[:400]
     if score is None:

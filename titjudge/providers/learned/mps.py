@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from titjudge.core.errors import UserError
 from titjudge.core.learned_metrics import Baseline
-from titjudge.providers.learned import state_dicts as rename
-from titjudge.providers.learned.clip_and_blip import Measured, Pair, Source, _settled, counted, measured
+from titjudge.providers.learned import state_dicts
+from titjudge.providers.learned.base import Adapter, Measured, Pair, Source, counted, measured
 
 CONDITION = (
     "light, color, clarity, tone, style, ambiance, artistry, shape, face, hair, hands, limbs, structure, instance, "
@@ -46,20 +46,20 @@ class Gated(nn.Module):  # type: ignore[misc]
 
 
 def _heads(x: Any, count: int) -> Any:
-    """(rows, tokens, heads * width) to (rows, heads, tokens, width)."""
+    """Reshape (rows, tokens, heads * width) to (rows, heads, tokens, width)."""
     return x.unflatten(-1, (count, -1)).transpose(1, 2)
 
 
 def _attend(queries: Any, keys: Any, values: Any, mask: Any = None) -> Any:
-    """Many heads of queries (rows, heads, tokens, width) over one head of keys and values (rows, tokens, width)."""
+    """Attend by many heads of queries (rows, heads, tokens, width) to one head of keys and values (rows, tokens, width)."""
     count = queries.shape[1]
     keys, values = (each.unsqueeze(1).expand(-1, count, -1, -1) for each in (keys, values))
-    found = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
-    return found.transpose(1, 2).flatten(2)
+    attended = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+    return attended.transpose(1, 2).flatten(2)
 
 
 def rotated(x: Any) -> Any:
-    """Rotary positions over the second but last dimension, in halves (base 10000)."""
+    """Apply rotary positions over the second but last dimension, in halves (base 10000)."""
     tokens, width = x.shape[-2:]
     rates = 10_000 ** (-torch.arange(0, width, 2, device=x.device, dtype=torch.float32) / width)
     angles = torch.arange(tokens, device=x.device, dtype=torch.float32)[:, None] * rates
@@ -70,7 +70,7 @@ def rotated(x: Any) -> Any:
 
 
 class Cross(nn.Module):  # type: ignore[misc]
-    """Image tokens look at text tokens; a feed-forward runs beside."""
+    """Attention from image tokens to text tokens, with a feed-forward beside it."""
 
     def __init__(self, width: int, heads: int, head: int, factor: int) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Cross(nn.Module):  # type: ignore[misc]
 
 
 class Own(nn.Module):  # type: ignore[misc]
-    """Image tokens look at each other, with rotary positions; a feed-forward runs beside, out of one projection."""
+    """Attention among image tokens, with rotary positions, and a feed-forward beside it, from one projection."""
 
     def __init__(self, width: int, heads: int, head: int, factor: int) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class CrossModel(nn.Module):  # type: ignore[misc]
 
     @classmethod
     def shaped(cls, state: Mapping[str, Any]) -> CrossModel:
-        """Of the shape that a state dict has."""
+        """Make a model of the shape that a state dict has."""
         layers = 1 + max(int(name.split(".")[1]) for name in state)
         head = state["layers.0.0.to_kv.weight"].shape[0] // 2
         inner, width = state["layers.0.0.to_q.weight"].shape
@@ -131,40 +131,37 @@ class CrossModel(nn.Module):  # type: ignore[misc]
         return cls(layers, width, inner // head, head, factor)
 
 
-class Mps:
+class Mps(Adapter):
     """MPS's overall score: exp(logit_scale) * cosine. The row's `threshold` is that of the condition mask."""
 
     def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, CLIPModel
+        from transformers import CLIPModel
 
+        super().__init__(row, source, options)
         if source.file is None:
             raise UserError(f"'{row.key}' needs its released state dict; name the file with the option weights")
-        clip, cross = rename.mps(source.state())
+        clip, cross = state_dicts.mps(source.state())
         if "layers.0.0.to_kv.weight" not in cross or "layers.0.0.to_q.weight" not in cross:
             raise UserError(f"the weights of '{row.key}' hold no cross-attention; these are not MPS's")
-        self.row, self.source = row, source
-        self.model = CLIPModel(AutoConfig.from_pretrained(source.base, **source.of_base()))
-        rename.fill(self.model, clip, row.key)
-        self.cross = CrossModel.shaped(cross)
-        rename.fill(self.cross, cross, row.key)
-        self.model, self.cross = _settled(self.model, source), _settled(self.cross, source)
-        self.tokenizer = AutoTokenizer.from_pretrained(source.base, **source.of_base())
-        self.images = AutoImageProcessor.from_pretrained(source.base, backend="pil", **source.of_base())
+        self.model, self.cross = CLIPModel(source.config()), CrossModel.shaped(cross)
+        state_dicts.fill(self.model, clip, row.key)
+        state_dicts.fill(self.cross, cross, row.key)
+        self.model, self.cross = source.settle(self.model), source.settle(self.cross)
+        self.tokenizer, self.images = source.tokenizer(), source.image_processor()
         self._condition: Any = None
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL image, text)."""
         texts = [text for _, text in pairs]
         pixels = self.images([image for image, _ in pairs], return_tensors="pt")["pixel_values"]
         with torch.inference_mode():
             if self._condition is None:
                 self._condition = self._text([CONDITION])[0]
             tokens, ends = self._text(texts)
-            seen = self.model.vision_model(pixel_values=pixels.to(self.model.device, self.model.dtype))
-            image = self.model.visual_projection(seen.last_hidden_state)
+            states = self.model.vision_model(pixel_values=pixels.to(self.model.device, self.model.dtype))
+            image = self.model.visual_projection(states.last_hidden_state)
             mask = self._mask(tokens)
-            found = self.cross(image, tokens, mask)[:, 0]
-            cosines = functional.cosine_similarity(found.float(), ends.float())
+            attentive = self.cross(image, tokens, mask)[:, 0]
+            cosines = functional.cosine_similarity(attentive.float(), ends.float())
             factor = float(self.model.logit_scale.float().exp())
         lengths = counted(self.tokenizer, texts, self.row.tokens)
         attended = torch.isfinite(mask[:, 0, 0]).sum(dim=1).tolist()
@@ -174,7 +171,7 @@ class Mps:
         ]
 
     def _text(self, texts: Sequence[str]) -> tuple[Any, Any]:
-        """Projected tokens (rows, 77, width), padding included, and projected end tokens (rows, width)."""
+        """Compute projected tokens (rows, 77, width), padding included, and projected end tokens (rows, width)."""
         ids = self.tokenizer(
             list(texts), padding="max_length", truncation=True, max_length=self.row.tokens, return_tensors="pt"
         )["input_ids"]
@@ -182,8 +179,8 @@ class Mps:
         return self.model.text_projection(out.last_hidden_state), self.model.text_projection(out.pooler_output)
 
     def _mask(self, tokens: Any) -> Any:
-        """0 where a text token resembles the condition, minus infinity elsewhere; shape (rows, 1, 1, 77)."""
-        alike = torch.einsum("bid,jd->bij", tokens, self._condition[0]).amax(dim=-1)
-        alike = alike / alike.amax(dim=-1, keepdim=True)
-        shut = torch.where(alike > float(self.row.options["threshold"]), 0.0, float("-inf"))
-        return shut.to(tokens.dtype)[:, None, None, :]
+        """Make a mask that is 0 where a text token resembles the condition, else minus infinity; shape (rows, 1, 1, 77)."""
+        similarity = torch.einsum("bid,jd->bij", tokens, self._condition[0]).amax(dim=-1)
+        similarity = similarity / similarity.amax(dim=-1, keepdim=True)
+        mask = torch.where(similarity > float(self.row.options["threshold"]), 0.0, float("-inf"))
+        return mask.to(tokens.dtype)[:, None, None, :]

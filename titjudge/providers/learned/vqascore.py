@@ -12,12 +12,13 @@ from typing import Any
 
 from titjudge.core.errors import UserError
 from titjudge.core.learned_metrics import Baseline
-from titjudge.providers.learned.clip_and_blip import Measured, Pair, Source, _settled, measured
+from titjudge.providers.learned.base import Adapter, Measured, Pair, Source, measured
+from titjudge.providers.learned.state_dicts import fill
 
 _PAD = (122, 116, 104)  # CLIP's mean colour, as t2v_metrics pads
 
 
-class ClipFlanT5:
+class ClipFlanT5(Adapter):
     """CLIP-FlanT5: CLIP's last but one layer, two linear layers, FLAN-T5. The score is exp(-mean CE) over `▁Yes </s>`.
 
     That is sqrt(P(Yes) * P(end | Yes)): a geometric mean over the answer's tokens, not P(Yes).
@@ -33,24 +34,23 @@ class ClipFlanT5:
             T5ForConditionalGeneration,
         )
 
-        self.row, self.source = row, source
-        config = T5Config.from_pretrained(source.weights, **source.of_weights())
+        super().__init__(row, source, options)
+        config = T5Config.from_pretrained(source.weights, **source.weights_pin)
         config.scale_decoder_outputs = False  # T5 1.1 has an output layer of its own
-        self.model = T5ForConditionalGeneration.from_pretrained(source.weights, config=config, **source.of_weights())
+        self.model = T5ForConditionalGeneration.from_pretrained(source.weights, config=config, **source.weights_pin)
         if self.model.lm_head.weight.data_ptr() == self.model.shared.weight.data_ptr():
             raise UserError(f"'{row.key}' lost its output layer while loading (it was tied to the input embeddings)")
         self.model.config.scale_decoder_outputs = False
-        self.vision = CLIPVisionModel.from_pretrained(source.base, **source.of_base())
+        self.vision = CLIPVisionModel.from_pretrained(source.base, **source.base_pin)
         self.projector = _projector(row, source)
-        self.tokenizer = AutoTokenizer.from_pretrained(source.weights, **source.of_weights())
-        self.images = CLIPImageProcessorPil.from_pretrained(source.base, **source.of_base())
+        self.tokenizer = AutoTokenizer.from_pretrained(source.weights, **source.weights_pin)
+        self.images = CLIPImageProcessorPil.from_pretrained(source.base, **source.base_pin)
         for name in ("model", "vision", "projector"):
-            setattr(self, name, _settled(getattr(self, name), source))
+            setattr(self, name, source.settle(getattr(self, name)))
         answer = self.tokenizer(str(row.options["answer"]))["input_ids"]
         self.labels = torch.tensor(answer, device=source.device)
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL image, text)."""
         import torch
 
         before, after = str(self.row.options["template"]).split("<image>")
@@ -68,7 +68,7 @@ class ClipFlanT5:
                 .logits[..., : len(self.tokenizer)]
                 .float()
             )  # upstream has no rows beyond the vocabulary
-            chances = torch.log_softmax(logits, dim=-1).gather(2, labels[..., None])[..., 0]
+            logprobs = torch.log_softmax(logits, dim=-1).gather(2, labels[..., None])[..., 0]
         return [
             measured(
                 float(row.mean().exp()),
@@ -76,7 +76,7 @@ class ClipFlanT5:
                 answer=float(row[0].exp()),
                 end=float(row[-1].exp()),
             )
-            for row, tail in zip(chances, tails, strict=True)
+            for row, tail in zip(logprobs, tails, strict=True)
         ]
 
     def _features(self, images: Sequence[Any]) -> Any:
@@ -105,46 +105,45 @@ def padded(image: Any, colour: tuple[int, int, int]) -> Any:
 
 
 def _projector(row: Baseline, source: Source) -> Any:
-    """Linear, GELU, Linear from the checkpoint (transformers' T5 ignores them)."""
+    """Load the projector, Linear, GELU, Linear, from the checkpoint (transformers' T5 ignores it)."""
     import torch
 
-    from titjudge.providers.learned.state_dicts import fill
-
-    found: dict[str, Any] = {}
+    state: dict[str, Any] = {}
     for path in weight_files(source, "mm_projector."):
         for name, value in tensors(path, "mm_projector."):
-            found[name.rpartition("mm_projector.")[2]] = value
-    if "0.weight" not in found or "2.weight" not in found:
+            state[name.rpartition("mm_projector.")[2]] = value
+    if "0.weight" not in state or "2.weight" not in state:
         raise UserError(f"'{row.key}': no mm_projector in {source.weights}; these are not CLIP-FlanT5's weights")
-    (middle, first), last = found["0.weight"].shape, found["2.weight"].shape[0]
+    (middle, first), last = state["0.weight"].shape, state["2.weight"].shape[0]
     projector = torch.nn.Sequential(torch.nn.Linear(first, middle), torch.nn.GELU(), torch.nn.Linear(middle, last))
-    fill(projector, found, row.key)
+    fill(projector, state, row.key)
     return projector
 
 
 def weight_files(source: Source, part: str) -> list[Path]:
-    """List the files that transformers loads, those with `part` in a name alone: by their index, else the one of the model.
+    """List the files of weights with parameters that have `part` in their name, as the index of the shards says.
 
     Other `.bin` files beside them (training_args.bin) hold no tensors.
     """
     from transformers.utils import cached_file
 
-    def there(name: str) -> Path | None:
-        path = cached_file(source.weights, name, _raise_exceptions_for_missing_entries=False, **source.of_weights())
+    def find(name: str) -> Path | None:
+        path = cached_file(source.weights, name, _raise_exceptions_for_missing_entries=False, **source.weights_pin)
         return None if path is None else Path(path)
 
     for name in ("model.safetensors", "pytorch_model.bin"):
-        one, index = there(name), there(f"{name}.index.json")
+        one, index = find(name), find(f"{name}.index.json")
         if one is not None:
             return [one]
         if index is not None:
             parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-            shards = (there(shard) for shard in sorted({shard for each, shard in parts.items() if part in each}))
-            return [shard for shard in shards if shard is not None]
+            shards = sorted({shard for parameter, shard in parts.items() if part in parameter})
+            return [path for path in map(find, shards) if path is not None]
     return []
 
 
 def tensors(path: Path, part: str) -> list[tuple[str, Any]]:
+    """Load the tensors of a file that have `part` in their name, with their names."""
     if path.suffix == ".safetensors":
         from safetensors import safe_open
 

@@ -1,15 +1,15 @@
-"""What models in this process have in common, whichever library generates: named early, asked in batches, failing alike."""
+"""What models of this machine have in common: loaded at the first request, asked in batches, failing alike."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from titjudge.core.errors import ConfigError, UserError
-from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Usage
-from titjudge.providers.base import Provider
+from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Status, Usage
+from titjudge.providers.base import Model, Provider
 from titjudge.providers.image_size import fitted
 from titjudge.providers.local import hub
 from titjudge.providers.local.load_once import LoadOnce
@@ -17,68 +17,106 @@ from titjudge.providers.local.microbatch import MicroBatcher
 from titjudge.providers.token_counts import input_bound
 
 M = TypeVar("M")
-_ANSWER = 512  # tokens of an answer, where the request does not say
+T = TypeVar("T")
+R = TypeVar("R")
+_DEFAULT_MAX_TOKENS = 512  # of an answer
 
 
 class RowError(Exception):
     """One request cannot be answered; the others of its batch can."""
 
 
-class InProcess(Provider, Generic[M]):
-    """One model of this machine, `M` when loaded: at the first request, in the thread that generates.
+class LocalModel(Model, Generic[M, T, R]):
+    """A model of this machine, `M` when loaded, that computes an `R` for each `T`.
+
+    It is loaded at the first call, in the thread that computes; calls that come together are computed together.
+
+    Args:
+        max_batch: Elements that `_run` is given at once, at most.
+    """
+
+    def __init__(self, max_batch: int = 1024) -> None:
+        self._loaded = LoadOnce(self._load)
+        self._batcher: MicroBatcher[T, R] = MicroBatcher(self._run, max_batch)
+
+    def _load(self) -> M:
+        raise NotImplementedError
+
+    def _run(self, batch: list[T]) -> Sequence[R | Exception]:
+        """Compute a result or an exception for each element of a batch."""
+        raise NotImplementedError
+
+    def load(self) -> None:
+        self._loaded()
+
+    def classify(self, error: Exception) -> Failure:
+        fatal = isinstance(error, UserError | MemoryError)
+        return Failure(FailureKind.FATAL if fatal else FailureKind.REJECTED, hub.message_of(error))
+
+    async def aclose(self) -> None:
+        self._batcher.close()
+        self._loaded.drop()
+
+
+class LocalChatModel(LocalModel[M, Request, Reply], Provider):
+    """A language model of this machine, whichever library generates.
 
     A subclass names itself, loads (`_load`), answers a batch (`_run`) and says what it can (`capabilities`).
 
     Args:
         settings: `model` is a name on the hub or a folder; `options` may hold `revision` and `trust_remote_code`.
-        most: requests that `_run` is given at once.
+        max_batch: Requests that `_run` is given at once, at most.
 
     Raises:
-        ConfigError: no model name.
+        ConfigError: There is no model name.
     """
 
-    def __init__(self, settings: ProviderSettings, *, most: int) -> None:
+    def __init__(self, settings: ProviderSettings, *, max_batch: int) -> None:
         if not settings.model:
             raise ConfigError(f"name the model: {self.name}/MODEL, a name on the hub or a folder")
+        super().__init__(max_batch)
         self.settings = settings
         self.model = settings.model
         self.account = f"{self.name}|{settings.model}"
         self._options = dict(settings.options)
         self._revision = str(self._options.get("revision", ""))
-        self._ready_model = LoadOnce(self._load)
-        self._batcher: MicroBatcher[Request, Reply] = MicroBatcher(self._run, max_batch=most)
 
     # -- what can be known without loading -----------------------------------------------------------------------------
 
     @cached_property
-    def _place(self) -> tuple[Path, str]:
-        """Folder of the small files and the commit they are of; see `hub.folder_of`.
+    def _folder(self) -> tuple[Path, str]:
+        """Find the folder of the small files and their commit; see `hub.folder_of`.
 
         Raises:
-            UserError: no such model, or it wants to run its own code.
+            UserError: There is no such model, or it wants to run its own code.
         """
         folder, commit = hub.folder_of(self.model, self._revision)
         if hub.has_remote_code(folder) and not self._options.get("trust_remote_code"):
             config = hub.read_json(folder, "config.json")
-            if not _known(str(config.get("model_type", ""))):
+            if not _in_transformers(str(config.get("model_type", ""))):
                 raise hub.untrusted(self.model)
         return folder, commit
 
     @cached_property
-    def _sees(self) -> bool:
-        """Whether the model reads images, from its config.json."""
-        config = hub.read_json(self._place[0], "config.json")
+    def _reads_images(self) -> bool:
+        config = hub.read_json(self._folder[0], "config.json")
         return any(name in config for name in ("vision_config", "vision_tower", "mm_vision_tower", "perceiver_config"))
 
     @cached_property
-    def _untold(self) -> frozenset[str]:
-        """`chat_template_kwargs` where they would change nothing: thinking is settled by an option, or no template asks.
+    def _without_effect(self) -> frozenset[str]:
+        """`chat_template_kwargs` where it changes nothing: thinking is settled by an option, or no template asks for it.
 
         What is not sent is then not recorded as sent.
         """
-        told = str(self._options.get("chat_template") or "") or _templates(self._place[0])
-        settled = "enable_thinking" in self._options or "enable_thinking" not in told
+        template = str(self._options.get("chat_template") or "") or _templates(self._folder[0])
+        settled = "enable_thinking" in self._options or "enable_thinking" not in template
         return frozenset({"chat_template_kwargs"}) if settled else frozenset()
+
+    @property
+    def _thinking(self) -> dict[str, Any]:
+        """The argument of the chat template that the option `enable_thinking` sets; it goes before a metric's."""
+        told = self._options.get("enable_thinking")
+        return {} if told is None else {"enable_thinking": bool(told)}
 
     @cached_property
     def _weights(self) -> str:
@@ -90,12 +128,9 @@ class InProcess(Provider, Generic[M]):
         """Find the model now rather than at the first request.
 
         Raises:
-            UserError: there is none, or it wants to run its own code.
+            UserError: There is none, or it wants to run its own code.
         """
-        _ = self._place
-
-    def load(self) -> None:
-        self._ready_model()
+        _ = self._folder
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
@@ -103,47 +138,57 @@ class InProcess(Provider, Generic[M]):
         """Generate one answer, together with the requests that arrive at the same time.
 
         Raises:
-            UserError: the model cannot be loaded. Unanswered: the image cannot be read. RowError: see `classify`.
+            UserError: The model cannot be loaded.
+            Unanswered: An image cannot be read.
+            RowError: The request cannot be answered.
         """
         return await self._batcher.submit(fitted(request))
-
-    def _run(self, requests: list[Request]) -> Sequence[Reply | Exception]:
-        raise NotImplementedError
-
-    def _load(self) -> M:
-        raise NotImplementedError
-
-    def classify(self, error: Exception) -> Failure:
-        fatal = isinstance(error, UserError | MemoryError)
-        said = " ".join(str(error).split())[:400] or type(error).__name__
-        return Failure(FailureKind.FATAL if fatal else FailureKind.REJECTED, said)
 
     def usage_bound(self, request: Request) -> Usage:
         request = fitted(request)
         total, images = input_bound(request, self.name, self.model, request.params)
-        return Usage(input=total, output=answer_limit(request), image=images)
-
-    async def aclose(self) -> None:
-        self._batcher.close()
-        self._ready_model.drop()
+        return Usage(input=total, output=max_tokens(request), image=images)
 
 
-def answer_limit(request: Request) -> int:
-    """Bound the longest answer to a request, in tokens."""
-    return int(request.params.get("max_tokens") or _ANSWER)
+def max_tokens(request: Request) -> int:
+    """Bound the length of an answer to a request, in tokens."""
+    return int(request.params.get("max_tokens") or _DEFAULT_MAX_TOKENS)
+
+
+def split_thought(text: str, opened: bool = False) -> tuple[str, str]:
+    """Split a generated text into (thought, answer); `opened`: the prompt itself began the thought."""
+    before, closed, after = text.rpartition("</think>")
+    if closed:
+        return before.strip().removeprefix("<think>").strip(), after.strip()
+    if opened or text.lstrip().startswith("<think>"):
+        return text.strip().removeprefix("<think>").strip(), ""
+    return "", text.strip()
+
+
+def make_reply(thought: str, answer: str, usage: Usage, finish: str, flags: tuple[str, ...] = (), **more: Any) -> Reply:
+    """Make the reply of a generated answer; a thought becomes a flag, `finish` "length" a cut answer, no answer a refusal."""
+    status, reason = Status.OK, ""
+    if finish == "length":
+        cause = "all of it went into thinking" if thought and not answer else f"{usage.output} tokens"
+        status, reason = Status.TRUNCATED, f"the answer reached its token limit ({cause})"
+    elif not answer:
+        status, reason = Status.REFUSED, "the model ended its answer without a word"
+    if thought:
+        flags = (*flags, f"thought: {thought}")
+    return Reply(answer, status, reason, usage, finish, flags=flags, **more)
 
 
 def _templates(folder: Path) -> str:
     """Read the chat templates in a model's small files, one after the other."""
     files = [*folder.glob("*.jinja"), *folder.glob("additional_chat_templates/*.jinja")]
-    found = [path.read_text(encoding="utf-8", errors="replace") for path in files]
+    templates = [path.read_text(encoding="utf-8", errors="replace") for path in files]
     for name in ("chat_template.json", "tokenizer_config.json", "processor_config.json"):
-        held = hub.read_json(folder, name).get("chat_template") or ""
-        found += [str(each.get("template", "")) for each in held] if isinstance(held, list) else [str(held)]
-    return "\n".join(found)
+        given = hub.read_json(folder, name).get("chat_template") or ""
+        templates += [str(each.get("template", "")) for each in given] if isinstance(given, list) else [str(given)]
+    return "\n".join(templates)
 
 
-def _known(model_type: str) -> bool:
+def _in_transformers(model_type: str) -> bool:
     """Whether transformers has this architecture itself (the folder's own code is then not needed, nor run)."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 

@@ -1,7 +1,7 @@
-"""Generating for many requests at once: grouped by what is asked of the sampler, sorted by length, bounded in memory.
+"""Generate for many requests at once: grouped by their sampling parameters, sorted by length, bounded in memory.
 
-A row's tokens do not depend on its batch mates: rows are left-padded, end on their own, and sampled rows draw from a
-generator of their own. Imported in the worker thread only.
+A row's tokens do not depend on the others of its batch: rows are left-padded, end on their own, and sampled rows draw from
+a generator of their own. Imported in the worker thread only.
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ from typing import Any
 
 from titjudge.core.answer_probabilities import LEAST, FirstToken
 from titjudge.core.errors import UserError
-from titjudge.core.types import ImageFile, Reply, Request, Status, Usage
-from titjudge.providers.json_schema import instruction
-from titjudge.providers.local.base import RowError, answer_limit
+from titjudge.core.types import ImageFile, Reply, Request, Usage
+from titjudge.providers.json_schema import add_instruction
+from titjudge.providers.local import hub
+from titjudge.providers.local.base import RowError, make_reply, max_tokens, split_thought
 from titjudge.providers.local.images import decoded
 from titjudge.providers.local.loading import Loaded
 from titjudge.providers.local.microbatch import halve_on_failure
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-SHAPING = ("temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
+_SHAPING = ("temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request made ready: its conversation, and how long it is (`tokens`: text by its bytes, images as counted)."""
+    """A request made ready: its place among the requests, its conversation, and its length.
+
+    `tokens` estimates the input (text by its bytes, images as the processor counts), `limit` bounds the answer.
+    """
 
     at: int
     request: Request
@@ -46,14 +50,14 @@ def run(
     template: Mapping[str, Any],
     stopping: Callable[[], bool] = lambda: False,
 ) -> list[Reply | Exception]:
-    """Generate a reply, or find an exception, for each request.
+    """Return a reply or an exception for each request.
 
     Args:
         loaded: The model.
-        requests: What is asked.
-        rows: Requests generated for at once, at most.
+        requests: The requests.
+        rows: Requests in a batch, at most.
         tokens: Padded tokens of a batch, answers included, at most (one request may have more).
-        template: Arguments of the chat template, for example `enable_thinking`, beside those of a request.
+        template: Arguments of the chat template, which go before those of a request.
         stopping: Asked at every token; True ends generation.
     """
     results: list[Reply | Exception] = [RowError("not generated")] * len(requests)
@@ -65,67 +69,49 @@ def run(
             results[at] = error
     for batch in batches(plans, rows, tokens):
         answers = halve_on_failure(
-            batch, lambda part: _generate(loaded, part, template, stopping), may_halve=_smaller_may_do
+            batch, lambda part: _generate(loaded, part, template, stopping), may_halve=_may_halve
         )
         for each, answer in zip(batch, answers, strict=True):
-            results[each.at] = _told(answer) if isinstance(answer, Exception) else answer
+            if isinstance(answer, Exception) and hub.is_out_of_memory(answer):
+                answer = RowError(
+                    "out of memory on a single request; set the option processor to a smaller size, or a smaller max_tokens"
+                )
+            results[each.at] = answer
     return results
 
 
-def _smaller_may_do(error: Exception) -> bool:
-    """Whether a smaller batch may not fail so; frees the memory that it will need."""
-    if isinstance(error, UserError) and not _out_of_memory(error):
-        return False
-    _free()
-    return True
-
-
-def _out_of_memory(error: Exception) -> bool:
-    said = str(error).lower()
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or "out of memory" in said
-        or "can't allocate memory" in said
-    )
-
-
-def _told(error: Exception) -> Exception:
-    if _out_of_memory(error):
-        return RowError(
-            "out of memory on a single request; set the option processor to a smaller size, or a smaller max_tokens"
-        )
-    return error
-
-
-def _free() -> None:
+def _may_halve(error: Exception) -> bool:
+    """Whether smaller batches may pass where a batch failed; frees the memory that they will need."""
     import gc
 
     import torch
 
+    if isinstance(error, UserError) and not hub.is_out_of_memory(error):
+        return False
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+    return True
 
 
 # -- planning ----------------------------------------------------------------------------------------------------------
 
 
 def plan(loaded: Loaded, at: int, request: Request) -> Plan:
-    """Encode the conversation of a request, parts in their order, and its length.
+    """Prepare a request: its conversation as chat templates take it, and its length.
 
     Raises:
-        RowError: images for a model that reads none.
+        RowError: It has images and the model reads none.
     """
     images = tuple(request.images)
     if images and not loaded.images:
         raise RowError("this model reads no images")
     turns = [{"role": each.role, "content": _content(each.parts, loaded.images)} for each in request.messages]
     if request.schema is not None:
-        turns = _with_instruction(turns, instruction(request.schema))
+        add_instruction(turns, request.schema)
     text = sum(len(part.encode()) for each in request.messages for part in each.parts if isinstance(part, str))
     length = text // 4 + _image_tokens(loaded, images)
-    return Plan(at, request, turns, images, length, answer_limit(request))
+    return Plan(at, request, turns, images, length, max_tokens(request))
 
 
 def _content(parts: Sequence[Any], images: bool) -> Any:
@@ -133,21 +119,8 @@ def _content(parts: Sequence[Any], images: bool) -> Any:
     if not images:
         return "\n".join(part for part in parts if isinstance(part, str))
     return [
-        {"type": "text", "text": part} if isinstance(part, str) else {"type": "image", "picture": part}
-        for part in parts
+        {"type": "text", "text": part} if isinstance(part, str) else {"type": "image", "file": part} for part in parts
     ]
-
-
-def _with_instruction(turns: list[dict[str, Any]], words: str) -> list[dict[str, Any]]:
-    at = max((n for n, turn in enumerate(turns) if turn["role"] == "user"), default=len(turns) - 1)
-    content = turns[at]["content"]
-    if isinstance(content, str):
-        content = f"{content}\n\n{words}"
-    elif content and content[-1]["type"] == "text":
-        content = [*content[:-1], {"type": "text", "text": f"{content[-1]['text']}\n\n{words}"}]
-    else:
-        content = [*content, {"type": "text", "text": words}]
-    return [*turns[:at], {**turns[at], "content": content}, *turns[at + 1 :]]
 
 
 def _image_tokens(loaded: Loaded, images: Sequence[ImageFile]) -> int:
@@ -156,27 +129,27 @@ def _image_tokens(loaded: Loaded, images: Sequence[ImageFile]) -> int:
     try:
         sizes = [(each.height, each.width) for each in images]
         return int(sum(loaded.processor._get_num_multimodal_tokens(image_sizes=sizes)["num_image_tokens"]))
-    except Exception:  # a processor that does not say: patches of 28 pixels are near enough for planning
+    except Exception:  # the processor cannot count them: patches of 28 pixels are near enough for planning
         return sum(each.width * each.height // 784 for each in images)
 
 
 def batches(plans: Sequence[Plan], rows: int, tokens: int) -> list[list[Plan]]:
-    """Plans that can be generated together, the longest first, at most `rows` rows and `tokens` padded tokens."""
+    """Group plans that can be generated together, the longest first, at most `rows` rows and `tokens` padded tokens."""
     groups: dict[Any, list[Plan]] = {}
     for each in plans:
         params = sorted((name, repr(value)) for name, value in each.request.params.items())
         groups.setdefault((tuple(params), len(each.images), each.request.choices), []).append(each)
-    made: list[list[Plan]] = []
+    result: list[list[Plan]] = []
     for group in groups.values():
         batch: list[Plan] = []
         for each in sorted(group, key=lambda p: (-p.tokens, p.at)):
             longest = batch[0].tokens + batch[0].limit if batch else 0
             if batch and (len(batch) >= rows or (len(batch) + 1) * longest > tokens):
-                made.append(batch)
+                result.append(batch)
                 batch = []
             batch.append(each)
-        made.append(batch)
-    return made
+        result.append(batch)
+    return result
 
 
 # -- one batch ---------------------------------------------------------------------------------------------------------
@@ -187,36 +160,36 @@ def _generate(
 ) -> list[Reply | Exception]:
     import torch
 
-    asked = batch[0].request.params.get("chat_template_kwargs") or {}
-    inputs, opened = _inputs(loaded, batch, {**asked, **template})
+    kwargs = batch[0].request.params.get("chat_template_kwargs") or {}
+    inputs, in_thought = _inputs(loaded, batch, {**kwargs, **template})
     width = int(inputs["input_ids"].shape[1])
     choices = batch[0].request.choices
-    room = min(1 if choices else batch[0].limit, loaded.positions - width)
-    if room <= 0:
+    limit = min(1 if choices else batch[0].limit, loaded.positions - width)
+    if limit <= 0:
         raise RowError(f"the request has {width} tokens and the model reads {loaded.positions}")
-    watch = _Watch(len(batch), loaded.model.device)
-    config, noise = _sampling(loaded, batch, room)
-    arguments: dict[str, Any] = {"logits_processor": [watch, *noise], "stopping_criteria": [_stop(stopping)]}
+    nan_rows = _NanRows(len(batch), loaded.model.device)
+    config, noise = _sampling(loaded, batch, limit)
+    arguments: dict[str, Any] = {"logits_processor": [nan_rows, *noise], "stopping_criteria": [_stop(stopping)]}
     if config.stop_strings:
         arguments["tokenizer"] = loaded.tokenizer
     if choices:  # as the model computes them, before repetition penalty and temperature
         arguments |= {"output_logits": True, "return_dict_in_generate": True}
     with torch.inference_mode():
-        made = loaded.model.generate(**inputs.to(loaded.model.device), generation_config=config, **arguments)
+        output = loaded.model.generate(**inputs.to(loaded.model.device), generation_config=config, **arguments)
     if stopping():
         raise UserError("the model was closed while it answered")
-    firsts = _first_tokens(loaded, made.logits[0], choices, opened) if choices else [None] * len(batch)
-    made = made.sequences if choices else made
-    mask = inputs["attention_mask"].sum(dim=1).tolist()
+    firsts = _first_tokens(loaded, output.logits[0], choices, in_thought) if choices else [None] * len(batch)
+    tokens = (output.sequences if choices else output)[:, width:].tolist()
+    read = inputs["attention_mask"].sum(dim=1).tolist()
     images = [0] * len(batch)
     if loaded.image_token is not None:
         images = (inputs["input_ids"] == loaded.image_token).sum(dim=1).tolist()
-    bad = watch.bad.tolist()
+    nan = nan_rows.seen.tolist()
     return [
         RowError(f"the model computed not-a-number in {loaded.dtype}; set the option dtype: bfloat16 or float32")
-        if bad[n]
+        if nan[n]
         else replace(
-            _reply(loaded, each, made[n, width:].tolist(), room, mask[n], images[n], opened[n], config.stop_strings),
+            _reply(loaded, each.request, tokens[n], Usage(input=read[n], image=images[n]), in_thought[n]),
             first_token=firsts[n],
         )
         for n, each in enumerate(batch)
@@ -224,9 +197,9 @@ def _generate(
 
 
 def _first_tokens(
-    loaded: Loaded, logits: Any, choices: Sequence[str], opened: Sequence[bool]
+    loaded: Loaded, logits: Any, choices: Sequence[str], in_thought: Sequence[bool]
 ) -> list[FirstToken | None]:
-    """Weigh the choices that are tokens of the model; None for a row that begins, or is begun, with a thought."""
+    """Read the probabilities of the choices that are tokens of the model; None for a row whose answer begins with a thought."""
     ids: dict[int, str] = {}
     for text in choices:
         encoded = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -238,25 +211,24 @@ def _first_tokens(
         None
         if thinks or start.lstrip().startswith("<think")
         else FirstToken(tuple(zip(ids.values(), row, strict=True)))
-        for row, start, thinks in zip(logprobs, starts, opened, strict=True)
+        for row, start, thinks in zip(logprobs, starts, in_thought, strict=True)
     ]
 
 
 def _inputs(loaded: Loaded, batch: Sequence[Plan], template: Mapping[str, Any]) -> tuple[Any, list[bool]]:
-    """Pad the batch, and find for each row whether its prompt ends inside a thought."""
-    conversations = [[{**turn, "content": _shown(turn["content"])} for turn in each.turns] for each in batch]
-    arguments: dict[str, Any] = {"add_generation_prompt": True, **template}
+    """Tokenize and pad a batch, and find for each row whether its prompt ends inside a thought."""
+    conversations = [[{**turn, "content": _with_pixels(turn["content"])} for turn in each.turns] for each in batch]
+    arguments: dict[str, Any] = {"padding": True}
     if loaded.images:
-        padding: dict[str, Any] = {"processor_kwargs": {"padding": True, "padding_side": "left"}}
-    else:
-        padding = {"padding": True}
+        arguments = {"processor_kwargs": {"padding": True, "padding_side": "left"}}
     if _holds_control_tokens(loaded, batch):  # a prompt that spells out <|im_end|> is data
-        padding["sanitize_control_tokens"] = True
-    made = loaded.processor.apply_chat_template(
-        conversations, tokenize=True, return_dict=True, return_tensors="pt", **padding, **arguments
+        arguments["sanitize_control_tokens"] = True
+    arguments |= {"add_generation_prompt": True, **template}
+    inputs = loaded.processor.apply_chat_template(
+        conversations, tokenize=True, return_dict=True, return_tensors="pt", **arguments
     )
-    ends = loaded.tokenizer.batch_decode(made["input_ids"][:, -8:])
-    return made, [end.rstrip().endswith("<think>") for end in ends]
+    ends = loaded.tokenizer.batch_decode(inputs["input_ids"][:, -8:])
+    return inputs, [end.rstrip().endswith("<think>") for end in ends]
 
 
 def _holds_control_tokens(loaded: Loaded, batch: Sequence[Plan]) -> bool:
@@ -273,23 +245,24 @@ def _holds_control_tokens(loaded: Loaded, batch: Sequence[Plan]) -> bool:
     )
 
 
-def _shown(content: Any) -> Any:
+def _with_pixels(content: Any) -> Any:
     if isinstance(content, str):
         return content
     return [
-        {"type": "image", "image": decoded(part["picture"], on_white=True)} if "picture" in part else part
-        for part in content
+        {"type": "image", "image": decoded(part["file"], on_white=True)} if "file" in part else part for part in content
     ]
 
 
-def _sampling(loaded: Loaded, batch: Sequence[Plan], room: int) -> tuple[Any, list[Any]]:
-    """Make generation settings: the model's own where none are given, greedy at temperature 0, else what the request says."""
+def _sampling(loaded: Loaded, batch: Sequence[Plan], limit: int) -> tuple[Any, list[Any]]:
+    """Make the generation config, and the logits processor that samples.
+
+    The model's own config applies where the request says nothing; temperature 0 is greedy.
+    """
     params = batch[0].request.params
     config = copy.deepcopy(loaded.model.generation_config)
-    config.max_new_tokens, config.max_length, config.num_return_sequences = room, None, 1
+    config.max_new_tokens, config.max_length, config.num_return_sequences = limit, None, 1
     config.pad_token_id, config.eos_token_id = loaded.pad, sorted(loaded.eos) or None
-    stop = params.get("stop")
-    config.stop_strings = [stop] if isinstance(stop, str) else list(stop) if stop else None
+    config.stop_strings = _stops(batch[0].request) or None
     given = {name: params[name] for name in SAMPLING if params.get(name) is not None}
     if given:
         config.do_sample = given.get("temperature", 1.0) > 0
@@ -297,17 +270,17 @@ def _sampling(loaded: Loaded, batch: Sequence[Plan], room: int) -> tuple[Any, li
             setattr(config, name, value)
         if config.top_k is None:
             config.top_k = 0  # transformers would otherwise take 50
-    shape, noise = _shaping(config, loaded.model.device) if config.do_sample else [], []
-    for name in SHAPING:
+    warpers = _warpers(config, loaded.model.device) if config.do_sample else []
+    for name in _SHAPING:
         setattr(config, name, None)
-    if config.do_sample:
-        config.temperature, config.top_p, config.top_k = 1.0, 1.0, 0
-        noise = [_OwnNoise([_seed(each.request) for each in batch], loaded.model.device, shape)]
-    return config, noise
+    if not config.do_sample:
+        return config, []
+    config.temperature, config.top_p, config.top_k = 1.0, 1.0, 0
+    return config, [_RowSampler([_seed(each.request) for each in batch], loaded.model.device, warpers)]
 
 
-def _shaping(config: Any, device: Any) -> list[Any]:
-    """List what `config` does to the distribution before a token is drawn from it, in transformers' order."""
+def _warpers(config: Any, device: Any) -> list[Any]:
+    """List the logits warpers that `config` stands for, in transformers' order."""
     from transformers.generation import logits_process as made
 
     top_k = 50 if config.top_k is None else config.top_k  # transformers' own default
@@ -340,24 +313,24 @@ def _seed(request: Request) -> int:
     return int.from_bytes(digest.digest()[:7], "big")
 
 
-class _OwnNoise:
-    """Samples each row with its own generator (Gumbel-max on the shaped scores): batch mates do not matter.
+class _RowSampler:
+    """Samples each row with a generator of its own (Gumbel-max), so that the others of its batch do not matter.
 
-    transformers would apply temperature, top_k, top_p and the like after this, to a token that is drawn already, so they
-    are applied here.
+    It leaves one token a row. transformers would apply temperature, top_k, top_p and the like after it, to a token that is
+    drawn already, so these warpers are applied here.
     """
 
-    def __init__(self, seeds: Sequence[int], device: Any, shape: Sequence[Any] = ()) -> None:
+    def __init__(self, seeds: Sequence[int], device: Any, warpers: Sequence[Any]) -> None:
         import torch
 
         self._generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-        self._shape = shape
+        self._warpers = warpers
 
     def __call__(self, ids: Any, scores: Any) -> Any:
         import torch
 
-        for step in self._shape:
-            scores = step(ids, scores)
+        for warp in self._warpers:
+            scores = warp(ids, scores)
         size = scores.shape[1]
         noise = torch.stack([torch.rand(size, generator=each, device=each.device) for each in self._generators])
         gumbel = -torch.log(-torch.log(noise.clamp(1e-20, 1 - 1e-7)))
@@ -365,21 +338,21 @@ class _OwnNoise:
         return torch.full_like(scores, float("-inf")).scatter_(1, chosen, 0.0)
 
 
-class _Watch:
-    """Remembers the rows whose scores were not numbers."""
+class _NanRows:
+    """Remembers the rows whose scores were not numbers (`seen`), and replaces these scores by 0."""
 
     def __init__(self, rows: int, device: Any) -> None:
         import torch
 
-        self.bad = torch.zeros(rows, dtype=torch.bool, device=device)
+        self.seen = torch.zeros(rows, dtype=torch.bool, device=device)
 
     def __call__(self, ids: Any, scores: Any) -> Any:
         import torch
 
-        bad = torch.isnan(scores).any(dim=1).to(self.bad.device)
-        if not bad.any():
+        nan = torch.isnan(scores).any(dim=1).to(self.seen.device)
+        if not nan.any():
             return scores
-        self.bad |= bad
+        self.seen |= nan
         return torch.nan_to_num(scores, nan=0.0, posinf=float("inf"), neginf=float("-inf"))
 
 
@@ -394,46 +367,26 @@ def _stop(stopping: Callable[[], bool]) -> Any:
     return Closing()
 
 
-def _reply(
-    loaded: Loaded,
-    each: Plan,
-    tokens: list[int],
-    room: int,
-    read: int,
-    images: int,
-    opened: bool,
-    stops: Sequence[str] | None,
-) -> Reply:
+def _reply(loaded: Loaded, request: Request, tokens: list[int], prompt: Usage, in_thought: bool) -> Reply:
+    """Make the reply of a row of generated tokens; `prompt` is the usage of what was read."""
     end = next((n for n, token in enumerate(tokens) if token in loaded.eos), None)
     written = len(tokens) if end is None else end + 1
     text = loaded.tokenizer.decode(tokens[:written], skip_special_tokens=True)
     finish = "stop" if end is not None else "length"
-    if stops and end is None:
-        cuts = [at for stop in stops if (at := text.find(stop)) >= 0]
-        if cuts:
-            text, finish = text[: min(cuts)], "stop"
-            written = len(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
-    thought, answer = split_thought(text, opened)
-    thinking = len(loaded.tokenizer(thought, add_special_tokens=False)["input_ids"]) if thought else 0
-    usage = Usage(input=read, output=written, thinking=min(thinking, written), image=images)
-    flags = ("schema-in-prompt",) if each.request.schema is not None else ()
-    if thought:
-        flags = (*flags, f"thought: {thought}")
-    if finish == "length":
-        cause = "all of it went into thinking" if thought and not answer else f"{written} tokens"
-        return Reply(
-            answer, Status.TRUNCATED, f"the answer reached its token limit ({cause})", usage, finish, flags=flags
-        )
-    if not answer:
-        return Reply("", Status.REFUSED, "the model ended its answer without a word", usage, finish, flags=flags)
-    return Reply(answer, usage=usage, finish_reason=finish, flags=flags)
+    if end is None and (cuts := [at for stop in _stops(request) if (at := text.find(stop)) >= 0]):
+        text, finish = text[: min(cuts)], "stop"
+        written = _count(loaded, text)
+    thought, answer = split_thought(text, in_thought)
+    usage = replace(prompt, output=written, thinking=min(_count(loaded, thought), written))
+    flags = ("schema-in-prompt",) if request.schema is not None else ()
+    return make_reply(thought, answer, usage, finish, flags)
 
 
-def split_thought(text: str, opened: bool = False) -> tuple[str, str]:
-    """(thought, answer). `opened`: the prompt itself began the thought, as some chat templates do."""
-    before, closed, after = text.rpartition("</think>")
-    if closed:
-        return before.strip().removeprefix("<think>").strip(), after.strip()
-    if opened or text.lstrip().startswith("<think>"):
-        return text.strip().removeprefix("<think>").strip(), ""
-    return "", text.strip()
+def _stops(request: Request) -> list[str]:
+    """List the texts at which an answer ends."""
+    stop = request.params.get("stop") or ()
+    return [stop] if isinstance(stop, str) else list(stop)
+
+
+def _count(loaded: Loaded, text: str) -> int:
+    return len(loaded.tokenizer(text, add_special_tokens=False)["input_ids"]) if text else 0

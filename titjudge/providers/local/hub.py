@@ -1,4 +1,4 @@
-"""Models in folders and on the hub, without loading them: where they lie, what identifies them, how they stay quiet.
+"""Models in folders and on the hub, before they are loaded: where they lie, what identifies them, how they stay quiet.
 
 Nothing here imports torch or transformers at the top; `folder_of` and `identity_of` never do.
 """
@@ -17,18 +17,18 @@ from titjudge.core.errors import UserError
 
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.py")
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf")
-_WHOLE = 256 * 2**20  # bytes; longer files are sampled
+_SAMPLED_ABOVE = 256 * 2**20  # bytes
 _BLOCK = 64 * 2**10
 
 
 def offline() -> bool:
     """Whether the environment forbids the hub."""
-    on = {"1", "true", "yes", "on"}
-    return any(os.environ.get(name, "").lower() in on for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+    values = (os.environ.get(name, "") for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+    return any(value.lower() in ("1", "true", "yes", "on") for value in values)
 
 
 def absent(model: str) -> UserError:
-    """Write the one line for a model that is neither a folder nor to be had."""
+    """Make the error of a model that is neither a folder, nor in the cache, nor given by the hub."""
     why = "HF_HUB_OFFLINE is set, so nothing is downloaded" if offline() else "the hub did not give it"
     return UserError(
         f"no model '{model}': it is no folder here, not in the local cache, and {why}. "
@@ -37,7 +37,7 @@ def absent(model: str) -> UserError:
 
 
 def untrusted(model: str) -> UserError:
-    """Write the one line for a model that comes with code of its own."""
+    """Make the error of a model that comes with code of its own."""
     return UserError(
         f"model '{model}' wants to run its own code: give --trust-remote-code if you trust it (or the option "
         "trust_remote_code: true)"
@@ -46,14 +46,14 @@ def untrusted(model: str) -> UserError:
 
 @lru_cache(maxsize=64)
 def folder_of(model: str, revision: str = "") -> tuple[Path, str]:
-    """Find the folder of a model's small files and the commit they are of ("" for a folder of the person's own).
+    """Find the folder of a model's small files and their commit ("" for a folder of the user's own).
 
     Args:
-        revision: A branch, tag or commit on the hub.
         model: A folder, or `owner/name` on the hub. Only small files are downloaded, and only when the hub is allowed.
+        revision: A branch, tag or commit on the hub.
 
     Raises:
-        UserError: no such folder or model.
+        UserError: There is no such folder or model.
     """
     own = Path(model).expanduser()
     if own.is_dir():
@@ -64,23 +64,25 @@ def folder_of(model: str, revision: str = "") -> tuple[Path, str]:
 
     quiet()
     try:
-        found = snapshot_download(
-            model, revision=revision or None, allow_patterns=list(SMALL_FILES), local_files_only=offline()
+        folder = Path(
+            snapshot_download(
+                model, revision=revision or None, allow_patterns=list(SMALL_FILES), local_files_only=offline()
+            )
         )
-    except Exception as error:  # the hub's client raises a dozen kinds; all of them mean: not to be had
+    except Exception as error:  # the hub's client raises a dozen kinds; each means that the model cannot be had
         raise absent(model) from error
-    return Path(found), Path(found).name
+    return folder, folder.name
 
 
 @lru_cache(maxsize=64)
 def content_hash(folder: Path) -> str:
-    """SHA-256 over names, sizes and contents of a folder's files; of files over 256 MiB 64 spread blocks are read."""
+    """Hash names, sizes and contents of a folder's files (SHA-256); of files over 256 MiB 65 spread blocks are read."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and not _hidden(path, folder)):
         size = path.stat().st_size
         digest.update(f"{path.relative_to(folder).as_posix()}\0{size}\0".encode())
         with path.open("rb") as file:
-            if size <= _WHOLE:
+            if size <= _SAMPLED_ABOVE:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
                 continue
             for step in range(65):
@@ -94,16 +96,16 @@ def _hidden(path: Path, folder: Path) -> bool:
 
 
 def identity_of(model: str, revision: str = "") -> dict[str, str]:
-    """Find what pins a model's weights: the commit on the hub, or the content hash of a folder (which may be moved, renamed)."""
+    """Return what pins a model's weights: the commit on the hub, or the content hash of a folder, wherever it lies."""
     folder, commit = folder_of(model, revision)
     return {"model": model, "revision": commit} if commit else {"content": content_hash(folder)}
 
 
 def read_json(folder: Path, name: str) -> Any:
-    """Read a JSON file of a model folder, {} when there is none.
+    """Read a JSON file of a model folder; {} when there is none.
 
     Raises:
-        UserError: the file is damaged.
+        UserError: The file is damaged.
     """
     path = folder / name
     if not path.is_file():
@@ -121,18 +123,17 @@ def has_remote_code(folder: Path) -> bool:
 
 
 def positions(folder: Path) -> int | None:
-    """Tokens the architecture reads at most, from the small files alone; None where they set no limit."""
+    """Find how many tokens the architecture reads, from the small files alone; None where they set no limit."""
     config: Mapping[str, Any] = read_json(folder, "config.json")
     config = {**config, **config.get("text_config", {})}
-    found = [config.get("max_position_embeddings"), read_json(folder, "tokenizer_config.json").get("model_max_length")]
-    if isinstance(found[0], int) and config.get("model_type") in {"roberta", "xlm-roberta", "camembert", "mpnet"}:
-        found[0] -= 2  # these count positions from behind the padding index
-    limits = [int(limit) for limit in found if isinstance(limit, int | float) and 0 < limit < 10**9]
-    return min(limits, default=None)
+    limits = [config.get("max_position_embeddings"), read_json(folder, "tokenizer_config.json").get("model_max_length")]
+    if isinstance(limits[0], int) and config.get("model_type") in {"roberta", "xlm-roberta", "camembert", "mpnet"}:
+        limits[0] -= 2  # these count positions from behind the padding index
+    return min((int(each) for each in limits if isinstance(each, int | float) and 0 < each < 10**9), default=None)
 
 
 def quiet() -> None:
-    """No progress bars and no loader chatter; warnings that matter are raised by us as errors or reported as flags."""
+    """Silence progress bars and loaders; warnings that matter are raised by us as errors or reported as flags."""
     import logging
 
     from huggingface_hub.utils.tqdm import disable_progress_bars
@@ -143,7 +144,7 @@ def quiet() -> None:
 
 
 def quiet_transformers() -> None:
-    """`quiet`, and transformers' own bars and messages (imports it)."""
+    """Do what `quiet` does, and silence transformers' own bars and messages (imports it)."""
     from transformers.utils import logging
 
     quiet()
@@ -151,19 +152,47 @@ def quiet_transformers() -> None:
     logging.disable_progress_bar()
 
 
+def model_arguments(options: Mapping[str, Any], dtype: str = "auto") -> dict[str, Any]:
+    """Make the arguments of `from_pretrained` that a model's options name; `dtype` where they name none."""
+    arguments: dict[str, Any] = {"dtype": options.get("dtype", dtype)}
+    if options.get("attention"):
+        arguments["attn_implementation"] = options["attention"]
+    if options.get("device_map"):
+        arguments["device_map"] = options["device_map"]
+    return arguments
+
+
+def default_device(options: Mapping[str, Any]) -> str:
+    """Choose the device that a model's options name, else the first GPU, else the CPU."""
+    import torch
+
+    return str(options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def message_of(error: BaseException) -> str:
+    """Write the text of an exception of a library on one line, at most 400 characters."""
+    return " ".join(str(error).split())[:400] or type(error).__name__
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception of any library says that memory is used up."""
+    text = str(error).lower()
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "out of memory" in text
+        or "allocate memory" in text
+    )
+
+
 def loading_error(model: str, error: BaseException) -> UserError:
-    """Write the one line a person needs when a model does not load."""
-    said = " ".join(str(error).split())
-    lower, kind = said.lower(), type(error).__name__
-    brief = said if len(said) <= 300 else said[:297] + "..."
+    """Make the error of a model that does not load: why, and what to do, in one line."""
     if isinstance(error, UserError):
         return error
-    if (
-        isinstance(error, MemoryError)
-        or kind == "OutOfMemoryError"
-        or "out of memory" in lower
-        or "allocate memory" in lower
-    ):
+    text = " ".join(str(error).split())
+    lower, kind = text.lower(), type(error).__name__
+    brief = text if len(text) <= 300 else text[:297] + "..."
+    if is_out_of_memory(error):
         why = "it does not fit into memory; set the option device_map: auto, dtype: bfloat16, or take a smaller model"
     elif "weights only load failed" in lower or "weights_only" in lower or kind == "UnpicklingError":
         why = "its weights are a pickle that could run code, which is refused; convert them to safetensors"
@@ -180,5 +209,5 @@ def loading_error(model: str, error: BaseException) -> UserError:
     elif isinstance(error, FileNotFoundError | OSError) and not Path(model).expanduser().is_dir():
         return absent(model)
     else:
-        why = f"{brief or kind}"
+        why = brief or kind
     return UserError(f"cannot load model '{model}': {why}")

@@ -1,45 +1,33 @@
 """Vision-language and language models on this machine, through transformers' Auto classes and the models' own templates.
 
 Qwen2.5-VL (MiMo-VL is one), Qwen3-VL, InternVL, Gemma 3 and 3n, SmolVLM, LLaVA and whatever else `AutoModelForImageTextToText` or
-`AutoModelForCausalLM` knows. Requests that arrive together are generated for together; a metric never knows.
+`AutoModelForCausalLM` knows. Requests that arrive together are answered in one batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from titjudge.core.errors import ConfigError
-from titjudge.core.types import Reply, Request
-from titjudge.providers import SAMPLING_PARAMETERS, Capabilities, ProviderSettings
-from titjudge.providers.local.base import InProcess
+from titjudge.core.types import ProviderSettings, Reply, Request
+from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, check_options
+from titjudge.providers.local.base import LocalChatModel
 
 if TYPE_CHECKING:
     from titjudge.providers.local.loading import Loaded
 
-OPTIONS = frozenset(
-    {
-        "attention",
-        "batch_size",
-        "batch_tokens",
-        "device",
-        "device_map",
-        "dtype",
-        "enable_thinking",
-        "processor",
-        "revision",
-        "trust_remote_code",
-    }
-)
+OPTIONS = frozenset({
+    "attention", "batch_size", "batch_tokens", "device", "device_map", "dtype", "enable_thinking", "processor",
+    "revision", "trust_remote_code",
+})  # fmt: skip
 _TAKEN = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop", "squash"}
 OMITTED = SAMPLING_PARAMETERS - _TAKEN
 _CHANGE_ANSWERS = ("attention", "enable_thinking", "processor")
 
 
-class Local(InProcess["Loaded"]):
+class Local(LocalChatModel["Loaded"]):
     """One model of this machine, loaded when the first request comes, in the thread that generates.
 
     Args:
@@ -53,65 +41,59 @@ class Local(InProcess["Loaded"]):
     answer depends on the request, `seed` and the sample number alone, not on what else is asked at the time.
 
     Raises:
-        ConfigError: an unknown option or no model name.
+        ConfigError: An option is unknown, or there is no model name.
     """
 
     name = "local"
     version = 2  # 1 drew at temperature 1 whatever was asked
 
     def __init__(self, settings: ProviderSettings) -> None:
-        unknown = sorted(set(settings.options) - OPTIONS)
-        if unknown:
-            raise ConfigError(f"unknown option of local models '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
+        check_options("option of local models", settings.options, OPTIONS)
         self._rows = int(settings.options.get("batch_size", 16))
         self._tokens = int(settings.options.get("batch_tokens", 65_536))
         self._closing = False
-        super().__init__(settings, most=4 * self._rows)
+        super().__init__(settings, max_batch=4 * self._rows)
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """Whether it reads images.
+        """Whether it reads images, from its configuration.
 
         Raises:
-            UserError: no such model, or it wants to run its own code.
+            UserError: There is no such model, or it wants to run its own code.
         """
-        return Capabilities(
-            images=self._sees, schema=False, omit=OMITTED | self._untold, local=True, probabilities=True
-        )
+        omit = OMITTED | self._without_effect
+        return Capabilities(images=self._reads_images, schema=False, omit=omit, local=True, probabilities=True)
 
     @cached_property
     def base_url(self) -> str:
         """What pins the weights and the arithmetic; part of the cache key as an address is of a hosted model."""
-        words = [self._weights, str(self._options.get("dtype", "auto"))]
-        words += [f"{name}={self._options[name]}" for name in _CHANGE_ANSWERS if name in self._options]
-        return "local:" + ",".join([*words, f"transformers={version('transformers')}"])
+        parts = [self._weights, str(self._options.get("dtype", "auto"))]
+        parts += [f"{name}={self._options[name]}" for name in _CHANGE_ANSWERS if name in self._options]
+        return "local:" + ",".join([*parts, f"transformers={version('transformers')}"])
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
         from titjudge.providers.local import generation
 
-        loaded = self._ready_model()
-        thinking: Mapping[str, Any] = {}
-        if "enable_thinking" in self._options:
-            thinking = {"enable_thinking": bool(self._options["enable_thinking"])}
-        answers = generation.run(
+        loaded = self._loaded()
+        replies = generation.run(
             loaded,
             requests,
             rows=self._rows,
             tokens=self._tokens,
-            template=thinking,  # the person's word, before the metric's
+            template=self._thinking,
             stopping=lambda: self._closing,
         )
-        said = f"{self._weights[:12]} {loaded.dtype} {loaded.attention} pil".replace("  ", " ")
+        model_version = f"{self._weights[:12]} {loaded.dtype} {loaded.attention} pil".replace("  ", " ")
         endpoint = f"local {loaded.device}"
         return [
-            replace(answer, model_version=said, endpoint=endpoint) if isinstance(answer, Reply) else answer
-            for answer in answers
+            replace(reply, model_version=model_version, endpoint=endpoint) if isinstance(reply, Reply) else reply
+            for reply in replies
         ]
 
     def _load(self) -> Loaded:
         from titjudge.providers.local import loading
 
-        folder, commit = self._place
+        folder, commit = self._folder
         return loading.load(self.model, folder, commit, self._options)
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""Pictures as models of this machine take them: decoded, in RGB. Imported in worker threads only."""
+"""Decode images for models of this machine. Imported in worker threads only."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from titjudge.core.image_decoding import eight_bits, open_image
 from titjudge.core.types import ImageFile, Status
 
 
-def decoded(picture: ImageFile, *, on_white: bool) -> Any:
-    """Decode the image to a PIL image in RGB.
+def decoded(image: ImageFile, *, on_white: bool) -> Any:
+    """Decode an image to a PIL image in RGB.
 
     Args:
-        picture: The image.
+        image: The image.
         on_white: Lay what is transparent on white; otherwise transparency is dropped, as the published code of the learned
             metrics does.
 
     Raises:
-        Unanswered: the file is gone, has changed, or cannot be decoded.
+        Unanswered: The file is gone, has changed, or cannot be decoded.
     """
     try:
-        with open_image(picture.load(), picture.path) as image:
-            return rgb(image, on_white=on_white)
+        with open_image(image.load(), image.path) as opened:
+            return rgb(opened, on_white=on_white)
     except (DataError, OSError, ValueError) as error:
         raise Unanswered(Status.BAD_INPUT, str(error)) from error
 

@@ -1,4 +1,4 @@
-"""Loads a model when it is first asked for: once, and one after the other in a process.
+"""Load a model at its first use: once, and one model after the other in a process.
 
 transformers changes classes of its own while it loads a model (it stops weights from being tied, for example) and changes
 them back: where two models load at the same time, in two threads, the change can stay, and models loaded later are wrong.
@@ -17,11 +17,7 @@ _one_at_a_time = threading.Lock()
 
 
 class LoadOnce(Generic[M]):
-    """A model that is loaded by its first call; one that could not be loaded is not tried again.
-
-    Args:
-        load: Loads it.
-    """
+    """A model that the first call loads; one that could not be loaded is not tried again."""
 
     def __init__(self, load: Callable[[], M]) -> None:
         self._load = load
@@ -32,7 +28,7 @@ class LoadOnce(Generic[M]):
         """Return the model.
 
         Raises:
-            UserError: it cannot be loaded.
+            UserError: It cannot be loaded.
         """
         if self._broken is not None:
             raise self._broken

