@@ -46,16 +46,12 @@ class Progress:
 
 
 class RunLoop:
-    """Scores every item by every metric, many at a time.
+    """Scores every item by every metric, `in_flight` items at a time.
 
     Args:
-        engine: answers the questions.
-        metrics: the metrics by name.
-        panel: the judges that vote on a score.
         planner: estimates what an item may cost before it starts; needed where there is a cap.
         done: (item id, metric) pairs that have their score already.
         on_score: called with each score as it comes, and the digest of what was judged (`titjudge.runs.score_digests`).
-        in_flight: how many items are worked on at a time.
     """
 
     def __init__(
@@ -183,13 +179,7 @@ class RunLoop:
     async def _score(
         self, item: Item, todo: Mapping[str, Metric], held: BudgetHeld | None
     ) -> dict[str, list[Score] | BaseException]:
-        """Score one item by each metric; an error stands in for a score that is missing.
-
-        Args:
-            item: the item.
-            todo: the metrics.
-            held: why its last try was put off, where the budget had no room for it.
-        """
+        """Score one item by each metric, or return the errors; `held`: the budget had no room for it the last time."""
         reservation = None
         try:
             if self.planner is not None:

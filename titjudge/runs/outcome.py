@@ -56,17 +56,7 @@ def finish(
 ) -> Outcome:
     """Write results.json and report.html from what a run folder holds.
 
-    Args:
-        folder: the run, open.
-        suite: the suite of its data.
-        pairs: the human pairs.
-        metrics: its metrics by name.
-        status: the status of the run.
-        extra_warnings: warnings that the folder does not tell.
-        report: whether to write report.html.
-        per_prompt: how several images of a prompt become one score (`PerPrompt.parse`).
-        findings: returns further keys for the results, from the results.
-        money: `folder.money()`, where the caller has read it already.
+    `findings` returns further keys for the results; `money` is `folder.money()`, where the caller has read it already.
     """
     slim = not suite.AGGREGATES
     results, tables = summarize(

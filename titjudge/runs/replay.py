@@ -87,10 +87,8 @@ class Stored:
         complain: called for every damaged line, and for every stored question that its key does not stand for.
 
     Attributes:
-        item: the item that is scored, and `wanted` the keys that its stored score names; both decide between several
-            answers to one question.
-        missed: questions without an answer since `begin`, and `used` the keys of the answers given since then.
-        keys: all keys; `answers` and `vectors` count the lines.
+        missed: questions without an answer since `begin`.
+        used: keys of the answers given since then.
         matched_by_content: questions that were not found by their key.
         with_tools: models that were offered tools.
     """
@@ -116,7 +114,7 @@ class Stored:
             self.vectors += 1
 
     def begin(self, item: str, wanted: frozenset[str]) -> None:
-        """Begin an item, whose stored score names the keys `wanted`."""
+        """Begin an item; of several answers to a question, those under the keys `wanted` come first."""
         self.item, self.wanted = item, wanted
         self.missed = 0
         self.used: set[str] = set()
@@ -294,16 +292,7 @@ class StoredEmbedder(Embedder):
 
 
 class StoredImages(ImageFiles):
-    """Images as they were judged: a changed one is reported, and a missing one is known by its hash alone.
-
-    Args:
-        complain: called for every image that has changed.
-
-    Attributes:
-        item: the item that is scored.
-        expected: the hashes of its images, by path.
-        seen: images that were checked, and `absent` images that are missing.
-    """
+    """Images as they were judged: a changed one is reported, and a missing one is known by its hash alone."""
 
     def __init__(self, complain: Complain) -> None:
         super().__init__()

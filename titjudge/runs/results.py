@@ -31,19 +31,7 @@ def summarize(
     extra_warnings: Sequence[str] = (),
     per_prompt: PerPrompt = MEAN,
 ) -> tuple[dict[str, Any], list[Table]]:
-    """Compute the content of results.json, and its tables.
-
-    Args:
-        listed: the items, invalid ones included.
-        scores: the scores; those of other items or metrics are left out.
-        suite: the suite of the data.
-        pairs: the human pairs.
-        metrics: the metrics by name.
-        status: the status of the run.
-        money: `spent` and `list_cost` in USD.
-        extra_warnings: warnings to add.
-        per_prompt: how several images of a prompt become one score.
-    """
+    """Compute the content of results.json, and its tables. Scores of other items or metrics are left out."""
     from titjudge.stats.agreement import agreement
 
     items = [item for item in listed if isinstance(item, Item)]
@@ -113,12 +101,10 @@ def not_applicable(
         if metric.applies is everywhere:
             continue
         prompts = {image.prompt_id for image in images if isinstance(image, Item) and metric.applies(image)}
-        ids = {
-            image.id
-            for image in images
-            if (not metric.applies(image) if isinstance(image, Item) else image.prompt_id not in prompts)
-        }
-        ids -= {score.item_id for score in scores if base_metric(score.metric) == name}
+        judged = {image.id for image in images if image.prompt_id in prompts}
+        judged -= {image.id for image in images if isinstance(image, Item) and not metric.applies(image)}
+        scored = {score.item_id for score in scores if base_metric(score.metric) == name}
+        ids = {image.id for image in images} - judged - scored
         if ids:
             excluded[name] = frozenset(ids)
     return excluded

@@ -73,13 +73,7 @@ class RunInput:
     def notes(
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
     ) -> list[str]:
-        """List notes on the suite, the limit, the pairs and the languages, a line each.
-
-        Args:
-            metrics: the metrics of the run.
-            pairs: the human pairs.
-            kept: those of the pairs whose images are among the items, where that was looked up.
-        """
+        """List notes on the data; `kept` are those of the human pairs whose images are among the items."""
         notes = list(getattr(self._suite, "notes", ()))
         notes += [self._drawn.line] if self._drawn is not None and self._drawn.line else []
         if notes and pairs and kept is not None and not kept:

@@ -46,15 +46,7 @@ def mark(item: Item, metric: Metric) -> str:
 
 
 class Marks:
-    """The digests of all items of a run.
-
-    Args:
-        records: their lines in items.jsonl.
-        prompts: whether the digests of whole prompts are wanted, too.
-
-    Attributes:
-        prompts: the ids of the items of each prompt, where those are wanted.
-    """
+    """The digests of all items of a run, from their lines in items.jsonl; with `prompts`, also those of whole prompts."""
 
     def __init__(self, records: Iterable[Mapping[str, Any]], *, prompts: bool) -> None:
         self._digests: dict[str, bytes] = {}

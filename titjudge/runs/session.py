@@ -72,23 +72,14 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How the requests of a run ended.
-
-    Attributes:
-        status: status of the run.
-        reason: why a cap ended it; empty where none did.
-        uncertain: USD that requests without an answer may have cost.
-        money: sums of the ledger (`RunFolder.money`).
-        notes: warnings about models and money.
-        canaries: warnings about canaries.
-    """
+    """How the requests of a run ended."""
 
     status: str
-    reason: str
-    uncertain: float
-    money: dict[str, Any]
-    notes: list[str]
-    canaries: list[str]
+    reason: str  # why a cap ended it; else empty
+    uncertain: float  # USD that requests without an answer may have cost
+    money: dict[str, Any]  # sums of the ledger (`RunFolder.money`)
+    notes: list[str]  # warnings about models and money
+    canaries: list[str]  # warnings about canaries
 
 
 class Session:

@@ -123,13 +123,7 @@ class Settling:
         self._race.add(scores)
 
     def record(self, spent: float, list_cost: float) -> dict[str, Any]:
-        """Return the verdict for results.json.
-
-        Args:
-            spent: USD billed.
-            list_cost: list price in USD of the answers used; what the images that were not judged would have cost at it
-                is `saved`.
-        """
+        """Return the verdict for results.json; `saved` is the list price (USD) of the images that were not judged."""
         ids = [item.id for prompt in self._prompts for items in self._items[prompt].values() for item in items]
         judged = sum(id in self._scores for id in ids)
         price = list_cost / len(self._scores) if self._scores else 0.0

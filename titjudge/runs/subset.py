@@ -17,16 +17,11 @@ class Drawn:
 
     Where not even the first prompt fits, part of its images are taken. With the same seed a larger limit takes all that a
     smaller one does.
-
-    Attributes:
-        limit: most images.
-        prompts: ids of the prompts.
-        line: describes the choice for people; empty where all prompts are taken.
     """
 
     limit: int
     prompts: frozenset[str]
-    line: str
+    line: str  # describes the choice for people; empty where all prompts are taken
 
     @classmethod
     def of(cls, load: Load, limit: int, seed: int | None = None) -> Drawn:
