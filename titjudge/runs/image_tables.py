@@ -1,4 +1,4 @@
-"""Tables with an image and a prompt in each row, as `Judge.judge_table` reads them: pandas.DataFrame, datasets.Dataset."""
+"""Tables with an image and a prompt in each row (pandas.DataFrame, datasets.Dataset), for `Judge.judge_table`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,13 @@ from titjudge.core.types import Score
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An image that is read from its table when its turn comes: a data set need not fit into memory."""
+    """An image that is read from its table only when it is judged: a data set need not fit into memory."""
 
     load: Callable[[], Any]
 
 
 class ImageTable:
-    """Reads rows of a table and gives it back with more columns.
-
-    Args:
-        table: A pandas.DataFrame or datasets.Dataset; it is not changed.
-        image: Name of the column with images: whatever `Judge.score` takes, or the `{bytes, path}` of Hugging Face.
-        prompt: Name of the column with prompts.
+    """Reads the rows of a table and adds columns to a copy of it; arguments as in `Judge.judge_table`.
 
     Raises:
         TypeError: It is no such table.
@@ -60,10 +55,10 @@ class ImageTable:
         return value
 
     def check_free(self, columns: Iterable[str]) -> None:
-        """Overwrite nothing.
+        """Check that the table has none of these columns.
 
         Raises:
-            UserError: The table has one of these columns.
+            UserError: It has one.
         """
         if taken := [name for name in columns if name in self._columns]:
             raise UserError(
@@ -84,11 +79,10 @@ def score_columns(metrics: Iterable[str], prefix: str) -> dict[str, list[str]]:
     return {name: [f"{prefix}{name}", f"{prefix}{name}_status", f"{prefix}{name}_reason"] for name in metrics}
 
 
-def filled(names: Sequence[str], scores: Iterable[Score]) -> dict[str, Any]:
-    """Fill the columns of one metric; where there is no score the value is NaN."""
+def filled(names: Sequence[str], scores: Sequence[Score]) -> dict[str, Any]:
+    """Return the columns of one metric by name; where there is no score the value is NaN."""
     import numpy as np
 
-    listed = list(scores)
-    values = np.array([np.nan if score.value is None else score.value for score in listed], dtype=np.float64)
-    statuses, reasons = [str(score.status) for score in listed], [score.reason for score in listed]
+    values = np.array([np.nan if score.value is None else score.value for score in scores], dtype=np.float64)
+    statuses, reasons = [str(score.status) for score in scores], [score.reason for score in scores]
     return dict(zip(names, (values, statuses, reasons), strict=True))

@@ -1,4 +1,4 @@
-"""Images in memory (PIL, NumPy, torch, bytes of a file) as files of a temporary folder, named by their content."""
+"""Write images in memory (PIL, NumPy, torch, bytes of a file) to a temporary folder, named by their content."""
 
 from __future__ import annotations
 
@@ -21,50 +21,47 @@ ACCEPTED = (
     "(height x width x 3, or 3 x height x width)"
 )
 _COLOURS = (1, 3, 4)  # grey, RGB, RGBA
-_KEPT = 256  # files that nobody uses any more: a training loop must not fill the disk
+_KEPT = 256  # released files that are kept: a training loop must not fill the disk
 _AS_PNG = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 
-_loading = threading.Lock()  # an image that is opened but not read yet is garbage when two threads read it at once
+_loading = threading.Lock()  # two threads that load one PIL image at once would garble it
 
 
 class Placed(NamedTuple):
-    """An image as a file. `thumbnail` is a WebP file, where the image was decoded when it came.
-
-    `refusal` is why it is none, where that is no reason to stop.
-    """
+    """An image as a file."""
 
     name: str
     path: Path
-    thumbnail: bytes | None = None
-    refusal: str = ""
+    thumbnail: bytes | None = None  # a WebP file, where the image was decoded here
+    refusal: str = ""  # why it is no image
 
 
 class ImagesInMemory:
-    """A folder that is made when first needed and gone when closed, or with the last reference to it.
+    """A temporary folder of images, made when first needed and deleted by `close` or the garbage collector.
 
-    Safe to use from several threads: `Judge.score_many` places images from all of its threads at once.
+    Several threads may use it at once, as `Judge.score_many` does.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._used: Counter[Path] = Counter()
-        self._unused: dict[Path, None] = {}  # the oldest first
+        self._unused: dict[Path, None] = {}  # released, the oldest first
 
     def place(self, image: Any) -> Placed:
-        """Give name and path of an image: a path as it is given, an image in memory as a file `picture-SHA256`.
+        """Return name and path of an image, and write one in memory to the file `picture-SHA256`.
 
-        The file stays until `release` was called as often.
+        The file stays until `release` was called as often as `place`.
 
         Raises:
-            TypeError: it is no image; names what is.
+            TypeError: it is no image.
             ValueError: an array of a shape or with values that no image has.
         """
         if isinstance(image, str | os.PathLike):
             return Placed(str(image), Path(image))
         content, thumbnail = _content(image)
         name = f"picture-{hashlib.sha256(content).hexdigest()}"
-        with self._lock:  # one folder, and no reader of half a file
+        with self._lock:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="titjudge-", ignore_cleanup_errors=True)
             file = Path(self._folder.name) / name
@@ -75,11 +72,11 @@ class ImagesInMemory:
         return Placed(name, file, thumbnail)
 
     def __contains__(self, path: Path) -> bool:
-        """Whether a file is one that `place` has made, and not `release` yet."""
+        """Tell whether `place` has written this file and it is not released yet."""
         return path in self._used
 
     def release(self, path: Path) -> list[Path]:
-        """Say that an image is judged; returns the files that are gone now because newer ones were."""
+        """Release an image that is judged; returns the older files that were deleted."""
         with self._lock:
             if path not in self._used:
                 return []
@@ -87,11 +84,11 @@ class ImagesInMemory:
             if not self._used[path]:
                 del self._used[path]
                 self._unused[path] = None
-            gone = list(self._unused)[: max(0, len(self._unused) - _KEPT)]
-            for old in gone:
-                del self._unused[old]
-                old.unlink(missing_ok=True)
-            return gone
+            deleted = list(self._unused)[: max(0, len(self._unused) - _KEPT)]
+            for file in deleted:
+                del self._unused[file]
+                file.unlink(missing_ok=True)
+            return deleted
 
     def close(self) -> None:
         with self._lock:
@@ -103,7 +100,7 @@ class ImagesInMemory:
 
 
 def check(image: Any) -> None:
-    """Refuse what is no image by its type and shape, without decoding anything.
+    """Check by type and shape that this is an image, without decoding it.
 
     Raises:
         TypeError, ValueError: as `ImagesInMemory.place`.
@@ -111,10 +108,11 @@ def check(image: Any) -> None:
     if isinstance(image, str | os.PathLike | bytes | bytearray | memoryview):
         return
     if is_array(image):
-        if not _is_picture(tuple(image.shape)):
+        if not _is_image_shape(tuple(image.shape)):
+            hint = ": score_many(images, prompts) takes a batch" if len(image.shape) == 4 else ""
             raise ValueError(
                 f"an image is an array of height x width, with colours x 3 or x 4, or 3 or 4 x height x width; "
-                f"this one has {_shape(image)}{_a_batch(image)}"
+                f"this one has {_shape(image)}{hint}"
             )
         return
     from PIL import Image
@@ -124,12 +122,12 @@ def check(image: Any) -> None:
 
 
 def is_array(image: Any) -> bool:
-    """Tell whether this is a NumPy array or scalar, or a torch tensor. Neither library is imported for it."""
+    """Tell whether this is a NumPy array or scalar, or a torch tensor, without importing either library."""
     return type(image).__module__.partition(".")[0] == "numpy" or _is_tensor(image)
 
 
 def _is_tensor(image: Any) -> bool:
-    torch = sys.modules.get("torch")  # a caller who has a tensor has imported it
+    torch = sys.modules.get("torch")  # imported already, if this is a tensor
     return torch is not None and isinstance(image, torch.Tensor)
 
 
@@ -137,8 +135,7 @@ def images_of(batch: Any) -> Sequence[Any]:
     """List the images of a batch: a sequence as it is, an array or tensor along its first dimension.
 
     Raises:
-        TypeError: It is one image, not many.
-        ValueError: It is an array of one image.
+        TypeError, ValueError: It is one image, not many.
     """
     if is_array(batch):
         if batch.ndim != 4:
@@ -150,7 +147,7 @@ def images_of(batch: Any) -> Sequence[Any]:
 
 
 def _content(image: Any) -> tuple[bytes, bytes | None]:
-    """Encode an image: the bytes of a file as they are, anything else as PNG, with a thumbnail."""
+    """Encode an image: the bytes of a file stay as they are, anything else becomes PNG, with a thumbnail."""
     check(image)
     if isinstance(image, bytes | bytearray | memoryview):
         return bytes(image), None
@@ -158,8 +155,8 @@ def _content(image: Any) -> tuple[bytes, bytes | None]:
         image = _from_array(image)
     with _loading:
         image.load()
-        turned = image.getexif().get(ORIENTATION, 1) not in (0, 1)
-    if turned or image.mode not in _AS_PNG:
+        rotated = image.getexif().get(ORIENTATION, 1) not in (0, 1)
+    if rotated or image.mode not in _AS_PNG:
         image = upright(image)
     out = io.BytesIO()
     image.save(out, "PNG")
@@ -169,15 +166,15 @@ def _content(image: Any) -> tuple[bytes, bytes | None]:
 def _from_array(image: Any) -> Any:
     """Convert an array of 0 to 255 (integers), or of 0 to 1 (floats, as diffusers gives them), to a PIL image.
 
-    Colours are the last dimension, or the first. Where both could be, they are the last of a NumPy array and the first of
-    a tensor, as is usual there.
+    The colours are the last dimension or the first. Where both could be, they are the last of a NumPy array and the first
+    of a tensor, as is usual there.
     """
     import numpy as np
     from PIL import Image
 
-    first = _is_tensor(image)
-    array = _to_numpy(image) if first else image
-    if array.ndim == 3 and array.shape[0] in _COLOURS and (first or array.shape[2] not in _COLOURS):
+    is_tensor = _is_tensor(image)
+    array = _to_numpy(image) if is_tensor else image
+    if array.ndim == 3 and array.shape[0] in _COLOURS and (is_tensor or array.shape[2] not in _COLOURS):
         array = np.moveaxis(array, 0, 2)
     flat = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
     if np.issubdtype(flat.dtype, np.floating):
@@ -190,12 +187,12 @@ def _from_array(image: Any) -> Any:
 
 
 def _to_numpy(tensor: Any) -> Any:
-    """Copy a tensor off its device; half precision, of which NumPy knows only one kind, becomes single."""
+    """Copy a tensor to a NumPy array; floats become single precision, as NumPy has no bfloat16."""
     tensor = tensor.detach().cpu()
     return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
 
 
-def _is_picture(shape: tuple[int, ...]) -> bool:
+def _is_image_shape(shape: tuple[int, ...]) -> bool:
     if 0 in shape:
         return False
     return len(shape) == 2 or (len(shape) == 3 and (shape[0] in _COLOURS or shape[2] in _COLOURS))
@@ -203,7 +200,3 @@ def _is_picture(shape: tuple[int, ...]) -> bool:
 
 def _shape(array: Any) -> str:
     return f"{'x'.join(map(str, array.shape)) or 'no'} values"
-
-
-def _a_batch(array: Any) -> str:
-    return ": score_many(images, prompts) takes a batch" if len(array.shape) == 4 else ""

@@ -7,10 +7,9 @@ import contextlib
 import os
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from titjudge.core.config import Limits, RunConfig, load_config
@@ -33,7 +32,7 @@ from titjudge.runs.run_folder import RunFolder, resumed_budget
 from titjudge.runs.score_digests import compares
 from titjudge.runs.score_stream import ScoreStream
 
-_SMALL = 2**18  # bytes of an image file in memory that is written aside in less time than a thread takes
+_SMALL = 2**18  # bytes of an image that are written faster than a thread is started
 _RUNNING = (
     "an event loop is running here, as in every notebook: `async with Judge(...) as judge: "
     "score = await judge.ascore(image, prompt)`, or `await judge.ascore_many(pairs)`"
@@ -45,7 +44,7 @@ class Judge:
 
     An image is a path, a PIL image, the bytes of an image file, or a NumPy array or torch tensor: height x width x 3 or
     3 x height x width, floats from 0 to 1 or integers from 0 to 255. Several judges (`judge=[...]` or
-    `panel=[...]`) and `samples=N` give one score from their votes. What a cap leaves unasked has the status `budget`.
+    `panel=[...]`) and `samples=N` give one score from their votes. A score that a cap prevents has the status `budget`.
 
     Answers are cached on disk: the same question is never paid twice. Use it as a context manager (`with`, or `async with`
     where an event loop runs), or call `close`.
@@ -86,10 +85,10 @@ class Judge:
         """Make a judge from a run.yaml: `Judge.from_config(load_config(Path("run.yaml")))`.
 
         Args:
-            config: The models, limits and other keys; what says which data to judge is not used.
+            config: The models, limits and other keys; the keys that name data are ignored.
             metric: One metric or several, in place of those of the configuration.
-            folder: An open run folder, for its ledger and its answers: what earlier sessions have spent counts against
-                the cap. Its scores are the caller's.
+            folder: An open run folder, for the ledger and the answers: what earlier sessions have spent counts against
+                the cap. Scores are not written to it.
 
         Raises:
             ConfigError: There is no metric of that name.
@@ -112,34 +111,35 @@ class Judge:
         self._runner: asyncio.Runner | None = None
         self._engine: Engine | None = None
         self._cache: AnswerCache | None = None
-        self._unclosed: weakref.finalize[Any, Any] | None = None
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._finalizer: weakref.finalize[Any, Any] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def open(self) -> Engine:
-        """Open models, cache and budget before the first score needs them, and return what asks.
+        """Open models, cache and budget before the first score needs them, and return the engine.
 
         Raises:
             ConfigError: A cap on a model without a known price.
         """
         if self._engine is None:
-            limits, folder = self._config.limits, self._folder
-            roles = Roles(self._config)
-            roles.check_prices(role for metric in self._metrics.values() for role in metric.roles)
+            from titjudge.runs.resolve import asked_roles
+
+            folder, roles = self._folder, Roles(self._config)
+            roles.check_prices(asked_roles(self._metrics))
             self._cache = AnswerCache(cache_folder(self._config.cache))
             self._engine = Engine(
                 roles, PromptLibrary(self._config.prompts), self._cache,
-                resumed_budget(limits, folder.money()) if folder else resumed_budget(limits),
+                resumed_budget(self._config.limits, folder.money() if folder else {}),
                 journal=folder.journal if folder else None, known=folder.known_keys() if folder else None,
             )  # fmt: skip
         return self._engine
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """The metrics by name, in the order of the scores of an image."""
+        """The metrics by name, in the order in which an image's scores come."""
         return self._metrics
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Judge:
-        """Return the judge itself: a copy would spend under a cap of its own."""
+        """Return the judge itself: a copy would have a cap of its own."""
         return self
 
     async def ascore(self, image: Any, prompt: str) -> JudgedScore:
@@ -150,12 +150,12 @@ class Judge:
     def ascore_many(
         self, images: Any, prompts: str | Iterable[str] | None = None, *, metrics: Sequence[str] | None = None
     ) -> ScoreStream:
-        """Score many images at once; see `score_many` for what is given.
+        """Score many images at once; arguments as in `score_many`.
 
         `scores = await judge.ascore_many(pairs)` gives all of them in order. `async for score in judge.ascore_many(pairs)`
-        gives each as it comes; its `number` says which pair it is for. Leave the loop early and nothing more is asked; what
-        was already asked is awaited and kept, at the latest by `aclose` of the judge. `metrics` names those of the judge's
-        metrics that are wanted; without it, all are.
+        gives each as it comes; its `number` is the position of its pair. When the loop is left early nothing more is asked;
+        answers in flight are awaited and kept, at the latest by `aclose` of the judge. `metrics` names some of the judge's
+        metrics; without it, all score.
         """
         pairs = _pairs(images) if prompts is None else _paired(images, prompts)
         return ScoreStream(self._stream(pairs, list(self._metrics) if metrics is None else metrics))
@@ -166,7 +166,7 @@ class Judge:
         engine, metrics = self.open(), {name: self._metrics[name] for name in names}
         self._warn(pairs)
         gate = asyncio.Semaphore(max(64, 2 * self._config.limits.concurrency))
-        in_groups = any(map(compares, metrics.values()))  # an image is compared with others: they come first
+        in_groups = any(map(compares, metrics.values()))  # an image is compared with others, which must be placed first
         placed: list[Placed] = []
         ready: dict[int, Item] = {}
 
@@ -185,8 +185,8 @@ class Judge:
             try:
                 async with gate:
                     scores = await asyncio.gather(*(self._measure(engine, item, name) for name in metrics))
-                if found.path in self._memory:  # a file of ours, whose place says nothing to anybody
-                    scores = [replace(each, reason=each.reason.replace(f"{found.path}: ", "")) for each in scores]
+                if found.path in self._memory:  # a temporary file, whose path means nothing to the user
+                    scores = [replace(score, reason=score.reason.replace(f"{found.path}: ", "")) for score in scores]
                 return [JudgedScore.judged(score, number, prompt, found.path, found.thumbnail) for score in scores]
             finally:
                 for gone in self._memory.release(found.path):
@@ -199,23 +199,21 @@ class Judge:
             ready = dict(zip(usable, together, strict=True))
         finished: asyncio.Queue[asyncio.Task[list[JudgedScore]]] = asyncio.Queue()
         tasks = [asyncio.create_task(judged(number)) for number in range(len(pairs))]
-        self._under_way.update(tasks)
+        self._tasks.update(tasks)
         for task in tasks:
             task.add_done_callback(finished.put_nowait)
-            task.add_done_callback(self._under_way.discard)
+            task.add_done_callback(self._tasks.discard)
         try:
             for _ in tasks:
                 for score in (await finished.get()).result():
                     yield score
         finally:
-            if under_way := [task for task in tasks if not task.done()]:
-                for task in under_way:
-                    task.cancel()
-                await asyncio.gather(*under_way, return_exceptions=True)
+            if unfinished := [task for task in tasks if not task.done()]:
+                await _cancel(unfinished)
                 await engine.land()
 
     def _place(self, image: Any) -> Placed:
-        """Place an image; one of a table that is none is a score without a value, and the others go on."""
+        """Place an image. A cell of a table that holds none is refused, so that the other rows are judged."""
         if not isinstance(image, Cell):
             return self._memory.place(image)
         try:
@@ -224,7 +222,7 @@ class Judge:
             return Placed("", Path(), refusal=one_line(str(error)) or type(error).__name__)
 
     def _warn(self, pairs: Iterable[tuple[Any, str]]) -> None:
-        """Say once that the embedder does not know the script of a prompt."""
+        """Warn once that the embedder does not know the script of a prompt."""
         if self._warned:
             return
         for _, prompt in pairs:
@@ -242,27 +240,27 @@ class Judge:
             return Score(item.id, name, None, Status.BUDGET, str(error))
 
     def score(self, image: Any, prompt: str) -> JudgedScore:
-        """Score one image. `value` is None, with a `status` and a `reason`, when there is none.
+        """Score one image. Where there is no score `value` is None, and `status` and `reason` say why.
 
         Raises:
-            TypeError: it is no image; the message says what is.
+            TypeError: it is no image.
             UserError: called inside a running event loop (use `await judge.ascore(...)` there), or there are several metrics.
             FatalProviderError: a wrong key, no quota, no such model.
         """
         return self._sync(self.ascore(image, prompt))  # type: ignore[no-any-return]
 
     def score_many(self, images: Any, prompts: str | Iterable[str] | None = None) -> Scores:
-        """Score many images, in order, many at a time; with several metrics one of each for each image.
+        """Score many images, many at a time; the scores are in their order, with several metrics one of each for each image.
 
-        A metric that compares images (`pairwise`) compares those of the same prompt. Ctrl-C asks nothing more and waits for
-        what was asked: it is kept, and the same call goes on from there.
+        A metric that compares images (`pairwise`) compares those of the same prompt. Ctrl-C asks nothing more and awaits
+        the answers in flight; the same call goes on from there.
 
         Args:
             images: (image, prompt) pairs; or, with `prompts`, images in a list, or an array or tensor of four dimensions.
             prompts: One for each image, or one for all.
 
         Raises:
-            TypeError: One of them is no image, no prompt, or no pair; says which.
+            TypeError: One of them is no image, no prompt, or no pair; the message says which.
             ValueError: There are not as many prompts as images, or an array is no image.
         """
         return self._sync(self.ascore_many(images, prompts))  # type: ignore[no-any-return]
@@ -286,7 +284,7 @@ class Judge:
         return self._sync(self.ajudge_table(table, image, prompt, prefix=prefix))
 
     async def ajudge_table(self, table: Any, image: str = "image", prompt: str = "prompt", *, prefix: str = "") -> Any:
-        """Do what `judge_table` does, where an event loop runs."""
+        """Score every row of a table as `judge_table` does, inside a running event loop."""
         source, columns = ImageTable(table, image, prompt), score_columns(self._metrics, prefix)
         source.check_free(name for names in columns.values() for name in names)
         scores = await ScoreStream(self._stream(source.pairs(), list(self._metrics)))
@@ -311,16 +309,14 @@ class Judge:
             try:
                 return self._runner.run(work)
             finally:
-                if self._unclosed is None and self._engine is not None:
-                    self._unclosed = weakref.finalize(self, _finish, self._runner, self._engine, self._cache)
+                if self._finalizer is None and self._engine is not None:
+                    self._finalizer = weakref.finalize(self, _finish, self._runner, self._engine, self._cache)
         work.close()
         raise UserError(_RUNNING)
 
     async def aclose(self) -> None:
-        """Close connections and the cache, and forget images given in memory. What was asked is awaited and kept."""
-        for task in self._under_way:  # of a stream that was left
-            task.cancel()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        """Close connections and the cache, and delete copies of images. Answers in flight are awaited and kept."""
+        await _cancel(self._tasks)  # of a stream that was left early
         self._memory.close()
         if self._engine is not None:
             await self._engine.aclose()
@@ -330,14 +326,14 @@ class Judge:
             self._cache = None
 
     def close(self) -> None:
-        """Do what `aclose` does, where no event loop runs.
+        """Close as `aclose` does, where no event loop runs.
 
         Raises:
             UserError: an event loop is running here, and there is something to close.
         """
-        if self._unclosed is not None:
-            self._unclosed.detach()
-            self._unclosed = None
+        if self._finalizer is not None:
+            self._finalizer.detach()
+            self._finalizer = None
         if self._runner is not None:
             self._runner.run(self.aclose())
             self._runner.close()
@@ -353,17 +349,13 @@ class Judge:
     def __enter__(self) -> Judge:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Judge:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
 
@@ -379,7 +371,7 @@ def _paired(images: Any, prompts: str | Iterable[str]) -> list[tuple[Any, str]]:
     """Pair images with their prompts.
 
     Raises:
-        TypeError, ValueError: There are not as many of both, or they are none.
+        TypeError, ValueError: There are not as many prompts as images, or one is no image.
     """
     listed = images_of(images)
     texts = [prompts] * len(listed) if isinstance(prompts, str) else list(prompts)
@@ -392,7 +384,7 @@ def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
     """Check all pairs before anything is asked.
 
     Raises:
-        TypeError, ValueError: one is no (image, prompt); names which.
+        TypeError, ValueError: one is no (image, prompt) pair; names its number.
     """
     if is_array(pairs):
         raise TypeError("a batch of images needs its prompts: score_many(images, prompts)")
@@ -410,8 +402,14 @@ def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
     return found
 
 
+async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def _finish(runner: asyncio.Runner, engine: Engine, cache: AnswerCache | None) -> None:
-    """Close a Judge that nobody closed."""
+    """Close what is left open of a Judge that is garbage."""
     with contextlib.suppress(Exception):
         runner.run(engine.aclose())
         runner.close()

@@ -1,4 +1,4 @@
-"""Scores as `Judge` returns them: with their image and prompt, as a table, and as a notebook shows them."""
+"""The scores that `Judge` returns, with their image and prompt, as a table and for a notebook."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from titjudge.core.image_decoding import upright
 from titjudge.core.serialization import score_record
 from titjudge.core.types import Score
 
-_EDGE, _QUALITY = 192, 75  # pixels of the longest edge in a notebook, and of WebP
+_EDGE, _QUALITY = 192, 75  # longest edge (pixels) and WebP quality of an image in a notebook
 _MOST_SHOWN = 12  # images of `Scores` in a notebook
-_MOST_TEXT = 600  # characters of a prompt or a reason there
+_MOST_TEXT = 600  # characters of a prompt or a reason in a notebook
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedScore(Score):
-    """A score with what was judged. A notebook shows it with its image.
+    """A score with its image and prompt. A notebook shows it with its image.
 
     Attributes:
         number: Position of the (image, prompt) pair among those given, from 0.
         prompt: The prompt the image was judged against.
-        image: The image file; one of an image in memory is gone when the judge is closed.
+        image: The image file; that of an image in memory is deleted when the judge is closed.
     """
 
     number: int = 0
@@ -39,27 +39,27 @@ class JudgedScore(Score):
 
     @classmethod
     def judged(cls, score: Score, number: int, prompt: str, image: Path | None, thumbnail: bytes | None) -> JudgedScore:
-        """Add to a score what was judged; `thumbnail` is a WebP file, made where the image may be gone when it is shown."""
+        """Add image and prompt to a score; `thumbnail` is a WebP file, for an image that may be deleted before it is shown."""
         stat: tuple[int, int] | None = None
         if image is not None:
             with contextlib.suppress(OSError, ValueError):
-                found = os.stat(image)
-                stat = found.st_size, found.st_mtime_ns
-        given = {each.name: getattr(score, each.name) for each in fields(Score)}
-        return cls(**given, number=number, prompt=prompt, image=image, _stat=stat, _thumbnail=thumbnail)
+                file = os.stat(image)
+                stat = file.st_size, file.st_mtime_ns
+        values = {field.name: getattr(score, field.name) for field in fields(Score)}
+        return cls(**values, number=number, prompt=prompt, image=image, _stat=stat, _thumbnail=thumbnail)
 
     def _repr_html_(self) -> str:
         value = "no score" if self.value is None else f"{self.value:.4g}"
         status = "" if self.status == "ok" else f" ({_text(str(self.status))})"
         lines = "".join(f"<div dir='auto'>{_text(text)}</div>" for text in (self.prompt, self.reason) if text)
         return (
-            # MathJax reads what lies between dollar signs as commands, links to scripts among them: not in here.
+            # Without these classes MathJax would run what stands between dollar signs as commands, links to scripts included.
             "<div class='mathjax_ignore tex2jax_ignore' style='display:flex;gap:12px;align-items:flex-start;margin:4px 0'>"
-            f"{self._picture()}<div style='max-width:60em;white-space:pre-wrap;overflow-wrap:anywhere;text-align:start'>"
+            f"{self._image_html()}<div style='max-width:60em;white-space:pre-wrap;overflow-wrap:anywhere;text-align:start'>"
             f"<div><b>{_text(self.metric)} {value}</b>{status}</div>{lines}</div></div>"
         )
 
-    def _picture(self) -> str:
+    def _image_html(self) -> str:
         from titjudge.report.judged_images import Judged
         from titjudge.report.thumbnails import thumbnail
 
@@ -74,7 +74,7 @@ class JudgedScore(Score):
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of several images; a list in all but `to_records` and `to_pandas`."""
+    """Scores of several images: a sequence with `to_records` and `to_pandas`."""
 
     scores: tuple[JudgedScore, ...]
 
@@ -88,11 +88,11 @@ class Scores:
         return self.scores[index]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Give one plain dict a score: item, metric, value, status, reason, parts, ..."""
+        """Return a dict for each score: item, metric, value, status, reason, parts, ..."""
         return [score_record(score) for score in self.scores]
 
     def to_pandas(self) -> Any:
-        """Make a pandas DataFrame with one row a score.
+        """Make a pandas DataFrame with a row for each score.
 
         Raises:
             MissingExtra: pandas is not installed.
@@ -110,12 +110,12 @@ class Scores:
 
 
 def small(image: Any) -> bytes:
-    """Make the thumbnail of an image in memory: a WebP file."""
+    """Make the thumbnail of a PIL image, a WebP file."""
     from titjudge.report.thumbnails import encode
 
     return encode(upright(image), _EDGE, _QUALITY)
 
 
 def _text(text: str) -> str:
-    """Escape text of a prompt or a model for HTML, on a bounded number of characters."""
+    """Escape the first characters of a prompt or an answer for HTML."""
     return html.escape(text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 1] + "…")
