@@ -1,17 +1,13 @@
-"""One run over many machines with Ray: every actor judges a shard of the items, and the driver joins the run folders.
+"""Run over many machines with Ray: every actor judges a shard of the prompts, and the driver merges the run folders.
 
     judge --engine ray --ray-address auto --workers 8 --out /shared/runs/first
 
-An actor is a whole run of its own over every n-th prompt, with its own models and the cache of its machine. It writes
-`OUT/shards/K-of-N`, so that the death of an actor costs only what was on its way: a new one goes on in the same folder.
-OUT must lie on a file system that all machines share; titjudge, the data and the keys must be on each of them.
+An actor is a whole run over every n-th prompt, with its own models and the cache of its machine. It writes
+`OUT/shards/K-of-N`, so that the death of an actor loses only requests in flight: a new one resumes the same folder.
+OUT must be on a file system that all machines share; titjudge, the data and the keys must be on each of them.
 
-Why actors and not Ray Data's `map_batches` over a pool of them, which also starts a dead worker again (tried with Ray
-2.60, two workers): it calls a worker off the main thread, where no SIGTERM can be taken, and on Ctrl-C it kills its
-workers at once, so that answers already asked for, and paid, are lost; one task that fails ends the others the same way.
-It tells of a worker's work only when that is done, and has nothing in common for a cap: progress by the shards' manifests
-and the parts of a cap would have to be kept beside it. It would save starting an actor again, some twenty lines, and need
-pyarrow and pandas.
+Ray Data's `map_batches` over a pool of actors does not do (tried with Ray 2.60): it calls an actor off the main thread, where
+SIGTERM cannot be handled, and kills the actors at once on Ctrl-C or when one task fails, so that paid answers are lost.
 """
 
 from __future__ import annotations
@@ -33,29 +29,30 @@ from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.runs.identity import default_folder
 from titjudge.runs.merge import merge
 from titjudge.runs.outcome import Outcome
-from titjudge.runs.resolve import load_metrics, resolve
+from titjudge.runs.resolve import asked_roles, load_metrics, resolve
 from titjudge.runs.run_folder import RunFolder, caps
 from titjudge.runs.session import Session
 
-LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # what uses a GPU of the worker's
-DEATHS = 3  # of one shard, without a new score in between, before it is given up
+LOCAL = frozenset(
+    {"local", "vllm", "scorer", "external", "sentence-transformers"}
+)  # providers that use the worker's GPU
+DEATHS = 3  # of a shard's worker, without a new score in between, before the shard is given up
 _RATES = ("rpm", "tpm")  # of the account: every worker gets an equal part
-_LOOK = 0.5  # seconds between looks at the progress
-_TELL = 10.0  # seconds between lines
+_POLL_INTERVAL = 0.5  # seconds
+_PROGRESS_INTERVAL = 10.0  # seconds between two lines
 
 
 class Worker:
-    """What runs on a machine of the cluster: one shard, start to end."""
+    """The actor that judges a shard on a machine of the cluster."""
 
     def where(self) -> dict[str, Any]:
-        """Tell process and machine, for people and for stopping it."""
+        """Return process and node, for people and for stopping it."""
         import ray
 
-        context = ray.get_runtime_context()
-        return {"pid": os.getpid(), "node": context.get_node_id()}
+        return {"pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
 
     def judge(self, settings: Mapping[str, Any], folder: str) -> dict[str, str]:
-        """Judge a shard; `{"status": ...}`, or `{"fatal"|"error": reason}` for what trying again does not mend."""
+        """Judge a shard; returns `{"status": ...}`, or `{"fatal"|"error": reason}` where trying again is of no use."""
         if os.path.isdir(folder):
             os.chdir(folder)
         try:
@@ -67,7 +64,7 @@ class Worker:
 
 
 def _interrupt(pid: int) -> None:
-    """Ask a worker to end well: its answers on the way are awaited and kept."""
+    """Stop a worker; it awaits and keeps the answers in flight."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
 
@@ -81,8 +78,8 @@ class _Shard:
     deaths: int = 0
     scored: int = 0
     actor: Any = None
-    asked: Any = None  # the place, as soon as the actor says it
-    place: dict[str, Any] = field(default_factory=dict)
+    where: Any = None  # the pending result of `Worker.where`
+    place: dict[str, Any] = field(default_factory=dict)  # and the result
 
     @property
     def name(self) -> str:
@@ -93,7 +90,7 @@ class _Shard:
         return RunFolder(self.path)
 
     def progress(self) -> ProgressRecord:
-        """Read how far the shard has come; nothing done before there is a manifest."""
+        """Read the progress of the shard; all zeros before there is a manifest."""
         with contextlib.suppress(UserError):
             return self.folder.manifest().progress or ProgressRecord()
         return ProgressRecord()
@@ -103,10 +100,11 @@ class Cluster:
     """Runs a configuration on Ray.
 
     Args:
-        config: as for a plain run. Caps and limits are those of all workers together.
+        config: as for a run on one machine. Caps and limits are those of all workers together.
         address: of a Ray cluster (`auto`: the one of this machine); None starts one here, for the time of the run.
-        workers: actors, and so shards; by default one for each GPU where models run locally, else one a machine. Fewer
-            workers than GPUs get several each. A run that goes on keeps the number it began with.
+        workers: number of actors and shards; by default one for each GPU where models run locally, else one for each
+            machine. Where there are fewer workers than GPUs each gets several. A resumed run keeps its number.
+        say: called with lines for people.
 
     Raises:
         MissingExtra: Ray is not installed. ConfigError: the configuration is a shard already.
@@ -129,14 +127,19 @@ class Cluster:
         if manifest.is_file() and RunFolder(self.out).manifest().merged is None:
             raise UserError(f"{self.out} holds a run of one machine: choose another --out")
         self._address, self._workers, self._say = address, workers, say
-        self._told = time.monotonic()
+        self._said_at = time.monotonic()
 
     @cached_property
     def _ray(self) -> Any:
-        return _ray()
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtra("ray", "ray", "--engine ray") from None
+        return ray
 
     def run(self) -> Outcome:
-        """Judge everything and join the shards.
+        """Judge everything and merge the shards.
 
         Raises:
             FatalProviderError: a key, a quota or a model name is wrong. UserError: a worker cannot begin.
@@ -157,27 +160,27 @@ class Cluster:
         return merge(parts, self.out, report=self.config.report)
 
     def _shards(self) -> list[_Shard]:
-        """List the shards of this run; those of a run that goes on where there are some."""
+        """List the shards of this run; a resumed run has those it began with."""
         home = self.out / "shards"
         before = sorted({path.name.partition("-of-")[2] for path in home.glob("*-of-*")})
-        count = int(before[0]) if before and before[0].isdecimal() else self._workers or self._default()
+        count = int(before[0]) if before and before[0].isdecimal() else self._workers or self._default_workers()
         self._check_divisible(count)
         if before and self._workers not in (None, count):
             self._say(f"this run began with {count} workers and goes on with as many")
         home.mkdir(parents=True, exist_ok=True)
         return [_Shard(k, count, home / f"{k}-of-{count}") for k in range(1, count + 1)]
 
-    def _default(self) -> int:
+    def _default_workers(self) -> int:
         gpus = sum(_gpus(self._ray))
         count = gpus if gpus and self._is_local else max(1, sum(node["Alive"] for node in self._ray.nodes()))
         rates: list[int] = [value for name in _RATES if (value := getattr(self.config.limits, name)) is not None]
         return min([count, *rates])
 
     def _check_divisible(self, count: int) -> None:
-        """Check that every worker gets at least one request and token a minute of the account's.
+        """Check that every worker gets at least one of the account's requests and tokens a minute.
 
         Raises:
-            ConfigError: there are more workers than a limit can be divided among.
+            ConfigError: there are too many workers.
         """
         for name in _RATES:
             value = getattr(self.config.limits, name)
@@ -188,22 +191,22 @@ class Cluster:
 
     @property
     def _is_local(self) -> bool:
-        """Whether a worker holds models: in a role, as a learned metric, or as the embedder of a metric that embeds."""
+        """Whether a worker loads models: in a role, as a learned metric, or as the embedder of a metric that embeds."""
         roles = (self.config.captioner, self.config.judge, *self.config.panel)
-        asked = {role.provider for role in roles if role is not None}
-        for metric in load_metrics(self.config).values():
-            asked |= {name.partition("/")[0] for name in metric.roles}
-            if "embedder" in metric.roles:
-                asked.add(self.config.embedder.provider)
-        return not LOCAL.isdisjoint(asked)
+        providers = {role.provider for role in roles if role is not None}
+        asked = asked_roles(load_metrics(self.config))
+        providers |= {name.partition("/")[0] for name in asked}
+        if "embedder" in asked:
+            providers.add(self.config.embedder.provider)
+        return not LOCAL.isdisjoint(providers)
 
     # -- money ---------------------------------------------------------------------------------------------------------
 
     def _rounds(self, shards: list[_Shard]) -> None:
-        """Judge the unfinished shards, in rounds while there is a cap: each gets an equal part of what is left of it.
+        """Judge the unfinished shards; under a cap in rounds, in each of which they get equal parts of the rest of it.
 
-        There is another round while that achieves something, and where it does not, with the rest for half as many:
-        what is too little for each may do for one.
+        A round in which nothing was spent is followed by one for half as many shards, as a part may be too small for any
+        item. The last round is for one.
         """
         capped = caps(self.config.limits)
         among = len(shards)
@@ -212,7 +215,7 @@ class Cluster:
             todo = [shard for shard in shards if shard.status != "complete"][:among]
             limits: dict[int, dict[str, Any]] = {shard.number: {} for shard in todo}
             for name, cap in capped.items():
-                rest = max(0, cap - sum(each[name] for each in used.values()))
+                rest = max(0, cap - sum(of_shard[name] for of_shard in used.values()))
                 share = rest / len(todo) if name == "max_cost" else rest // len(todo)
                 for shard in todo:
                     limits[shard.number][name] = used[shard.number][name] + share
@@ -227,17 +230,17 @@ class Cluster:
                 among = (len(todo) + 1) // 2
 
     def _settings(self, shard: _Shard, limits: Mapping[str, Any]) -> dict[str, Any]:
-        """Make the configuration of a shard: rates and concurrency are an equal part of the account's."""
-        own = self.config.limits
-        parts = {name: value // shard.count for name in _RATES if (value := getattr(own, name)) is not None}
-        parts["concurrency"] = max(1, own.concurrency // shard.count)  # a worker without a request would not work
+        """Make the configuration of a shard: its rates and concurrency are an equal part of the account's."""
+        whole = self.config.limits
+        parts = {name: value // shard.count for name in _RATES if (value := getattr(whole, name)) is not None}
+        parts["concurrency"] = max(1, whole.concurrency // shard.count)
         assert self.config.data is not None
         update = {
             "shard": shard.name,
             "out": shard.path,
             "data": self.config.data.resolve(),
             "image_root": [root.resolve() for root in self.config.image_root],
-            "limits": own.model_copy(update={**parts, **limits}),
+            "limits": whole.model_copy(update={**parts, **limits}),
         }
         settings: dict[str, Any] = self.config.model_copy(update=update).model_dump(mode="json")
         return settings
@@ -248,14 +251,15 @@ class Cluster:
         """Judge every shard by an actor, and by a new one when that dies.
 
         Raises:
-            FatalProviderError, UserError: what a worker met and trying again would not mend; the others end well first.
+            FatalProviderError, UserError: a worker met an error that trying again does not mend. The others are stopped,
+                and keep the answers in flight.
         """
         running = {self._start(shard, limits[shard.number]): shard for shard in shards}
         try:
             interrupted = False
             while running:
                 try:
-                    ready, _ = self._ray.wait(list(running), num_returns=1, timeout=_LOOK)
+                    ready, _ = self._ray.wait(list(running), num_returns=1, timeout=_POLL_INTERVAL)
                 except KeyboardInterrupt:
                     if interrupted:
                         raise
@@ -263,10 +267,10 @@ class Cluster:
                     self._say("stopping: waiting for the answers already asked for (once more to stop at once)")
                     _stop(self._ray, list(running.values()))
                     continue
-                self._tell(shards)
+                self._say_progress(shards)
                 for task in ready:
                     shard = running.pop(task)
-                    if self._again(task, shard, interrupted):
+                    if self._must_restart(task, shard, interrupted):
                         running[self._start(shard, limits[shard.number])] = shard
         except (FatalProviderError, UserError):
             _stop(self._ray, list(running.values()))
@@ -279,13 +283,13 @@ class Cluster:
             gpus = gpus_each(_gpus(self._ray), shard.count) if self._is_local else 0
             made = self._ray.remote(Worker).options(num_cpus=1, num_gpus=gpus, max_restarts=0)
             shard.actor = made.remote()
-            shard.place, shard.asked = {}, shard.actor.where.remote()
+            shard.place, shard.where = {}, shard.actor.where.remote()
         return shard.actor.judge.remote(self._settings(shard, limits), os.getcwd())
 
-    def _again(self, task: Any, shard: _Shard, interrupted: bool) -> bool:
-        """Take the outcome of an actor's work; True when the shard is to be tried again."""
+    def _must_restart(self, task: Any, shard: _Shard, interrupted: bool) -> bool:
+        """Take the result of an actor, and tell whether it died and a new one must judge the shard."""
         try:
-            found = self._ray.get(task)
+            result = self._ray.get(task)
         except self._ray.exceptions.RayActorError:
             shard.actor = None
             scored = len(shard.folder.scores())
@@ -297,36 +301,39 @@ class Cluster:
                 return False
             self._say(f"shard {shard.name}: its worker died; a new one goes on where it stopped")
             return True
-        if "fatal" in found:
-            raise FatalProviderError(found["fatal"])
-        if "error" in found:
-            raise UserError(f"shard {shard.name}: {found['error']}")
-        shard.status = found["status"]
+        if "fatal" in result:
+            raise FatalProviderError(result["fatal"])
+        if "error" in result:
+            raise UserError(f"shard {shard.name}: {result['error']}")
+        shard.status = result["status"]
         return False
 
-    def _tell(self, shards: list[_Shard]) -> None:
+    def _say_progress(self, shards: list[_Shard]) -> None:
+        """Say where new actors run, and every 10 seconds how many items are done."""
         for shard in shards:
-            if not shard.place and shard.asked is not None and self._ray.wait([shard.asked], timeout=0)[0]:
+            if not shard.place and shard.where is not None and self._ray.wait([shard.where], timeout=0)[0]:
                 with contextlib.suppress(self._ray.exceptions.RayActorError):
-                    shard.place = self._ray.get(shard.asked)
+                    shard.place = self._ray.get(shard.where)
                     self._say(f"shard {shard.name}: process {shard.place['pid']} on node {shard.place['node'][:8]}")
-                shard.asked = None
-        if time.monotonic() - self._told < _TELL:
+                shard.where = None
+        if time.monotonic() - self._said_at < _PROGRESS_INTERVAL:
             return
-        self._told = time.monotonic()
+        self._said_at = time.monotonic()
         progress = [shard.progress() for shard in shards]
-        done, total = sum(each.done for each in progress), sum(each.total or 0 for each in progress)
+        done, total = sum(record.done for record in progress), sum(record.total or 0 for record in progress)
         if total:
             self._say(f"{done}/{total} items in {len(shards)} shards")
 
 
 def gpus_each(nodes: Sequence[int], workers: int) -> int:
-    """Find the most GPUs that every one of `workers` can have at once, all of one machine; `nodes` counts those of each.
+    """Find the most GPUs that every worker can have on one machine; 0 where there are fewer GPUs than workers.
 
-    0 where there are fewer GPUs than workers.
+    Args:
+        nodes: GPUs of each machine.
+        workers: number of workers.
     """
-    fitting = (each for each in range(max(nodes, default=0), 0, -1) if sum(count // each for count in nodes) >= workers)
-    return next(fitting, 0)
+    sizes = range(max(nodes, default=0), 0, -1)
+    return next((size for size in sizes if sum(count // size for count in nodes) >= workers), 0)
 
 
 def _gpus(ray: Any) -> list[int]:
@@ -334,7 +341,7 @@ def _gpus(ray: Any) -> list[int]:
 
 
 def _stop(ray: Any, shards: list[_Shard]) -> None:
-    """Ask the workers to end well, each on its own machine."""
+    """Stop the workers, each from its own machine."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = ray.get_runtime_context().get_node_id()
@@ -350,17 +357,8 @@ def _stop(ray: Any, shards: list[_Shard]) -> None:
         ray.wait(sent, num_returns=len(sent), timeout=10)
 
 
-def _ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtra("ray", "ray", "--engine ray") from None
-    return ray
-
-
 def _begin(ray: Any, options: dict[str, Any]) -> None:
-    """Begin a cluster or join one. Ray itself gives up after 30 seconds, which a busy machine may need: it is tried again."""
+    """Start a cluster or join one. Ray gives up after 30 seconds, which a busy machine may need: it is tried three times."""
     for tries in (1, 2, 3):
         try:
             ray.init(**options)
@@ -375,7 +373,7 @@ def _begin(ray: Any, options: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _connected(ray: Any, address: str | None, workers: int | None) -> Iterator[None]:
-    """Connect to a cluster; one that was begun here ends with the run. SIGTERM is taken like Ctrl-C."""
+    """Connect to a cluster; one that was started here ends with the run. SIGTERM is handled like Ctrl-C."""
     mine = not ray.is_initialized()
     options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
     if mine and address is None and not os.environ.get("RAY_ADDRESS"):

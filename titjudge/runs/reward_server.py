@@ -1,4 +1,4 @@
-"""`serve`: a judge behind HTTP, with a run folder for its ledger, its answers and every reward it gave."""
+"""Serve a judge over HTTP, with a run folder for its ledger, its answers and every reward."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from titjudge.runs.images_in_memory import check
 from titjudge.runs.judge import Judge
 from titjudge.runs.judged_scores import JudgedScore
 from titjudge.runs.manifest import provenance
-from titjudge.runs.resolve import lacking_role, load_metrics
+from titjudge.runs.resolve import asked_roles, lacking_role, load_metrics
 from titjudge.runs.run_folder import RunFolder
 from titjudge.web.http_guard import address, is_loopback, listen, run
 from titjudge.web.serve.formats import BadRequest, Batch
 from titjudge.web.serve.server import Missing, build_app
 
 PORT = 8767
-_MANIFEST = 3.0  # seconds between manifests
+_MANIFEST_INTERVAL = 3.0  # seconds between two manifests
 
 
 class Rewards:
-    """Judges the batches of a reward server, and writes down what it gave.
+    """Judges the batches of a reward server, and writes each reward to a run folder.
 
-    A reward is an item of the run (named by its image and prompt) with a score; one that comes again is not written
+    A reward becomes an item of the run, named by its image and prompt, with a score. One that comes again is not written
     again. Images are not kept.
 
     Args:
         config: Models, metrics and limits, as for a run.
-        loading: Called with the name of each model that runs here before it is loaded.
+        loading: Called with the name of each local model before it is loaded.
 
     Raises:
-        UserError: The metrics, the models or the folder cannot be had.
+        UserError: A metric or model is missing, or the folder cannot be used.
     """
 
     def __init__(self, config: RunConfig, loading: Callable[[str], None] | None = None) -> None:
@@ -57,7 +57,7 @@ class Rewards:
             self._judge = Judge.from_config(config, folder=self._folder)
             self._engine = self._judge.open()
             self._before = self._folder.manifest()
-            pins = Pins(self._engine.roles, (role for each in self._judge.metrics.values() for role in each.roles))
+            pins = Pins(self._engine.roles, asked_roles(self._judge.metrics))
             pins.check(self._folder, together=False)
             self._check_ready(loading)
             self._pins = pins.record(self._before)
@@ -66,19 +66,19 @@ class Rewards:
             self._folder.discard()
             raise
         self.names = tuple(self._judge.metrics)
-        self._listed = {item.id for item in self._folder.items(slim=True)}
-        self._given = {key for key, score in self._folder.scores(slim=True).items() if score.value is not None}
+        self._item_ids = {item.id for item in self._folder.items(slim=True)}
+        self._scored = {key for key, score in self._folder.scores(slim=True).items() if score.value is not None}
         self._failed, self._started = 0, time.time()
-        self._watch: asyncio.Task[None] | None = None
+        self._manifest_task: asyncio.Task[None] | None = None
 
     def _check_ready(self, loading: Callable[[str], None] | None) -> None:
-        """Look for keys and load models now: a training run would meet what is missing, or wait, at its first reward.
+        """Check keys and load models now, so that the first reward of a training run neither fails nor waits.
 
         Raises:
             UserError: A key or a model is missing.
         """
         roles = self._engine.roles
-        names = roles.with_panel(role for each in self._judge.metrics.values() for role in each.roles)
+        names = roles.with_panel(asked_roles(self._judge.metrics))
         models: list[Model] = [roles.embedder()] if "embedder" in names else []
         models += [roles.made(role) for name in names if name != "embedder" and (role := self._config.role(name))]
         for model in models:
@@ -112,13 +112,13 @@ class Rewards:
         }
 
     async def start(self) -> None:
-        self._watch = asyncio.create_task(self._keep_manifest())
+        self._manifest_task = asyncio.create_task(self._keep_manifest())
 
     async def close(self) -> None:
-        """Wait for what was asked, and close everything."""
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+        """Await the answers in flight, and close everything."""
+        if self._manifest_task is not None:
+            self._manifest_task.cancel()
+            await asyncio.gather(self._manifest_task, return_exceptions=True)
         await self._judge.aclose()
         with contextlib.suppress(OSError):
             self._write_manifest(f"failed: {self.trouble}" if self.trouble else "complete")
@@ -126,7 +126,7 @@ class Rewards:
         self._folder.close()
 
     async def scores(self, batch: Batch) -> list[dict[str, Score]]:
-        """Score every pair of a batch by the metrics that it wants.
+        """Score every pair of a batch by the metrics that it names.
 
         Raises:
             BadRequest: One of its images is none.
@@ -137,56 +137,51 @@ class Rewards:
                 check(image)
             except (TypeError, ValueError) as error:
                 raise BadRequest(f"image {number}: {error}") from error
-        found: list[dict[str, Score]] = [{} for _ in batch.pairs]
-        alike: dict[tuple[str, ...], list[int]] = {}
+        scores: list[dict[str, Score]] = [{} for _ in batch.pairs]
+        by_metrics: dict[tuple[str, ...], list[int]] = {}  # numbers of the pairs
         for number, names in enumerate(batch.wanted):
-            alike.setdefault(tuple(dict.fromkeys(names)), []).append(number)
-        await asyncio.gather(*(self._score(batch, names, numbers, found) for names, numbers in alike.items()))
-        return found
+            by_metrics.setdefault(tuple(dict.fromkeys(names)), []).append(number)
 
-    async def _score(
-        self, batch: Batch, names: tuple[str, ...], numbers: list[int], found: list[dict[str, Score]]
-    ) -> None:
-        async for score in self._judge.ascore_many([batch.pairs[number] for number in numbers], metrics=names):
-            found[numbers[score.number]][score.metric] = score
-            self._write_down(score)
+        async def score_by(names: tuple[str, ...], numbers: list[int]) -> None:
+            async for score in self._judge.ascore_many([batch.pairs[number] for number in numbers], metrics=names):
+                scores[numbers[score.number]][score.metric] = score
+                self._store(score)
 
-    def _write_down(self, score: JudgedScore) -> None:
+        await asyncio.gather(*(score_by(names, numbers) for names, numbers in by_metrics.items()))
+        return scores
+
+    def _store(self, score: JudgedScore) -> None:
+        """Write a score to the run folder, unless it has a value there already."""
         digest = hashlib.sha256(score.prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         item = f"{score.item_id[:24]}-{digest}"  # picture-0123456789abcdef-0123456789abcdef
-        given = score.value is not None and math.isfinite(score.value)
-        self._failed += not given
-        if (item, score.metric) in self._given:
+        has_value = score.value is not None and math.isfinite(score.value)
+        self._failed += not has_value
+        if (item, score.metric) in self._scored:
             return
         try:
-            if item not in self._listed:
-                listed = Item(item, score.prompt, None, prompt_id=digest, meta={"image": score.item_id})
-                self._items.add(with_checksum(item_record(listed)))
-                self._listed.add(item)
+            if item not in self._item_ids:
+                record = item_record(Item(item, score.prompt, None, prompt_id=digest, meta={"image": score.item_id}))
+                self._items.add(with_checksum(record))
+                self._item_ids.add(item)
             self._folder.add_score(replace(score, item_id=item, prompt_id=digest))
         except OSError as error:
             raise CacheWriteError(f"the run folder cannot be written: {error.strerror}") from error
-        if given:
-            self._given.add((item, score.metric))
+        if has_value:
+            self._scored.add((item, score.metric))
 
     async def _keep_manifest(self) -> None:
         while True:
-            with contextlib.suppress(OSError):  # a full disk shows where a line is lost
+            with contextlib.suppress(OSError):  # a full disk is reported where a score cannot be written
                 self._write_manifest("running")
-            await asyncio.sleep(_MANIFEST)
+            await asyncio.sleep(_MANIFEST_INTERVAL)
 
     def _write_manifest(self, status: str) -> None:
-        budget, given = self._engine.budget, len(self._given)
-        progress = {
-            "total": given + self._failed,
-            "done": given + self._failed,
-            "scored": given,
-            "failed": self._failed,
-        }
+        budget, scored = self._engine.budget, len(self._scored)
+        done = scored + self._failed
         record = provenance(
             self._config, self._engine, self._judge.metrics, self._before,
             kind="serve", status=status, started=self._started, updated=time.time(),
-            progress=progress, spent=round(budget.spent, 6), list_cost=round(budget.list_cost, 6), uncertain=round(budget.uncertain, 6),
+            progress={"total": done, "done": done, "scored": scored, "failed": self._failed}, spent=round(budget.spent, 6), list_cost=round(budget.list_cost, 6), uncertain=round(budget.uncertain, 6),
             **self._pins,
         )  # fmt: skip
         self._folder.write_manifest(record, sync=status != "running")
@@ -206,21 +201,21 @@ def serve_rewards(
     """Serve rewards until Ctrl-C.
 
     Args:
-        config: Models, metrics and limits, as for a run; what says which data to judge is not used.
-        token: What a request must carry; empty on a loopback address: anybody on this machine may ask.
+        config: Models, metrics and limits, as for a run; the keys that name data are ignored.
+        token: What a request must carry; empty where anybody on this machine may ask.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, None the usual one where it is free.
-        missing: What becomes of a judgement that failed (`titjudge.web.serve.server.build_app`).
+        missing: How a failed judgement is answered (`titjudge.web.serve.server.build_app`).
         ignore_inputs: Judge edited images by their prompt alone.
         ready: Called with the address and the run folder once the server listens.
-        loading: Called with the name of each model that runs here before it is loaded.
+        loading: Called with the name of each local model before it is loaded.
 
     Raises:
-        UserError: The metrics, the models, the folder or the address cannot be used.
+        UserError: A metric or model is missing, or the folder or address cannot be used.
     """
     if not token and not is_loopback(host):
         raise UserError(f"--no-token goes with a loopback address only, and {host} is none")
-    sock = listen(host, port, PORT)  # first: what cannot be served begins no run
+    sock = listen(host, port, PORT)  # before a run folder is made
     try:
         rewards = Rewards(config, loading)
     except TitjudgeError:
