@@ -49,7 +49,8 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
       python cli.py export sft runs/mine --metric tit --template tit/describe \\
         --format trl -o captions.jsonl
     """
-    from titjudge.runs.training_files import sft_lines, write_lines, write_llama_factory
+    from titjudge.core.files import write_jsonl
+    from titjudge.runs.training_files import sft_lines, write_llama_factory
 
     lines, left = sft_lines(run, metric, form, template)
     for line in left[:_SHOWN]:
@@ -59,7 +60,7 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
     if form == "llama-factory":
         write_llama_factory({output: lines})
     else:
-        write_lines(lines, output)
+        write_jsonl(output, lines)
     say(f"{len(lines):,} conversations in {output}")
     return 0
 
@@ -86,15 +87,15 @@ def preferences(
       python cli.py export preferences runs/mine --metric tit-llm \\
         --agree tit --pairs my_images/pairs.jsonl -o trusted.jsonl
     """
+    from titjudge.core.files import write_jsonl
     from titjudge.runs.training_files import preferences as made
-    from titjudge.runs.training_files import write_lines
 
     check_writable(output, pairs)
     lines, dropped = made(run, metric, margin=margin, agree=agree, people=pairs)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     if not lines:
         raise UserError(f"{run}: no pair is left ({reasons or 'no two images of one prompt have scores'})")
-    write_lines(lines, output)
+    write_jsonl(output, lines)
     say(f"{len(lines):,} pairs in {output}{f'; dropped: {reasons}' if reasons else ''}")
     return 0
 

@@ -216,6 +216,11 @@ def write_atomic(path: Path, content: bytes | str, *, sync: bool = False) -> Non
         raise
 
 
+def write_jsonl(path: Path, records: Iterable[Any]) -> None:
+    """Write records as JSON lines, whole or not at all."""
+    write_atomic(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+
+
 class Appender:
     """Appends objects to a JSONL file, each in one write, flushed to the operating system before `add` returns.
 

@@ -1,4 +1,4 @@
-"""What a stored run holds for the statistics of trust: the judge's preferences beside people's, and claims."""
+"""Read from a stored run what the statistics of trust need: the judge's preferences beside people's, and claims."""
 
 from __future__ import annotations
 
@@ -19,33 +19,36 @@ from titjudge.stats.ppi_leaderboard import PeopleBoard, people_board
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A run's preferences as two lists of pairs.
+    """Preferences of people and of a judge over the images of a run.
 
-    `judge` holds every pair of images of one prompt by two generators; the `unscored` ones, of which an image has no
-    score, are its ties: people's pairs and the others are treated alike, or the interval would not hold. `human` are the
-    people's pairs of known images, under the run's own prompt ids; `unknown` counts the others.
+    A pair of which an image has no score is a tie of the judge, whether people compared it or not: if the two kinds were
+    treated differently, the interval would not hold its level.
     """
 
     metric: str
-    generator_of: dict[str, str]
-    human: list[Pair]
-    judge: list[Pair]
-    unscored: int
-    unknown: int
+    generator_of: dict[str, str]  # by item id
+    human: list[Pair]  # people's pairs of images of the run, under its prompt ids
+    judge: list[Pair]  # every pair of images of one prompt by two generators
+    unscored: int  # pairs of the judge without a score
+    unknown: int  # people's pairs of other images
 
     def board(self, level: float) -> PeopleBoard:
-        """Make the leaderboard for people; what was left out, or counted as a tie, is among its warnings."""
-        found = people_board(self.human, self.judge, self.generator_of, level=level)
-        told = []
+        """Make the leaderboard that people would give; its warnings name what was left out or counted as a tie."""
+        board = people_board(self.human, self.judge, self.generator_of, level=level)
+        warnings = list(board.warnings)
         if self.unscored:
-            told.append(f"{self.unscored} of {len(self.judge)} pairs lack a score of the judge: counted as its ties")
+            warnings.append(
+                f"{self.unscored} of {len(self.judge)} pairs lack a score of the judge: counted as its ties"
+            )
         if self.unknown:
-            told.append(f"{self.unknown} human pairs are left out: their images are not two of one prompt in this run")
-        return replace(found, warnings=(*found.warnings, *told))
+            warnings.append(
+                f"{self.unknown} human pairs are left out: their images are not two of one prompt in this run"
+            )
+        return replace(board, warnings=tuple(warnings))
 
 
 def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> Study:
-    """Join people's pairs with what a metric of a run says of all pairs.
+    """Join people's pairs with the preferences of a metric over all pairs of a run.
 
     Raises:
         ConfigError: no such metric, or several and none was named.
@@ -67,34 +70,36 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
     if not any(generator_of[pair.a] != generator_of[pair.b] for pair in known):
         named = f"; a pair names '{human[0].a}', the run '{items[0].id}'" if human and not known else ""
         raise DataError(f"no human pair has two images of one prompt by two generators of this run{named}", run.path)
-    judge, unscored = _preferences(items, _values(scores, name))
+    judge, unscored = _preferences(items, oriented_values(scores, name))
     return Study(name, generator_of, known, judge, unscored, len(human) - len(known))
 
 
 def choose(names: Iterable[str], wanted: str | None, run: RunFolder) -> str:
-    """Choose the one metric to look at.
+    """Choose one of the metrics of a run.
 
     Raises:
         ConfigError: no such metric, or several and none was named.
         DataError: there is none.
     """
-    there = sorted(set(names))
-    if wanted is not None and wanted not in there:
-        raise ConfigError(f"{run.path} has no metric '{wanted}'.{nearest(wanted, there)} (it has {', '.join(there)})")
-    if not there:
+    known = sorted(set(names))
+    if wanted is not None and wanted not in known:
+        raise ConfigError(f"{run.path} has no metric '{wanted}'.{nearest(wanted, known)} (it has {', '.join(known)})")
+    if not known:
         raise DataError("it holds no score to look at", run.path)
-    if wanted is None and len(there) > 1:
-        raise ConfigError(f"{run.path} has several metrics: choose one with --metric ({', '.join(there)})")
-    return wanted or there[0]
+    if wanted is None and len(known) > 1:
+        raise ConfigError(f"{run.path} has several metrics: choose one with --metric ({', '.join(known)})")
+    return wanted or known[0]
 
 
-def _values(scores: Sequence[Score], name: str) -> Values:
-    """Map item ids to values of one metric, turned so that more is better."""
+def oriented_values(scores: Iterable[Score], name: str) -> Values:
+    """Map item ids to the values of one metric, negated where less is better."""
     higher = registry.metric_of(name).higher_is_better
-    return values_by_metric((s for s in scores if s.metric == name), negate=() if higher else (name,))[name]
+    own = (score for score in scores if score.metric == name)
+    return values_by_metric(own, negate=() if higher else (name,)).get(name, {})
 
 
 def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int]:
+    """Return the preference of the judge over each pair, and how many pairs lack a score."""
     by_prompt: dict[str, list[Item]] = {}
     for item in items:
         by_prompt.setdefault(item.prompt_id, []).append(item)
@@ -111,7 +116,7 @@ def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int
 
 
 def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[Claim]]:
-    """Read the claims that the scores of a run's metric hold, and name the metric.
+    """Return a metric of a run, and the claims in its scores.
 
     Raises:
         ConfigError: no such metric, or several with claims and none was named.
@@ -124,12 +129,12 @@ def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[
         by_metric.setdefault(score.metric, []).append(score)
     if metric is not None:
         choose(by_metric, metric, run)
-    found = {name: claims for name, scores in by_metric.items() if (claims := claims_of(items, scores))}
-    if not found or (metric is not None and metric not in found):
+    claims = {name: own for name, scores in by_metric.items() if (own := claims_of(items, scores))}
+    if not claims or (metric is not None and metric not in claims):
         whose = f"the scores of {metric} hold" if metric else "its scores hold"
         raise DataError(
             f"{whose} no claims with a place in the prompt (tit-agent, graph-alignment, dsg and tifa write some)",
             run.path,
         )
-    name = choose(found, metric, run)
-    return name, found[name]
+    name = choose(claims, metric, run)
+    return name, claims[name]

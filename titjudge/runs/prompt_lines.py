@@ -1,25 +1,19 @@
-"""What a run over prompts has found, as lines of a file: one for each prompt that got an answer, with its provenance."""
+"""Write the results of a run over prompts as JSON lines, with their provenance."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.files import write_atomic
-from titjudge.core.types import Item
+from titjudge.core.files import write_jsonl
 from titjudge.runs.run_folder import RunFolder
 
 
 def prompt_lines(run: Path, metric: str) -> Iterator[dict[str, Any]]:
-    """Yield the lines of each prompt with a score, in their order.
+    """Yield the lines of each prompt that has a score by `metric`.
 
     A line has `prompt_id`, `prompt`, the parts of the score (or of each of its `lines`) and `provenance`.
-
-    Args:
-        run: The run folder.
-        metric: Whose parts.
     """
     folder = RunFolder(run)
     manifest, scores = folder.manifest(), folder.scores()
@@ -28,27 +22,18 @@ def prompt_lines(run: Path, metric: str) -> Iterator[dict[str, Any]]:
         "templates": dict(manifest.prompts),
         "metric": f"{metric} {manifest.metrics[metric].version}" if metric in manifest.metrics else metric,
     }
-    for item in folder.items():
+    for item in folder.judged():
         score = scores.get((item.id, metric))
-        if isinstance(item, Item) and score is not None and score.value is not None:
-            own = {"prompt_id": item.prompt_id, "prompt": item.prompt}
+        if score is not None and score.value is not None:
+            prompt = {"prompt_id": item.prompt_id, "prompt": item.prompt}
             for line in score.parts.get("lines", [score.parts]):
-                yield own | line | {"provenance": provenance}
+                yield prompt | line | {"provenance": provenance}
 
 
 def write_prompt_lines(lines: Sequence[Mapping[str, Any]], out: Path, *, whole: bool) -> str:
-    """Write lines as JSON lines; those of a run that was stopped go to a file of their own, and what is in `out` stays.
-
-    Args:
-        lines: What a run has found.
-        out: Where all of it goes.
-        whole: Whether every prompt has been worked on.
-
-    Returns:
-        Where they are, in words.
-    """
+    """Write lines to `out`, or to NAME.part.jsonl beside it unless they are the `whole`; returns the place in words."""
     part = out.with_suffix(f".part{out.suffix}")
-    write_atomic(out if whole else part, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    write_jsonl(out if whole else part, lines)
     if not whole:
         return f"{part}, which is not all: the same command goes on and writes {out}"
     part.unlink(missing_ok=True)

@@ -1,9 +1,8 @@
-"""Makes sets of prompts: draws seeds, and keeps of what a recipe has written the prompts that say something of their own."""
+"""Make sets of prompts: draw the seeds of a recipe, and leave out the prompts that say the same as another one."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.files import write_atomic
+from titjudge.core.files import write_jsonl
 from titjudge.metrics.recipes.seeds import RECIPES, Seed, seeds
 from titjudge.runs.prompt_audit import embed_texts
 from titjudge.runs.prompt_lines import prompt_lines
@@ -21,7 +20,7 @@ from titjudge.runs.run_folder import rest_of_caps
 from titjudge.stats.prompt_audit import SAME, Alike, evenness, unique
 from titjudge.suites.prompt_list import read_prompts
 
-_DRAWN = {  # what a recipe draws in turn: the key of its lines, and its name
+_DRAWN = {  # what a recipe draws in turn: its key in a line, and its name
     "six-block": ("theme_class", "classes of themes"),
     "tiif": ("type", "combinations"),
     "facets": ("targets", "pillars"),
@@ -33,71 +32,72 @@ def write_seeds(recipe: str, number: int, seed: int, themes: Path | None, out: P
     """Draw the seeds of a recipe, or take a person's themes or prompts, and write them as JSON lines.
 
     Raises:
-        ConfigError: themes for a recipe that draws its own, or none for one that does not. DataError: there are no themes in the file.
+        ConfigError: themes for a recipe that draws its own, or none for one that does not.
+        DataError: there are no themes in the file.
     """
     if themes is not None:
-        drawn = _of_themes(recipe, themes)
+        drawn = _read_themes(recipe, themes)
     elif recipe in RECIPES:
         drawn = seeds(recipe, number, seed)
     else:
         raise ConfigError(f"--recipe {recipe} starts from prompts that are there: --themes FILE names them")
-    write_atomic(out, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in drawn))
+    write_jsonl(out, drawn)
     return drawn
 
 
-def _of_themes(recipe: str, themes: Path) -> list[Seed]:
+def _read_themes(recipe: str, themes: Path) -> list[Seed]:
     if recipe in RECIPES and recipe != "six-block":
         raise ConfigError(f"--themes goes with --recipe six-block and elements: '{recipe}' draws what it starts from")
     if not themes.is_file():
         raise DataError("no such file", themes)
-    found: dict[str, str] = {}
-    further: dict[str, dict[str, Any]] = {}
-    for wrong in read_prompts(str(themes), found, further):
-        raise DataError(wrong.reason, themes)
-    if not found:
+    prompts: dict[str, str] = {}
+    meta: dict[str, dict[str, Any]] = {}
+    for invalid in read_prompts(str(themes), prompts, meta):
+        raise DataError(invalid.reason, themes)
+    if not prompts:
         raise DataError("no themes here", themes)
-    return [{**further.get(name, {}), "prompt_id": name, "prompt": theme} for name, theme in found.items()]
+    return [{**meta.get(name, {}), "prompt_id": name, "prompt": theme} for name, theme in prompts.items()]
 
 
 def made_lines(run: Path, recipe: str, config: RunConfig, seed: int | None) -> tuple[list[dict[str, Any]], list[Alike]]:
-    """List the prompts that a recipe has made, without those that say what another one does.
-
-    What tells how alike they are has what the run has left of its caps.
+    """List the prompts that a recipe has made, without those that say the same as another one.
 
     Args:
         run: The run folder.
-        recipe: Which one.
-        config: Whose embedder, cache and caps.
-        seed: That the seeds of the prompts were drawn with; None where a person gave them.
+        recipe: Name of the recipe.
+        config: Gives embedder and cache, and caps, of which the embedder gets what the run has left.
+        seed: The random seed of the recipe's seeds; None where a person gave them.
 
     Returns:
-        The lines, and what was left out.
+        The lines, and the pairs of prompts of which one was left out.
     """
     lines = list(prompt_lines(run, recipe))
     groups: dict[str, list[dict[str, Any]]] = {}
-    for line in lines:  # versions of one prompt are one: they say the same on purpose
+    for line in lines:  # versions of one prompt stay together: they say the same on purpose
         groups.setdefault(str(line.get("pair", line["prompt_id"])), []).append(line)
     config = config.model_copy(update={"limits": rest_of_caps(config.limits, [run])})
-    kept, alike = _apart(config, {name: str(of[0]["prompt"]) for name, of in groups.items()}) if groups else ([], [])
-    found = [line for name in kept for line in groups[name]]
-    for line in found:
+    first = {name: str(versions[0]["prompt"]) for name, versions in groups.items()}
+    kept, alike = _unique(config, first) if groups else ([], [])
+    lines = [line for name in kept for line in groups[name]]
+    for line in lines:
         line["checks"] = list(dict.fromkeys([*line["checks"], f"unique at a cosine of {SAME}"]))
         line["provenance"] = {**line["provenance"], "seed": seed}
-    return found, alike
+    return lines, alike
 
 
 def balance(recipe: str, lines: Sequence[Mapping[str, Any]]) -> str:
-    """Say how evenly the prompts that were made cover what the recipe draws in turn; empty where it draws nothing."""
+    """Say how evenly the prompts cover what the recipe draws in turn; empty where it draws nothing."""
     key, name = _DRAWN.get(recipe, ("", ""))
     values = [line.get(key) or [] for line in lines]
-    counts = Counter(each.partition(" / ")[0] for of in values for each in ([of] if isinstance(of, str) else of))
+    counts = Counter(name.partition(" / ")[0] for v in values for name in ([v] if isinstance(v, str) else v))
     if len(counts) < 2:
         return ""
     times = " to ".join(map(str, sorted({min(counts.values()), max(counts.values())})))
     return f"{len(counts)} {name}, each {times} times, evenness {evenness(list(counts.values())):.2f}"
 
 
-def _apart(config: RunConfig, prompts: dict[str, str]) -> tuple[list[str], list[Alike]]:
+def _unique(config: RunConfig, prompts: dict[str, str]) -> tuple[list[str], list[Alike]]:
+    """Return the names of the prompts to keep, and the pairs that say the same."""
     vectors, _, _ = asyncio.run(embed_texts(config, list(dict.fromkeys(prompts.values()))))
     names = list(prompts)
     places, alike = unique(names, np.stack([vectors[text] for text in prompts.values()]))

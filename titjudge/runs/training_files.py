@@ -1,22 +1,22 @@
-"""Finished runs as training data: conversations for supervised tuning, preferences, and splits by prompt."""
+"""Make training data from finished runs: conversations for supervised tuning, preferences, and splits by prompt."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from titjudge.core import containers, registry
+from titjudge.core import containers
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.files import read_json, read_table, write_atomic
-from titjudge.core.types import Item, Score, Status
-from titjudge.runs.human_study import choose
+from titjudge.core.files import read_json, read_table, write_atomic, write_jsonl
+from titjudge.core.types import Item, Status
+from titjudge.runs.human_study import choose, oriented_values
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.equality import same
+from titjudge.stats.pairwise_accuracy import Values
 from titjudge.suites.folder import read_pairs
 
 Json = dict[str, Any]
@@ -24,62 +24,55 @@ FORMATS = ("ms-swift", "llama-factory", "trl")
 
 
 def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> tuple[list[Json], list[str]]:
-    """Make a conversation of every answer that a score rests on: what was asked about which image, and the answer.
+    """Make a conversation of every answer behind a score: the question, its image and the answer.
 
     Args:
         run: The run folder.
-        metric: Whose scores; needed where the run has several.
+        metric: Name of the metric; needed where the run has several.
         form: One of `FORMATS`; llama-factory's is its `sharegpt` with roles and contents as messages.
-        template: Only answers to this prompt template.
+        template: Take only answers to this prompt template.
 
     Returns:
-        The lines (`messages`, `images`, `score`, `prompt_id`, `prompt`, `item`, `provenance`), and what was left out, in words.
+        The lines (`messages`, `images`, `score`, `prompt_id`, `prompt`, `item`, `provenance`), and notes on answers left out.
 
     Raises:
         ConfigError: no such metric. DataError: the folder is no run, or no answer fits.
     """
     folder = RunFolder(run)
-    manifest, items = folder.manifest(), _items(folder)
-    scores, chosen = _scores(folder.scores(), metric, folder)
+    manifest, items, scores = folder.manifest(), _items(folder), folder.scores()
+    chosen = choose({name for _, name in scores}, metric, folder)
     replies = {record["key"]: record for record in folder.replies() if record["status"] == Status.OK}
     lines: list[Json] = []
-    left: list[str] = []
-    for score in scores.values():
-        item = items.get(score.item_id)
-        if item is None or score.value is None:
+    left_out: list[str] = []
+    for (id, name), score in scores.items():
+        item = items.get(id)
+        if name != chosen or item is None or score.value is None:
             continue
         for key in score.replies:
             reply = replies.get(key)
             if reply is None or (template and reply["template"] != template):
                 continue
-            shown = sum(isinstance(part, Mapping) for _, *parts in reply["messages"] for part in parts)
-            if shown > 1 or (shown and (item.image is None or containers.holder(item.image) is not None)):
-                left.append(
-                    f"{item.id}: its answer to {reply['template']} is about an image that is no file of its own"
-                )
+            images = sum(isinstance(part, Mapping) for _, *parts in reply["messages"] for part in parts)
+            if images > 1 or (images and (item.image is None or containers.holder(item.image) is not None)):
+                what = f"its answer to {reply['template']} is about an image that is no file of its own"
+                left_out.append(f"{item.id}: {what}")
                 continue
-            lines.append(
-                {
-                    **_conversation(reply, item, form),
-                    "score": score.value,
-                    "prompt_id": item.prompt_id,
-                    "prompt": item.prompt,
-                    "item": item.id,
-                    "provenance": {
-                        "metric": chosen,
-                        "template": reply["template"],
-                        "sha256": manifest.prompts.get(reply["template"], ""),
-                        "model": f"{reply['provider']}/{reply['model']}".rstrip("/"),
-                        "answered_by": reply["model_version"],
-                    },
-                }
-            )
+            provenance = {
+                "metric": chosen,
+                "template": reply["template"],
+                "sha256": manifest.prompts.get(reply["template"], ""),
+                "model": f"{reply['provider']}/{reply['model']}".rstrip("/"),
+                "answered_by": reply["model_version"],
+            }
+            about = {"score": score.value, "prompt_id": item.prompt_id, "prompt": item.prompt, "item": item.id}
+            lines.append({**_conversation(reply, item, form), **about, "provenance": provenance})
     if not lines:
         raise DataError(f"no answer behind a score of {chosen}{f' to {template}' if template else ''}", run)
-    return lines, left
+    return lines, left_out
 
 
 def _conversation(reply: Mapping[str, Any], item: Item, form: str) -> Json:
+    """Return `messages` and `images` of a conversation in the format `form`."""
     messages: list[Json] = []
     images = []
     for role, *parts in reply["messages"]:
@@ -92,7 +85,7 @@ def _conversation(reply: Mapping[str, Any], item: Item, form: str) -> Json:
                 images.append(_file(item))
         messages.append({"role": role, "content": content})
     messages.append({"role": "assistant", "content": [{"type": "text", "text": reply["text"]}]})
-    if form != "trl":  # both want the place of an image as a tag in the text
+    if form != "trl":  # the two others mark an image by a tag in the text
         for message in messages:
             message["content"] = "\n".join(
                 "<image>" if part["type"] == "image" else part["text"] for part in message["content"]
@@ -107,80 +100,67 @@ def preferences(
 
     Args:
         run: The run folder.
-        metric: Whose scores; needed where the run has several.
-        margin: How far apart the two scores are at least.
+        metric: Name of the metric; needed where the run has several.
+        margin: Least difference of the two scores.
         agree: Further metrics of the run that must order a pair the same way.
-        people: A file of people's pairs: only those that people have ordered the same way.
+        people: A file of human pairs, which must order a pair the same way.
 
     Returns:
         The lines (`prompt`, `chosen`, `rejected`, `margin`, ...), and how many pairs were dropped, by reason.
 
     Raises:
-        ConfigError: no such metric. DataError: the folder is no run, or a line of people's pairs is malformed.
+        ConfigError: no such metric. DataError: the folder is no run, or a line of the human pairs is malformed.
     """
     folder = RunFolder(run)
-    items = _items(folder)
-    stored = folder.scores()
-    scores, chosen = _scores(stored, metric, folder)
-    others = {name: _scores(stored, name, folder)[0] for name in agree}
-    up = {name: bool(registry.metric_of(name).higher_is_better) for name in (chosen, *agree)}
+    items, scores = _items(folder), folder.scores()
+    names = {name for _, name in scores}
+    chosen = choose(names, metric, folder)
+    values, *others = (oriented_values(scores.values(), choose(names, name, folder)) for name in (chosen, *agree))
     ordered = None if people is None else _people(people)
-    by_prompt: dict[str, list[Item]] = defaultdict(list)
+    by_prompt: dict[str, list[Item]] = {}
     for item in items.values():
-        score = scores.get(item.id)
-        if score is not None and score.value is not None and item.image is not None:
-            by_prompt[item.prompt_id].append(item)
+        if values.get(item.id) is not None and item.image is not None:
+            by_prompt.setdefault(item.prompt_id, []).append(item)
     lines: list[Json] = []
     dropped = {"equal or below the margin": 0, "another metric disagrees": 0, "people do not say so": 0}
-    for prompt_id, group in by_prompt.items():
-        for first, second in combinations(group, 2):
-            gap = _gap(scores, first, second, up[chosen])
+    for prompt_id, images in by_prompt.items():
+        for first, second in combinations(images, 2):
+            gap = _gap(values, first, second)
+            better, worse = (first, second) if (gap or 0) > 0 else (second, first)
             if gap is None or abs(gap) < margin:
                 dropped["equal or below the margin"] += 1
-                continue
-            better, worse = (first, second) if gap > 0 else (second, first)
-            if any((_gap(of, better, worse, up[name]) or 0) <= 0 for name, of in others.items()):
+            elif any((_gap(other, better, worse) or 0) <= 0 for other in others):
                 dropped["another metric disagrees"] += 1
-                continue
-            if ordered is not None and (better.id, worse.id) not in ordered:
+            elif ordered is not None and (better.id, worse.id) not in ordered:
                 dropped["people do not say so"] += 1
-                continue
-            lines.append(
-                {
-                    "prompt_id": prompt_id,
-                    "prompt": better.prompt,
-                    "chosen": _file(better),
-                    "rejected": _file(worse),
-                    "margin": abs(gap),
-                    "chosen_score": scores[better.id].value,
-                    "rejected_score": scores[worse.id].value,
-                    "chosen_generator": better.generator,
-                    "rejected_generator": worse.generator,
-                    "provenance": {"metric": chosen, "agree": list(agree), "people": people is not None},
-                }
-            )
+            else:
+                lines.append(
+                    {
+                        "prompt_id": prompt_id,
+                        "prompt": better.prompt,
+                        "chosen": _file(better),
+                        "rejected": _file(worse),
+                        "margin": abs(gap),
+                        "chosen_score": scores[better.id, chosen].value,
+                        "rejected_score": scores[worse.id, chosen].value,
+                        "chosen_generator": better.generator,
+                        "rejected_generator": worse.generator,
+                        "provenance": {"metric": chosen, "agree": list(agree), "people": people is not None},
+                    }
+                )
     return lines, dropped
 
 
-def _gap(scores: Mapping[str, Score], first: Item, second: Item, up: bool) -> float | None:
-    """How much better the first is; None where one has no score or both are equal."""
-    one, two = scores.get(first.id), scores.get(second.id)
-    if one is None or two is None or one.value is None or two.value is None or same(one.value, two.value):
-        return None
-    return one.value - two.value if up else two.value - one.value
+def _gap(values: Values, first: Item, second: Item) -> float | None:
+    """Return how much better the first image is; None where one has no score or both are equal."""
+    one, two = values.get(first.id), values.get(second.id)
+    return None if one is None or two is None or same(one, two) else one - two
 
 
 def _people(file: Path) -> set[tuple[str, str]]:
-    """Read the ids of the better and the worse image of every pair that people have ordered."""
+    """Read (better, worse) image ids from a file of human pairs."""
     pairs = [pair for pair in read_pairs(file) if pair.preference != "tie"]
     return {(pair.a, pair.b) if pair.preference == "a" else (pair.b, pair.a) for pair in pairs}
-
-
-def _scores(
-    stored: Mapping[tuple[str, str], Score], metric: str | None, folder: RunFolder
-) -> tuple[dict[str, Score], str]:
-    chosen = choose({name for _, name in stored}, metric, folder)
-    return {item: score for (item, name), score in stored.items() if name == chosen}, chosen
 
 
 def _items(folder: RunFolder) -> dict[str, Item]:
@@ -192,62 +172,55 @@ def _file(item: Item) -> str:
 
 
 def split(table: Path, shares: Mapping[str, float], seed: int, out: Path) -> dict[str, int]:
-    """Split a table of lines by prompt: no prompt stands in two parts, neither by its id nor by its text.
+    """Split a table by prompt: no prompt is in two parts, neither by its id nor by its text.
 
     Args:
         table: JSON lines, CSV or a JSON list with `prompt_id`, `prompt`, or both.
         shares: Share of the prompts of each part, adding up to 1.
-        seed: Deals the prompts otherwise.
-        out: A folder for PART.jsonl, or PART.json where the table is a JSON list.
-
-    A JSON list, as `export sft --format llama-factory` writes it, is split into such lists, with their dataset_info.json.
+        seed: Random seed.
+        out: A folder for PART.jsonl, or for PART.json and dataset_info.json where the table is a JSON list.
 
     Returns:
-        How many lines each part has.
+        The number of lines of each part.
 
     Raises:
-        ConfigError: the shares do not add up to 1, or there are fewer prompts than parts. DataError: a row has no prompt; names file and row.
+        ConfigError: the shares do not add up to 1, or there are fewer prompts than parts.
+        DataError: a row has no prompt; names file and row.
     """
     from scipy.cluster.hierarchy import DisjointSet
 
     if not same(sum(shares.values()), 1.0) or min(shares.values()) < 0:
-        said = ", ".join(f"{name} {share:g}" for name, share in shares.items())
-        raise ConfigError(f"the shares are 0 or more and add up to 1, not {said}")
+        given = ", ".join(f"{name} {share:g}" for name, share in shares.items())
+        raise ConfigError(f"the shares are 0 or more and add up to 1, not {given}")
     rows: list[tuple[str, Json]] = []
     groups: Any = DisjointSet()
-    listed = is_json_list(table)
-    for number, record in _listed(table) if listed else read_table(table):
+    json_list = is_json_list(table)
+    for number, record in _json_list(table) if json_list else read_table(table):
         names = [f"{key} {record[key]}" for key in ("prompt_id", "pair", "prompt") if record.get(key) not in (None, "")]
         if not names:
-            there = ", ".join(map(str, record)) or "none"
-            raise DataError(f"neither prompt_id nor prompt (there are: {there})", table, number)
+            keys = ", ".join(map(str, record)) or "none"
+            raise DataError(f"neither prompt_id nor prompt (there are: {keys})", table, number)
         for name in names:
             groups.add(name)
             groups.merge(names[0], name)
         rows.append((names[0], record))
     if not rows:
         raise DataError("no rows", table)
-    order = sorted(groups.subsets(), key=lambda names: _lot(seed, min(names)))
-    parts = zip(order, _parts(len(order), shares), strict=True)
-    part_of = {name: part for names, part in parts for name in names}
-    dealt: dict[str, list[Json]] = {name: [] for name in shares}
+    order = sorted(groups.subsets(), key=lambda names: _random_key(seed, min(names)))
+    part_of = {name: part for names, part in zip(order, _parts(len(order), shares), strict=True) for name in names}
+    parts: dict[str, list[Json]] = {part: [] for part in shares}
     for name, record in rows:
-        dealt[part_of[name]].append(record)
-    if listed:
-        write_llama_factory({out / f"{name}.json": of for name, of in dealt.items()})
+        parts[part_of[name]].append(record)
+    if json_list:
+        write_llama_factory({out / f"{part}.json": records for part, records in parts.items()})
     else:
-        for name, of in dealt.items():
-            write_lines(of, out / f"{name}.jsonl")
-    return {name: len(of) for name, of in dealt.items()}
-
-
-def write_lines(lines: Sequence[Json], out: Path) -> None:
-    """Write records as JSON lines."""
-    write_atomic(out, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+        for part, records in parts.items():
+            write_jsonl(out / f"{part}.jsonl", records)
+    return {part: len(records) for part, records in parts.items()}
 
 
 def write_llama_factory(files: Mapping[Path, Sequence[Json]]) -> None:
-    """Write each list of conversations as a JSON list, and beside them the dataset_info.json that LLaMA-Factory reads."""
+    """Write each list of conversations as a JSON list, with the dataset_info.json that LLaMA-Factory reads."""
     tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
     about = {
         "formatting": "sharegpt",
@@ -268,7 +241,7 @@ def is_json_list(file: Path) -> bool:
         return opened.read(256).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
 
 
-def _listed(file: Path) -> Iterator[tuple[int, Json]]:
+def _json_list(file: Path) -> Iterator[tuple[int, Json]]:
     for number, record in enumerate(read_json(file), 1):
         if not isinstance(record, dict):
             raise DataError("not an object", file, number)
@@ -276,7 +249,7 @@ def _listed(file: Path) -> Iterator[tuple[int, Json]]:
 
 
 def _parts(count: int, shares: Mapping[str, float]) -> Iterator[str]:
-    """Name the part of each prompt: every part with a share gets one at least, and the largest part what is left."""
+    """Yield the part of each prompt: every part with a share gets at least one, and the largest part the rest."""
     largest = max(shares, key=lambda name: shares[name])
     counts = {name: max(1, round(count * share)) if share else 0 for name, share in shares.items()}
     counts[largest] = count - sum(number for name, number in counts.items() if name != largest)
@@ -286,5 +259,5 @@ def _parts(count: int, shares: Mapping[str, float]) -> Iterator[str]:
         yield from [name] * number
 
 
-def _lot(seed: int, name: str) -> bytes:
+def _random_key(seed: int, name: str) -> bytes:
     return hashlib.sha256(f"{seed} {name}".encode()).digest()
