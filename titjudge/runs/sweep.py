@@ -1,4 +1,4 @@
-"""Every combination of captioners, embedders, judges and prompts, one table at the end (TIT-Score paper, Tables 2 and 4).
+"""Run every combination of captioners, embedders, judges and prompts, and compare them in one table.
 
     data: my_images
     captioners: [openai/gpt-4o, gemini/gemini-2.5-pro]
@@ -7,7 +7,7 @@
     limits: {max_cost: 20}
 
 All combinations share one cache (a second judge asks no captioner anything) and one cap (each gets what the others have
-left). Every combination is a run folder of its own, so that a sweep goes on where it stopped.
+left). Every combination has its own run folder, so that a sweep can be resumed.
 """
 
 from __future__ import annotations
@@ -27,23 +27,21 @@ from titjudge.core.files import read_yaml
 from titjudge.core.types import Pair, Score, Status, Table
 from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric
+from titjudge.runs.human_study import oriented_values
 from titjudge.runs.identity import without_credentials
 from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import load_metrics, resolve
 from titjudge.runs.run_folder import RunFolder, rest_of_caps
 from titjudge.runs.session import Session, Watcher
 from titjudge.stats.judge_pool import Pool, best_pool
+from titjudge.stats.pairwise_accuracy import Values
 
 DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}
-_COLUMNS = (
-    "metric", "captioner", "embedder", "judge", "prompts", "accuracy", "low", "high", "SRCC", "KRCC", "nDCG",
-    "USD per 1,000", "seconds per 1,000", "refusals", "tie rate", "coverage", "below the best by", "p adjusted",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One run of a sweep: its place, its name and its configuration."""
+    """One run of a sweep: its number, its name and its configuration."""
 
     number: int
     slug: str
@@ -56,18 +54,17 @@ class Combination:
 
 @dataclass(slots=True)
 class Row:
-    """One metric with the models it used. Costs are list prices; `seconds` is the models' own time, asked now or before."""
+    """A metric with the models it used."""
 
     metric: str
-    models: dict[str, str]
+    models: dict[str, str]  # by role; empty where it uses none
     run: str
-    numbers: Mapping[str, Any]
-    price: float | None
-    seconds: float | None
+    numbers: Mapping[str, Any]  # of results.json
+    price: float | None  # list price in USD of 1,000 scores
+    seconds: float | None  # the models' time for 1,000 scores
     refusals: int
-    higher_is_better: bool
-    values: dict[str, float | None] = field(repr=False, default_factory=dict)
-    below: float | None = None
+    values: Values = field(repr=False, default_factory=dict)  # by item, more is better
+    below: float | None = None  # the best row's accuracy minus this one's, over the same pairs
     p_adjusted: float | None = None
 
     @property
@@ -92,12 +89,12 @@ class Row:
 
 @dataclass(slots=True)
 class Swept:
-    """What a sweep found. `failed`: name and reason of combinations that stopped at a wrong key, model or quota."""
+    """The results of a sweep."""
 
     folder: Path
     rows: list[Row]
     outcomes: dict[str, Outcome]
-    failed: dict[str, str]
+    failed: dict[str, str]  # combinations that stopped at a wrong key, model or quota, and why
     spent: float
     status: str
     pool: Pool | None = None
@@ -112,13 +109,13 @@ class Swept:
         notes += [self.pool.line()] if self.pool is not None else []
         notes += [f"{name} failed: {reason}" for name, reason in self.failed.items()]
         rows = [_cells(row) for row in self.rows]
-        for at in (1, 2, 3):
-            labels, same = _without_shared([cells[at] for cells in rows])
-            rows = [(*cells[:at], label, *cells[at + 1 :]) for cells, label in zip(rows, labels, strict=True)]
-            notes += [f"every {_COLUMNS[at]}: {same}"] if same else []
-        shown = [at for at, name in enumerate(_COLUMNS) if name != "prompts" or any(cells[at] for cells in rows)]
-        columns = tuple(_COLUMNS[at] for at in shown)
-        return Table("Sweep", columns, tuple(tuple(cells[at] for at in shown) for cells in rows), tuple(notes))
+        for role in ("captioner", "embedder", "judge"):
+            labels, shared = _without_shared([cells[role] for cells in rows])
+            rows = [cells | {role: label} for cells, label in zip(rows, labels, strict=True)]
+            notes += [f"every {role}: {shared}"] if shared else []
+        if not any(cells["prompts"] for cells in rows):
+            rows = [{name: cell for name, cell in cells.items() if name != "prompts"} for cells in rows]
+        return Table("Sweep", tuple(rows[0]), tuple(tuple(cells.values()) for cells in rows), tuple(notes))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -137,15 +134,17 @@ class Sweep:
     Args:
         file: run.yaml with lists under `captioners`, `embedders`, `judges` and `prompts` (a list element may be anything
             the single key takes; a judge may be a list, which is a panel; `default` under prompts is the bundled ones).
-        out: the folder for the run folders; else the file's `out`, else `runs/<name of the file>`.
-        overrides: keys that go before those of the file.
+        out: the folder for the run folders; by default the file's `out`, else `runs/<name of the file>`.
+        overrides: keys that replace those of the file.
 
     Raises:
         ConfigError: the file is malformed, or names both a list and the single key.
     """
 
     def __init__(self, file: Path, out: Path | None = None, overrides: Mapping[str, Any] | None = None) -> None:
-        content = _read(file)
+        content = read_yaml(file, "a sweep")
+        if not content:
+            raise ConfigError(f"{file}: the file is empty: a sweep is a mapping of keys")
         lists = {name: content.pop(name) for name in DIMENSIONS if isinstance(content.get(name), list)}
         for name in lists:
             single = DIMENSIONS[name]
@@ -161,8 +160,8 @@ class Sweep:
         self.limits = self.combinations[0].config.limits
 
     def dry_run(self) -> list[tuple[Combination, Forecast]]:
-        """Price every combination without sending anything; what several would ask is counted in each."""
-        return [(each, Session(each.config).dry_run()) for each in self.combinations]
+        """Estimate the price of every combination; what several would ask is counted in each."""
+        return [(combination, Session(combination.config).dry_run()) for combination in self.combinations]
 
     def run(self, watcher: Callable[[RunConfig], Watcher] | None = None, say: Callable[[str], None] = print) -> Swept:
         """Judge every combination, one after the other.
@@ -175,17 +174,17 @@ class Sweep:
         outcomes: dict[str, Outcome] = {}
         failed: dict[str, str] = {}
         status = "complete"
-        for each in self.combinations:
-            config = self._with_rest_of_cap(each)
-            say(f"{each.number} of {len(self.combinations)}: {each.folder}")
+        for combination in self.combinations:
+            config = self._with_rest_of_cap(combination)
+            say(f"{combination.number} of {len(self.combinations)}: {combination.folder}")
             try:
                 outcome = Session(config).run(watcher(config) if watcher else None)
             except (FatalProviderError, UserError) as error:
-                failed[each.folder] = str(error)
+                failed[combination.folder] = str(error)
                 if len(failed) == len(self.combinations):
                     raise
                 continue
-            outcomes[each.folder] = outcome
+            outcomes[combination.folder] = outcome
             if outcome.status != "complete":
                 status = outcome.status
             if "interrupted" in outcome.status or "disk" in outcome.status:
@@ -197,21 +196,21 @@ class Sweep:
     def _finish(self, outcomes: dict[str, Outcome], failed: dict[str, str], status: str) -> Swept:
         rows: dict[tuple[Any, ...], Row] = {}
         pairs: dict[Pair, None] = {}
-        for each in self.combinations:
-            outcome = outcomes.get(each.folder)
+        for combination in self.combinations:
+            outcome = outcomes.get(combination.folder)
             if outcome is None:
                 continue
             pairs |= dict.fromkeys(RunFolder(outcome.folder).results().human_pairs)
-            for row in rows_of(each, outcome):
-                rows.setdefault((row.metric, *row.models.values()), row)  # the same models need no second row
-        ordered = _ranked(list(rows.values()), list(pairs))
+            for row in rows_of(combination, outcome):
+                rows.setdefault((row.metric, *row.models.values()), row)  # one row for the same models
+        ranked = _ranked(list(rows.values()), list(pairs))
         spent = sum(RunFolder(self.folder / each.folder).money()["spent"] for each in self.combinations)
-        pool = best_pool(list(pairs), {row.name: _higher(row) for row in ordered})
-        found = Swept(self.folder, ordered, outcomes, failed, spent, status, pool)
+        pool = best_pool(list(pairs), {row.name: row.values for row in ranked})
+        swept = Swept(self.folder, ranked, outcomes, failed, spent, status, pool)
         if outcomes:
-            text = orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
+            text = orjson.dumps(swept.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
             RunFolder(self.folder).write("sweep.json", text)
-        return found
+        return swept
 
     def _with_rest_of_cap(self, combination: Combination) -> RunConfig:
         """Lower the caps of a combination by what the others have used."""
@@ -220,20 +219,13 @@ class Sweep:
         return config.model_copy(update={"limits": rest_of_caps(config.limits, others)})
 
 
-def _read(file: Path) -> dict[str, Any]:
-    content = read_yaml(file, "a sweep")
-    if not content:
-        raise ConfigError(f"{file}: the file is empty: a sweep is a mapping of keys")
-    return content
-
-
 def _combinations(
     base: dict[str, Any], lists: Mapping[str, list[Any]], folder: Path, file: Path
 ) -> Iterator[Combination]:
-    names = list(lists)
+    names = [DIMENSIONS[name] for name in lists]
     for number, values in enumerate(product(*lists.values()), 1):
-        own = {DIMENSIONS[name]: value for name, value in zip(names, values, strict=True)}
-        slug = "-".join(filter(None, (_slug(value) for value in own.values()))) or "run"
+        own = dict(zip(names, values, strict=True))
+        slug = "-".join(filter(None, map(_slug, values))) or "run"
         if own.get("prompts") in ("default", None):
             own.pop("prompts", None)
         settings = {**base, **own, "out": str(folder / f"{number:02d}-{slug[:80]}")}
@@ -245,36 +237,32 @@ def _combinations(
 
 
 def _slug(value: Any) -> str:
-    """Make a short name of a model, a panel or a folder, fit for a folder name."""
+    """Make a short name, fit for a folder, of a model, a panel or a folder."""
     if isinstance(value, list):
-        return "+".join(_slug(each) for each in value)
+        return "+".join(map(_slug, value))
     if isinstance(value, dict):
         value = value.get("model", "")
     return re.sub(r"[^A-Za-z0-9.]+", "-", str(value).rstrip("/").rpartition("/")[2]).strip("-.").lower()
 
 
 def rows_of(combination: Combination, outcome: Outcome) -> list[Row]:
-    """Make a row for each metric of a combination, with the models that metric uses."""
+    """Make a row for each metric of a combination."""
     config = resolve(combination.config)
     folder = RunFolder(outcome.folder)
     scores = folder.scores()
     answers = {record["key"]: (record["list_cost"], record["seconds"]) for record in folder.replies()}
-    found = []
+    rows = []
     for name, metric in load_metrics(config).items():
         own = [score for (_, metric_name), score in scores.items() if metric_name == name]
-        price, seconds = _per_thousand(own, answers)
-        found.append(
-            Row(
-                name, _models(config, metric), combination.folder, outcome.results["metrics"].get(name, {}), price,
-                seconds, sum(score.status is Status.REFUSED for score in own), metric.higher_is_better,
-                {score.item_id: score.value for score in own},
-            )
-        )  # fmt: skip
-    return found
+        numbers, refusals = outcome.results["metrics"].get(name, {}), sum(s.status is Status.REFUSED for s in own)
+        row = Row(name, _models(config, metric), combination.folder, numbers, *_per_thousand(own, answers), refusals)
+        row.values = oriented_values(own, name)
+        rows.append(row)
+    return rows
 
 
 def _models(config: RunConfig, metric: Metric) -> dict[str, str]:
-    """Name the models a metric uses, by role, and the prompts; empty where it uses none."""
+    """Name the models and prompts that a metric uses; empty where it uses none."""
     judges = [_label(role) for name in config.judge_roles if (role := config.role(name)) is not None]
     named = {
         "captioner": _label(config.captioner) if config.captioner else "",
@@ -287,7 +275,7 @@ def _models(config: RunConfig, metric: Metric) -> dict[str, str]:
 
 
 def _label(role: RoleConfig) -> str:
-    """Name the model, and whatever else was set for it, so that two settings of one model are two rows."""
+    """Name a model and all its settings, so that two settings of one model are two rows."""
     more = role.model_dump(mode="json", exclude_defaults=True, exclude={"model"})
     if role.provider == "recorded":
         more.pop("options", None)
@@ -299,55 +287,51 @@ def _label(role: RoleConfig) -> str:
 def _per_thousand(
     scores: Sequence[Score], answers: Mapping[str, tuple[float | None, float]]
 ) -> tuple[float | None, float | None]:
-    """Reckon list price in USD and model seconds of 1,000 scores; the price is None when one of the answers has none."""
+    """Compute list price (USD) and model time (seconds) of 1,000 scores; without a price where an answer has none."""
     if not scores:
         return None, None
     used = [answers[key] for score in scores for key in score.replies if key in answers]
-    seconds = sum(each[1] for each in used)
-    costs = [each[0] for each in used]
-    cost = None if any(each is None for each in costs) else sum(each or 0.0 for each in costs)
+    costs = [cost for cost, _ in used if cost is not None]
     share = 1000 / len(scores)
-    return None if cost is None else cost * share, seconds * share
+    price = sum(costs) * share if len(costs) == len(used) else None
+    return price, sum(seconds for _, seconds in used) * share
 
 
 def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
-    """Sort rows by accuracy, best first, and give each its paired difference from the best."""
+    """Sort rows by accuracy, best first, and set the paired difference of each from the best."""
     from titjudge.stats.paired_differences import below_the_best, paired_differences
 
     rows.sort(key=lambda row: -1.0 if row.numbers.get("accuracy") is None else row.numbers["accuracy"], reverse=True)
     if len(rows) < 2 or not pairs or rows[0].numbers.get("accuracy") is None:
         return rows
-    values = {row.name: _higher(row) for row in rows}
-    best = rows[0].name
-    found = {each.first: each for each in paired_differences(pairs, values, baseline=best)}
-    p_values = below_the_best(pairs, [values[row.name] for row in rows])
+    values = {row.name: row.values for row in rows}
+    differences = {d.first: d.difference for d in paired_differences(pairs, values, baseline=rows[0].name)}
+    p_values = below_the_best(pairs, [row.values for row in rows])
     for row, p_value in zip(rows[1:], p_values, strict=True):
-        difference = found[row.name]
-        row.below = None if difference.difference is None else -difference.difference
+        difference = differences[row.name]
+        row.below = None if difference is None else -difference
         row.p_adjusted = p_value
     return rows
 
 
-def _higher(row: Row) -> dict[str, float | None]:
-    if row.higher_is_better:
-        return row.values
-    return {item: None if value is None else -value for item, value in row.values.items()}
-
-
 def _without_shared(labels: Sequence[str | None]) -> tuple[list[str | None], str]:
-    """Take from the labels the settings that all of them have, and return those: a column of one long address is wide."""
-    found = [label for label in labels if label]
-    endings = {label.partition(" (")[2] for label in found}
-    if len(endings) != 1 or "" in endings or any(" + " in label for label in found):
+    """Remove the settings that all labels share, and return them: they would make the column wide."""
+    given = [label for label in labels if label]
+    endings = {label.partition(" (")[2] for label in given}
+    if len(endings) != 1 or "" in endings or any(" + " in label for label in given):
         return list(labels), ""
     return [label and label.partition(" (")[0] for label in labels], endings.pop().removesuffix(")")
 
 
-def _cells(row: Row) -> tuple[Any, ...]:
-    numbers = row.numbers
-    low, high = numbers.get("accuracy_interval") or (None, None)
-    return (
-        row.metric, *(model or None for model in row.models.values()), numbers.get("accuracy"), low, high,
-        numbers.get("srcc"), numbers.get("krcc"), numbers.get("ndcg"), row.price, row.seconds, row.refusals,
-        numbers.get("tie_rate"), numbers.get("coverage"), row.below, row.p_adjusted,
-    )  # fmt: skip
+def _cells(row: Row) -> dict[str, Any]:
+    """Return the cells of a row of the table by column."""
+    get = row.numbers.get
+    low, high = get("accuracy_interval") or (None, None)
+    return {
+        "metric": row.metric, **{role: model or None for role, model in row.models.items()},
+        "accuracy": get("accuracy"), "low": low, "high": high,
+        "SRCC": get("srcc"), "KRCC": get("krcc"), "nDCG": get("ndcg"),
+        "USD per 1,000": row.price, "seconds per 1,000": row.seconds, "refusals": row.refusals,
+        "tie rate": get("tie_rate"), "coverage": get("coverage"),
+        "below the best by": row.below, "p adjusted": row.p_adjusted,
+    }  # fmt: skip

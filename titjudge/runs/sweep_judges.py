@@ -1,4 +1,4 @@
-"""The judges of a stored sweep for a cascade: their scores, what they cost, and what several of them share."""
+"""Read the judges of a stored sweep for a cascade: their scores, and their prices alone and together."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import orjson
 
-from titjudge.core import registry
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair, Usage
 from titjudge.engine.prices import UserPrices, price_of
+from titjudge.runs.human_study import oriented_values
 from titjudge.runs.run_folder import RunFolder
-from titjudge.stats.pairwise_accuracy import Values, values_by_metric
+from titjudge.stats.pairwise_accuracy import Values
 
 _ROLES = ("captioner", "embedder", "judge", "prompts")
 IMAGES = 2  # of a pair
@@ -23,29 +23,25 @@ IMAGES = 2  # of a pair
 
 @dataclass(frozen=True, slots=True)
 class SweptJudges:
-    """The judges of a sweep.
-
-    `values` and `prices` (USD a pair) are by judge; `together` are prices of several that share answers, such as a
-    description; `left_out` says which rows have no price, and `pairs` are the sweep's human pairs.
-    """
+    """The judges of a sweep."""
 
     values: dict[str, Values]
-    prices: dict[str, float]
-    together: dict[frozenset[str], float]
-    pairs: list[Pair]
-    left_out: dict[str, str]
+    prices: dict[str, float]  # USD a pair
+    together: dict[frozenset[str], float]  # of several judges, which may share answers such as a description
+    pairs: list[Pair]  # the human pairs
+    left_out: dict[str, str]  # judges without a price or scores, and why
 
 
 def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int = 2) -> SweptJudges:
     """Read a sweep.
 
     Args:
-        folder: of the sweep.
+        folder: the folder of the sweep.
         prices: model -> rates (USD per million tokens) for answers that were stored without a price.
-        longest: most judges in a chain, 1 to 3: the combinations whose shared price is wanted.
+        longest: most judges in a cascade, 1 to 3; `together` has the prices of up to so many.
 
     Raises:
-        DataError: the folder holds no sweep, or one of its runs is gone.
+        DataError: the folder holds no sweep, or one of its runs is missing.
     """
     rows = _rows(folder)
     names = _names(rows)
@@ -68,15 +64,14 @@ def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int
         if unknown or not own:
             left_out[name] = f"the price of {', '.join(unknown)} is unknown" if unknown else "it has no scores"
             continue
-        higher = registry.metric_of(str(row["metric"])).higher_is_better
-        values[name] = values_by_metric(own, negate=() if higher else (row["metric"],))[row["metric"]]
+        values[name] = oriented_values(own, str(row["metric"]))
         used[name], images[name] = keys, len(own)
 
-    def price(some: Sequence[str]) -> float:
-        keys = set().union(*(used[name] for name in some))
-        return IMAGES * sum(answers[key][0] or 0.0 for key in keys) / max(images[name] for name in some)
+    def price(judges: Sequence[str]) -> float:
+        keys = set().union(*(used[name] for name in judges))
+        return IMAGES * sum(answers[key][0] or 0.0 for key in keys) / max(images[name] for name in judges)
 
-    together = {frozenset(some): price(some) for n in range(2, longest + 1) for some in combinations(values, n)}
+    together = {frozenset(judges): price(judges) for n in range(2, longest + 1) for judges in combinations(values, n)}
     pairs = {pair: None for run in runs.values() for pair in run.results().human_pairs}
     return SweptJudges(values, {name: price([name]) for name in values}, together, list(pairs), left_out)
 
@@ -97,21 +92,20 @@ def _rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Name each row: its metric, and the models that are not the same in all rows."""
-    varied = [role for role in _ROLES if len({str(row.get(role) or "") for row in rows if row.get(role)}) > 1]
+    """Name each row by its metric and the models that differ between rows; where that is not unique, by all of them."""
+    varied = [role for role in _ROLES if len({str(row[role]) for row in rows if row.get(role)}) > 1]
     names = []
     for row in rows:
         used = ", ".join(str(row[role]) for role in varied if row.get(role))
         names.append(f"{row['metric']} ({used})" if used else str(row["metric"]))
-    return names if len(set(names)) == len(names) else [_full(row) for row in rows]
-
-
-def _full(row: Mapping[str, Any]) -> str:
-    return f"{row['metric']} ({', '.join(f'{role} {row[role]}' for role in _ROLES if row.get(role))}; {row['run']})"
+    if len(set(names)) == len(names):
+        return names
+    models = [", ".join(f"{role} {row[role]}" for role in _ROLES if row.get(role)) for row in rows]
+    return [f"{row['metric']} ({used}; {row['run']})" for row, used in zip(rows, models, strict=True)]
 
 
 def _cost(record: Mapping[str, Any], prices: UserPrices) -> float | None:
-    """Price an answer in USD: as it was stored, else after the given rates."""
+    """Return the price of an answer in USD: the stored one, else by the given rates; None where neither is known."""
     stored = record.get("list_cost")
     if stored is not None:
         return float(stored)
