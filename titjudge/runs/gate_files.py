@@ -1,4 +1,4 @@
-"""What a gate leaves for a pull request: JUnit XML, and a comment in Markdown with the prompts that lost most."""
+"""Write the result of a gate for a pull request: JUnit XML, and a Markdown comment with the prompts that lost most."""
 
 from __future__ import annotations
 
@@ -18,76 +18,67 @@ from titjudge.core.types import Item, Score
 from titjudge.report.exports import md as escaped
 from titjudge.report.judged_images import Judged
 from titjudge.report.thumbnails import thumbnail
-from titjudge.runs.generator_scores import prompt_keys, run_labels
+from titjudge.runs.generator_scores import judged_items, prompt_keys, run_labels
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.generator_differences import CANNOT_TELL, WORSE, Gate, GeneratorDifference
 from titjudge.stats.scores_table import ScoreTable
 
-_WORST = 3
-_EDGE, _QUALITY = 320, 80
+_WORST = 3  # prompts shown for each candidate
+_EDGE, _QUALITY = 320, 80  # longest edge (pixels) and WebP quality of a thumbnail
 _TEXT = 300  # characters of a prompt or a reason
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def verdict_line(decided: Gate, each: GeneratorDifference) -> str:
-    """Say in a line what the gate says of a candidate."""
-    verdict, ends = decided.verdicts[each.a], ""
+    """Say in a line how the gate decided about a candidate."""
+    verdict = decided.verdicts[each.a]
+    margin = f"than {each.b} by more than {decided.delta:g}"
     if each.interval:
-        ends = f", interval {each.interval[0]:.4g} to {each.interval[1]:.4g}"
+        margin += f", interval {each.interval[0]:.4g} to {each.interval[1]:.4g}"
     if verdict == CANNOT_TELL:
-        return (
-            f"cannot tell with {each.prompts:,} prompts whether {each.a} is worse than {each.b} by more than "
-            f"{decided.delta:g}{ends}"
-        )
-    return f"{each.a} is {verdict} than {each.b} by more than {decided.delta:g}{ends}"
+        return f"cannot tell with {each.prompts:,} prompts whether {each.a} is worse {margin}"
+    return f"{each.a} is {verdict} {margin}"
 
 
 def fails(decided: Gate, each: GeneratorDifference, strict: bool) -> bool:
     """Tell whether a candidate fails the gate."""
-    return decided.verdicts[each.a] == WORSE or (strict and decided.verdicts[each.a] == CANNOT_TELL)
+    return decided.verdicts[each.a] in ((WORSE, CANNOT_TELL) if strict else (WORSE,))
 
 
 def write_junit(file: Path, metric: str, found: Sequence[GeneratorDifference], decided: Gate, *, strict: bool) -> None:
-    """Write a test case for each candidate: failed, skipped (these prompts cannot tell) or passed."""
-    cases = []
+    """Write a test case for each candidate: failed, skipped (the gate cannot tell) or passed."""
+    suites = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(suites, "testsuite", name="titjudge compare generators", tests=str(len(found)))
     for each in found:
         name = f"{each.a} is not worse than {each.b} by more than {decided.delta:g}"
-        case = ElementTree.Element("testcase", classname=_xml(f"titjudge.{metric}"), name=_xml(name))
+        case = ElementTree.SubElement(suite, "testcase", classname=_xml(f"titjudge.{metric}"), name=_xml(name))
         if fails(decided, each, strict):
             ElementTree.SubElement(case, "failure", message=_xml(verdict_line(decided, each)))
         elif decided.verdicts[each.a] == CANNOT_TELL:
             ElementTree.SubElement(case, "skipped", message=_xml(verdict_line(decided, each)))
-        cases.append(case)
-    counts = {kind: str(sum(case.find(tag) is not None for case in cases)) for kind, tag in _KINDS.items()}
-    about = {"name": "titjudge compare generators", "tests": str(len(cases))}
-    suite = ElementTree.Element("testsuite", about | counts)
-    suite.extend(cases)
-    suites = ElementTree.Element("testsuites")
-    suites.append(suite)
+    suite.set("failures", str(len(suite.findall("*/failure"))))
+    suite.set("skipped", str(len(suite.findall("*/skipped"))))
     write_atomic(file, ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True))
-
-
-_KINDS = {"failures": "failure", "skipped": "skipped"}
 
 
 def write_comment(
     file: Path, table: ScoreTable, found: Sequence[GeneratorDifference], decided: Gate, runs: Sequence[Path],
     *, strict: bool, image_url: str = "",
 ) -> None:  # fmt: skip
-    """Write a comment for a pull request: the verdicts, and of each candidate the three prompts that lost most.
+    """Write a comment for a pull request: the verdicts, and for each candidate the three prompts that lost most.
 
     Args:
         file: The Markdown file. Thumbnails go into a folder beside it, `NAME_images`.
         table: The scores.
         found: The differences to the baseline.
-        decided: What the gate says of them.
+        decided: The verdicts of the gate.
         runs: The run folders that the scores come from; without them there are no texts and no images.
-        strict: Whether candidates that cannot be told from the baseline fail.
-        image_url: Where the folder of the thumbnails will be found; relative to the comment without it.
+        strict: Whether a candidate fails when the gate cannot tell.
+        image_url: URL of the folder of the thumbnails; without it their links are relative.
     """
     worst = {each.a: _worst(table, each) for each in found}
     judged = _Judged(runs, table.metric)
-    judged.look_up((table.prompts[row], name) for each in found for row in worst[each.a] for name in (each.a, each.b))
+    judged.load((table.prompts[row], name) for each in found for row in worst[each.a] for name in (each.a, each.b))
     place = file.parent / f"{file.stem}_images"
     outcome = "failed" if any(fails(decided, each, strict) for each in found) else "passed"
     lines = [f"### titjudge: the gate has {outcome}", ""]
@@ -103,13 +94,13 @@ def write_comment(
             prompt = table.prompts[row]
             cells = [_md(judged.text(prompt)[:_TEXT])]
             for generator, value in ((each.b, table.means[row, b]), (each.a, table.means[row, a])):
-                cells.append(f"{value:.4g}{judged.shown(prompt, generator, place, image_url)}")
+                cells.append(f"{value:.4g}{judged.image(prompt, generator, place, image_url)}")
             lines.append(f"| {' | '.join(cells)} |")
     write_atomic(file, "\n".join(lines) + "\n")
 
 
 def _worst(table: ScoreTable, each: GeneratorDifference) -> list[int]:
-    """Find the rows of the prompts in which a candidate lost most."""
+    """Return the rows of the prompts in which a candidate lost most."""
     gaps = table.means[:, table.column(each.a)] - table.means[:, table.column(each.b)]
     return [int(row) for row in np.argsort(gaps, kind="stable")[:_WORST] if gaps[row] < 0]  # NaN comes last
 
@@ -119,11 +110,11 @@ def _sign(decided: Gate, each: GeneratorDifference, strict: bool) -> str:
 
 
 class _Judged:
-    """The judged items of runs, by prompt and generator as the table of scores names them."""
+    """The images of runs, by prompt and generator as the table of scores names them."""
 
     def __init__(self, runs: Sequence[Path], metric: str) -> None:
         self._folders = {str(path): RunFolder(path) for path in runs}
-        items = {name: {item.id: item for item in folder.judged()} for name, folder in self._folders.items()}
+        items = judged_items(self._folders)
         label, key = run_labels(items), prompt_keys(items)
         self._items: dict[tuple[str, str], tuple[str, Item]] = {}
         self._texts: dict[str, str] = {}
@@ -136,31 +127,31 @@ class _Judged:
         self._replies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         self._stats: dict[str, Mapping[str, Any]] = {}
 
-    def look_up(self, shown: Iterable[tuple[str, str]]) -> None:
-        """Read what `shown` needs of some prompts and generators: each file of each run once."""
+    def load(self, cells: Iterable[tuple[str, str]]) -> None:
+        """Read scores, replies and file times of some prompts and generators, each file of each run once."""
         wanted: dict[str, set[str]] = {}
-        for cell in shown:
+        for cell in cells:
             if cell in self._items:
                 name, item = self._items[cell]
                 wanted.setdefault(name, set()).add(item.id)
         for name, ids in wanted.items():
             folder = self._folders[name]
             self._stats[name] = folder.stats()
-            asked: dict[str, list[str]] = {}  # items by the key of an answer
+            items_of: dict[str, list[str]] = {}  # by the key of an answer
             for (id, metric), score in folder.scores().items():
                 if metric == self._metric and id in ids:
                     self._scores[name, id] = score
                     for key in score.replies:
-                        asked.setdefault(key, []).append(id)
+                        items_of.setdefault(key, []).append(id)
             for reply in folder.replies():
-                for id in asked.get(reply["key"], ()):
+                for id in items_of.get(reply["key"], ()):
                     self._replies.setdefault((name, id), []).append(reply)
 
     def text(self, prompt: str) -> str:
         return self._texts.get(prompt, prompt)
 
-    def shown(self, prompt: str, generator: str, place: Path, url: str) -> str:
-        """Show the image of a prompt by a generator that was looked up, and what was said of it; empty where there is none."""
+    def image(self, prompt: str, generator: str, place: Path, url: str) -> str:
+        """Return Markdown with the image and the judge's reason for a cell that was loaded; empty where there is none."""
         if (prompt, generator) not in self._items:
             return ""
         name, item = self._items[prompt, generator]
@@ -169,17 +160,16 @@ class _Judged:
         if item.image is None:
             return reason
         answers = self._replies.get((name, item.id), [])
-        made = thumbnail(Judged.of(item.image, self._stats[name].get(item.id), answers), _EDGE, _QUALITY)
-        if isinstance(made, str):
-            return f"<br>({_md(made)}){reason}"
-        file = f"{hashlib.sha256(made).hexdigest()[:16]}.webp"
-        place.mkdir(parents=True, exist_ok=True)
-        write_atomic(place / file, made)
+        webp = thumbnail(Judged.of(item.image, self._stats[name].get(item.id), answers), _EDGE, _QUALITY)
+        if isinstance(webp, str):  # why there is none
+            return f"<br>({_md(webp)}){reason}"
+        file = f"{hashlib.sha256(webp).hexdigest()[:16]}.webp"
+        write_atomic(place / file, webp)
         return f"<br>![{_md(generator)}]({url.rstrip('/') or quote(place.name)}/{file}){reason}"
 
 
 def _md(text: str) -> str:
-    """Escape text for Markdown, without secrets: a comment may be public."""
+    """Escape text for Markdown and remove secrets, as a comment may be public."""
     return escaped(redact(text, environment_secrets()))
 
 

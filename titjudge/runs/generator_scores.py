@@ -1,8 +1,8 @@
-"""The scores of stored runs by prompt and generator, with what their suites know of the prompts."""
+"""Read the scores of stored runs by prompt and generator, with the categories that their suites give prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores_table import DERIVED, Entry, ScoreTable, score_table
 
 LANGUAGE = "language"
+Items = Mapping[str, Mapping[str, Item]]  # by run and item id
 
 
 def run_scores(
@@ -29,18 +30,18 @@ def run_scores(
     allow_drift: bool = False,
     per_prompt: PerPrompt = MEAN,
 ) -> ScoreTable:
-    """Join runs to one table: every generator of each, over the prompts.
+    """Join the scores of runs to one table of generators and prompts.
 
     A run that names no generator is one itself; a generator of several runs is told apart by the name of the run. Prompts
-    are joined by their ids where these mean the same texts, else by their texts. Of a metric of which less is better the
-    scores are negated.
+    are joined by their ids where these mean the same texts, else by their texts. The scores of a metric of which less is
+    better are negated.
 
     Args:
         paths: the run folders.
         metric: its name; needed where the runs have several.
-        allow_drift: join runs whose models have drifted or differ, with a note.
-        by: `type`, `theme`, ... (what the suite knows of a prompt), `prompt_length`, `language`, `element`
+        by: categories to slice by: keys of the items' meta (`type`, `theme`, ...), `prompt_length`, `language`, `element`
             (claims by kind), `pillar`, `sub_capability`, `facet`.
+        allow_drift: join runs whose models have drifted or differ, with a note.
         per_prompt: how several images of a prompt become one score.
 
     Raises:
@@ -48,18 +49,22 @@ def run_scores(
         ConfigError: no such metric or category. DataError: a folder is no run.
     """
     folders = {str(path): RunFolder(path) for path in paths}
-    manifests = {name: folder.manifest() for name, folder in folders.items()}
+    first, folder = next(iter(folders.items()))
+    manifests = {name: run.manifest() for name, run in folders.items()}
     notes = refuse_drift(manifests, allow=allow_drift)
     notes += [
         f"{name} stopped when a question was settled: its intervals do not allow for that (results.json has one that does)"
         for name, manifest in manifests.items()
         if manifest.status == "settled"
     ]
-    items = {name: {item.id: item for item in folder.judged()} for name, folder in folders.items()}
-    stored = {name: list(folder.scores().values()) for name, folder in folders.items()}
-    names = {score.metric for scores in stored.values() for score in scores}
-    chosen = choose(names, metric, next(iter(folders.values())))
-    if reasons := _judged_otherwise(manifests, chosen):
+    items = judged_items(folders)
+    stored = {name: list(run.scores().values()) for name, run in folders.items()}
+    chosen = choose({score.metric for scores in stored.values() for score in scores}, metric, folder)
+    scores = {
+        name: [score for score in listed if score.metric == chosen and score.item_id in items[name]]
+        for name, listed in stored.items()
+    }
+    if reasons := _incomparable(manifests, chosen):
         if not allow_drift:
             raise UserError(
                 f"these runs are not comparable: {'; '.join(reasons)}. Compare them all the same with --allow-drift"
@@ -70,58 +75,69 @@ def run_scores(
     rule = per_prompt.of_metric(plugin.range, plugin.higher_is_better, chosen)
     if sign < 0 and not rule.counts:
         notes.append(f"{chosen}: less is better, so its scores are negated: a positive difference favours a")
-    label = run_labels(items)
-    key = prompt_keys(items)
-    entries: list[Entry] = []
-    categories: dict[str, dict[str, str]] = {column: {} for column in by if column not in PARTS}
-    parts: dict[str, list[tuple[str, str, str, float]]] = {column: [] for column in by if column in PARTS}
-    known: dict[str, None] = dict.fromkeys((*DERIVED, LANGUAGE, *PARTS))
-    for name, scores in stored.items():
-        listed = items[name]
-        for item in listed.values():
-            known |= dict.fromkeys(map(str, item.meta))
-            for column, values in categories.items():
-                values.setdefault(key(item), _category(item, column))
-        mine = [score for score in scores if score.metric == chosen and score.item_id in listed]
-        for score in mine:
-            item = listed[score.item_id]
-            place = key(item), label(name, item), f"{name}/{item.id}"
-            entries += [Entry(*place, value) for value in _values(score, sign)]
-        for column, told in part_scores(listed, mine, parts).items():
-            parts[column] += [
-                (key(listed[id]), label(name, listed[id]), value, number if column == ELEMENT else sign * number)
-                for id, values in told.items()
-                for value, number in values.items()
-            ]
+    label, key = run_labels(items), prompt_keys(items)
+    cells = {(name, id): (key(item), label(name, item)) for name, of in items.items() for id, item in of.items()}
+    categories = {column: _categories(items, key, column) for column in by if column not in PARTS}
     for column, values in categories.items():
         if not any(values.values()):
-            raise ConfigError(f"{next(iter(folders))}: its prompts have no '{column}'.{nearest(column, known)} "
-                              f"Known: {', '.join(known)}")  # fmt: skip
-    for column, told_of in parts.items():
-        if not told_of:
+            meta = (str(name) for of in items.values() for item in of.values() for name in item.meta)
+            known = dict.fromkeys((*DERIVED, LANGUAGE, *PARTS, *meta))
             raise ConfigError(
-                f"{next(iter(folders))}: the scores of {chosen} hold no {PARTS[column]}: --by {column} has nothing to show"
+                f"{first}: its prompts have no '{column}'.{nearest(column, known)} Known: {', '.join(known)}"
             )
+    parts: dict[str, list[tuple[str, str, str, float]]] = {column: [] for column in by if column in PARTS}
+    for name, own in scores.items():
+        for column, by_item in part_scores(items[name], own, parts).items():
+            factor = 1.0 if column == ELEMENT else sign
+            parts[column] += [
+                (*cells[name, id], value, factor * number)
+                for id, values in by_item.items()
+                for value, number in values.items()
+            ]
+    for column, numbers in parts.items():
+        if not numbers:
+            what = f"the scores of {chosen} hold no {PARTS[column]}: --by {column} has nothing to show"
+            raise ConfigError(f"{first}: {what}")
+    entries = [
+        Entry(*cells[name, score.item_id], f"{name}/{score.item_id}", value)
+        for name, own in scores.items()
+        for score in own
+        for value in _values(score, sign)
+    ]
     if not entries:
-        raise DataError(f"no score of {chosen}", next(iter(folders)))
+        raise DataError(f"no score of {chosen}", first)
     low, high = plugin.range
-    costs = [folder.money()["list_cost"] for folder in folders.values()]
+    cost = sum(run.money()["list_cost"] for run in folders.values())
     return score_table(
-        entries, metric=chosen, source=", ".join(folders), categories=categories, notes=notes,
-        bounds=(low, high) if sign > 0 else (-high, -low), cost=sum(costs) / len({(e.prompt, e.generator, e.image) for e in entries}) or None,
-        parts=parts,
+        entries, metric=chosen, source=", ".join(folders), categories=categories, notes=notes, parts=parts,
+        bounds=(low, high) if sign > 0 else (-high, -low),
+        cost=cost / len({(entry.prompt, entry.generator, entry.image) for entry in entries}) or None,
         per_prompt=rule if sign > 0 else rule.negated(),
     )  # fmt: skip
 
 
+def judged_items(folders: Mapping[str, RunFolder]) -> dict[str, dict[str, Item]]:
+    """Read the valid items of runs, by run and item id."""
+    return {name: {item.id: item for item in folder.judged()} for name, folder in folders.items()}
+
+
 def _values(score: Score, sign: float) -> list[float | None]:
-    """Give the score, or the judge's several answers where their plain mean is the score."""
+    """Return the value of a score, or the several answers of the judge whose mean it is."""
     if score.value is None:
         return [None]
-    told = [each for each in score.parts.get("samples") or () if isinstance(each, int | float)]
-    if len(told) > 1 and abs(sum(told) / len(told) - score.value) < 1e-9:
-        return [sign * each for each in told]
+    samples = [value for value in score.parts.get("samples") or () if isinstance(value, int | float)]
+    if len(samples) > 1 and abs(sum(samples) / len(samples) - score.value) < 1e-9:
+        return [sign * value for value in samples]
     return [sign * score.value]
+
+
+def _categories(items: Items, key: Callable[[Item], str], column: str) -> dict[str, str]:
+    """Map each prompt to its category; empty where it has none."""
+    categories: dict[str, str] = {}
+    for listed in items.values():
+        for item in listed.values():
+            categories.setdefault(key(item), _category(item, column))
+    return categories
 
 
 def _category(item: Item, column: str) -> str:
@@ -133,38 +149,37 @@ def _category(item: Item, column: str) -> str:
     return f"{script(item.prompt) or 'LATIN'} letters" if column == LANGUAGE else ""
 
 
-def run_labels(items: Mapping[str, Mapping[str, Item]]) -> Any:
-    """Name the generator of an item of a run, so that no two are called the same."""
-    in_runs: dict[str, set[str]] = {}
+def run_labels(items: Items) -> Callable[[str, Item], str]:
+    """Return a function that names the generator of an item of a run, so that no two have the same name."""
+    runs_of: dict[str, set[str]] = {}
     for name, listed in items.items():
         for item in listed.values():
-            in_runs.setdefault(item.generator, set()).add(name)
+            runs_of.setdefault(item.generator, set()).add(name)
     short = [Path(name).resolve().name for name in items]
-    shown = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
+    run_names = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
 
     def label(name: str, item: Item) -> str:
         if not item.generator:
-            return shown[name]
-        return item.generator if len(in_runs[item.generator]) == 1 else f"{item.generator} ({shown[name]})"
+            return run_names[name]
+        return item.generator if len(runs_of[item.generator]) == 1 else f"{item.generator} ({run_names[name]})"
 
     return label
 
 
-def prompt_keys(items: Mapping[str, Mapping[str, Item]]) -> Any:
-    """Name the prompt of an item: by its id, or by its text where ids of two runs do not mean the same prompts."""
+def prompt_keys(items: Items) -> Callable[[Item], str]:
+    """Return a function that names the prompt of an item: by its id, or by its text where ids differ between runs."""
     texts: dict[str, str] = {}
     ids = [{item.prompt_id or item.id for item in listed.values()} for listed in items.values()]
-    alike = len(ids) < 2 or bool(set.intersection(*ids))
+    same = len(ids) < 2 or bool(set.intersection(*ids))
     for listed in items.values():
         for item in listed.values():
-            alike = alike and texts.setdefault(item.prompt_id or item.id, item.prompt) == item.prompt
-    return (lambda item: item.prompt_id or item.id) if alike or len(ids) < 2 else (lambda item: item.prompt)
+            same = same and texts.setdefault(item.prompt_id or item.id, item.prompt) == item.prompt
+    return (lambda item: item.prompt_id or item.id) if same or len(ids) < 2 else (lambda item: item.prompt)
 
 
-def _judged_otherwise(manifests: Mapping[str, Manifest], metric: str) -> list[str]:
-    """Say why scores of these runs are not on one scale: another model in a role, another protocol, another metric version."""
+def _incomparable(manifests: Mapping[str, Manifest], metric: str) -> list[str]:
+    """Say why the scores of runs are not on one scale: another model in a role, protocol or version of the metric."""
     plugin = registry.metric_of(metric)
-    reasons = []
     facts: dict[str, Iterable[Any]] = {
         "the protocol": [manifest.protocol or None for manifest in manifests.values()],
         f"the version of {metric}": [
@@ -172,10 +187,10 @@ def _judged_otherwise(manifests: Mapping[str, Manifest], metric: str) -> list[st
         ],
     }
     for role in plugin.roles:
-        records = [manifest.roles[role] for manifest in manifests.values() if role in manifest.roles]
-        facts[f"the {role}"] = [record.model for record in records]
+        facts[f"the {role}"] = [manifest.roles[role].model for manifest in manifests.values() if role in manifest.roles]
+    reasons = []
     for what, values in facts.items():
-        told = [str(value) for value in values if value is not None]
-        if len(set(told)) > 1:
-            reasons.append(f"{what} differs ({', '.join(dict.fromkeys(told))})")
+        different = dict.fromkeys(str(value) for value in values if value is not None)
+        if len(different) > 1:
+            reasons.append(f"{what} differs ({', '.join(different)})")
     return reasons
