@@ -1,9 +1,9 @@
-"""Which images of a suite's prompts are there, by generator: looked at, before anything is asked."""
+"""Count which images of a suite's prompts exist, by generator, before anything is asked."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,17 @@ NO_IMAGE = "no image"
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Images of a prompt that a generator lacks, and why where something is known."""
+    """Images of a prompt that a generator lacks."""
 
     generator: str
     prompt_id: str
     images: int
-    reason: str
+    reason: str  # `NO_IMAGE`, or why an image cannot be used
 
 
 @dataclass(slots=True)
 class Coverage:
-    """What is there of `prompts` times `samples` images of each generator."""
+    """How many of the `prompts` times `samples` images of each generator exist."""
 
     prompts: int
     samples: int
@@ -38,12 +38,11 @@ class Coverage:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     def table(self) -> Table:
-        """One row a generator."""
+        """Make a table with a row for each generator."""
         lacking: Counter[str] = Counter()
-        prompts: Counter[str] = Counter()
-        for each in self.missing:
-            lacking[each.generator] += each.images
-            prompts[each.generator] += 1
+        for missing in self.missing:
+            lacking[missing.generator] += missing.images
+        prompts = Counter(missing.generator for missing in self.missing)
         rows = tuple(
             (name or "(unnamed)", images, self.prompts - prompts[name], lacking[name])
             for name, images in sorted(self.images.items())
@@ -61,73 +60,59 @@ def coverage(
     grid: str | None = None,
     generators: Collection[str] = (),
 ) -> Coverage:
-    """Compare the images that are there with the prompts of the suite; without a list of prompts, with all that have images.
+    """Compare the images that exist with the prompts of the suite, or with the prompts of the images where it lists none.
 
     Args:
         suite: The suite.
         data: Its folder.
-        samples: Images that a prompt should have; without it as many as the prompt that has most.
+        samples: Images that a prompt should have; by default as many as the prompt with most of them has.
         lengths: Only prompts of these lengths.
-        grid: Each image is a grid of several.
-        generators: Those that should be there, besides those that have an image.
+        grid: Layout of several images in one file.
+        generators: Generators that should have images, besides those that have some.
 
     Raises:
-        DataError: There is nothing at that place.
+        DataError: There are no data.
     """
-    found = Coverage(0, samples or 1)
-    there: Counter[tuple[str, str]] = Counter()
+    result = Coverage(0, samples or 1, dict.fromkeys(generators, 0))
+    counts: Counter[tuple[str, str]] = Counter()
     reasons: dict[tuple[str, str], str] = {}
     names: dict[str, None] = dict.fromkeys(generators)
-    found.images.update(dict.fromkeys(generators, 0))
-    bad = []
-    for item in _items(cells(suite.load(data), grid), found, empty=bool(generators)):
-        names.setdefault(item.generator)
-        if isinstance(item, InvalidItem):
-            bad.append(item)
-            reasons[item.generator, item.prompt_id] = item.reason
-            continue
-        if (problem := _unreadable(item)) is not None:
-            bad.append(problem)
-            reasons[item.generator, item.prompt_id] = problem.reason
-            continue
-        there[item.generator, item.prompt_id] += 1
-        found.images[item.generator] = found.images.get(item.generator, 0) + 1
-    expected = _expected(suite, data, lengths, found) or dict.fromkeys(prompt for _, prompt in there)
-    found.samples = samples or max(there.values(), default=1)
-    found.prompts = len(expected)
-    found.problems += [(each.id, each.reason) for each in bad if each.prompt_id not in expected]
-    images = {each.generator for each in bad if each.prompt_id in expected}
+    invalid = []
+    try:
+        for item in map(_checked, cells(suite.load(data), grid)):
+            names.setdefault(item.generator)
+            if isinstance(item, InvalidItem):
+                invalid.append(item)
+                reasons[item.generator, item.prompt_id] = item.reason
+            else:
+                counts[item.generator, item.prompt_id] += 1
+                result.images[item.generator] = result.images.get(item.generator, 0) + 1
+    except DataError as error:
+        if not generators:
+            raise
+        result.problems.append((str(error.path or "images"), error.message))
+    try:
+        expected = dict.fromkeys(place.prompt_id for place in chosen(suite, data, lengths, result.problems))
+    except ConfigError:  # the suite lists no prompts without images
+        expected = {}
+    expected = expected or dict.fromkeys(prompt for _, prompt in counts)
+    result.samples = samples or max(counts.values(), default=1)
+    result.prompts = len(expected)
+    result.problems += [(item.id, item.reason) for item in invalid if item.prompt_id not in expected]
+    unusable = {item.generator for item in invalid if item.prompt_id in expected}
     for name in names:
-        if name in found.images or name in images:
-            found.images.setdefault(name, 0)
-            found.missing += [
+        if name in result.images or name in unusable:
+            result.images.setdefault(name, 0)
+            result.missing += [
                 Missing(name, prompt, lacking, reasons.get((name, prompt), NO_IMAGE))
                 for prompt in expected
-                if (lacking := found.samples - there[name, prompt]) > 0
+                if (lacking := result.samples - counts[name, prompt]) > 0
             ]
-    return found
-
-
-def _items(listed: Iterable[Item | InvalidItem], found: Coverage, *, empty: bool) -> Iterator[Item | InvalidItem]:
-    """Yield the images; that there are none is a problem like others where it is known who should have made some."""
-    try:
-        yield from listed
-    except DataError as error:
-        if not empty:
-            raise
-        found.problems.append((str(error.path or "images"), error.message))
-
-
-def _expected(suite: Any, data: Path, lengths: Collection[str], found: Coverage) -> dict[str, None]:
-    try:
-        places = list(chosen(suite, data, lengths, found.problems))
-    except ConfigError:  # its images come with the data
-        return {}
-    return dict.fromkeys(place.prompt_id for place in places)
+    return result
 
 
 def chosen(suite: Any, data: Path, lengths: Collection[str], problems: list[tuple[str, str]]) -> list[PromptPlace]:
-    """List the prompts of a suite, those of some lengths only; what cannot be used goes to `problems`.
+    """List the prompts of a suite, with `lengths` only those of these lengths; invalid ones go to `problems`.
 
     Raises:
         ConfigError: The suite has no prompts to export, or no lengths. DataError: There are none.
@@ -143,11 +128,11 @@ def chosen(suite: Any, data: Path, lengths: Collection[str], problems: list[tupl
     return places
 
 
-def _unreadable(item: Item) -> InvalidItem | None:
-    if item.image is None:
-        return None
+def _checked(item: Item | InvalidItem) -> Item | InvalidItem:
+    """Return an invalid item in place of one whose image cannot be read."""
     try:
-        glance(item.image)
+        if isinstance(item, Item) and item.image is not None:
+            glance(item.image)
     except DataError as error:
         return InvalidItem(item.id, error.message, item.generator, item.prompt_id)
-    return None
+    return item

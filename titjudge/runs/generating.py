@@ -1,4 +1,4 @@
-"""From lines of wanted images to image files where they belong, and a list of them beside them."""
+"""Make the images that a file asks for, where they belong in the data folder, and list them there."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from titjudge.suites.base import check_generator
 from titjudge.suites.prompt_places import GENERATOR
 from titjudge.suites.samples import as_sample
 
-LIST = "metadata.jsonl"  # as an imagefolder of Hugging Face has it, so that `judge --data` and `datasets` read it
-MADE = "made_with"  # the key of a line that is ours
-_HOPELESS = 10  # failures in a row, without an image before them
+LIST = "metadata.jsonl"  # the name in an imagefolder of Hugging Face, which `judge --data` and `datasets` read
+MADE = "made_with"  # key in every line that `generate` writes
+_HOPELESS = 10  # failures before the first image, after which no more is tried
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An image that is to be made; `fields` is its line."""
+    """An image to make; `fields` is its line."""
 
     row: int
     place: Path
@@ -34,25 +34,25 @@ class Wanted:
 
 @dataclass(slots=True)
 class Generated:
-    """How far it has come."""
+    """Progress of `generate`."""
 
     total: int
     made: int = 0
-    there: int = 0
-    failed: list[tuple[str, str]] = field(default_factory=list)
-    stopped: bool = False
+    there: int = 0  # images that existed already
+    failed: list[tuple[str, str]] = field(default_factory=list)  # row or name, and why
+    stopped: bool = False  # after too many failures
 
     @property
     def done(self) -> int:
-        """Images that are there or have failed."""
+        """Images that exist or have failed."""
         return self.made + self.there + len(self.failed)
 
 
 def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, str]]) -> Iterator[Wanted]:
-    """Read a file of wanted images (`prompts export`); lines that cannot be used go to `failed`.
+    """Read a file of wanted images (`prompts export`); invalid lines go to `failed`.
 
     Raises:
-        DataError: The file cannot be read; the generator is no folder name.
+        DataError: The file cannot be read, or the generator is no folder name.
     """
     check_generator(generator)
     seen: dict[Path, int] = {}
@@ -73,33 +73,32 @@ def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, s
             failed.append((where, error.message))
             continue
         sample = as_sample(record.get("sample") or 0)
-        given = record.get("seed")
-        seed = as_sample(given) if given not in (None, "") else sample
+        seed = sample if record.get("seed") in (None, "") else as_sample(record["seed"])
         prompt_id = str(record.get("prompt_id") or prompt)
-        own = {"prompt_id": prompt_id, "generator": generator, "image": image, "sample": sample, "seed": seed}
-        yield Wanted(row, place, {**record, **own})
+        fields = {"prompt_id": prompt_id, "generator": generator, "image": image, "sample": sample, "seed": seed}
+        yield Wanted(row, place, {**record, **fields})
 
 
 def generate(
     wanted: list[Wanted], out: Path, maker: Maker, failed: list[tuple[str, str]], watch: Callable[[Generated], None]
 ) -> Generated:
-    """Make what is not there yet. An image is put in its place whole; Ctrl-C loses the one that is being made.
+    """Make the images that do not exist yet. Each is written whole, and Ctrl-C loses at most the one in progress.
 
     Raises:
-        UserError: The folder has a list of images that is not ours.
+        UserError: The folder has a list of images from elsewhere.
     """
-    found = Generated(len(wanted) + len(failed), failed=failed)
+    progress = Generated(len(wanted) + len(failed), failed=failed)
     out.mkdir(parents=True, exist_ok=True)
     listed = _listed(out / LIST)
     log = Appender(out / LIST)
-    bad = 0
+    failures = 0
     try:
         for one in wanted:
             name = str(one.fields["image"])
             try:
                 if one.place.exists():
                     glance(one.place)
-                    found.there += 1
+                    progress.there += 1
                     if name not in listed:
                         log.add(_line(one, {}))
                     continue
@@ -110,18 +109,18 @@ def generate(
                 inspect(raw, one.place)
                 write_atomic(one.place, raw)
                 log.add(_line(one, {**maker.settings, "seconds": round(time.monotonic() - started, 3)}))
-                found.made, bad = found.made + 1, 0
+                progress.made += 1
             except DataError as error:
-                found.failed.append((f"row {one.row}, {name}", error.message))
-                bad += 1
-                if bad >= _HOPELESS and not found.made:
-                    found.stopped = True
+                progress.failed.append((f"row {one.row}, {name}", error.message))
+                failures += 1
+                if failures >= _HOPELESS and not progress.made:
+                    progress.stopped = True
                     break
             finally:
-                watch(found)
+                watch(progress)
     finally:
         log.close()
-    return found
+    return progress
 
 
 def _line(one: Wanted, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,10 +129,10 @@ def _line(one: Wanted, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _listed(file: Path) -> set[str]:
-    """Read which images a list of ours names."""
-    found = set()
+    """Read the names of the images in a list that `generate` has written."""
+    names = set()
     for number, record in scan_jsonl(file, whole=True) if file.exists() else ():
         if isinstance(record, DataError) or MADE not in record:
             raise UserError(f"{file}:{number}: this list of images is not one of `generate`: choose another --out")
-        found.add(str(record.get("file_name")))
-    return found
+        names.add(str(record.get("file_name")))
+    return names

@@ -1,4 +1,4 @@
-"""What makes an image of a prompt: a command of one's own, or a pipeline of diffusers."""
+"""Make an image of a prompt by a command of the user or a pipeline of diffusers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from titjudge.core.redaction import environment_secrets, one_line, redact
 from titjudge.providers.learned.subprocess import run
 
 _FIELD = re.compile(r"\{(\w+)\}")
-_LOADED = ("revision", "variant", "dtype", "device")
+_LOADING = ("revision", "variant", "dtype", "device")  # options for loading a pipeline; the others are for its call
 _MOST = 2**24  # bytes that a command may print
 
 
@@ -28,9 +28,9 @@ class Maker(Protocol):
     """Makes images one by one."""
 
     settings: Mapping[str, Any]
-    """What an image of it was made with, as the list of images says it."""
+    """What its images are made with, for the list of images."""
     name: str
-    """What its images' generator is called where nobody says."""
+    """Default name of the generator."""
 
     def make(self, fields: Mapping[str, Any]) -> bytes:
         """Make an image file.
@@ -39,20 +39,20 @@ class Maker(Protocol):
             fields: The line of the image: prompt, seed, sample, prompt_id, ...
 
         Raises:
-            DataError: There is no image this time, and why.
+            DataError: No image came of it; says why.
         """
         ...
 
 
 class CommandMaker:
-    """Runs a command for each image, without a shell: a prompt is one word of it, whatever stands in it.
+    """Runs a command for each image, without a shell: a prompt is one argument, whatever it contains.
 
     Args:
         command: Words with {prompt}, {out} (the file to write), {seed} and any other field of the line.
         timeout: Seconds for one image.
 
     Raises:
-        ConfigError: A word cannot be read, {prompt} or {out} is missing, or there is no such program.
+        ConfigError: The command cannot be parsed, {prompt} or {out} is missing, or there is no such program.
     """
 
     def __init__(self, command: str, timeout: float) -> None:
@@ -60,9 +60,9 @@ class CommandMaker:
             self._words = shlex.split(command)
         except ValueError as error:
             raise ConfigError(f"--command cannot be read: {str(error).lower()}") from error
-        named = {name for word in self._words for name in _FIELD.findall(word)}
+        fields = {name for word in self._words for name in _FIELD.findall(word)}
         for needed in ("prompt", "out"):
-            if needed not in named:
+            if needed not in fields:
                 raise ConfigError(f"--command needs {{{needed}}}, as in 'prog {{prompt}} {{out}} {{seed}}'")
         if shutil.which(self._words[0]) is None:
             raise ConfigError(f"--command: there is no program '{self._words[0]}'")
@@ -96,7 +96,7 @@ class CommandMaker:
                 raise DataError(f"the {found[1]} holds a null character")
             return text
 
-        return _FIELD.sub(value, word)  # in one pass: what stands in a prompt is no field
+        return _FIELD.sub(value, word)  # in one pass: braces in a prompt are no field
 
 
 class DiffusersMaker:
@@ -104,11 +104,11 @@ class DiffusersMaker:
 
     Args:
         repo: Its repository, or a folder.
-        options: Texts by name: revision, variant, dtype and device of loading it, everything else for its call.
+        options: Values by name, as text: revision, variant, dtype and device for loading it, the others for its call.
 
     Raises:
         MissingExtra: diffusers is not installed.
-        UserError: It cannot be loaded, or does not take an option.
+        UserError: The pipeline cannot be loaded, or does not take an option.
     """
 
     def __init__(self, repo: str, options: Mapping[str, str]) -> None:
@@ -134,7 +134,7 @@ class DiffusersMaker:
         known = inspect.signature(self._pipeline.__call__).parameters
         self._options: dict[str, Any] = {}
         for name, text in options.items():
-            if name in _LOADED:
+            if name in _LOADING:
                 continue
             if name not in known or name in ("prompt", "generator"):
                 raise ConfigError(f"--option {name}: the pipeline does not take it.{nearest(name, known)}")
