@@ -1,7 +1,7 @@
-"""How likely each answer to a question is, read off the probabilities of the first token.
+"""Probabilities of the answers to a question, from the log probabilities of the first token.
 
-A model in this process knows them all. A server tells the likeliest tokens only (20, as a rule): what it does not list is
-bounded by the least likely one that it lists, so a probability is an interval.
+A model in this process gives those of all tokens. A server returns the likeliest tokens only (20, as a rule): any other is at
+most as likely as the least likely one that it returns, so the probability of an answer is an interval.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-TOP = 20  # tokens that are asked for where not all can be had: the most that OpenAI, vLLM and Gemini give unless told
-LEAST = -9999.0  # log probability of what cannot be, as OpenAI writes it: JSON has no infinity
-_TRACE = 1e-12  # what is left, at the least, for tokens that a server does not list
+TOP = 20  # tokens asked for from a server: the most that OpenAI, vLLM and Gemini give by default
+LEAST = -9999.0  # log probability of an impossible token, as OpenAI writes it: JSON has no infinity
+_TRACE = 1e-12  # least probability left for the tokens that a server does not return
 
 Choices = Sequence[str] | Mapping[str, Sequence[str]]
 
 
 class Probability(NamedTuple):
-    """How likely a choice is: at least and at most. Both are the same where every token of it is known."""
+    """Least and greatest possible probability of a choice; the same where all its tokens are known."""
 
     lower: float
     upper: float
 
 
 class Expectation(NamedTuple):
-    """An expected value over the tokens that are known, and how far the others can move it."""
+    """An expected value over the known tokens, and its bounds whatever the probabilities of the others."""
 
     value: float
     lower: float
@@ -35,11 +35,11 @@ class Expectation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FirstToken:
-    """What a model says of the first token of its answer.
+    """The probabilities of the first token of an answer.
 
     Attributes:
-        tokens: Text and log probability of each token that is known.
-        rest: How likely any other token is at most; 0 where all that were asked for are known.
+        tokens: Text and log probability of each known token.
+        rest: Greatest possible probability of any other token; 0 where all wanted tokens are known.
     """
 
     tokens: tuple[tuple[str, float], ...]
@@ -47,14 +47,14 @@ class FirstToken:
 
     @classmethod
     def of(cls, top: Sequence[tuple[str, float]], chosen: tuple[str, float] | None = None) -> FirstToken | None:
-        """Take what a server tells: the likeliest tokens, and the one it chose. None where it tells nothing, or thinks first.
+        """Make it from a server's likeliest tokens and the one it sampled; None without any, or where the model thinks first.
 
         Raises:
-            ValueError: a log probability is no number.
+            ValueError: A log probability is not a number.
         """
         if any(math.isnan(logprob) for _, logprob in (*top, *([chosen] if chosen else []))):
             raise ValueError("a log probability is no number")
-        likeliest = max(top, key=lambda each: each[1], default=chosen)
+        likeliest = max(top, key=lambda token: token[1], default=chosen)
         if likeliest is None or likeliest[0].lstrip().startswith("<think"):
             return None
         tokens = tuple(top)
@@ -65,15 +65,15 @@ class FirstToken:
         return cls(tuple((text, max(LEAST, min(0.0, logprob))) for text, logprob in tokens), min(unknown, least))
 
     def record(self) -> dict[str, Any]:
-        """Write it as files keep it."""
-        return {"tokens": [list(each) for each in self.tokens], "rest": self.rest}
+        """Convert it to JSON types."""
+        return {"tokens": [list(token) for token in self.tokens], "rest": self.rest}
 
     @classmethod
     def read(cls, record: Any) -> FirstToken:
-        """Read what `record` wrote.
+        """Make it from what `record` returned.
 
         Raises:
-            ValueError, TypeError, LookupError: it is something else.
+            ValueError, TypeError, LookupError: It is something else.
         """
         tokens = tuple((str(text), float(logprob)) for text, logprob in record["tokens"])
         rest = float(record["rest"])
@@ -83,21 +83,21 @@ class FirstToken:
 
 
 def wanted(choices: Choices) -> dict[str, tuple[str, ...]]:
-    """List the tokens that count for each choice: those given, else its spellings (case, with a blank before it or without).
+    """Return the tokens that count for each choice: those given, else its spellings (cases, with and without a space before).
 
     Raises:
-        ValueError: two choices share a token, or one has none.
+        ValueError: Two choices share a token, or one has none.
     """
     if isinstance(choices, Mapping):
-        found = {choice: tuple(dict.fromkeys(tokens)) for choice, tokens in choices.items()}
+        tokens_of = {choice: tuple(dict.fromkeys(tokens)) for choice, tokens in choices.items()}
     else:
-        found = {choice: _spellings(choice) for choice in choices}
-    every = [token for tokens in found.values() for token in tokens]
-    if not all(every) or not all(found.values()):
+        tokens_of = {choice: _spellings(choice) for choice in choices}
+    every = [token for tokens in tokens_of.values() for token in tokens]
+    if not all(every) or not all(tokens_of.values()):
         raise ValueError("a choice is empty")
     if len(set(every)) < len(every):
-        raise ValueError(f"two of the choices {', '.join(found)} are spelled alike")
-    return found
+        raise ValueError(f"two of the choices {', '.join(tokens_of)} are spelled alike")
+    return tokens_of
 
 
 def _spellings(choice: str) -> tuple[str, ...]:
@@ -106,30 +106,30 @@ def _spellings(choice: str) -> tuple[str, ...]:
 
 
 def probabilities(first: FirstToken, tokens: Mapping[str, Sequence[str]]) -> dict[str, Probability]:
-    """Compute how likely each choice is: the probabilities of its tokens together.
+    """Compute the probability of each choice, the sum over its tokens.
 
     Raises:
-        ValueError: none of a choice's spellings is a token of the model.
+        ValueError: None of a choice's spellings is a token of the model.
     """
-    chances: dict[str, float] = {}
+    by_text: dict[str, float] = {}
     for text, logprob in first.tokens:
-        chances[text] = chances.get(text, 0.0) + math.exp(logprob)
-    unknown = max(0.0, 1.0 - sum(chances.values())) if first.rest else 0.0
-    found = {}
+        by_text[text] = by_text.get(text, 0.0) + math.exp(logprob)
+    unknown = max(0.0, 1.0 - sum(by_text.values())) if first.rest else 0.0
+    result = {}
     for choice, texts in tokens.items():
-        known = sum(chances.get(text, 0.0) for text in texts)
-        absent = sum(text not in chances for text in texts)
+        known = sum(by_text.get(text, 0.0) for text in texts)
+        absent = sum(text not in by_text for text in texts)
         if absent == len(texts) and not first.rest:
             raise ValueError(f"'{choice}' is no single token of this model")
-        found[choice] = Probability(min(1.0, known), min(1.0, known + min(absent * first.rest, unknown)))
-    return found
+        result[choice] = Probability(min(1.0, known), min(1.0, known + min(absent * first.rest, unknown)))
+    return result
 
 
 def expectation(chances: Mapping[str, Probability], values: Mapping[str, float]) -> Expectation | None:
-    """Compute the expected value of choices, their probabilities taken to sum to one; None where none of them is known.
+    """Compute the expected value of choices, with their probabilities normalised; None where none of them is known.
 
-    The bounds are reached where all choices above some value are as likely as can be and the others as unlikely, or the
-    other way round.
+    A bound is reached where all choices above some value have their greatest probability and the others their least, or
+    the other way round.
     """
     order = sorted(values, key=values.__getitem__)
     if not any(chances[choice].lower for choice in order):

@@ -1,4 +1,4 @@
-"""Arrow files, as `datasets` saves a data set: rows as records, images read where they are, from memory that is the file."""
+"""Arrow files, as `datasets` saves a data set: rows as records, and images read from the memory-mapped file."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from titjudge.core.contained import Cell, version
+from titjudge.core.contained import Cell, check_columns, version
 from titjudge.core.errors import DataError, MissingExtra
 from titjudge.core.parquet import kinds
 
 SUFFIX = ".arrow"
 MAGIC = (b"ARROW1", b"\xff\xff\xff\xff")  # of the file format, and of the stream that `datasets` writes
 _ROWS = 2_000  # records at a time
-_MAPPED = 2**26  # bytes of images that are read before the file is mapped anew
+_MAPPED = 2**26  # bytes of images after which the file is mapped again
 
 
 def columns(path: Path) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def columns(path: Path) -> tuple[str, ...]:
 
     Raises:
         DataError: It cannot be read.
-        MissingExtra: There is no pyarrow.
+        MissingExtra: pyarrow is not installed.
     """
     return tuple(next(iter(_schema_and_batches(path))).names)
 
@@ -35,37 +35,35 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
 
     Raises:
         DataError: It cannot be read, or lacks a required column.
-        MissingExtra: There is no pyarrow.
+        MissingExtra: pyarrow is not installed.
     """
     batches = _schema_and_batches(path)
     schema = next(batches)
-    for name in required:
-        if name not in schema.names:
-            raise DataError(f"the column '{name}' is missing (there are: {', '.join(schema.names)})", path, 1)
+    check_columns(schema.names, required, path)
     plain, binary, structs = kinds(schema)
     places = {name: path / quote(name, safe=" ") for name in (*binary, *structs)}
     number = 0
     for whole in batches:
         for start in range(0, whole.num_rows, _ROWS):
             batch = whole.slice(start, _ROWS)
-            there: dict[str, Any] = {name: batch.column(name).is_valid().to_pylist() for name in binary}
+            has_bytes: dict[str, Any] = {name: batch.column(name).is_valid().to_pylist() for name in binary}
             names: dict[str, list[str | None]] = {}
             for name, parts in structs.items():
                 column = batch.column(name)
-                there[name] = [a and b for a, b in zip(column.is_valid().to_pylist(),
-                                                       column.field("bytes").is_valid().to_pylist(), strict=True)]  # fmt: skip
+                valid, valid_bytes = column.is_valid().to_pylist(), column.field("bytes").is_valid().to_pylist()
+                has_bytes[name] = [a and b for a, b in zip(valid, valid_bytes, strict=True)]
                 if "path" in parts:
                     names[name] = column.field("path").to_pylist()
             for at, record in enumerate(batch.select(plain).to_pylist()):
                 number += 1
                 for name, place in places.items():
-                    named = (names[name][at] if name in names else "") or ""
-                    record[name] = Cell(place, number, named) if there[name][at] else named or None
+                    file_name = (names[name][at] if name in names else "") or ""
+                    record[name] = Cell(place, number, file_name) if has_bytes[name][at] else file_name or None
                 yield number, record
 
 
 class Window:
-    """The images of one column, read from the file as they are asked for."""
+    """The images of one column, read from the mapped file one by one."""
 
     def __init__(self, path: Path, column: str) -> None:
         self.path, self.version = path, version(path)
@@ -73,7 +71,7 @@ class Window:
         self._map()
 
     def _map(self) -> None:
-        """Map the file anew: what was read of it no longer counts as memory of this process."""
+        """Map the file again, so that the pages read so far no longer count as memory of this process."""
         batches = _schema_and_batches(self.path)
         if self._column not in next(batches).names:
             raise DataError(f"the column '{self._column}' is missing", self.path)
@@ -91,18 +89,18 @@ class Window:
         if not 0 <= row < self._starts[-1]:
             raise DataError("no such row", self.path, row + 1)
         at = bisect_right(self._starts, row) - 1
-        found: bytes | None = self._chunks[at][row - self._starts[at]].as_py()
-        self._read += len(found or b"")
+        image: bytes | None = self._chunks[at][row - self._starts[at]].as_py()
+        self._read += len(image or b"")
         if self._read > _MAPPED:
             self._map()
-        return found
+        return image
 
     def close(self) -> None:
         self._chunks = []
 
 
 def _schema_and_batches(path: Path) -> Iterator[Any]:
-    """Yield the schema, then the batches; they stay in the file and are mapped into memory."""
+    """Yield the schema, then the batches, which are memory-mapped."""
     try:
         arrow, ipc = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.ipc")
     except ImportError as error:

@@ -1,6 +1,6 @@
-"""What day it is, where models retire and prices change: this machine's, or that of the variable TITJUDGE_TODAY.
+"""The current day, on which retirements and prices of models depend: the machine's, or that of TITJUDGE_TODAY.
 
-The variable (YYYY-MM-DD) shows today what a command will say and do on a later day.
+The environment variable (YYYY-MM-DD) shows what a command will do on a later day.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ TODAY = "TITJUDGE_TODAY"
 
 
 def now() -> datetime:
-    """Tell the moment, in UTC.
+    """Return the current time in UTC.
 
     Raises:
-        ConfigError: the variable holds no day.
+        ConfigError: The variable is not a day.
     """
     wanted = os.environ.get(TODAY)
     if not wanted:
@@ -29,5 +29,5 @@ def now() -> datetime:
 
 
 def today() -> date:
-    """Tell the day, in UTC; raises as `now`."""
+    """Return the current day in UTC; raises as `now`."""
     return now().date()

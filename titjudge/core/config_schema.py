@@ -1,4 +1,4 @@
-"""The JSON schema of run.yaml, by which editors complete and check it."""
+"""The JSON schema of run.yaml, with which editors complete and check it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NULL = {"type": "null"}
 
 
 class WithoutTitles(GenerateJsonSchema):
-    """A title that only repeats the key is noise in an editor."""
+    """Leave out titles, which only repeat the key."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -22,7 +22,7 @@ class WithoutTitles(GenerateJsonSchema):
 def config_schema() -> dict[str, Any]:
     """Make the JSON schema (draft 2020-12) of run.yaml, as `load_config` reads it.
 
-    Names of metrics and suites are suggested, not demanded: other packages add some.
+    Names of metrics and suites are suggested and not required, as other packages add some.
     """
     schema = RunConfig.model_json_schema(schema_generator=WithoutTitles)
     keys = schema["properties"]

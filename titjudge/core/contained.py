@@ -1,8 +1,9 @@
-"""An image inside of another file, as the rows of that file name it."""
+"""An image inside another file (a table, an archive, a grid), and what the readers of such files share."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from titjudge.core.errors import DataError
 
 
 class Cell(NamedTuple):
-    """An image inside of a file; `name` is the path that the file has for it, and may be empty."""
+    """An image inside a file; `name` is its own path, as the file records it, and may be empty."""
 
     column: Path
     row: int
@@ -18,18 +19,29 @@ class Cell(NamedTuple):
 
     @property
     def place(self) -> Path:
-        """The path by which it is read."""
+        """The path by which it is read (`titjudge.core.containers`)."""
         return self.column / str(self.row)
 
 
 def version(path: Path | str) -> tuple[int, int]:
-    """Give size and time of a file: another content has others.
+    """Return size and modification time of a file, by which a change of its content is noticed.
 
     Raises:
-        DataError: It is gone.
+        DataError: It cannot be read.
     """
     try:
         stat = os.stat(path)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", Path(path)) from error
     return stat.st_size, stat.st_mtime_ns
+
+
+def check_columns(names: Sequence[str], required: Sequence[str], path: Path, line: int = 1) -> None:
+    """Check that a table has its required columns.
+
+    Raises:
+        DataError: One is missing; names those that there are.
+    """
+    for name in required:
+        if name not in names:
+            raise DataError(f"the column '{name}' is missing (there are: {', '.join(names) or 'none'})", path, line)

@@ -1,8 +1,8 @@
 """Files with images inside (parquet and arrow tables, tar archives, grids), and the paths by which these images are read.
 
-`train.parquet/image/17` is the image in row 17 of the column `image`; `shard.tar/512/20480` are 20,480 bytes of the archive from
-byte 512 on; `7.png/2x2/3` is the third image of a grid. There are no such files: `holder` recognises the path and `read_cell` reads the bytes, so that no copy of an image
-is ever written.
+`train.parquet/image/17` is the image in row 17 of the column `image`; `shard.tar/512/20480` are 20,480 bytes of the archive
+from byte 512 on; `7.png/2x2/3` is the third image of a grid. No such files exist: `holder` recognises such a path and
+`read_cell` reads the bytes, so that no copy of an image is ever written.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from titjudge.core.contained import version
 from titjudge.core.errors import DataError
 
 _GRID = "grid"
-_OPEN = 4  # columns with images in memory
+_OPEN = 4  # columns of images that are open at a time
 
 
 class Rows(Protocol):
-    """Reads a file as a table."""
+    """A module that reads a file as a table."""
 
     def columns(self, path: Path, /) -> tuple[str, ...] | None: ...
 
@@ -36,11 +36,11 @@ class Rows(Protocol):
 
 
 TABLES: Mapping[str, Rows] = {parquet.SUFFIX: parquet, arrow_files.SUFFIX: arrow_files, tar_files.SUFFIX: tar_files}
-"""What reads the rows of a file, by its ending."""
+"""The module that reads the rows of a file, by its ending."""
 
 
 class _Window(Protocol):
-    """Some images of one column in memory."""
+    """An open column of images."""
 
     version: tuple[int, int]
 
@@ -50,13 +50,14 @@ class _Window(Protocol):
 
 
 def holder(path: Path) -> str | None:
-    """Find the file that a path leads into, by its content: links may hide its name. None for the path of a file."""
-    file = os.path.dirname(os.path.dirname(path))  # for every image, often: text is quicker than `Path.parent`
+    """Return the file that a path leads into, known by its content as links may hide its name; None for a file's own path."""
+    column = os.path.dirname(path)  # called often for every image: strings are faster than `Path.parent`
+    file = os.path.dirname(column)
     try:
-        found = os.stat(file)
-        kind = _kind(file, found.st_size, found.st_mtime_ns) if S_ISREG(found.st_mode) else ""
-        return file if kind and (kind != _GRID or grids.is_grid(os.path.basename(os.path.dirname(path)))) else None
-    except (OSError, ValueError):  # whoever reads it says so
+        stat = os.stat(file)
+        kind = _kind(file, stat.st_size, stat.st_mtime_ns) if S_ISREG(stat.st_mode) else ""
+        return file if kind and (kind != _GRID or grids.is_grid(os.path.basename(column))) else None
+    except (OSError, ValueError):  # reading the image will say what is wrong
         return None
 
 
@@ -74,21 +75,21 @@ def _kind(file: str, _size: int, _changed: int) -> str:
 
 
 def exists(path: Path) -> bool:
-    """Tell whether there is such a file, or one that holds images around the place."""
+    """Tell whether a path is that of a file, or leads into a file with images inside."""
     return path.exists() or holder(path) is not None
 
 
 def read_cell(path: Path) -> bytes:
-    """Read an image inside of a file.
+    """Read an image inside a file.
 
     Raises:
         DataError: There is none; names the file and the row.
-        MissingExtra: There is no pyarrow.
+        MissingExtra: pyarrow is not installed.
     """
     column, row = os.path.split(path)
     if not row.isdecimal():
         raise DataError("no such row", path)
-    file = os.path.dirname(column)  # text, as in `holder`
+    file = os.path.dirname(column)  # strings, as in `holder`
     now = version(file)
     kind = _kind(file, *now)
     if kind == tar_files.SUFFIX:
@@ -98,24 +99,24 @@ def read_cell(path: Path) -> bytes:
             return grids.read(Path(file), os.path.basename(column), int(row))
     with _lock:
         make = parquet.Window if kind == parquet.SUFFIX else arrow_files.Window
-        found = _windows.get(column, now, make).read(int(row) - 1)
-    if found is None:
+        image = _windows.get(column, now, make).read(int(row) - 1)
+    if image is None:
         raise DataError(f"there is no image in '{unquote(path.parent.name)}'", Path(file), int(row))
-    return found
+    return image
 
 
 class _Windows:
-    """The columns that were read last."""
+    """The columns that were read last, kept open."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, _Window] = OrderedDict()
 
     def get(self, column: str, now: tuple[int, int], make: Callable[[Path, str], _Window]) -> _Window:
-        found = self._open.pop(column, None)
-        if found is not None and found.version != now:
-            found.close()
-            found = None
-        self._open[column] = found or make(Path(column).parent, unquote(os.path.basename(column)))
+        window = self._open.pop(column, None)
+        if window is not None and window.version != now:
+            window.close()
+            window = None
+        self._open[column] = window or make(Path(column).parent, unquote(os.path.basename(column)))
         while len(self._open) > _OPEN:
             self._open.popitem(last=False)[1].close()
         return self._open[column]

@@ -1,4 +1,4 @@
-"""Paths that data name: they stay inside the folder of the data and the folders of --image-root, links followed too."""
+"""Check paths in data: they must stay in the data folder or the folders of --image-root, with links resolved."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ _REMEDY = f"copy it there, put the manifest into the folder that holds them all,
 
 
 def inside(root: Path, name: str, what: str = "image", roots: Sequence[Path] = ()) -> Path:
-    """Find the path of `name` below `root` or one of `roots`; it need not exist. It may be absolute.
+    """Return the path of `name` below `root` or one of `roots`; it need not exist.
 
     Args:
-        root: the folder of the data.
-        name: a path as the data name it. A relative one is one below `root`, or below the first of `roots` that has it.
-        what: what the path is of, for messages.
-        roots: further folders that the user has named.
+        root: The data folder.
+        name: A path in the data. A relative one is looked for below `root`, then below each of `roots`.
+        what: What the path is of, for messages.
+        roots: Further folders that the user allows.
 
     Raises:
-        DataError: the path or a link on it leads out of these folders, or goes round in a circle; without the path.
+        DataError: The path, or a link on it, leads out of these folders, or a link leads back to itself; the message does
+            not repeat the path.
     """
     if not name:
         raise DataError(f"the {what} path is empty")
@@ -44,7 +45,7 @@ def inside(root: Path, name: str, what: str = "image", roots: Sequence[Path] = (
         if error.errno == errno.ENAMETOOLONG:
             raise DataError(f"the {what} path is too long for a file") from error
         real = os.path.realpath(path)
-    if not any(_holds(each, real) for each in (root, *roots)):
+    if not any(_holds(folder, real) for folder in (root, *roots)):
         raise DataError(
             f"the {what} is a link that leads outside the data folder: put the file itself there, or {_ALLOW}"
         )
@@ -52,25 +53,25 @@ def inside(root: Path, name: str, what: str = "image", roots: Sequence[Path] = (
 
 
 def _holds(folder: Path, real: str) -> bool:
-    """Whether a path without links lies in a folder."""
-    near = os.path.abspath(folder)
-    if os.pardir not in folder.parts and real.startswith(near + os.sep):
-        return True  # what a path without links begins with has none: this spares a look at each folder of it
+    """Tell whether a path without links lies in a folder."""
+    absolute = os.path.abspath(folder)
+    if os.pardir not in folder.parts and real.startswith(absolute + os.sep):
+        return True  # the beginning of a path without links has none either: no need to resolve the folder
     return Path(real).is_relative_to(os.path.realpath(folder))
 
 
 def _place(root: Path, name: str, roots: Sequence[Path]) -> Path | None:
-    """Find where a normalized path lies, by its name alone; None outside of all folders."""
+    """Place a normalized path below one of the folders, by its name alone; None when it is outside of all."""
     if not os.path.isabs(name) and name.split(os.sep, 1)[0] != os.pardir:
-        places = [each / name for each in (root, *roots)]
+        places = [folder / name for folder in (root, *roots)]
         return next((place for place in places if os.path.lexists(place)), places[0])
     full = os.path.normpath(os.path.join(os.path.abspath(root), name))
-    found = ((each, _below(each, full)) for each in (root, *roots))
-    return next((each / below for each, below in found if not os.path.isabs(below)), None)
+    relative = ((folder, _below(folder, full)) for folder in (root, *roots))
+    return next((folder / below for folder, below in relative if not os.path.isabs(below)), None)
 
 
 def _below(root: Path, place: str) -> str:
-    """Make an absolute path relative to `root`, where it lies below it by name; else return it as it is."""
+    """Make an absolute path relative to `root` where it lies below it by name; else return it unchanged."""
     for base in (os.path.abspath(root), os.path.realpath(root)):
         if place.startswith(base.rstrip(os.sep) + os.sep):
             return os.path.relpath(place, base)

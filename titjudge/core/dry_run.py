@@ -1,4 +1,4 @@
-"""What a dry run is made for, and how its stand-ins are known."""
+"""Kinds of dry runs, and the mark of their made-up replies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ STAND_IN = "estimate"  # the `model_version` of a reply that a dry run made up
 
 
 class DryRun(StrEnum):
-    """Why metrics are walked through without sending anything; what they get are stand-ins, or replies from the cache."""
+    """Why metrics are run without sending anything; they get made-up replies (stand-ins), or those of the cache."""
 
-    EXPECTED = "expected"  # to say what a run is likely to cost: what several items ask is asked once
-    WORST = "worst"  # to reserve room for one item under a cap, as if no other item asked the same
+    EXPECTED = "expected"  # to estimate the cost of a run: a question that several items share counts once
+    WORST = "worst"  # to reserve budget for one item, as if it shared no question with others

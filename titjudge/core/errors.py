@@ -1,15 +1,15 @@
 """Every error titjudge raises on purpose.
 
 TitjudgeError
-├── UserError            what the person typed, configured or pointed at is wrong: one line, exit code 2
+├── UserError            an argument, a configuration or a data file is wrong: one line, exit code 2
 │   ├── ConfigError      a key, value or combination in a configuration
 │   ├── DataError        a data file: carries the file and the line
 │   └── MissingExtra     an optional package is not installed: carries the install command
-├── Unanswered           one question got no usable answer: becomes a Score with value None and a status
-├── FatalProviderError   asking on is pointless (wrong key, no quota, no such model): the run stops
+├── Unanswered           a question got no usable answer: becomes a Score with value None and a status
+├── FatalProviderError   every request will fail (wrong key, no quota, no such model): the run stops
 ├── BudgetExhausted      the cap is reached: nothing new is sent, the run ends as `incomplete: budget`
-│   └── BudgetHeld       it is not, but what is left is held by others: the item steps back and waits for its turn
-└── CacheWriteError      an answer could not be put on disk: the run ends before more is paid for
+│   └── BudgetHeld       it is not, but other items hold what is left: the item gives back its hold and waits
+└── CacheWriteError      an answer could not be written to disk: the run ends before more is paid for
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class TitjudgeError(Exception):
-    """Base class of everything below; `except TitjudgeError` catches nothing that is a bug."""
+    """Base class of all errors of titjudge; bugs are never one."""
 
 
 class UserError(TitjudgeError):
-    """Something the person can mend. The message says what was wrong, where, and what to do."""
+    """A mistake that the user can correct. The message says what is wrong, where, and what to do."""
 
 
 class ConfigError(UserError):
@@ -53,7 +53,7 @@ class MissingExtra(UserError):
 
 
 class Unanswered(TitjudgeError):
-    """One question got no usable answer; the runner turns it into a Score without a value.
+    """A question got no usable answer; the engine turns it into a Score without a value.
 
     Attributes: `status` (refused, truncated, unparsed, failed, ...), `reason` (one line), `reply` (what came, if anything).
     """
@@ -64,7 +64,7 @@ class Unanswered(TitjudgeError):
 
 
 class FatalProviderError(TitjudgeError):
-    """Asking on is pointless: a wrong key, no quota left, a model that does not exist."""
+    """Every further request will fail: a wrong key, no quota left, a model that does not exist."""
 
 
 class BudgetExhausted(TitjudgeError):
@@ -72,10 +72,9 @@ class BudgetExhausted(TitjudgeError):
 
 
 class BudgetHeld(BudgetExhausted):
-    """There is room below the cap, but other items hold it.
+    """What is left below the cap is held by other items.
 
-    Whoever gives back what it holds, and reserves `cost` USD and `tokens` again, gets its turn. Answers up to then are
-    kept.
+    The item gives back its own hold and waits until `cost` USD and `tokens` can be reserved. Its answers so far are kept.
     """
 
     def __init__(self, reason: str, cost: float, tokens: int) -> None:
@@ -84,10 +83,10 @@ class BudgetHeld(BudgetExhausted):
 
 
 class CacheWriteError(TitjudgeError):
-    """An answer could not be put on disk: paying for more would lose more."""
+    """An answer could not be written to disk: further ones would be paid for and lost."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?` when something close to `name` is known, else an empty string (both ready to append)."""
+    """Return ` Did you mean 'x'?` where a known name is close to `name`, else an empty string (both to be appended)."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" Did you mean '{close[0]}'?" if close else ""

@@ -1,4 +1,4 @@
-"""Text, YAML, JSON lines and CSV: read with names for what is wrong, written whole or not at all."""
+"""Read text, YAML, JSON lines and CSV, with errors that name file and line; write files whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from typing import IO, Any
 import orjson
 
 from titjudge.core import containers
+from titjudge.core.contained import check_columns
 from titjudge.core.errors import ConfigError, DataError
 
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
@@ -28,25 +29,25 @@ _MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def is_utf16(head: bytes) -> bool:
-    """Tell whether a file that begins so is UTF-16: it has the byte order mark, or a zero in every other byte."""
+    """Tell whether a file is UTF-16 by its first bytes: a byte order mark, or a zero in every other byte."""
     return head.startswith(_MARKS) or (len(head) >= 4 and (not any(head[1:4:2]) or not any(head[0:4:2])))
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what may never end, or never begin, when it is read.
+    """Refuse files whose reading may block or never end.
 
     Raises:
-        DataError: a pipe, a device or a socket.
+        DataError: A pipe, a device or a socket.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise DataError("a pipe or a device, not a file", path)
 
 
 def read_text(path: Path) -> str:
-    """Read a whole text file, without its byte order mark.
+    """Read a text file, without its byte order mark.
 
     Raises:
-        DataError: it cannot be read, or is not UTF-8.
+        DataError: It cannot be read, or is not UTF-8.
     """
     check_regular(path)
     try:
@@ -65,7 +66,7 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        DataError: it cannot be read, or is not JSON in UTF-8.
+        DataError: It cannot be read, or is not JSON in UTF-8.
     """
     try:
         return json.loads(read_text(path))
@@ -74,10 +75,10 @@ def read_json(path: Path) -> Any:
 
 
 def load_yaml(text: str) -> Any:
-    """Parse a YAML text: plain values only, every key once, of a size and depth that people write.
+    """Parse YAML: plain values only, no key twice, and not of a size or depth that nobody writes.
 
     Raises:
-        ValueError: it is not YAML, or not of that kind; on one line.
+        ValueError: It is not YAML, or not of that kind; on one line.
     """
     import yaml
 
@@ -108,12 +109,12 @@ def load_yaml(text: str) -> Any:
 
 
 def _measure(node: Any, sizes: dict[int, int], depth: int) -> int:
-    """Count the values in a node of YAML, each alias with all that it stands for."""
+    """Count the values in a YAML node, with aliases expanded."""
     if depth > _DEEPEST:
         raise ValueError(f"it is nested more than {_DEEPEST} deep, or holds itself")
     if id(node) not in sizes:
         pairs = node.value if isinstance(node.value, list) else ()
-        children = [each for pair in pairs for each in (pair if isinstance(pair, tuple) else (pair,))]
+        children = [child for pair in pairs for child in (pair if isinstance(pair, tuple) else (pair,))]
         sizes[id(node)] = 1 + sum(_measure(child, sizes, depth + 1) for child in children)
         if sizes[id(node)] > _MOST_VALUES:
             raise ValueError(f"its aliases stand for more than {_MOST_VALUES:,} values")
@@ -121,15 +122,15 @@ def _measure(node: Any, sizes: dict[int, int], depth: int) -> int:
 
 
 def read_yaml(path: Path, what: str, named_by: str = "") -> dict[str, Any]:
-    """Read the keys of a YAML file. An empty file has none.
+    """Read a YAML file that is a mapping, or empty.
 
     Args:
         path: The file.
         what: What the file is, for messages (`a configuration`).
-        named_by: What names the file where that is not the command line, for messages (an environment variable).
+        named_by: Where the path comes from, for messages, if not from the command line (an environment variable).
 
     Raises:
-        ConfigError: it cannot be read, is not UTF-8, not YAML, or no mapping.
+        ConfigError: It cannot be read, is not UTF-8, not YAML, or not a mapping.
     """
     source = f"{named_by}: " if named_by else ""
     try:
@@ -146,12 +147,12 @@ def read_yaml(path: Path, what: str, named_by: str = "") -> dict[str, Any]:
 def scan_jsonl(
     path: Path, required: tuple[str, ...] = (), *, whole: bool = False
 ) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Read line number and object of every line that is not blank; a bad line comes as the DataError that describes it.
+    """Yield line number and object of every line that is not blank; for a bad line the DataError that describes it.
 
-    `whole` leaves out a last line that has no end.
+    `whole` leaves out a last line without a newline.
 
     Raises:
-        DataError: the file cannot be read, or is UTF-16.
+        DataError: The file cannot be read, or is UTF-16.
     """
     check_regular(path)
     try:
@@ -179,10 +180,10 @@ def _object(line: bytes, path: Path, number: int, required: tuple[str, ...]) -> 
 
 
 def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read JSON lines like `scan_jsonl`, where every line must be good.
+    """Yield the lines as `scan_jsonl` does; the first bad line is raised.
 
     Raises:
-        DataError: missing file, not UTF-8, not an object, or a required key is absent; names file and line.
+        DataError: The file is missing, or a line is not UTF-8, not an object, or lacks a required key.
     """
     for number, record in scan_jsonl(path, required):
         if isinstance(record, DataError):
@@ -191,15 +192,15 @@ def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
 
 
 def write_atomic(path: Path, content: bytes | str, *, sync: bool = False) -> None:
-    """Write a file whole or not at all; its folder is made where it is missing.
+    """Write a file whole or not at all; a missing folder is made.
 
     Args:
-        path: the file.
-        content: all of it.
-        sync: wait for the disk, so that the file is there after the power has failed; may take long.
+        path: The file.
+        content: Its content.
+        sync: Whether to wait for the disk (fsync), so that the file survives a power failure; may take long.
 
     Raises:
-        OSError: it cannot be written; what was there is as it was.
+        OSError: It cannot be written; an existing file is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.new")
@@ -222,9 +223,10 @@ def write_jsonl(path: Path, records: Iterable[Any]) -> None:
 
 
 class Appender:
-    """Appends objects to a JSONL file, each in one write, flushed to the operating system before `add` returns.
+    """Append objects to a JSONL file, each in one write that has reached the operating system when `add` returns.
 
-    Opening cuts off a last line that a kill left incomplete. `sync` waits for the disk, too: a line outlives a power cut.
+    Opening removes a last line that a kill left incomplete. `sync` also waits for the disk, so that a line survives a power
+    failure.
     """
 
     def __init__(self, path: Path, *, sync: bool = False) -> None:
@@ -236,7 +238,7 @@ class Appender:
         """Append a whole line or nothing.
 
         Raises:
-            OSError: it cannot be written (a full disk); names the file.
+            OSError: It cannot be written (a full disk); names the file.
         """
         line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
         written = 0
@@ -280,23 +282,23 @@ _FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
 
 
 def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Read `(line, cells)` of every row that is not blank, the header among them.
+    """Yield `(line, cells)` of every row that is not blank, with the header.
 
     Raises:
-        DataError: the file cannot be read, is not UTF-8 or not CSV.
+        DataError: The file cannot be read, is not UTF-8 or not CSV.
     """
     csv.field_size_limit(_FIELD_LIMIT)
     check_regular(path)
     try:
         with _opened(path) as file:
             first = file.readline()
-            told = _SEPARATOR.fullmatch(first)  # a line that spreadsheets write before the header
-            if told is None:
+            separator = _SEPARATOR.fullmatch(first)  # a line that spreadsheets write before the header
+            if separator is None:
                 file.seek(0)
-            reader = csv.reader(file, delimiter=told[1] if told else _delimiter(first))
+            reader = csv.reader(file, delimiter=separator[1] if separator else _delimiter(first))
             for row in reader:
                 if any(cell.strip() for cell in row):
-                    yield reader.line_num + (told is not None), row
+                    yield reader.line_num + (separator is not None), row
     except UnicodeDecodeError as error:
         raise DataError("not UTF-8 text: save the file as UTF-8 CSV", path) from error
     except (OSError, csv.Error, EOFError, zlib.error) as error:
@@ -304,7 +306,7 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _delimiter(header: str) -> str:
-    """Choose between comma, semicolon and tab by the header: spreadsheets write what their language does."""
+    """Choose between comma, semicolon and tab by the header: spreadsheets use the one of their locale."""
     plain = re.sub(r'"[^"]*"', "", header)
     return "," if "," in plain else max(",;\t", key=plain.count)
 
@@ -321,10 +323,10 @@ def jsonl_text(records: Iterable[Any]) -> str:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Write a table as CSV that a spreadsheet shows and does not run.
+    """Write a table as CSV in which a spreadsheet finds no formula.
 
-    A text that would be a formula gets an apostrophe in front (`scan_csv` takes it away), and no carriage return ends a
-    row in the middle of a cell.
+    A text that a spreadsheet would take for a formula gets an apostrophe in front, which `scan_csv` removes, and carriage
+    returns inside cells are replaced.
     """
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
@@ -345,25 +347,23 @@ def _unguarded(cell: str) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    """Whether a text would be a formula, or was one before apostrophes were put in front."""
+    """Tell whether a spreadsheet would take a text for a formula, without the apostrophes in front of it."""
     return text.lstrip("'").startswith(_FORMULA)
 
 
 def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Read line number and cells by column name of every row; a bad row comes as the DataError that describes it.
+    """Yield line number and cells by column name of every row; for a bad row the DataError that describes it.
 
-    A row may lack cells at its end, as long as no required column is among them: they are None. The apostrophe by which a
-    spreadsheet is told that `=...` is a text is none of the text.
+    A row may lack cells at its end, as long as no required column is among them: they are None. An apostrophe in front of
+    a formula (`'=1`) is not part of the text.
 
     Raises:
-        DataError: the file cannot be read, or lacks a required column.
+        DataError: The file cannot be read, or lacks a required column.
     """
     rows = csv_rows(path)
     line, header = next(rows, (1, []))
     names = [name.strip() for name in header]
-    for name in required:
-        if name not in names:
-            raise DataError(f"the column '{name}' is missing (there are: {', '.join(names) or 'none'})", path, line)
+    check_columns(names, required, path, line)
     for line, cells in rows:
         record = dict(zip_longest(names, map(_unguarded, cells[: len(names)])))
         if len(cells) > len(names) or any(record[name] is None for name in required):
@@ -379,10 +379,10 @@ def _is_csv(path: Path) -> bool:
 
 
 def table_columns(path: Path) -> tuple[str, ...] | None:
-    """Read the names of the columns; None of JSON lines, where each line has its own.
+    """Read the names of a table's columns; None for JSON lines, where each line has its own.
 
     Raises:
-        DataError: the file cannot be read.
+        DataError: The file cannot be read.
     """
     if (reader := containers.TABLES.get(path.suffix.lower())) is not None:
         return reader.columns(path)
@@ -392,17 +392,17 @@ def table_columns(path: Path) -> tuple[str, ...] | None:
 
 
 def scan_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Read the records of a `.csv`, `.csv.gz`, `.parquet`, `.arrow`, `.tar` or of JSON lines; a bad one is the DataError that describes it."""
+    """Yield the records of a table or of JSON lines (by the ending); for a bad one the DataError that describes it."""
     if (reader := containers.TABLES.get(path.suffix.lower())) is not None:
         return reader.rows(path, required)
     return scan_csv(path, required) if _is_csv(path) else scan_jsonl(path, required)
 
 
 def read_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read a table like `scan_table`, where every line must be good.
+    """Yield the records as `scan_table` does; the first bad one is raised.
 
     Raises:
-        DataError: names file and line.
+        DataError: Names file and line.
     """
     for line, record in scan_table(path, required):
         if isinstance(record, DataError):

@@ -1,4 +1,4 @@
-"""Images that are grids of several: each cell is an image of its own, cut when it is read.
+"""Images that are grids of several images: each cell is cut out when it is read.
 
 `out/7.png/2x2/3` is the third cell, row by row, of out/7.png.
 """
@@ -16,28 +16,28 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.image_decoding import open_image, quietly, upright
 
 _SIZE = re.compile(r"([1-9]|1[0-6])x([1-9]|1[0-6])")
-_KEPT = 4  # grids whose cells are in memory: they are read again when they are sent
+_KEPT = 4  # grids whose cells stay in memory: a cell is read once to check it and once to send it
 MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """So many rows of so many images."""
+    """A number of rows and columns of images."""
 
     rows: int
     columns: int
 
     @classmethod
     def parse(cls, text: str) -> Grid:
-        """Read `2x2`, rows first.
+        """Parse `2x2`, rows first.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: It is not a grid.
         """
-        found = _SIZE.fullmatch(text)
-        if found is None:
+        match = _SIZE.fullmatch(text)
+        if match is None:
             raise ConfigError(f"--grid is ROWSxCOLUMNS, each 1 to 16, for example 2x2, not '{text}'")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
         return f"{self.rows}x{self.columns}"
@@ -51,7 +51,7 @@ _cut: OrderedDict[tuple[str, str, tuple[int, int]], list[bytes]] = OrderedDict()
 
 
 def is_grid(folder: str) -> bool:
-    """Tell whether a name is a grid's, as in the path of a cell."""
+    """Tell whether a folder name in a path is a grid, such as `2x2`."""
     return _SIZE.fullmatch(folder) is not None
 
 
@@ -59,7 +59,7 @@ def read(file: Path, grid: str, cell: int) -> bytes:
     """Read a cell as a PNG.
 
     Raises:
-        DataError: The file is no image, is too small, or has no such cell.
+        DataError: The file is not an image, is too small, or has no such cell.
     """
     size = Grid.parse(grid)
     if not 1 <= cell <= size.rows * size.columns:
@@ -73,7 +73,7 @@ def read(file: Path, grid: str, cell: int) -> bytes:
 
 
 def _cells(file: Path, size: Grid) -> list[bytes]:
-    found = []
+    cells = []
     with quietly(), open_image(file.read_bytes(), file) as opened:
         try:
             image = upright(opened)
@@ -88,5 +88,5 @@ def _cells(file: Path, size: Grid) -> list[bytes]:
                 box = (left, row * height // size.rows, right, (row + 1) * height // size.rows)
                 out = io.BytesIO()
                 image.crop(box).save(out, "PNG")
-                found.append(out.getvalue())
-    return found
+                cells.append(out.getvalue())
+    return cells

@@ -1,4 +1,4 @@
-"""Many lines of the same kind said once: what could not be used, or got no score, by reason."""
+"""Group the reasons why inputs could not be used, or got no score, so that each kind of reason is printed once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Refused = tuple[str, str]  # item and reason
 
 
 def alike(refused: Iterable[Refused]) -> list[list[Refused]]:
-    """Refusals grouped by what their reasons say, whatever names and numbers stand in them; in the order of the first."""
+    """Group (item, reason) pairs by reason, without the names and numbers in it; in the order of their first one."""
     groups: dict[str, list[Refused]] = {}
     for item, reason in refused:
         groups.setdefault(_kind(item, reason), []).append((item, reason))
@@ -18,22 +18,22 @@ def alike(refused: Iterable[Refused]) -> list[list[Refused]]:
 
 
 def brief(refused: Sequence[Refused], kinds: int = 3) -> str:
-    """Say the commonest reasons with an example of each, in one line."""
+    """Write the commonest reasons, with an example of each, in one line."""
     groups = sorted(alike(refused), key=len, reverse=True)
-    said = [_example(group) for group in groups[:kinds]]
+    reasons = [_example(group) for group in groups[:kinds]]
     if more := sum(map(len, groups[kinds:])):
-        said.append(f"{more:,} for other reasons")
-    return "; ".join(said)
+        reasons.append(f"{more:,} for other reasons")
+    return "; ".join(reasons)
 
 
 def listed(refused: Iterable[Refused], examples: int, kinds: int | None = None, all_in: str = "") -> Iterator[str]:
-    """List some examples of every kind, so that hundreds of equal lines hide none of another kind.
+    """Yield a few lines for each kind of reason, so that hundreds of one kind do not hide another.
 
     Args:
         refused: Items and reasons.
-        examples: Of each kind.
-        kinds: That are listed; None for all.
-        all_in: Where all of them are, in words.
+        examples: Most lines of a kind.
+        kinds: Most kinds; None for all.
+        all_in: Where all of them can be found, in words, to be appended to the counts.
     """
     groups = alike(refused)
     for group in groups[:kinds]:
@@ -57,10 +57,10 @@ def _example(group: Sequence[Refused]) -> str:
 
 
 def _kind(item: str, reason: str) -> str:
-    """Leave the item's name and all numbers out of a reason: the rest is the same for all lines of a kind."""
+    """Replace the item's name and all numbers in a reason: the rest is the same for all reasons of a kind."""
     place = PurePosixPath(item.replace("\\", "/"))
     for name in (item, str(place)):
         reason = reason.replace(name, "*")
-    if place.stem:  # a text beside the image, or the image in another folder
+    if place.stem:  # the name may have another ending or folder: that of a text file beside the image
         reason = re.sub(rf"(?<!\w){re.escape(place.stem)}(?=\.\w)", "*", reason)
     return re.sub(r"\d+", "#", reason)

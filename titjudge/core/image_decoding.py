@@ -1,6 +1,6 @@
-"""Images decoded: opened, looked at, turned upright, converted. `open_image` is the only place where one is opened.
+"""Decode images: open, inspect, turn upright, convert. `open_image` is the only place that opens an image.
 
-A file that cannot be used is a DataError that names the reason.
+For a file that cannot be used, a DataError names the reason.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, BinaryIO
 from titjudge.core.errors import DataError
 
 MAX_PIXELS = 50_000_000
-SMALL = 2**17  # pixels that are decoded in a millisecond or two
+SMALL = 2**17  # pixels that decode in a millisecond or two
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
-"""What is opened, MPO (several JPEGs in one file) included. Pillow knows some 40 more, PostScript among them, which it
-hands to another program."""
+"""The formats that are opened; JPEG includes MPO (several JPEGs in one file). Pillow has some 40 more, among them PostScript,
+which it passes to another program."""
 ORIENTATION = 0x0112  # the EXIF tag
 _AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
-_BLOCK = 2**13  # bytes that Pillow decodes at a time; in between other threads run (packed, little may be much)
+_BLOCK = 2**13  # compressed bytes that Pillow decodes at a time; other threads run in between
 
 
-class _Room:
-    """Pixels that may be decoded at the same time over all threads, so that large images do not fill the memory."""
+class _PixelLimit:
+    """A limit on the pixels being decoded at the same time by all threads, so that large images do not fill the memory."""
 
     def __init__(self, most: int) -> None:
         self._most, self._held = most, 0
@@ -46,18 +46,18 @@ class _Room:
                 self._free.notify_all()
 
 
-_room = _Room(MAX_PIXELS)
+_pixel_limit = _PixelLimit(MAX_PIXELS)
 
 
 @contextlib.contextmanager
 def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Iterator[Any]:
-    """Open a PIL image for as long as the block runs; of the usual formats only, and not of any size.
+    """Open an image with PIL for the duration of the block; only of the usual formats, with a limited number of pixels.
 
-    Large images wait for one another here: do not open a second one inside the block. `decode=False`: only the header
-    will be looked at.
+    Large images wait for one another here: do not open a second one inside the block. With `decode=False` only the header
+    may be read.
 
     Raises:
-        DataError: not an image of these formats, or too many pixels.
+        DataError: It is not an image of these formats, or has too many pixels.
     """
     from PIL import Image
 
@@ -75,23 +75,23 @@ def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Ite
             )
         image.decodermaxblock = _BLOCK
         large = decode and width * height > SMALL
-        with _room.hold(width * height) if large else contextlib.nullcontext():
+        with _pixel_limit.hold(width * height) if large else contextlib.nullcontext():
             yield image
 
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Without Pillow's remarks on odd files."""
+    """Suppress Pillow's warnings about odd files."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
-    """Decode an image and say what will be sent: media type, size, SHA-256 of the bytes sent, whether converted.
+    """Decode an image and describe what will be sent: media type, size, SHA-256 of the bytes sent, whether converted.
 
     Raises:
-        DataError: not an image, truncated, or too many pixels.
+        DataError: It is not an image, is truncated, or has too many pixels.
     """
     facts = _inspect(raw, path, hashlib.sha256(raw).hexdigest(), decode=decode, most=None)
     assert facts is not None
@@ -99,16 +99,16 @@ def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
 
 
 def inspect_small(raw: bytes, path: Path, sha256: str, *, decode: bool = True) -> dict[str, Any] | None:
-    """As `inspect`, in a millisecond or two; None of an image with many pixels, which is not decoded.
+    """Inspect an image if that takes no more than a millisecond or two; return None for one with many pixels.
 
     Args:
-        raw: The file.
-        path: Where it is.
-        sha256: Of `raw`.
-        decode: Whether to decode it.
+        raw: The content of the file.
+        path: The file.
+        sha256: The hash of `raw`.
+        decode: Whether to decode the pixels.
 
     Raises:
-        DataError: as `inspect`.
+        DataError: As `inspect`.
     """
     return _inspect(raw, path, sha256, decode=decode, most=SMALL)
 
@@ -150,7 +150,7 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
 
 
 def as_png(raw: bytes, path: Path) -> bytes:
-    """Convert an image to a PNG that every model takes.
+    """Convert an image to PNG.
 
     Raises:
         DataError: It cannot be decoded.
@@ -160,7 +160,7 @@ def as_png(raw: bytes, path: Path) -> bytes:
 
 
 def resized(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True) -> bytes:
-    """Give an image another size: a JPEG stays one (unless `jpeg` is false), hardly compressed, any other becomes a PNG.
+    """Resize an image: a JPEG to a JPEG of high quality (unless `jpeg` is false), any other to a PNG.
 
     Raises:
         DataError: It cannot be decoded.
@@ -178,14 +178,14 @@ def resized(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True)
 
 
 def eight_bits(image: Any) -> Any:
-    """Convert 16 bits a pixel to 8 (PIL's own conversion to RGB would turn it white); leave others as they are."""
+    """Convert an image of 16 bits a pixel to 8, which PIL's conversion to RGB would turn white; leave others unchanged."""
     if not image.mode.startswith("I"):
         return image
     return image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
 
 
 def upright(image: Any) -> Any:
-    """Turn a PIL image as its EXIF tag says, with 8 bits a channel, in grey, RGB or RGBA."""
+    """Rotate a PIL image as its EXIF tag says, and convert it to 8 bits a channel in grey, RGB or RGBA."""
     from PIL import ImageOps
 
     turned = eight_bits(ImageOps.exif_transpose(image))

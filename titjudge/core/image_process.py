@@ -1,12 +1,12 @@
-"""A process beside this one that decodes large images, which would hold Python's lock for too long here.
+"""A second process that decodes large images, which would hold Python's global lock for too long in this one.
 
-Pillow decodes a WebP or AVIF in one call that lets no other thread run, for a tenth of a second or more; of other formats it
-gives back tens of megabytes of pixels in one. In a thread of this process that would stop the event loop, and with it all
-requests that are on their way. The process starts with the first such image and ends with its parent. Where it cannot be
-started, or dies, the work is done here.
+Pillow decodes a WebP or AVIF in one call that holds the lock for a tenth of a second or more; for other formats freeing tens
+of megabytes of pixels does. Even in a thread that would stop the event loop, and with it all requests in flight. The process
+starts with the first such image and ends with its parent. Where it cannot be started, or dies, images are decoded in this
+process.
 
-It is no pool of `multiprocessing`: that imports the caller's main module once more, and a script that judges images without
-an `if __name__ == "__main__"` would start itself again.
+It is not a `multiprocessing` pool, which imports the caller's main module again: a script that judges images without an
+`if __name__ == "__main__"` would start itself a second time.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from titjudge.core.image_decoding import as_png, inspect, resized
 _CODE = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from titjudge.core.image_process import serve; serve()"
 )
-_FINE, _BAD = b"+", b"-"
+_OK, _FAILED = b"+", b"-"
 _one_at_a_time = threading.Lock()
 _running: list[subprocess.Popen[bytes]] = []  # none or one
 
 
 def call(job: str, raw: bytes, path: Path) -> bytes:
-    """Do a job (`inspect`, as JSON, `png`, `scaled` or `squashed WIDTH HEIGHT`) on the bytes of an image.
+    """Run a job on the bytes of an image: `inspect` (returns JSON), `png`, `scaled WIDTH HEIGHT` or `squashed WIDTH HEIGHT`.
 
     Raises:
         DataError: The image cannot be decoded.
-        OSError: There is no process that can do it.
+        OSError: The process cannot be started, or has died.
     """
     with _one_at_a_time:
         process = _running.pop() if _running else _started()
@@ -53,13 +53,13 @@ def call(job: str, raw: bytes, path: Path) -> bytes:
             _end(process)
             raise
         _running.append(process)
-    if verdict == _BAD:
+    if verdict == _FAILED:
         raise DataError(answer.decode(errors="surrogateescape"), path)
     return answer
 
 
 def _started() -> subprocess.Popen[bytes]:
-    """Start the process, out of reach of a Ctrl-C that is meant for this one."""
+    """Start the process, in a session of its own so that Ctrl-C does not reach it."""
     return subprocess.Popen(
         [sys.executable, "-c", _CODE, json.dumps(sys.path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -90,7 +90,7 @@ def _write(pipe: IO[bytes], *parts: bytes) -> None:
 
 
 def _read(pipe: IO[bytes]) -> bytes:
-    """One part of a message.
+    """Read one part of a message.
 
     Raises:
         OSError: The other side has ended.
@@ -107,21 +107,21 @@ def _read(pipe: IO[bytes]) -> bytes:
 
 
 def serve() -> None:
-    """Work until the other side ends."""
-    os.nice(5)  # requests that are on their way go first
+    """Serve jobs until the other side ends."""
+    os.nice(5)  # requests in flight go first
     jobs: dict[str, Callable[..., bytes]] = {
         "inspect": lambda raw, path: json.dumps(inspect(raw, path)).encode(),
         "png": as_png,
         "scaled": lambda raw, path, width, height: resized(raw, path, (int(width), int(height))),
         "squashed": lambda raw, path, width, height: resized(raw, path, (int(width), int(height)), jpeg=False),
     }
-    came, goes = sys.stdin.buffer, sys.stdout.buffer
+    requests, replies = sys.stdin.buffer, sys.stdout.buffer
     with contextlib.suppress(OSError):
         while True:
-            job, place, raw = (_read(came) for _ in range(3))
+            job, path, raw = (_read(requests) for _ in range(3))
             try:
-                name, *more = job.decode().split()
-                answer = _FINE, jobs[name](raw, Path(place.decode(errors="surrogateescape")), *more)
+                name, *arguments = job.decode().split()
+                answer = _OK, jobs[name](raw, Path(path.decode(errors="surrogateescape")), *arguments)
             except DataError as error:
-                answer = _BAD, error.message.encode(errors="surrogateescape")
-            _write(goes, *answer)
+                answer = _FAILED, error.message.encode(errors="surrogateescape")
+            _write(replies, *answer)

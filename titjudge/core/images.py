@@ -1,7 +1,7 @@
-"""Images: checked once, identified by the bytes that are sent, read again only when they are sent.
+"""Image files: checked once, identified by the hash of the bytes that are sent, read again only when they are sent.
 
-JPEG, PNG and WebP files go out as they are. Anything else (BMP, TIFF, AVIF, animated or palette GIF, CMYK, an image that
-an EXIF tag turns) is converted to PNG. A file that cannot be used is a DataError that names the reason.
+JPEG, PNG and WebP files are sent as they are. Anything else (BMP, TIFF, AVIF, GIF, animations, CMYK, an image that an EXIF tag
+rotates) is converted to PNG. For a file that cannot be used, a DataError names the reason.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Protocol, TypeVar
@@ -26,14 +27,16 @@ from titjudge.core.types import ImageFile
 MAX_BYTES = 50 * 2**20
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
-_LARGE = 2**22  # pixels that are decoded in another process: here giving back their memory alone takes milliseconds
-_LARGE_AT_ONCE = 2**20  # the same of a WebP or AVIF: one call decodes it, and lets no other thread run
+_LARGE = (
+    2**22
+)  # pixels above which an image is decoded in another process: freeing their memory alone takes milliseconds
+_LARGE_AT_ONCE = 2**20  # the same for a WebP or AVIF, which one call decodes while no other thread runs
 
 T = TypeVar("T")
 
 
 class Facts(Protocol):
-    """Where verdicts on image files are remembered, by content hash: the answer cache, or a dict."""
+    """A store of the facts about image files, by content hash: the answer cache."""
 
     def get(self, key: str, /) -> dict[str, Any] | None: ...
 
@@ -41,9 +44,9 @@ class Facts(Protocol):
 
 
 class ImageFiles:
-    """Opens images; each content is decoded once, ever (the verdict is remembered in `facts`).
+    """Open images; each content is decoded once, ever, as `facts` keeps the result.
 
-    With `decode=False` only the header is read: enough for an estimate, not for a verdict.
+    With `decode=False` only the header is read, which is enough for an estimate.
     """
 
     def __init__(self, facts: Facts | None = None, *, decode: bool = True) -> None:
@@ -54,7 +57,7 @@ class ImageFiles:
         """Open the image at `path`.
 
         Raises:
-            DataError: missing, empty, truncated, too large, or not an image.
+            DataError: The file is missing, empty, truncated, too large, or not an image.
         """
         if path not in self._open:
             self._open[path] = await self._checked(path)
@@ -64,38 +67,38 @@ class ImageFiles:
         self._open.pop(path, None)
 
     async def _checked(self, path: Path) -> ImageFile:
-        raw, digest = await _aside(_hashed, path, when=_weight(path) > _SMALL_FILE)
-        key = f"image:{digest}"  # the database is asked here and not in a thread: two users would wait for each other
+        raw, digest = await _in_thread(_hashed, path, when=_weight(path) > _SMALL_FILE)
+        key = f"image:{digest}"
+        # The database is read here and not in a thread, where two users of it would wait for each other.
         facts = self._facts.get(key) if self._facts is not None else None
         if facts is None:
-            facts = await _looked_at(raw, path, digest, decode=self._decode)
+            facts = await _inspect(raw, path, digest, decode=self._decode)
             if self._facts is not None and self._decode:
                 await self._facts.put(key, facts)
-        verdict = facts
-        load: Callable[[], bytes] = lambda: _send(path, digest, verdict)  # noqa: E731
+        load = partial(_bytes_to_send, path, digest, facts)
         return ImageFile(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
 
 
-async def _looked_at(raw: bytes, path: Path, digest: str, *, decode: bool) -> dict[str, Any]:
-    """`inspect`, aside from the event loop unless it is short."""
+async def _inspect(raw: bytes, path: Path, digest: str, *, decode: bool) -> dict[str, Any]:
+    """Inspect an image, in a thread unless that is quick."""
     if _quick(raw) and (facts := inspect_small(raw, path, digest, decode=decode)) is not None:
         return facts
     return await asyncio.to_thread(_inspected, raw, path, decode=decode)
 
 
 async def loaded(image: ImageFile, change: Callable[[bytes], bytes]) -> bytes:
-    """`change` of the bytes of an image, worked out in a thread unless it is short: the event loop goes on.
+    """Load the bytes of an image and apply `change` to them, in a thread unless that is quick.
 
     Raises:
-        DataError: the file is gone or has changed.
+        DataError: The file is gone or has changed.
     """
-    long = _weight(image.path) > _SMALL_FILE or image.width * image.height > SMALL
-    return await _aside(lambda: change(image.load()), when=long)
+    slow = _weight(image.path) > _SMALL_FILE or image.width * image.height > SMALL
+    return await _in_thread(lambda: change(image.load()), when=slow)
 
 
-async def _aside(work: Callable[..., T], *args: Any, when: bool, **more: Any) -> T:
-    """`work(...)`, in a thread when it is long: a thread for each small image costs more than the image."""
-    return await asyncio.to_thread(work, *args, **more) if when else work(*args, **more)
+async def _in_thread(work: Callable[..., T], *args: Any, when: bool) -> T:
+    """Call `work`, in a thread `when` it is slow: a thread for each small image costs more than the image."""
+    return await asyncio.to_thread(work, *args) if when else work(*args)
 
 
 def _hashed(path: Path) -> tuple[bytes, str]:
@@ -104,7 +107,7 @@ def _hashed(path: Path) -> tuple[bytes, str]:
 
 
 def _weight(path: Path) -> int:
-    """Bytes of a file; of one inside of a table what takes a thread, as the table is unpacked."""
+    """Return the size of a file in bytes; for an image inside a table, which must be unpacked, a size that takes a thread."""
     try:
         return os.stat(path).st_size
     except (OSError, ValueError):
@@ -112,18 +115,18 @@ def _weight(path: Path) -> int:
 
 
 def _quick(raw: bytes) -> bool:
-    """Tell whether an image of few pixels takes a millisecond or two to look at, by its size in bytes and its format."""
+    """Tell by its bytes whether an image of few pixels is inspected in a millisecond or two."""
     if len(raw) > _SMALL_FILE or not raw.startswith((b"\xff\xd8", b"\x89PNG", b"RIFF")):
         return False
-    # What is unpacked with the header of a PNG may have any length.
+    # Compressed chunks in the header of a PNG may unpack to any length.
     return not (raw.startswith(b"\x89PNG") and any(packed in raw for packed in (b"zTXt", b"iTXt", b"iCCP")))
 
 
 def read(path: Path) -> bytes:
-    """Read the bytes of a file that may be an image.
+    """Read the bytes of an image file.
 
     Raises:
-        DataError: it is missing, not a file, unreadable, empty or over 50 MiB.
+        DataError: It is missing, not a file, unreadable, empty or over 50 MiB.
     """
     try:
         if _is_file(path):
@@ -136,10 +139,10 @@ def read(path: Path) -> bytes:
 
 
 def glance(path: Path) -> None:
-    """Look at the header of a file that should be an image, and at nothing else of it.
+    """Check an image file by its header alone.
 
     Raises:
-        DataError: it cannot be an image that is used here.
+        DataError: It cannot be used.
     """
     try:
         with (
@@ -153,20 +156,20 @@ def glance(path: Path) -> None:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether an image is a file of its own, and not inside of another.
+    """Tell whether an image is a file of its own, rather than inside another one.
 
     Raises:
-        DataError: there is neither, or the file is empty or over 50 MiB.
+        DataError: It is neither, or the file is empty or over 50 MiB.
     """
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         if containers.holder(path) is None:
             raise DataError("no such image file", path) from None
         return False
-    if not S_ISREG(found.st_mode):  # opening a pipe or a device may never return
+    if not S_ISREG(stat.st_mode):  # opening a pipe or a device may never return
         raise DataError("not a file", path)
-    _check_size(found.st_size, path)
+    _check_size(stat.st_size, path)
     return True
 
 
@@ -178,7 +181,7 @@ def _check_size(size: int, path: Path) -> None:
 
 
 def _inspected(raw: bytes, path: Path, decode: bool) -> dict[str, Any]:
-    """`inspect`, in the process where it does not stop this one."""
+    """Inspect an image; a large one in the process for large images."""
     if decode and _stops_the_loop(raw, path):
         with contextlib.suppress(OSError):
             facts: dict[str, Any] = json.loads(image_process.call("inspect", raw, path))
@@ -187,13 +190,13 @@ def _inspected(raw: bytes, path: Path, decode: bool) -> dict[str, Any]:
 
 
 def _stops_the_loop(raw: bytes, path: Path) -> bool:
-    """Whether decoding an image in a thread would keep the event loop waiting for longer than one notices."""
+    """Tell whether decoding an image, even in a thread, would block the event loop for a noticeable time."""
     most = _LARGE_AT_ONCE if raw[8:12] in (b"WEBP", b"avif", b"avis", b"mif1") else _LARGE
     with quietly(), open_image(raw, path, decode=False) as image:
         return bool(image.width * image.height > most)
 
 
-def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
+def _bytes_to_send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
     raw, now = _hashed(path)
     if now != digest:
         raise DataError("the image changed while the run was going on", path)
@@ -206,7 +209,7 @@ def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
 
 
 def scaled(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True) -> bytes:
-    """Scale an image that models take: a JPEG to a JPEG that is hardly compressed (unless `jpeg` is false), any other to a PNG.
+    """Resize an image (as `image_decoding.resized`); a large one in the process for large images.
 
     Raises:
         DataError: It cannot be decoded.
@@ -219,7 +222,7 @@ def scaled(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True) 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Hashes of the images that an item's questions showed, and which of them is the item's own (None: cannot be told)."""
+    """Hashes of the images in an item's requests, and which of them is the item's own (None: unknown)."""
 
     own: str | None = None
     all: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Keys of answers: hashes over everything that can change an answer, and over nothing else."""
+"""Cache keys of answers: hashes of everything that can change an answer, and of nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def request_key(request: Request) -> str:
             for message in request.messages
         ],
     }
-    if request.tools:  # without tools the key is what it was before there were any
+    if request.tools:  # left out where empty, so that keys from before there were tools stay valid
         content["tools"] = tool_content(request)
     if request.choices:  # likewise
         content["choices"] = request.choices
@@ -37,11 +37,11 @@ def request_key(request: Request) -> str:
 
 
 def tool_content(request: Request) -> list[Any]:
-    """List what tools add to a request: those offered, and what was called and came back in each turn."""
+    """Return the tools of a request for its key: those offered, and the calls and results of each turn."""
     offered = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
     return [offered, [[message.calls, message.results] for message in request.messages]]
 
 
 def content_key(kind: str, content: Any) -> str:
-    """Make a stable key for any JSON content; `kind` keeps namespaces apart."""
+    """Make a stable key for JSON content, in the namespace `kind`."""
     return f"{kind}:" + hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -1,4 +1,4 @@
-"""Exports of a package that are imported when they are first used, so that `--help` and a bare import stay quick."""
+"""Lazy exports: names of a package that are imported on first use, so that `--help` and `import titjudge` stay fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def lazy_exports(package: str, homes: Mapping[str, str]) -> Lazy:
 
     Args:
         package: The package's `__name__`.
-        homes: The exported names of each module, with spaces between them.
+        homes: The exported names of each module, separated by spaces.
     """
     home = {name: module for module, names in homes.items() for name in names.split()}
 

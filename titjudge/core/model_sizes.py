@@ -1,4 +1,4 @@
-"""How much memory the models take that run here: the shapes of those that several rows share."""
+"""Memory that a model takes in this process, and the sizes of models that several learned metrics share."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ TEXT = 700  # tokens of a long prompt with its instruction, and of the answer
 
 
 class Size(NamedTuple):
-    """How much memory a model takes.
+    """The size of a model, from which its memory follows.
 
-    Billions of parameters, the shape of its text part (of an encoder's larger half, with `layers` 0; where only some layers
-    keep keys and values, these), tokens of one request, bytes of a number.
+    Attributes:
+        parameters: Billions of parameters.
+        layers: Layers that keep keys and values; 0 for an encoder.
+        kv_heads: Heads of keys and values.
+        head_dim: Their dimension.
+        hidden: Hidden size of the text model, or of an encoder's larger half.
+        intermediate: Size of its feed-forward layer.
+        tokens: Tokens of one request.
+        bytes: Bytes of a number.
     """
 
     parameters: float
@@ -30,7 +37,7 @@ class Size(NamedTuple):
 
     @property
     def row(self) -> int:
-        """Bytes that one more request in a batch takes."""
+        """Bytes that each request of a batch takes."""
         cache = 2 * self.layers * self.kv_heads * self.head_dim
         return self.tokens * self.bytes * (cache + 2 * self.intermediate + 4 * self.hidden)
 

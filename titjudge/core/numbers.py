@@ -1,4 +1,4 @@
-"""Numbers of other people's files and answers."""
+"""Read numbers from untrusted files and answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 
 def finite(value: Any) -> float | None:
-    """Read a finite number, also from a text; None otherwise (`true` is none)."""
+    """Return a finite number, also from a string; None for anything else, `true` included."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -19,11 +19,11 @@ def finite(value: Any) -> float | None:
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Compute the mean of what is there, summed in its order as official scripts do; None of nothing."""
+    """Compute the mean of the values that are not None, summed in order as official scripts do; None without any."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Tell whether a value is a finite number as JSON has them: no `true`, no text."""
+    """Tell whether a value is a finite JSON number: not `true`, not a string."""
     return isinstance(value, int | float) and finite(value) is not None

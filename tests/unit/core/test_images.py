@@ -199,7 +199,7 @@ def test_an_attacked_picture_is_turned_as_its_tag_says(tmp_path: Path) -> None:
 
 
 def test_large_pictures_wait_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_decoding, "_room", image_decoding._Room(1_000_000))
+    monkeypatch.setattr(image_decoding, "_pixel_limit", image_decoding._PixelLimit(1_000_000))
     out = io.BytesIO()
     Image.new("L", (700, 700)).save(out, "PNG")
     open_now, most, lock, pair = 0, 0, threading.Lock(), threading.Barrier(2)
