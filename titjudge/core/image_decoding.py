@@ -73,8 +73,9 @@ def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Ite
             raise DataError(
                 f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path
             )
-        image.decodermaxblock = _BLOCK
         large = decode and width * height > SMALL
+        if large:
+            image.decodermaxblock = _BLOCK
         with _pixel_limit.hold(width * height) if large else contextlib.nullcontext():
             yield image
 
@@ -119,8 +120,6 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
             with open_image(raw, path, decode=decode and most is None) as image:
                 if decode and most is not None and image.width * image.height > most:
                     return None
-                if decode:
-                    image.load()
                 turned = image.getexif().get(ORIENTATION, 1) not in (0, 1)
                 plain = (
                     image.format in _AS_IS
@@ -130,6 +129,9 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
                 )
                 media_type = _AS_IS[str(image.format)] if plain else "image/png"
                 width, height = image.size
+                if plain and decode:
+                    image.draft(None, (1, 1))  # every byte of a JPEG is read, and an eighth of its rows and columns made
+                    image.load()
                 if not plain:
                     raw = _png(image)
                     sha256 = hashlib.sha256(raw).hexdigest()
