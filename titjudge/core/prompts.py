@@ -178,7 +178,9 @@ def _parsed(name: str, path: Path, raw: str) -> Prompt:
 def _compiled(text: str, path: Path, above: int | None = None) -> Template:
     """Compile a template; `above` lines of its file come before it."""
     try:
-        return _ENVIRONMENT.from_string(text)
+        template = _ENVIRONMENT.from_string(text)
+        template.globals = dict(template.globals)  # Jinja copies them at each rendering, slowly from its ChainMap
+        return template
     except TemplateError as error:
         line = getattr(error, "lineno", None)
         where = f"{path}:{line + above}" if line and above is not None else str(path)

@@ -101,6 +101,7 @@ class BoundAsk:
         if "choices" in prompt.variables:
             variables, choices = {**variables, "choices": choices}, ()
         tokens = self._tokens(choices, asked)
+        repeated = self._sample if self._sample.repeats(role) else ONCE
         request = engine.request(
             asked,
             prompt.messages(variables, opened),
@@ -109,7 +110,7 @@ class BoundAsk:
             schema=schema,
             params={**(_one_token(asked) if tokens else {}), **(params or {})},
             choices=tuple(token for each in tokens.values() for token in each),
-            sample=replace(self._sample if self._sample.repeats(role) else ONCE, attempt=sample).number,
+            sample=Sample(repeated.repeat, sample, repeated.purpose).number,
         )
         if tools:
             if not asked.provider.capabilities.tools:

@@ -13,8 +13,8 @@ import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,6 +54,24 @@ class _Reach:
         self.barred.clear()
 
 
+class _Protection:
+    """Keeps the running task among the protected ones; several times a request, and cheaper than a generator."""
+
+    __slots__ = ("_protected", "_task")
+
+    def __init__(self, protected: set[asyncio.Task[Any]]) -> None:
+        self._protected = protected
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._protected.add(task)
+
+    def __exit__(self, *_: object) -> None:
+        self._protected.discard(self._task)
+
+
 class Sender:
     """Sends for one run. `stopping`: nothing new goes out. `fatal` or `disk`: why not; `on_fatal` is called then."""
 
@@ -72,16 +90,9 @@ class Sender:
         """Whether a task has something out, or paid for, that it would lose."""
         return task in self._protected
 
-    @contextmanager
-    def not_dropped(self) -> Iterator[None]:
+    def not_dropped(self) -> _Protection:
         """Keep what the running task has sent or paid for when the run ends."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._protected.add(task)
-        try:
-            yield
-        finally:
-            self._protected.discard(task)
+        return _Protection(self._protected)
 
     def check(self) -> None:
         """Go on only while the run does.

@@ -19,6 +19,8 @@ def openai_first_token(choice: Mapping[str, Any]) -> FirstToken | None:
     message = choice.get("message") or {}
     if not message.get("content") and (message.get("reasoning_content") or message.get("reasoning")):
         return None
+    if not choice.get("logprobs"):
+        return None
     with suppress(*_MALFORMED):
         first = choice["logprobs"]["content"][0]
         top = [_pair(each, "logprob") for each in first.get("top_logprobs") or []]

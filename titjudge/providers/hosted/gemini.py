@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -90,8 +89,8 @@ class Gemini(Hosted):
         answer, endpoint = await self._post(self._path, body)
         if not 200 <= answer.status < 300:
             raise self.read_error(answer, tools=bool(request.tools))
-        reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools))
-        return replace(reply, endpoint=endpoint.identity)
+        flag = IN_PROMPT if in_prompt else ""
+        return self.read_reply(answer, flag, tools=bool(request.tools), endpoint=endpoint.identity)
 
     @property
     def _path(self) -> str:
@@ -174,7 +173,7 @@ class Gemini(Hosted):
 
     # ------------------------------------------------------------------ answers
 
-    def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False) -> Reply:
+    def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False, endpoint: str = "") -> Reply:
         """Read an answer with a status of success.
 
         Raises:
@@ -202,6 +201,7 @@ class Gemini(Hosted):
                 usage or Usage(),
                 finish or blocked,
                 model_version="".join(filter(None, [data.get("modelVersion")])),
+                endpoint=endpoint,
                 flags=tuple(each for each in (flag, NO_USAGE if usage is None else "") if each),
                 tool_calls=called,
                 first_token=None if status is Status.REFUSED else first,

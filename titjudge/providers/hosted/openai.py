@@ -10,7 +10,6 @@ import logging
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -66,8 +65,7 @@ class OpenAI(Hosted):
         tools = bool(request.tools)
         if not 200 <= answer.status < 300:
             raise self.read_error(answer, native=request.schema is not None and not in_prompt, tools=tools)
-        reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
-        return replace(reply, endpoint=endpoint.identity)
+        return self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools, endpoint=endpoint.identity)
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
         """Make what is sent, for `orjson.dumps` (images are `orjson.Fragment`s)."""
@@ -111,7 +109,7 @@ class OpenAI(Hosted):
 
     # ------------------------------------------------------------------ answers
 
-    def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False) -> Reply:
+    def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False, endpoint: str = "") -> Reply:
         """Read an answer with a status of success.
 
         Raises:
@@ -141,6 +139,7 @@ class OpenAI(Hosted):
                 usage or Usage(),
                 finish,
                 model_version="@".join(filter(None, (data.get("model"), data.get("system_fingerprint")))),
+                endpoint=endpoint,
                 flags=tuple(each for each in (flag, NO_USAGE if usage is None else "") if each),
                 tool_calls=called,
                 first_token=first,
