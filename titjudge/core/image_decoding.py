@@ -130,7 +130,7 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
                 media_type = _AS_IS[str(image.format)] if plain else "image/png"
                 width, height = image.size
                 if plain and decode:
-                    image.draft(None, (1, 1))  # every byte of a JPEG is read, and an eighth of its rows and columns made
+                    image.draft(None, (1, 1))  # reads every byte of a JPEG, makes an eighth of its rows and columns
                     image.load()
                 if not plain:
                     raw = _png(image)
