@@ -56,8 +56,8 @@ def facets(**flags: Any) -> int:
         "metrics": ["facet-map"],
         "suite_options": {"columns": columns} if columns else None,
     }
-    code, run, whole = run_prompts(flags, task)
+    code, run, complete = run_prompts(flags, task)
     if run is not None:
         lines = list(prompt_lines(run, "facet-map"))
-        say(f"facets {len(lines):,} prompts in {write_prompt_lines(lines, output, whole=whole)}")
+        say(f"facets {len(lines):,} prompts in {write_prompt_lines(lines, output, whole=complete)}")
     return code

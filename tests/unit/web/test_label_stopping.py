@@ -69,7 +69,7 @@ def test_a_pair_is_asked_until_the_rules_decide_it_or_it_has_its_votes(
     with pairs(data, store, 20, votes) as service:
         label_at_random(service, lambda state, draw: draw.choice(["left", "left", "right", "tie"]))
     found = decide_pairs(collect(store))
-    numbers = Counter(cast.pair for cast in found.found)
+    numbers = Counter(cast.pair for cast in found.votes)
     assert len(numbers) == math.comb(IMAGES, 2)
     assert set(numbers.values()) <= set(range(least, votes + 1))
     assert (found.expected, found.summary.rules["incomplete"]) == (votes, 0)

@@ -60,7 +60,7 @@ def casts(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]], *, sorti
             bad[vote.annotator, vote.prompt_id].add(frozenset((vote.left, vote.right)))
         if sorting and vote.source == "page":
             sorted_by.add((vote.annotator, vote.prompt_id))
-    found = []
+    votes_cast = []
     for (annotator, group), outcomes in answers.items():
         direct = {pair: outcome for pair, outcome in outcomes.items() if place[pair[0]] < place[pair[1]]}
         following = None
@@ -72,8 +72,8 @@ def casts(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]], *, sorti
             shown = (a, b) in direct
             both = frozenset((a, b)) in called if shown else {a, b} <= each_bad
             choice = {1: "a", -1: "b", 0: BOTH_BAD if both else "tie"}[outcome]
-            found.append(Cast(Choice(group, a, b, annotator, choice), shown))
-    return found
+            votes_cast.append(Cast(Choice(group, a, b, annotator, choice), shown))
+    return votes_cast
 
 
 def battles(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]]) -> list[dict[str, str]]:
@@ -110,10 +110,10 @@ def _valid(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]]) -> Iter
             yield vote
 
 
-def counts(found: Iterable[Cast]) -> list[tuple[int, int, int, int]]:
+def counts(votes: Iterable[Cast]) -> list[tuple[int, int, int, int]]:
     """Count the votes for a, b, tie and both bad of every pair."""
     table: dict[PairKey, Counter[str]] = defaultdict(Counter)
-    for cast in found:
+    for cast in votes:
         table[cast.pair][cast.choice.choice] += 1
     return [(row["a"], row["b"], row["tie"], row[BOTH_BAD]) for row in table.values()]
 

@@ -167,14 +167,14 @@ class PairOutcomes:
     """The votes on pairs, and what they decide.
 
     Attributes:
-        found: The votes that count.
+        votes: The votes that count.
         early: Those over which agreement is measured: all, or the first of each pair if pairs stop being asked.
         voters: Number of people whose votes count.
         expected: Number of votes that each pair should have.
         summary: The decisions.
     """
 
-    found: list[Cast]
+    votes: list[Cast]
     early: list[Cast]
     voters: int
     expected: int
@@ -189,25 +189,25 @@ def decide_pairs(collected: Collected, annotators: int | None = None, verdicts: 
         annotators: How many votes a pair should have; None: as served, or else one from each annotator who counts.
         verdicts: Votes of experts from a file, in addition to those in the store.
     """
-    votes = [vote for vote in collected.votes if vote.undone_at is None]
-    counted = [vote for vote in votes if vote.kind == "pair" and collected.counts(vote.annotator)]
-    found = casts(counted, collected.images, sorting=collected.plan == "merge")
-    experts = casts((vote for vote in votes if is_expert(vote.annotator)), collected.images, sorting=False)
-    voters = len({cast.choice.annotator for cast in found})
+    given = [vote for vote in collected.votes if vote.undone_at is None]
+    counted = [vote for vote in given if vote.kind == "pair" and collected.counts(vote.annotator)]
+    votes = casts(counted, collected.images, sorting=collected.plan == "merge")
+    experts = casts((vote for vote in given if is_expert(vote.annotator)), collected.images, sorting=False)
+    voters = len({cast.choice.annotator for cast in votes})
     expected = annotators or collected.enough or max(collected.annotators - len(collected.left_out), voters)
     summary = aggregate_votes(
-        [cast.choice for cast in found],
+        [cast.choice for cast in votes],
         [*verdicts, *(cast.choice for cast in experts)],
         annotators=expected,
         panel=collected.panel,
     )
-    early = found
+    early = votes
     if collected.enough:
         first = _first(counted, lambda vote: (vote.prompt_id, *sorted((vote.left, vote.right))), collected.early)
         early = casts(first, collected.images, sorting=False)
         alone = aggregate_votes([cast.choice for cast in early])
         summary = replace(summary, agreement=alone.agreement, ceiling=alone.ceiling)
-    return PairOutcomes(found, early, voters, expected, summary)
+    return PairOutcomes(votes, early, voters, expected, summary)
 
 
 def _first(values: Iterable[T], key: Callable[[T], Hashable], number: int) -> list[T]:

@@ -140,14 +140,14 @@ def _annotators(
             alike[mark.annotator].append(2 * others[mark.value] > others.total())
     records = []
     for name in sorted({row.annotator for row in collected.submissions if not is_expert(row.annotator)}):
-        mine = [row for row in collected.submissions if row.annotator == name]
-        current = current_submissions(mine)
+        own = [row for row in collected.submissions if row.annotator == name]
+        current = current_submissions(own)
         seconds = [row.duration_ms / 1000 for row in current if row.duration_ms is not None]
         records.append(
             {
                 "annotator": name,
                 "images": len(current),
-                "taken_back": sum(row.marks is None for row in mine),
+                "taken_back": sum(row.marks is None for row in own),
                 "median_seconds": statistics.median(seconds) if seconds else None,
                 "as_most_others": mean(alike[name]),
                 **collected.people.get(name, Reliability(0, 0, 0)).to_json(),

@@ -50,7 +50,7 @@ class ElementService(AnnotationService):
             known = elements.get(row.image)
             if is_expert(row.annotator) or not row.marks or known is None:
                 continue
-            if [mark[0] for mark in row.marks] != [each.name for each in known]:
+            if [mark[0] for mark in row.marks] != [element.name for element in known]:
                 raise DataError(
                     f"the elements of '{row.image}' have changed since the marks of {store.path} began: use another store"
                 )

@@ -60,7 +60,7 @@ class ExpertPairs(LabelingService):
             if vote.undone_at is None and vote.note
         }
         self._said: dict[frozenset[str], list[tuple[str, str, str]]] = defaultdict(list)
-        for cast in outcomes.found:
+        for cast in outcomes.votes:
             pair = frozenset((cast.choice.a, cast.choice.b))
             if pair in wanted:
                 note = notes.get((cast.choice.annotator, pair), "")
@@ -106,9 +106,9 @@ class ExpertElements(ElementService):
         for image in wanted.keys() & elements.keys():
             names = wanted[image]
             present[image] = tuple(
-                replace(each, needs=tuple(name for name in each.needs if name in names))
-                for each in elements[image]
-                if each.name in names
+                replace(element, needs=tuple(name for name in element.needs if name in names))
+                for element in elements[image]
+                if element.name in names
             )
         if not any(present.values()):
             rules = Counter(outcome.rule for outcome in decide_elements(collected, annotators))
@@ -147,7 +147,7 @@ class ExpertElements(ElementService):
 
 def _nothing_open(collected: Collected, rules: Mapping[str, int], elsewhere: int) -> UserError:
     """Make the error for a store without open items; `elsewhere` counts those of other data."""
-    found = ", ".join(f"{number:,} {rule}" for rule, number in rules.items() if number)
+    rules_text = ", ".join(f"{number:,} {rule}" for rule, number in rules.items() if number)
     if elsewhere:
-        return UserError(f"{collected.path}: what is open for experts ({found}) is not of these data")
-    return UserError(f"{collected.path}: nothing is open for experts ({found or 'nobody has voted'})")
+        return UserError(f"{collected.path}: what is open for experts ({rules_text}) is not of these data")
+    return UserError(f"{collected.path}: nothing is open for experts ({rules_text or 'nobody has voted'})")

@@ -89,13 +89,15 @@ def export_labels(
     kept = _read_verdicts(out / "experts.jsonl") if (out / "experts.jsonl").is_file() else {}
     verdicts = _read_verdicts(experts) if experts is not None else {}
     decided_pairs = decide_pairs(collected, annotators, _expert_votes(verdicts))
-    found, voters, summary = decided_pairs.found, decided_pairs.voters, decided_pairs.summary
-    if not found:
+    summary = decided_pairs.summary
+    if not decided_pairs.votes:
         raise UserError(
             "; ".join((f"{store}: no votes {'that count' if collected.left_out else 'yet'}", *collected.left_out))
         )
-    shown = [cast for cast in found if cast.direct]
-    direct = krippendorff_alpha(counts(cast for cast in decided_pairs.early if cast.direct), annotators=voters)
+    shown = [cast for cast in decided_pairs.votes if cast.direct]
+    direct = krippendorff_alpha(
+        counts(cast for cast in decided_pairs.early if cast.direct), annotators=decided_pairs.voters
+    )
     asked = Counter(cast.pair for cast in shown)
     counted = [vote for vote in votes if collected.counts(vote.annotator)]
     annotated = (vote for vote in votes if not is_expert(vote.annotator))

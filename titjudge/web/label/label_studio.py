@@ -290,9 +290,9 @@ def _annotations(tasks: Iterable[Mapping[str, Any]], mode: str, file: Path) -> I
     """Read the annotations of each task; None for one that was skipped."""
     for number, task in enumerate(tasks, 1):
         annotations = task.get("annotations") or task.get("completions") or []
-        if not isinstance(annotations, list) or not all(isinstance(each, dict) for each in annotations):
+        if not isinstance(annotations, list) or not all(isinstance(annotation, dict) for annotation in annotations):
             raise DataError(f"task {number}: annotations is a list of objects", file)
-        nameless = sum(each.get("completed_by") is None for each in annotations)
+        nameless = sum(annotation.get("completed_by") is None for annotation in annotations)
         if nameless > 1:
             raise DataError(f"task {number}: completed_by does not say who made its {nameless} annotations", file)
         for place, annotation in enumerate(annotations, 1):

@@ -37,11 +37,11 @@ def ranks(outcomes: Sequence[Outcome], images: Mapping[str, tuple[str, str]]) ->
     decided: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
     for outcome in outcomes:
         sign = None if outcome.preference is None else {"a": 1, "b": -1}.get(outcome.preference, 0)
-        for image, other, mine in ((outcome.a, outcome.b, 1), (outcome.b, outcome.a, -1)):
-            word = "open" if sign is None else ("tie", "win", "loss")[sign * mine]
+        for image, other, side in ((outcome.a, outcome.b, 1), (outcome.b, outcome.a, -1)):
+            word = "open" if sign is None else ("tie", "win", "loss")[sign * side]
             tallies[outcome.prompt_id][image][word] += 1
             if sign is not None:
-                decided[outcome.prompt_id][image, other] = sign * mine
+                decided[outcome.prompt_id][image, other] = sign * side
     rows = []
     for group, tally in tallies.items():
         points = {image: count["win"] + count["tie"] / 2 for image, count in tally.items()}
@@ -75,10 +75,10 @@ def leaderboard(ranked: Iterable[Ranked]) -> Table | None:
     """Order generators by the mean rank of their images on fully decided prompts; None if there are none."""
     rows: dict[str, list[tuple[int, int]]] = defaultdict(list)
     differ: dict[str, bool] = {}
-    for each in ranked:
-        if each.rank is not None and each.sort_rank is not None:
-            rows[each.generator].append((each.rank, each.sort_rank))
-            differ[each.prompt_id] = differ.get(each.prompt_id, False) or each.rank != each.sort_rank
+    for image in ranked:
+        if image.rank is not None and image.sort_rank is not None:
+            rows[image.generator].append((image.rank, image.sort_rank))
+            differ[image.prompt_id] = differ.get(image.prompt_id, False) or image.rank != image.sort_rank
     if not rows:
         return None
     lines = []

@@ -75,11 +75,11 @@ def of_votes(votes: Iterable[Vote], gold: Iterable[Pair], least: float) -> dict[
     truth = {(pair.prompt_id, *sorted((pair.a, pair.b))): pair for pair in gold}
     checks: dict[str, list[float]] = defaultdict(list)
     for vote in votes:
-        mine = checks[vote.annotator]
+        scores = checks[vote.annotator]
         pair = truth.get((vote.prompt_id, *sorted((vote.left, vote.right)))) if vote.kind == "gold" else None
         if pair is not None:
             better = {"a": pair.a, "b": pair.b}.get(pair.preference)
-            mine.append(vote.outcome == (0 if better is None else 1 if vote.left == better else -1))
+            scores.append(vote.outcome == (0 if better is None else 1 if vote.left == better else -1))
     return _counted(checks, least)
 
 
@@ -87,11 +87,11 @@ def of_marks(rows: Iterable[Submission], known: Known, least: float) -> dict[str
     """Score the images with known elements of every annotator; `rows` are the current submissions."""
     checks: dict[str, list[float]] = defaultdict(list)
     for row in rows:
-        mine, truth = checks[row.annotator], known.get(row.image, {})
-        said = {name.strip().casefold(): value for name, _, value in row.marks or ()}
-        right = [said[name] in allowed(value) for name, value in truth.items() if name in said]
+        scores, truth = checks[row.annotator], known.get(row.image, {})
+        marked = {name.strip().casefold(): value for name, _, value in row.marks or ()}
+        right = [marked[name] in allowed(value) for name, value in truth.items() if name in marked]
         if right:
-            mine.append(sum(right) / len(right))
+            scores.append(sum(right) / len(right))
     return _counted(checks, least)
 
 
@@ -104,7 +104,7 @@ def allowed(known: str) -> set[str]:
 
 
 def _counted(checks: Mapping[str, Sequence[float]], least: float) -> dict[str, Reliability]:
-    return {name: Reliability(float(sum(mine)), len(mine), least) for name, mine in checks.items()}
+    return {name: Reliability(float(sum(scores)), len(scores), least) for name, scores in checks.items()}
 
 
 def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = None) -> dict[str, dict[str, str]]:
@@ -126,7 +126,9 @@ def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = No
         if elements is not None:
             if image not in elements:
                 raise DataError(f"no image '{image}' in the data that has something to mark", file, number)
-            values = next((each.values for each in elements[image] if each.name.strip().casefold() == key), None)
+            values = next(
+                (element.values for element in elements[image] if element.name.strip().casefold() == key), None
+            )
             if values is None:
                 raise DataError(f"'{image}' has no element '{name}'", file, number)
             if not (right := allowed(value)) or not right <= set(values):

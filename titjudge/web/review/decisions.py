@@ -56,11 +56,11 @@ class Review:
         """Read the last decision on each prompt, by prompt_id; without those on lines that have changed since."""
         last: dict[str, Line] = {}
         if self.file.exists():
-            for _, each in scan_jsonl(self.file, ("prompt_id", "decision", "reviewer", "time", "line"), whole=True):
-                if isinstance(each, DataError):
-                    raise each
-                last[each["prompt_id"]] = each
-        return {name: each for name, each in last.items() if self._fingerprints.get(name) == each.get("line")}
+            for _, decision in scan_jsonl(self.file, ("prompt_id", "decision", "reviewer", "time", "line"), whole=True):
+                if isinstance(decision, DataError):
+                    raise decision
+                last[decision["prompt_id"]] = decision
+        return {name: decision for name, decision in last.items() if self._fingerprints.get(name) == decision["line"]}
 
     def decide(self, at: int, seen: str, decision: str, reviewer: str, *, reason: str = "", text: str = "") -> None:
         """Write a decision to disk.

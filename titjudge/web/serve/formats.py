@@ -117,7 +117,7 @@ class Pickled(WireFormat):
     def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
         values = _numbers(rewards)
         if batch.shape == "edit":
-            reasons = [each.reason for one in rewards for each in one.values()]
+            reasons = [reward.reason for by_metric in rewards for reward in by_metric.values()]
             answer = {"scores": values, "rewards": values, "reasoning": reasons, "meta_data": batch.echo}
         elif batch.shape == "geneval":
             same = dict.fromkeys(("scores", "rewards", "strict_rewards"), values)
@@ -160,8 +160,8 @@ class UniRL(WireFormat):
         return Batch(pairs, wanted, has_inputs=inputs)
 
     def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
-        results = [{n: {n: r.value} for n, r in each.items() if r.value is not None} for each in rewards]
-        errors = [{n: f"{r.status}: {r.reason}" for n, r in each.items() if r.value is None} for each in rewards]
+        results = [{n: {n: r.value} for n, r in pair.items() if r.value is not None} for pair in rewards]
+        errors = [{n: f"{r.status}: {r.reason}" for n, r in pair.items() if r.value is None} for pair in rewards]
         return orjson.dumps({"results": results, "errors": errors})
 
 
@@ -176,14 +176,14 @@ class Own(WireFormat):
         return Batch(pairs, [tuple(names)] * len(pairs))
 
     def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
-        return orjson.dumps({"results": [{name: each._asdict() for name, each in one.items()} for one in rewards]})
+        return orjson.dumps({"results": [{name: r._asdict() for name, r in pair.items()} for pair in rewards]})
 
 
 PICKLED, FLOW_FACTORY, UNIRL, OWN = Pickled(), FlowFactory(), UniRL(), Own()
 
 
 def _numbers(rewards: Iterable[Mapping[str, Reward]]) -> list[float]:
-    return [math.nan if each.value is None else each.value for one in rewards for each in one.values()]
+    return [math.nan if r.value is None else r.value for pair in rewards for r in pair.values()]
 
 
 def _batch(
@@ -212,10 +212,10 @@ def _of(sample: Any, key: str) -> Any:
 
 
 def _listed(data: Mapping[str, Any], key: str) -> list[Any]:
-    found = data.get(key)
-    if not isinstance(found, list | tuple):
+    values = data.get(key)
+    if not isinstance(values, list | tuple):
         raise BadRequest(f"'{key}' is no list" if key in data else f"there is no '{key}'")
-    return list(found)
+    return list(values)
 
 
 def _text(prompt: Any) -> str:
@@ -228,10 +228,10 @@ def _prompt_of(meta: Any) -> str:
     """Read the prompt from the metadata of a sample: a dict, or a dict as JSON."""
     if isinstance(meta, str):
         meta = _json(meta.encode("utf-8", "replace"))
-    found = next((meta[key] for key in _PROMPT_KEYS if key in meta), None) if isinstance(meta, dict) else None
-    if found is None:
+    prompt = next((meta[key] for key in _PROMPT_KEYS if key in meta), None) if isinstance(meta, dict) else None
+    if prompt is None:
         raise BadRequest(f"the metadata of a sample has no {' or '.join(_PROMPT_KEYS)}")
-    return _text(found)
+    return _text(prompt)
 
 
 def _image(image: Any) -> Any:

@@ -100,17 +100,17 @@ class _Machine:
 
     def _since_mark(self) -> list[Any]:
         start = self._marks.pop()
-        found, self._stack[start:] = self._stack[start:], []
-        return found
+        values, self._stack[start:] = self._stack[start:], []
+        return values
 
     def tuple(self, _: Any) -> None:
         self._stack.append((*self._since_mark(),))
 
     def tuple_of(self, count: int) -> None:
-        found, self._stack[-count:] = (*self._stack[-count:],), []
-        if len(found) != count:
+        values, self._stack[-count:] = (*self._stack[-count:],), []
+        if len(values) != count:
             raise IndexError
-        self._stack.append(found)
+        self._stack.append(values)
 
     def append(self, _: Any) -> None:
         value = self._stack.pop()
@@ -146,8 +146,8 @@ class _Machine:
         self._memo[place] = self._stack[-1]
 
     def get(self, place: int) -> None:
-        found = self._memo[place]
-        self._stack.append(found.value if isinstance(found, _Unbuilt) else found)
+        value = self._memo[place]
+        self._stack.append(value.value if isinstance(value, _Unbuilt) else value)
 
     def name(self, given: str) -> None:
         self._stack.append(_Name(given.replace(" ", ".", 1)))
@@ -197,8 +197,7 @@ def _dtype(text: Any, state: Any) -> Any:
     """Make the dtype of `text` (such as `U12` or `f4`); its state holds the byte order."""
     import numpy as np
 
-    found = _DTYPE.fullmatch(text) if isinstance(text, str) else None
-    if found is None or state[1] not in ("<", ">", "|", "="):
+    if not isinstance(text, str) or not _DTYPE.fullmatch(text) or state[1] not in ("<", ">", "|", "="):
         raise Refused("the pickle holds an array of objects: only numbers and text are read")
     order = "" if state[1] in "|=" else state[1]
     return np.dtype(f"{order}{text}")
