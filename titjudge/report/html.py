@@ -1,4 +1,4 @@
-"""One self-contained HTML file: no network, no inline handler, nothing untrusted in the markup."""
+"""Write the report as one self-contained HTML file: no network, no inline handler, no untrusted text in the markup."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,8 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.report.charts import charts
-from titjudge.report.forgetting import Curve, curves
-from titjudge.report.generator_sections import Section, generator_sections
+from titjudge.report.forgetting import curves
+from titjudge.report.generator_sections import generator_sections
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.summary import summary
 from titjudge.report.thumbnails import Thumbnail, thumbnails
@@ -32,17 +33,8 @@ _ROOM_KEPT = 60_000  # bytes kept free for the page around data and images
 _PACK_ABOVE = 300_000  # characters of JSON from which it is compressed
 _IMAGE_DATA = b'id="image-data">'  # as page.html has it
 _SCRIPTS = (
-    "base.js",
-    "marks.js",
-    "tables.js",
-    "lists.js",
-    "receipts.js",
-    "cases.js",
-    "images.js",
-    "pairs.js",
-    "prompts.js",
-    "main.js",
-)
+    "base.js", "marks.js", "tables.js", "lists.js", "receipts.js", "cases.js", "images.js", "pairs.js", "prompts.js", "main.js",
+)  # fmt: skip
 _STYLES = ("base.css", "views.css", "cases.css")
 
 
@@ -58,15 +50,15 @@ def write_report(
     """Write the report of one or several runs as one HTML file; returns its path.
 
     Args:
-        runs: run folders; with several, they are shown side by side, the first being the one that others are compared with.
-        out: the file to write (written whole, or not at all).
-        agreement_json: results in the shape of results.json that take the place of the first run's.
-        baseline: a generator that the others are compared with besides the best.
-        full_images: embed images of up to 2,048 pixels, however large the file becomes; else it stays below 15 MB.
-        keep_images: refuse to replace a report by one that has lost images (their files have moved, or changed).
+        runs: Run folders; several are shown side by side and compared with the first.
+        out: The file, written atomically.
+        agreement_json: Results in the shape of results.json that replace those of the first run.
+        baseline: A generator that the others are compared with besides the best.
+        full_images: Embed images of up to 2,048 pixels, however large the file becomes; else it stays below 15 MB.
+        keep_images: Refuse to replace a report by one with fewer images (their files have moved, or changed).
 
     Raises:
-        DataError: a folder is not a run, or is damaged; images would be lost; or there is no such baseline.
+        DataError: A folder is not a run, or is damaged; images would be lost; or there is no such baseline.
     """
     report = load(runs, agreement_json)
     report.baseline = baseline
@@ -84,7 +76,7 @@ def write_report(
 
 
 def images_in(page: bytes) -> tuple[int, list[str]]:
-    """Count the images that a report shows, and say for each of the others why it does not."""
+    """Count the images that a report shows, and list why each of the others is missing."""
     _, _, rest = page.partition(_IMAGE_DATA)
     lines = rest.partition(b"</script>")[0].splitlines()
     reasons = [base64.b64decode(line[1:]).decode(errors="replace") for line in lines if line.startswith(b"!")]
@@ -94,36 +86,25 @@ def images_in(page: bytes) -> tuple[int, list[str]]:
 def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
     """Render the page of a report, as UTF-8."""
     images = list(dict.fromkeys(shown for entry in report.entries if (shown := entry.shown) is not None))
+    people, stops, sections = charts(report), curves(report), generator_sections(report)
     data = as_json(report, {image: number for number, image in enumerate(images)})
-    data["summary"] = summary(report)
-    stops = curves(report)
-    data["summary"]["claims"] = [curve.steps for curve in stops]
-    sections = generator_sections(report)
-    data["summary"]["generators"] = [section.to_json() for section in sections]
+    data["summary"] = summary(report) | {
+        "claims": [curve.steps for curve in stops],
+        "generators": [section.to_json() for section in sections],
+    }
     packed = _data(data)
-    people = charts(report)
-    drawn = [
-        _fields(chart)
-        for of in (people, *(curve.charts for curve in stops), *(section.charts for section in sections))
-        for chart in of
-    ]
+    drawn = [*people, *(chart for part in (*stops, *sections) for chart in part.charts)]
+    numbers = script_safe(
+        json.dumps([{key: value for key, value in asdict(chart).items() if key != "svg"} for chart in drawn])
+    )
     style, script = joined(_STYLES), joined(_SCRIPTS)
-    numbers = _chart_data(drawn)
-    used = (
-        len(packed) + len(numbers) + sum(len(chart["svg"]) for chart in drawn) + len(style) + len(script) + _ROOM_KEPT
-    )
+    used = sum(map(len, (packed, numbers, style, script, *(chart.svg for chart in drawn)))) + _ROOM_KEPT
     made = thumbnails(images, max(0, (limit - used) * 3 // 4), full=full_images)
-    return _page(
-        data["summary"]["title"],
-        drawn[: len(people)],
-        stops,
-        sections,
-        numbers,
-        style,
-        script,
-        packed,
-        _image_lines(made),
-    )
+    page = _template().render(
+        title=data["summary"]["title"], charts=people, curves=stops, sections=sections, chart_data=numbers, style=style,
+        script=script, data=packed, images=_image_lines(made), script_hash=sha256(script), style_hash=sha256(style),
+    )  # fmt: skip
+    return page.encode(errors="replace")
 
 
 @functools.cache
@@ -134,47 +115,8 @@ def _template() -> jinja2.Template:
     return environment.from_string(web_file("page.html"))
 
 
-def _fields(chart: Any) -> Mapping[str, Any]:
-    return {name: getattr(chart, name) for name in chart.__dataclass_fields__}
-
-
-def _page(
-    title: str,
-    people: Sequence[Mapping[str, Any]],
-    stops: Sequence[Curve],
-    sections: Sequence[Section],
-    numbers: str,
-    style: str,
-    script: str,
-    data: str,
-    images: str,
-) -> bytes:
-    return (
-        _template()
-        .render(
-            title=title,
-            charts=people,
-            curves=stops,
-            sections=sections,
-            chart_data=numbers,
-            style=style,
-            script=script,
-            data=data,
-            images=images,
-            script_hash=sha256(script),
-            style_hash=sha256(style),
-        )
-        .encode(errors="replace")
-    )
-
-
-def _chart_data(drawn: Sequence[Mapping[str, Any]]) -> str:
-    """Give the numbers behind the charts, without the drawings."""
-    return script_safe(json.dumps([{key: value for key, value in chart.items() if key != "svg"} for chart in drawn]))
-
-
 def _data(data: Mapping[str, Any]) -> str:
-    """Write JSON for a script element: plain while it is small, else compressed (`{"packed": base64 of gzip}`)."""
+    """Write JSON for a script element, compressed if it is large (`{"packed": base64 of gzip}`)."""
     text = orjson.dumps(data, default=str, option=orjson.OPT_SERIALIZE_NUMPY).decode()  # NaN and infinities become null
     if len(text) <= _PACK_ABOVE:
         return script_safe(text)
@@ -190,7 +132,7 @@ def script_safe(text: str) -> str:
 
 
 def _image_lines(made: Sequence[Thumbnail]) -> str:
-    """Write one line an image: base64 of a WebP file, or `!` and the base64 of the reason why there is none."""
+    """Write one line for each image: base64 of a WebP file, or `!` and the base64 of the reason why there is none."""
     return "\n".join(
         base64.b64encode(one).decode()
         if isinstance(one, bytes)
@@ -200,16 +142,16 @@ def _image_lines(made: Sequence[Thumbnail]) -> str:
 
 
 def joined(names: Sequence[str]) -> str:
-    """Join style sheets, or scripts in one closure, of the page's own files."""
+    """Concatenate style sheets, or scripts in one closure."""
     content = "\n".join(web_file(name) for name in names)
     return f'"use strict";(() => {{\n{content}\n}})();' if names[0].endswith(".js") else content
 
 
 def web_file(name: str) -> str:
-    """Read a file of the page."""
+    """Read a file of the folder `web`."""
     return (resources.files("titjudge.report") / "web" / name).read_text(encoding="utf-8")
 
 
 def sha256(content: str) -> str:
-    """Write the hash of a script or a style as a content security policy names it."""
+    """Return the hash of a script or a style for a content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

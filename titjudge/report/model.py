@@ -1,4 +1,4 @@
-"""What a report shows of one or several runs, as plain JSON: items, scores, receipts, pairs; every long text once."""
+"""The data of a report on one or several runs, and its JSON: items, scores, answers, pairs; every long text once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,17 @@ from titjudge.stats.equality import with_ties
 
 Json = dict[str, Any]
 _SHOWN = frozenset({*Compared.__annotations__, *TokensRead.__annotations__})
+_ANSWER_FIELDS = (
+    "role", "template", "provider", "model", "model_version", "endpoint", "status", "reason", "finish",
+    "params", "usage", "flags", "list_cost", "cached", "sample", "attempt",
+)  # fmt: skip
 _SIGN = {"a": 1, "tie": 0, "b": -1}
 CARD = "card.json"  # of the run, or beside it
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """One metric of one run: a column of numbers. `digits` are the decimals shown."""
+    """One metric of one run. `digits` are the decimals shown; `higher` says whether more is better."""
 
     run: int
     metric: str
@@ -41,10 +45,14 @@ class Judge:
 
 @dataclass(slots=True)
 class Entry:
-    """One image with its prompt over all runs that judged it; `scores` by judge number.
+    """One image with its prompt, in all runs that judged it.
 
-    `slot` numbers what has the same id, generator and prompt: two runs that fill it with different images (checkpoints
-    whose files have the same names) have an entry each.
+    Attributes:
+        bad: Why the item is invalid; empty where it is valid.
+        scores: Score by judge number.
+        slot: Number of the first entry with the same id, generator and prompt: two runs with different images in one slot
+            (checkpoints whose files have the same names) have an entry each.
+        runs, judged: Numbers of the runs that judged it, and the image in each of them.
     """
 
     id: str
@@ -60,17 +68,14 @@ class Entry:
 
     @property
     def shown(self) -> Judged | None:
-        """The image to show: where several runs have it at several places, the first place that still exists."""
-        places = [one for one in self.judged if one.path is not None]
-        return next(
-            (one for one in places if one.path is not None and containers.exists(one.path)),
-            places[0] if places else None,
-        )
+        """The image to show: of the files in several runs the first that still exists."""
+        files = [(one, one.path) for one in self.judged if one.path is not None]
+        return next((one for one, path in files if containers.exists(path)), files[0][0] if files else None)
 
 
 @dataclass(slots=True)
 class Loaded:
-    """One run folder, read once."""
+    """The contents of one run folder."""
 
     name: str
     manifest: Manifest
@@ -83,23 +88,27 @@ class Loaded:
     stats: dict[str, Any] = field(default_factory=dict)  # size and time of each item's image file when it was listed
 
     def metric(self, name: str) -> MetricResult:
-        """Give what the results say of a metric; nothing where they do not."""
+        """Return the results of a metric; empty ones where there are none."""
         return self.results.metrics.get(name, MetricResult())
 
     @property
     def spent(self) -> float | None:
+        """USD spent."""
         return self.manifest.spent if self.results.spent is None else self.results.spent
 
     @property
     def list_cost(self) -> float | None:
+        """USD that all answers cost at list price."""
         return self.manifest.list_cost if self.results.list_cost is None else self.results.list_cost
 
 
 @dataclass(slots=True)
 class Report:
-    """Everything a report is made from. `pairs` are (entry a, entry b, preference) with 1 for a, 0 for a tie, -1 for b.
+    """All data of a report.
 
-    `baseline` is a generator that the others are compared with besides the best.
+    Attributes:
+        pairs: (entry a, entry b, preference) with 1 for a, 0 for a tie, -1 for b.
+        baseline: A generator that the others are compared with besides the best.
     """
 
     runs: list[Loaded]
@@ -113,7 +122,7 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) 
     """Read the run folders; `agreement` (the shape of results.json) takes the place of the first run's results.
 
     Raises:
-        DataError: a folder is not a run, or one of its files is damaged.
+        DataError: A folder is not a run, or one of its files is damaged.
     """
     loaded = [_load(run, name) for run, name in zip(runs, _names(runs), strict=True)]
     if agreement and loaded:
@@ -150,7 +159,7 @@ def _card(*files: Path) -> Json:
 
 
 def _names(runs: Sequence[StoredRun]) -> list[str]:
-    """Name the runs after their folders, made different where they are the same."""
+    """Name the runs after their folders, with a number where a name repeats."""
     seen: dict[str, int] = {}
     names = []
     for run in runs:
@@ -173,7 +182,7 @@ def _judges(number: int, run: Loaded, *, several: bool) -> list[Judge]:
 
 
 def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entry], list[dict[str, int]]]:
-    """Join the items of all runs; the same id, prompt, generator and image is one entry. Also: entry by id, for each run."""
+    """Merge the items of all runs: the same id, prompt, generator and image is one entry; also return entry by id for each run."""
     entries: list[Entry] = []
     known: dict[tuple[str, str, str], list[int]] = {}
     places: list[dict[str, int]] = []
@@ -211,7 +220,7 @@ def _judged(run: Loaded, item: Item | InvalidItem, metrics: Sequence[str]) -> Ju
 
 
 def _is(entry: Entry, item: Item | InvalidItem, judged: Judged, same: Sameness) -> bool:
-    """Tell whether an entry is about the same image, or the same description where there is none."""
+    """Whether an entry has the same image, or the same description where there is none."""
     if isinstance(item, Item) and entry.meta.get("description") != item.meta.get("description") and not judged.path:
         return False
     return any(same(one, judged) for one in entry.judged)
@@ -224,14 +233,14 @@ def _entry(item: Item | InvalidItem) -> Entry:
 
 
 def _orphans(run: Loaded) -> list[Item]:
-    """Make items for scores whose item is not on file (a damaged or merged folder): they are shown all the same."""
+    """Make items for scores without an item (of a damaged or merged folder), so that they are shown."""
     known = {item.id for item in run.items}
     lost = {score.item_id: score for score in run.scores.values() if score.item_id not in known}
     return [Item(score.item_id, "", None, score.generator, score.prompt_id) for score in lost.values()]
 
 
 def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tuple[int, int, int]]:
-    """Join the pairs of all runs, each once; those that name unknown images are left out (results.json warns of them)."""
+    """Merge the pairs of all runs, each once, without those of unknown images (results.json warns of them)."""
     found: dict[tuple[int, int, int], None] = {}
     for run, where in zip(runs, places, strict=True):
         for pair in run.results.pairs or ():
@@ -242,21 +251,14 @@ def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tup
 
 
 def as_json(report: Report, images: Mapping[Judged, int]) -> Json:
-    """Give the part of a report that the browser works on; `images` numbers the images."""
+    """Return the data that the scripts of the page read; `images` numbers the images."""
     texts = Texts()
     writer = _Writer(report, texts)
     items = [writer.item(entry, images) for entry in report.entries]
     return {
         "judges": [
-            {
-                "label": j.label,
-                "metric": j.metric,
-                "run": j.run,
-                "range": j.range,
-                "higher": j.higher,
-                "digits": j.digits,
-            }
-            for j in report.judges
+            {name: getattr(judge, name) for name in ("label", "metric", "run", "range", "higher", "digits")}
+            for judge in report.judges
         ],
         "items": items,
         "pairs": [value for pair in report.pairs for value in pair],
@@ -266,7 +268,7 @@ def as_json(report: Report, images: Mapping[Judged, int]) -> Json:
 
 
 class _Writer:
-    """Turns entries into JSON; answers and texts that several items share are written once."""
+    """Turn entries into JSON; answers and texts that several items share are written once."""
 
     def __init__(self, report: Report, texts: Texts) -> None:
         self.report, self.texts = report, texts
@@ -297,9 +299,9 @@ class _Writer:
         record: Json = {"v": self._values[place].get(id(entry)), "st": str(score.status)}
         if score.reason:
             record["r"] = self.texts.add(score.reason)
-        for short, told in (("mi", missing(parts)), ("co", contradicted(parts))):
-            if details := [_plain(detail) for detail in told]:
-                record[short] = details
+        for key, listed in (("mi", missing(parts)), ("co", contradicted(parts))):
+            if details := [as_text(detail) for detail in listed]:
+                record[key] = details
         if text := description(parts):
             record["d"] = self.texts.add(text)
         read = [parts.get(key) for key in TokensRead.__annotations__]
@@ -310,7 +312,7 @@ class _Writer:
             record["ag"] = drawn
         hidden = _SHOWN | DRAWN if drawn is not None else _SHOWN
         if rest := {key: value for key, value in parts.items() if key not in hidden}:
-            record["x"] = [[key, self.texts.compose(_plain(value), known)] for key, value in rest.items()]
+            record["x"] = [[key, self.texts.compose(as_text(value), known)] for key, value in rest.items()]
         record["k"] = [number for key in score.replies if (number := self._reply(run, key, known)) is not None]
         return record
 
@@ -331,23 +333,7 @@ class _Writer:
             [str(turn[0]), *(self._part(part, known) for part in turn[1:])] for turn in reply.get("messages") or ()
         ]
         record: Json = {"k": key, "text": self.texts.compose(str(reply.get("text", "")), known), "msg": messages}
-        for name in (
-            "role",
-            "template",
-            "provider",
-            "model",
-            "model_version",
-            "endpoint",
-            "status",
-            "reason",
-            "finish",
-        ):
-            if reply.get(name):
-                record[name] = reply[name]
-        for name in ("params", "usage", "flags", "list_cost", "cached", "sample", "attempt"):
-            if reply.get(name):
-                record[name] = reply[name]
-        return record
+        return record | {name: reply[name] for name in _ANSWER_FIELDS if reply.get(name)}
 
     def _part(self, part: Any, known: Sequence[str]) -> int | str:
         """Encode part of a message: the number of a text, or the hash of an image."""
@@ -361,11 +347,12 @@ class _Writer:
 
 
 def _values(entries: Sequence[Entry], place: int) -> dict[int, float]:
-    """Map a judge's values by the identity of the entry: equal ones are exactly equal, and the page may compare them as they are."""
+    """Return a judge's values by the identity of the entry, with ties exactly equal, so that the page can compare them."""
     scored = [entry for entry in entries if place in entry.scores and entry.scores[place].value is not None]
     equal = with_ties(np.array([entry.scores[place].value for entry in scored], dtype=np.float64))
     return {id(entry): float(f"{value:.11g}") for entry, value in zip(scored, equal.tolist(), strict=True)}
 
 
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=None, default=str)
+def as_text(value: Any) -> str:
+    """Return a text as it is, and anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

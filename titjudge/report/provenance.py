@@ -1,15 +1,14 @@
-"""Who answered, by which prompts, under which configuration; what it cost and what failed."""
+"""Tables of models, prompts, configuration, cost and failures."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from titjudge.core.numbers import is_number
 from titjudge.core.run_records import AnsweredRecord
-from titjudge.report.model import Report
+from titjudge.report.model import Report, as_text
 from titjudge.report.table_cells import DASH, Json, cell, fragment, money, table
 
 Row = list[Any]
@@ -39,14 +38,14 @@ def provenance(report: Report) -> list[Json]:
 
 def _by_run(report: Report, title: str, columns: Sequence[str], rows: Sequence[Row], *, text: int, empty: str = "",
             notes: Sequence[str] = ()) -> Json:  # fmt: skip
-    """Make a table whose rows begin with the run's name, which is shown only where there are several."""
+    """Make a table from rows that begin with the run's name, which is dropped if there is only one run."""
     if len(report.runs) > 1:
         return table(title, ["run", *columns], rows, text=text + 1, empty=empty, notes=notes)
     return table(title, columns, [row[1:] for row in rows], text=text, empty=empty, notes=notes)
 
 
 def _configuration(report: Report) -> Json:
-    """Tabulate the configurations: one row a setting, one column a run."""
+    """Tabulate the configurations with one row a setting and one column a run."""
     each = [
         {key: setting(value) for key, value in run.manifest.identity.items() if value not in (None, {}, [], "")}
         | {"titjudge": run.manifest.titjudge or DASH}
@@ -54,25 +53,21 @@ def _configuration(report: Report) -> Json:
     ]
     names = list(dict.fromkeys(name for settings in each for name in settings))
     columns = ["setting", *(run.name for run in report.runs)] if len(report.runs) > 1 else ["setting", "value"]
-    return table(
-        "Configuration",
-        columns,
-        [[name, *(settings.get(name, DASH) for settings in each)] for name in names],
-        text=len(columns),
-    )
+    rows = [[name, *(settings.get(name, DASH) for settings in each)] for name in names]
+    return table("Configuration", columns, rows, text=len(columns))
 
 
 def setting(value: Any) -> str:
-    """Write a value of a configuration in one line."""
+    """Format a value of a configuration in one line."""
     if isinstance(value, Mapping):
         return "; ".join(f"{key} {setting(one)}" for key, one in value.items() if one not in (None, {}, [], ""))
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
         return ", ".join(value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return as_text(value)
 
 
 def failures(report: Report) -> list[Json]:
-    """Tabulate missing scores by generator, metric, status and reason, and input that could not be judged."""
+    """Tabulate failures by generator, metric, status and reason, and invalid items."""
     rows: list[Row] = []
     for at, run in enumerate(report.runs):
         places = {judge.metric: place for place, judge in enumerate(report.judges) if judge.run == at}
@@ -124,12 +119,9 @@ def cost(report: Report) -> Json:
         "spent",
     ]
     notes = [
-        f"{run.name}: all answers at list price, those from the cache included, {money(run.list_cost)}."
-        for run in report.runs
-    ]
-    notes.append(
-        "Answers from the cache are counted for the last session of a run; all else is of all sessions together."
-    )
+        *(f"{run.name}: all answers at list price, those from the cache included, {money(run.list_cost)}." for run in report.runs),
+        "Answers from the cache are counted for the last session of a run; all else is of all sessions together.",
+    ]  # fmt: skip
     return _by_run(report, "Cost by role", columns, rows, text=2, notes=notes)
 
 

@@ -8,7 +8,7 @@ from titjudge.core.run_records import MetricResult, PlaceRecord
 from titjudge.core.score_parts import objects
 from titjudge.report import table_cells
 from titjudge.report.model import Loaded, Report
-from titjudge.report.table_cells import DASH, Json, cell, fragment, measured, percent, ranged, table
+from titjudge.report.table_cells import DASH, Json, cell, fragment, measured, percent, table
 from titjudge.stats.per_prompt import PerPrompt
 
 _NOTE = (
@@ -97,7 +97,7 @@ def _leaderboard(report: Report, at: int) -> Json:
         for at_judge, judge in judges:
             place = one.metrics.get(judge.metric, PlaceRecord())
             link = fragment("images", g=name, m=at_judge)
-            row += [ranged(place.mean, place.interval, judge.digits, link=link), _rank(place)]
+            row += [measured(place.mean, judge.digits, place.interval, link=link, bar=True), _rank(place)]
         rows.append(row)
     title = "Generators" if len(report.runs) == 1 else f"Generators, {run.name}"
     notes = [

@@ -1,29 +1,24 @@
-"""Several runs side by side: paired differences with their significance, and what changed between the configurations."""
+"""Several runs side by side: paired differences with p-values, and changes of the configuration."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from titjudge.core.numbers import is_number
 from titjudge.core.types import Pair
 from titjudge.report.human_agreement import value
-from titjudge.report.model import Loaded, Report
-from titjudge.report.table_cells import DASH, Json, cell, measured, number, table
+from titjudge.report.model import Loaded, Report, as_text
+from titjudge.report.table_cells import DASH, Json, cell, measured, percent, table
 
 
 def differences(report: Report) -> list[Json]:
-    """Compare every other run with the first, by each metric they share, on the same pairs and the same images.
-
-    Accuracies where there are pairs, mean scores always; intervals and p-values are over prompts.
-    """
+    """Compare every other run with the first by each shared metric: accuracy where there are pairs, and mean score."""
     rows = [row for metric in _shared(report) for row in _of(report, metric)]
     notes = [
         "Each run minus the first, over what both scored. Interval and p by prompts; p adjusted after "
         "Benjamini–Hochberg over the runs of one metric.",
-        _pictures(report),
+        _images_differ(report),
     ]
     columns = [
         "metric",
@@ -42,8 +37,8 @@ def differences(report: Report) -> list[Json]:
     ]
 
 
-def _pictures(report: Report) -> str:
-    """Say that runs judged different images of one name, where they did: differences are the images', too."""
+def _images_differ(report: Report) -> str:
+    """Note that runs judged different images of one name: the differences are between these images, too."""
     slots = Counter(entry.slot for entry in report.entries)
     several = sum(count > 1 for count in slots.values())
     if not several:
@@ -66,7 +61,7 @@ def _of(report: Report, metric: str) -> list[list[Any]]:
 
     columns = [(judge, at) for at, judge in enumerate(report.judges) if judge.metric == metric]
     values: dict[str, dict[str, float | None]] = {}
-    for judge, at in columns:  # by slot: two checkpoints fill the same one with different images
+    for judge, at in columns:  # by slot: two checkpoints have different images in the same one
         scored = [(str(entry.slot), entry) for entry in report.entries if at in entry.scores]
         values[report.runs[judge.run].name] = {slot: value(entry, at, report.judges) for slot, entry in scored}
     baseline, digits = next(iter(values)), columns[0][0].digits
@@ -86,14 +81,11 @@ def _of(report: Report, metric: str) -> list[list[Any]]:
 
 def _row(metric: str, one: Any, digits: int) -> list[Any]:
     share = one.what == "accuracy"
-    return [metric, one.first, one.second, "agreement" if share else one.what, _shown(one.first_value, share, digits),
-            _shown(one.second_value, share, digits), _difference(one, share, digits), one.n, measured(one.p_value), measured(one.p_adjusted)]  # fmt: skip
-
-
-def _shown(what: float | None, share: bool, digits: int) -> Any:
-    if not is_number(what) or what is None:
-        return DASH
-    return cell(f"{what:.1%}" if share else number(float(what), digits), sort=what)
+    first, second = (
+        percent(value) if share else measured(value, digits) for value in (one.first_value, one.second_value)
+    )
+    return [metric, one.first, one.second, "agreement" if share else one.what, first, second,
+            _difference(one, share, digits), one.n, measured(one.p_value), measured(one.p_adjusted)]  # fmt: skip
 
 
 def _difference(one: Any, share: bool, digits: int) -> Any:
@@ -106,7 +98,7 @@ def _difference(one: Any, share: bool, digits: int) -> Any:
 
 
 def changes(report: Report) -> list[Json]:
-    """Tabulate what is not the same in the runs: configuration, models that answered, prompts, metric versions, software."""
+    """Tabulate what differs between the runs: configuration, models that answered, prompts, versions of metrics and titjudge."""
     flat = [_facts(run) for run in report.runs]
     names = list(dict.fromkeys(name for facts in flat for name in facts))
     rows = [
@@ -115,19 +107,12 @@ def changes(report: Report) -> list[Json]:
         if len({facts.get(name) for facts in flat}) > 1
     ]
     columns = ["what", *(run.name for run in report.runs)]
-    return [
-        table(
-            "What changed between the runs",
-            columns,
-            rows,
-            text=len(columns),
-            empty="Nothing: same configuration, models and prompts.",
-        )
-    ]
+    empty = "Nothing: same configuration, models and prompts."
+    return [table("What changed between the runs", columns, rows, text=len(columns), empty=empty)]
 
 
 def _facts(run: Loaded) -> dict[str, str]:
-    """Flatten the manifest to `place: value`, without what differs between any two runs (money, time, counts)."""
+    """Flatten the manifest to `name: value`, without what differs between any two runs (money, time, counts)."""
     manifest = run.manifest
     facts = _flat(manifest.identity, "")
     for name, role in manifest.roles.items():
@@ -138,22 +123,17 @@ def _facts(run: Loaded) -> dict[str, str]:
     facts |= _flat(manifest.pins, "what answered as ")
     facts |= _flat(manifest.recordings, "recording ")
     facts |= _flat(manifest.prompts, "prompt ")
-    facts |= _flat(
-        {name: record.version for name, record in manifest.metrics.items()},
-        "version of metric ",
-    )
+    facts |= _flat({name: record.version for name, record in manifest.metrics.items()}, "version of metric ")
     if manifest.titjudge:
         facts["titjudge"] = manifest.titjudge
     return facts
 
 
 def _flat(record: Mapping[str, Any], prefix: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    flat: dict[str, str] = {}
     for key, content in record.items():
         if isinstance(content, Mapping):
-            found |= _flat(content, f"{prefix}{key}.")
+            flat |= _flat(content, f"{prefix}{key}.")
         elif content not in (None, "", []):
-            found[f"{prefix}{key}"] = (
-                content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
-            )
-    return found
+            flat[f"{prefix}{key}"] = as_text(content)
+    return flat

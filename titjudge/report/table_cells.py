@@ -1,4 +1,4 @@
-"""Cells and tables of the summary: what is shown, what it is sorted by, and where it leads."""
+"""Cells and tables of the report as JSON: text, sort key, link and bar of each cell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ DASH = "–"
 def cell(
     text: str, *, sub: str = "", sort: float | None = None, link: str = "", bar: Sequence[float] | None = None
 ) -> Json:
-    """Make a cell: `sub` is a second, quieter line, `link` a fragment of the page, `bar` (low, middle, high) to draw."""
+    """Make a cell.
+
+    Args:
+        text: What is shown.
+        sub: Second line, in smaller letters.
+        sort: Number that the column is sorted by.
+        link: Fragment of the page.
+        bar: (low, middle, high) of a bar to draw.
+    """
     made: Json = {"t": text}
     if sub:
         made["s"] = sub
@@ -34,9 +42,17 @@ def table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, notes: Sequence[str] = (), text: int = 1,
     empty: str = "", span: Sequence[float] | None = None, folded: bool = False,
 ) -> Json:  # fmt: skip
-    """Make a table whose first `text` columns are words and the others numbers; `span` is the axis of all bars.
+    """Make a table.
 
-    A `folded` one shows its title until it is opened.
+    Args:
+        title: Its title.
+        columns: Names of the columns.
+        rows: Values, or cells.
+        notes: Lines below it.
+        text: Number of leading columns that are words; the others are numbers.
+        empty: What is shown instead of no rows.
+        span: Axis of all bars.
+        folded: Show only the title until it is opened.
     """
     made: Json = {
         "title": title,
@@ -56,7 +72,7 @@ def table(
 
 
 def plain(value: Any) -> Cell:
-    """Make a cell of any value of a results table."""
+    """Make a cell from any value of a results table."""
     if value is None:
         return DASH
     if isinstance(value, bool):
@@ -69,13 +85,13 @@ def plain(value: Any) -> Cell:
 
 
 def fragment(view: str, **wanted: Any) -> str:
-    """Address a place in the report with its filters: `#images?g=...`."""
+    """Make the link to a view of the report with its filters: `#images?g=...`."""
     query = urlencode({name: value for name, value in wanted.items() if value not in (None, "")})
     return f"#{view}?{query}" if query else f"#{view}"
 
 
 def number(value: float, digits: int | None = None) -> str:
-    """Write a number for people: thousands apart, as many decimals as its size asks for."""
+    """Format a number with thousands separators; without `digits` the decimals depend on its size."""
     if not math.isfinite(value):
         return DASH
     if isinstance(value, int):
@@ -85,65 +101,52 @@ def number(value: float, digits: int | None = None) -> str:
     return f"{value:,.{digits}f}"
 
 
-def measured(value: Any, digits: int = 3, interval: Any = None) -> Cell:
-    """Make a cell of a statistic with its interval below, or a dash where it is undefined."""
+def measured(value: Any, digits: int = 3, interval: Any = None, *, link: str = "", bar: bool = False) -> Cell:
+    """Make the cell of a statistic with its interval below, or a dash where it is undefined."""
     if not is_number(value):
         return DASH
+    return _statistic(number(float(value), digits), float(value), interval, f".{digits}f", link, bar)
+
+
+def percent(value: Any, interval: Any = None, *, link: str = "", bar: bool = False) -> Cell:
+    """Make the cell of a fraction in percent with its interval below, or a dash where it is undefined."""
+    if not is_number(value):
+        return DASH
+    return _statistic(f"{value:.1%}", float(value), interval, ".1%", link, bar)
+
+
+def _statistic(text: str, value: float, interval: Any, style: str, link: str, bar: bool) -> Cell:
     ends = ends_of(interval)
-    sub = f"{ends[0]:.{digits}f} – {ends[1]:.{digits}f}" if ends else ""
-    return cell(number(float(value), digits), sub=sub, sort=float(value))
+    sub = f"{ends[0]:{style}} – {ends[1]:{style}}" if ends else ""
+    return cell(text, sub=sub, sort=value, link=link, bar=(ends[0], value, ends[1]) if bar and ends else None)
 
 
 def p_value(p: Any) -> str:
-    """Write `p < 0.001` or `p = 0.034`; nothing where it is not known."""
+    """Format as `p < 0.001` or `p = 0.034`; empty where it is undefined."""
     if not is_number(p):
         return ""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def percent(value: Any, interval: Any = None, *, link: str = "", bar: bool = False) -> Cell:
-    """Make a cell of a fraction of 1 in percent with its interval below."""
-    if not is_number(value):
-        return DASH
-    ends = ends_of(interval)
-    sub = f"{ends[0]:.1%} – {ends[1]:.1%}" if ends else ""
-    drawn = (ends[0], float(value), ends[1]) if bar and ends else None
-    return cell(f"{value:.1%}", sub=sub, sort=float(value), link=link, bar=drawn)
-
-
-def ranged(value: Any, interval: Any, digits: int, *, link: str = "") -> Cell:
-    """Make a cell of a mean with its interval below and drawn."""
-    if not is_number(value):
-        return DASH
-    ends = ends_of(interval)
-    sub = f"{ends[0]:.{digits}f} – {ends[1]:.{digits}f}" if ends else ""
-    return cell(
-        number(float(value), digits),
-        sub=sub,
-        sort=float(value),
-        link=link,
-        bar=(ends[0], value, ends[1]) if ends else None,
-    )
-
-
 def money(value: Any) -> str:
-    """Write US dollars; small sums with the digits that say something."""
+    """Format US dollars, sums below $1 with four decimals."""
     if not is_number(value):
         return DASH
     return "$0" if value == 0 else f"${value:,.2f}" if value >= 1 else f"${value:.4f}"
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return the value where it is a mapping, else an empty one."""
+    """Return the value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def strings(value: Any) -> list[str]:
-    """Return the members of a list as texts; none of anything else."""
+    """Return the members of a list as texts; an empty list for anything else."""
     return [str(one) for one in value] if isinstance(value, list | tuple) else []
 
 
 def ends_of(interval: Any) -> tuple[float, float] | None:
+    """Return the ends of an interval; None for anything else."""
     if isinstance(interval, list | tuple) and len(interval) == 2 and all(is_number(end) for end in interval):
         return float(interval[0]), float(interval[1])
     return None
