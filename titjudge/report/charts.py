@@ -1,7 +1,7 @@
-"""Charts as inline SVG: drawn by matplotlib, then freed of every style, id and colour that the page should decide.
+"""Charts as inline SVG, drawn by matplotlib, with classes in place of styles and colours.
 
-A page with a content security policy takes no `style` attribute, and dark mode and print want their own colours, so
-each colour becomes a class (`f-` fill, `s-` stroke) that the style sheet fills in.
+The content security policy of the page forbids `style` attributes, and dark mode and print have their own colours: each
+colour becomes a class (`f-` fill, `s-` stroke) that the style sheet defines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from titjudge.report.model import Report
 from titjudge.report.svg import clean
 
 MAX_METRICS = 6  # metrics with a colour and a mark of their own; the tables have all
-HAZE = 400  # faint dots at most
+HAZE = 400  # most faint dots, one an image
 _COLOURS = {"#000011": "ink", "#000022": "soft", "#000033": "grid", "#000044": "paper"} | {
     f"#0000{number + 5:x}5": f"c{number}" for number in range(MAX_METRICS)
 }
@@ -37,7 +37,7 @@ Point = tuple[float | None, Sequence[float] | None]  # a value and its interval
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """An image and the same in numbers: `rows` below `columns`."""
+    """A chart, and its numbers as `rows` below `columns`."""
 
     title: str
     note: str
@@ -47,56 +47,38 @@ class Chart:
 
 
 def charts(report: Report) -> list[Chart]:
-    """Draw every chart for which the report has data; none without pairs."""
+    """Draw the agreement of metrics with people, as far as the report has data; nothing without pairs."""
     if not report.pairs or not report.judges:
         return []
     key, categories = human_agreement.by_category(report)
-    clear = "Agreement with people by how far apart the two scores are, in fifths of each metric’s own gaps."
-    gap = "Places between the two images in people’s ranking of that prompt."
-    found = [
-        _lines(
-            report,
-            human_agreement.calibration(report),
-            "Is a clear verdict a safe one?",
-            clear,
-            "gap between the two scores",
-        ),
-        _lines(
-            report,
-            human_agreement.by_rank_gap(report),
-            "Agreement by how clearly people prefer one",
-            gap,
-            "gap in human rank",
-        ),
-        _lines(
-            report, human_agreement.by_length(report), "Agreement by length of the prompt", "", "words in the prompt"
-        ),
-        _lines(report, categories, f"Agreement by {key}", "", key, joined=False),
-        *(_scatter(report, judge, judge) for judge in range(min(MAX_METRICS, len(report.judges)))),
-    ]
-    return [chart for chart in found if chart is not None]
+    gaps = "Agreement with people by how far apart the two scores are, in fifths of each metric’s own gaps."
+    ranks = "Places between the two images in people’s ranking of that prompt."
+    drawn = [
+        _lines(report, cut, title, note, axis, joined=cut is not categories)
+        for cut, title, note, axis in (
+            (human_agreement.calibration(report), "Is a clear verdict a safe one?", gaps, "gap between the two scores"),
+            (human_agreement.by_rank_gap(report), "Agreement by how clearly people prefer one", ranks, "gap in human rank"),
+            (human_agreement.by_length(report), "Agreement by length of the prompt", "", "words in the prompt"),
+            (categories, f"Agreement by {key}", "", key),
+        )
+    ]  # fmt: skip
+    drawn += [_scatter(report, judge) for judge in range(min(MAX_METRICS, len(report.judges)))]
+    return [chart for chart in drawn if chart is not None]
 
 
-def _lines(
-    report: Report, cut: human_agreement.Cut, title: str, note: str, axis: str, *, joined: bool = True
-) -> Chart | None:
-    if not cut:
-        return None
+def _lines(report: Report, cut: human_agreement.Cut, title: str, note: str, axis: str, *, joined: bool) -> Chart | None:
+    """Draw the accuracy of each metric over the bins of a cut; None where it is empty."""
     shown = [judge for judge in cut if judge < MAX_METRICS]
     if not shown:
         return None
 
     def draw(figure: Any) -> None:
-        axes = figure.add_axes((0.09, 0.19, 0.9, 0.77))
-        frame(axes)
-        shift = 0.5 / max(1, len(shown))
+        axes = new_axes(figure)
+        shift = 0.5 / len(shown)
         for place, judge in enumerate(shown):
             points = [(one.value, one.interval) for one in cut[judge]]
             series(axes, points, judge, (place - (len(shown) - 1) / 2) * shift * 0.5, joined=joined)
-        labels = [one.label for one in cut[shown[0]]]
-        axes.set_xticks(range(len(labels)), [shortened(label) for label in labels])
-        axes.set_xlim(-0.5, len(labels) - 0.5)
-        axes.set_xlabel(axis)
+        label_categories(axes, [one.label for one in cut[shown[0]]], axis)
         draw_percent(axes)
         axes.axhline(0.5, color=NAME["soft"], linewidth=0.8, dashes=(2, 3), zorder=1)
 
@@ -109,7 +91,7 @@ def _lines(
 
 
 def series(axes: Any, points: Sequence[Point], place: int, shift: float, *, joined: bool) -> None:
-    """Draw a line, or a row of marks, in the colour, dash and mark of `place`: values with intervals at 0, 1, ... + shift."""
+    """Draw values with intervals at 0, 1, ... + shift, in the colour, dash and mark of `place`; `joined` draws a line."""
     drawn = [(at + shift, value, interval) for at, (value, interval) in enumerate(points) if value is not None]
     colour = NAME[f"c{place}"]
     for x, _, interval in drawn:
@@ -122,13 +104,15 @@ def series(axes: Any, points: Sequence[Point], place: int, shift: float, *, join
     )  # fmt: skip
 
 
-def shortened(label: str) -> str:
-    """Shorten a label so that it fits under an axis."""
-    return label if len(label) < 15 else label[:13] + "…"
+def label_categories(axes: Any, labels: Sequence[str], axis: str) -> None:
+    """Label the categories 0, 1, ... of the x axis."""
+    axes.set_xticks(range(len(labels)), [label if len(label) < 15 else label[:13] + "…" for label in labels])
+    axes.set_xlim(-0.5, len(labels) - 0.5)
+    axes.set_xlabel(axis)
 
 
-def _scatter(report: Report, judge: int, place: int) -> Chart | None:
-    """Plot the mean score of each generator against how often people prefer its images, over a haze of all images."""
+def _scatter(report: Report, judge: int) -> Chart | None:
+    """Plot the mean score of each generator against the share of comparisons won with people, with a faint dot an image."""
     points = human_agreement.generators(report, judge)
     if len(points) < 2:
         return None
@@ -136,25 +120,19 @@ def _scatter(report: Report, judge: int, place: int) -> Chart | None:
     haze = human_agreement.images(report, judge, HAZE)
 
     def draw(figure: Any) -> None:
-        axes = figure.add_axes((0.09, 0.19, 0.9, 0.77))
-        frame(axes)
-        axes.plot([x for x, _ in haze], [y for _, y in haze], color=NAME[f"c{place}"], linestyle="none", marker="o",
+        axes = new_axes(figure)
+        axes.plot([x for x, _ in haze], [y for _, y in haze], color=NAME[f"c{judge}"], linestyle="none", marker="o",
                   markersize=3.2, markeredgewidth=0, alpha=0.38, zorder=2)  # fmt: skip
         axes.margins(0.08, 0.1)
-        _points(axes, points, place)
+        _points(axes, points, judge)
         axes.set_xlabel("share of comparisons won with people")
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
 
     rows = tuple(
-        (
-            about.label,
-            point.label or "(no name)",
-            percentage(point.human),
-            f"{point.score:.{about.digits}f}",
-            span(point.interval, about.digits),
-        )
+        (about.label, point.label or "(no name)", percentage(point.human), f"{point.score:.{about.digits}f}",
+         span(point.interval, about.digits))
         for point in points
-    )
+    )  # fmt: skip
     note = "One large mark a generator, its bar the 95% interval of the mean; one faint dot an image."
     return Chart(f"{clean(about.label, 28)} against people", note, svg_of(draw, f"scatter {judge}"),
                  ("metric", "generator", "won with people", "mean score", "95% interval"), rows)  # fmt: skip
@@ -164,23 +142,16 @@ def _points(axes: Any, points: Sequence[human_agreement.Point], place: int) -> N
     colour = NAME[f"c{place}"]
     for point in points:
         if point.interval is not None:
-            axes.plot(
-                [point.human] * 2,
-                point.interval,
-                color=colour,
-                linewidth=1.3,
-                alpha=0.6,
-                solid_capstyle="round",
-                zorder=3,
-            )
+            axes.plot([point.human] * 2, point.interval, color=colour, linewidth=1.3, alpha=0.6, solid_capstyle="round",
+                      zorder=3)  # fmt: skip
     axes.plot([p.human for p in points], [p.score for p in points], color=colour, linestyle="none",
               marker=MARKERS[place], markersize=7, markeredgewidth=0, zorder=4)  # fmt: skip
     _names(axes, points)
 
 
 def _names(axes: Any, points: Sequence[human_agreement.Point]) -> None:
-    """Write names beside the marks, each where it covers no other; one that fits nowhere is left to the table."""
-    axes.set_xlim(axes.get_xlim())  # fixed now: places on the page are asked for below
+    """Write names beside the marks where they cover nothing; a name that fits nowhere is left out (the table has it)."""
+    axes.set_xlim(axes.get_xlim())  # fix the limits: the names are placed in page coordinates
     axes.set_ylim(axes.get_ylim())
     spots = axes.transData.transform([(point.human, point.score) for point in points])
     scale = axes.figure.dpi / 72
@@ -204,7 +175,15 @@ def _names(axes: Any, points: Sequence[human_agreement.Point]) -> None:
                 break
 
 
+def new_axes(figure: Any) -> Any:
+    """Add the axes that most charts have."""
+    axes = figure.add_axes((0.09, 0.19, 0.9, 0.77))
+    frame(axes)
+    return axes
+
+
 def frame(axes: Any) -> None:
+    """Style axes: no frame, a horizontal grid, colours of the page."""
     axes.set_facecolor("none")
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
@@ -217,23 +196,26 @@ def frame(axes: Any) -> None:
 
 
 def draw_percent(axes: Any, lowest: float = 0.4) -> None:
-    """Draw an axis of shares up to 100% that begins at `lowest`, or below where a mark asks for it."""
+    """Format the y axis as shares up to 100%, from `lowest` or the lowest value."""
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:.0%}")
     low, _ = axes.get_ylim()
     axes.set_ylim(min(lowest, max(0.0, low)) - (0.02 if not lowest else 0.0), 1.02)
 
 
 def percentage(value: float | None) -> str:
+    """Format a share, a dash for None."""
     return "–" if value is None else f"{value:.1%}"
 
 
 def span(interval: tuple[float, float] | None, digits: int | None = None) -> str:
+    """Format an interval, of shares unless `digits` are given; a dash for None."""
     if interval is None:
         return "–"
     return " – ".join(f"{end:.1%}" if digits is None else f"{end:.{digits}f}" for end in interval)
 
 
 def svg_of(draw: Callable[[Any], None], salt: str, width: float = 6.2, height: float = 2.75) -> str:
+    """Return what `draw(figure)` draws as SVG for the page; `salt` makes the ids unique. Sizes are in inches."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -244,16 +226,14 @@ def svg_of(draw: Callable[[Any], None], salt: str, width: float = 6.2, height: f
         figure = Figure(figsize=(width, height))
         figure.patch.set_visible(False)
         draw(figure)
-        with (
-            warnings.catch_warnings()
-        ):  # of letters that the font lacks: the SVG holds text, which the reader's font draws
+        with warnings.catch_warnings():  # letters missing in the font: the SVG has text, drawn in the reader's font
             warnings.filterwarnings("ignore", "Glyph .* missing from font")
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     return plain(out.getvalue())
 
 
 def plain(svg: str) -> str:
-    """Rewrite an SVG with classes in place of styles, without ids that nothing refers to, without metadata."""
+    """Rewrite an SVG with classes in place of styles, without unused ids and metadata."""
     root = ElementTree.fromstring(svg)
     used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", svg))
     for parent in root.iter():

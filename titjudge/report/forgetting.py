@@ -1,4 +1,4 @@
-"""The forgetting curve in a report: charts and tables of how often claims are met, for each metric that settles claims."""
+"""Forgetting curves of a report: charts and tables of the share of claims met, for each metric with claims."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from titjudge.report.charts import (
     MAX_METRICS,
     Chart,
     draw_percent,
-    frame,
+    label_categories,
+    new_axes,
     percentage,
     series,
-    shortened,
     span,
     svg_of,
-)
+)  # fmt: skip
 from titjudge.report.model import Loaded, Report
 from titjudge.report.table_cells import Json, cell, p_value, percent, table
 from titjudge.stats.claims import claims_of
@@ -34,7 +34,7 @@ _VIEWS = (
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One metric of one run. `names` are the generators with a colour, in its order."""
+    """The curves of one metric of one run. `names` are the generators in the charts, in the order of their colours."""
 
     title: str
     names: tuple[str, ...]
@@ -44,13 +44,9 @@ class Curve:
 
 
 def curves(report: Report) -> list[Curve]:
-    """Make one entry a metric whose scores hold claims; none where nothing was settled."""
-    made = []
-    for judge in report.judges:
-        claims = _claims(report.runs[judge.run], judge.metric)
-        if any(claim.met is not None for claim in claims):
-            made.append(_curve(judge.label, claims))
-    return made
+    """Make the curves of each metric with settled claims."""
+    claims = [(judge.label, _claims(report.runs[judge.run], judge.metric)) for judge in report.judges]
+    return [_curve(label, of) for label, of in claims if any(claim.met is not None for claim in of)]
 
 
 def _claims(run: Loaded, metric: str) -> list[Claim]:
@@ -77,25 +73,22 @@ def _curve(title: str, claims: Sequence[Claim]) -> Curve:
 def _chart(
     found: Forgetting, drawn: Sequence[str], attribute: str, title: str, axis: str, joined: bool, salt: str
 ) -> Chart | None:
-    """Draw one line, or row of marks, a generator; None with a single label, which the table of steps covers."""
+    """Draw the rates of each generator by label; None with a single label, which the table of steps covers."""
     rates: tuple[Rate, ...] = getattr(found, attribute)
     labels = list(dict.fromkeys(rate.label for rate in rates))
     if attribute == "places" and len(labels) > 1:
-        labels = list(PLACES)  # also those without a claim, so that the axis is true
+        labels = list(PLACES)  # also those without a claim, so that the axis is linear
     if len(labels) < 2:
         return None
 
     def draw(figure: Any) -> None:
-        axes = figure.add_axes((0.09, 0.19, 0.9, 0.77))
-        frame(axes)
+        axes = new_axes(figure)
         for place, generator in enumerate(drawn):
             shift = (place - (len(drawn) - 1) / 2) * 0.04 * len(labels) / max(2, len(drawn))
             own = {rate.label: rate for rate in rates if rate.generator == generator}
             points = [(own[label].rate, own[label].interval) if label in own else (None, None) for label in labels]
             series(axes, points, place, shift, joined=joined)
-        axes.set_xticks(range(len(labels)), [shortened(label.removesuffix("%")) for label in labels])
-        axes.set_xlim(-0.5, len(labels) - 0.5)
-        axes.set_xlabel(axis)
+        label_categories(axes, [label.removesuffix("%") for label in labels], axis)
         draw_percent(axes, 0.0)
 
     rows = tuple(

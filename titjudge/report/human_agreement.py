@@ -1,4 +1,4 @@
-"""A metric against people, cut several ways: numbers for the charts, from the pairs and scores of a report."""
+"""Accuracy of the metrics of a report by properties of the pairs (length, category, score gap): the data of its charts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,12 +15,13 @@ from titjudge.stats.bootstrap import codes
 from titjudge.stats.equality import same
 from titjudge.stats.intervals import share_interval
 
+_FIFTHS = ("closest", "2nd", "middle", "4th", "farthest")
 _CATEGORY_KEYS = ("category", "type", "dimension", "theme", "class")
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Accuracy over some pairs: `value` is a fraction of 1 (an equal score is wrong), `interval` 95%, by prompts."""
+    """Accuracy over the pairs of a bin: `value` in [0, 1] (an equal score is wrong), with its 95% interval over prompts."""
 
     label: str
     value: float | None
@@ -29,7 +31,7 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One generator: how often people prefer its images (fraction of 1), and its mean score."""
+    """One generator: the share of comparisons that its images win with people, and its mean score."""
 
     label: str
     human: float
@@ -37,11 +39,11 @@ class Point:
     interval: tuple[float, float] | None
 
 
-Cut = dict[int, list[Bin]]  # by judge number
+Cut = dict[int, list[Bin]]  # judge number -> accuracy in each bin
 
 
 def value(entry: Entry, judge: int, judges: Sequence[Judge]) -> float | None:
-    """Give the score with its sign turned so that higher is better."""
+    """Return the score of an entry, negated where less is better; None where there is none."""
     score = entry.scores.get(judge)
     if score is None or score.value is None or not math.isfinite(score.value):
         return None
@@ -49,68 +51,64 @@ def value(entry: Entry, judge: int, judges: Sequence[Judge]) -> float | None:
 
 
 def verdicts(report: Report, judge: int) -> list[tuple[int, float]]:
-    """List (pair number, gap) of the pairs that people decided and the metric scored; gap > 0 where the two agree."""
+    """List (pair number, gap) of the pairs with a human preference and both scores; gap > 0 where metric and people agree."""
     found = []
     for number, (a, b, sign) in enumerate(report.pairs):
-        left, right = value(report.entries[a], judge, report.judges), value(report.entries[b], judge, report.judges)
+        left, right = (value(report.entries[entry], judge, report.judges) for entry in (a, b))
         if sign and left is not None and right is not None:
             found.append((number, 0.0 if same(left, right) else (left - right) * sign))
     return found
 
 
 def by(report: Report, label: Callable[[int], str | None], order: Sequence[str]) -> Cut:
-    """Cut the accuracy by a label of the pair; pairs without a label are left out."""
+    """Compute the accuracy by a label of the pair; pairs without a label are left out."""
     cut: Cut = {}
     for judge in range(len(report.judges)):
-        told: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+        by_label: dict[str, list[tuple[int, bool]]] = defaultdict(list)
         for number, gap in verdicts(report, judge):
-            name = label(number)
-            if name is not None:
-                told[name].append((number, gap > 0))
-        if told:
-            cut[judge] = [_bin(report, name, told[name]) for name in order]
+            if (name := label(number)) is not None:
+                by_label[name].append((number, gap > 0))
+        if by_label:
+            cut[judge] = [_bin(report, name, by_label[name]) for name in order]
     return cut
 
 
-def _bin(report: Report, label: str, told: Sequence[tuple[int, bool]]) -> Bin:
-    """Compute accuracy from (pair number, right); pairs of one prompt hang together, so the interval is over prompts."""
-    prompt, _ = codes(report.entries[report.pairs[number][0]].prompt_id for number, _ in told)
-    right = np.array([right for _, right in told], dtype=np.float64)
-    if not told:
+def _bin(report: Report, label: str, pairs: Sequence[tuple[int, bool]]) -> Bin:
+    """Compute the accuracy over (pair number, whether the metric is right)."""
+    if not pairs:
         return Bin(label, None, 0, None)
-    return Bin(label, float(right.mean()), len(told), share_interval(prompt, right))
+    prompt, _ = codes(report.entries[report.pairs[number][0]].prompt_id for number, _ in pairs)
+    right = np.array([right for _, right in pairs], dtype=np.float64)
+    return Bin(label, float(right.mean()), len(pairs), share_interval(prompt, right))
 
 
 def by_length(report: Report, bins: int = 4) -> Cut:
-    """Cut the accuracy by the number of words in the prompt, in bins with about the same number of pairs."""
-    words = [len(report.entries[a].prompt.split()) for a, _, _ in report.pairs]
-    edges = _edges(words, bins)
+    """Compute the accuracy by the number of words in the prompt."""
+    return _by_number(report, [len(report.entries[a].prompt.split()) for a, _, _ in report.pairs], bins)
+
+
+def _by_number(report: Report, numbers: Sequence[int], bins: int) -> Cut:
+    """Compute the accuracy by a number of each pair, in bins with about the same number of pairs; {} with one bin only."""
+    edges = _edges(numbers, bins)
     names = [f"{low}–{high}" if low != high else str(low) for low, high in edges]
-
-    def label(number: int) -> str | None:
-        return next(
-            (name for name, (low, high) in zip(names, edges, strict=True) if low <= words[number] <= high), None
-        )
-
-    return by(report, label, names) if len(edges) > 1 else {}
+    label_of = {
+        number: name
+        for name, (low, high) in zip(names, edges, strict=True)
+        for number in set(numbers)
+        if low <= number <= high
+    }
+    return by(report, lambda pair: label_of.get(numbers[pair]), names) if len(edges) > 1 else {}
 
 
 def _edges(values: Sequence[int], bins: int) -> list[tuple[int, int]]:
-    """Find bins (lowest, highest) of about the same size that no value straddles."""
+    """Find the (lowest, highest) values of bins of about the same size; equal values share a bin."""
     ordered = sorted(values)
-    if not ordered:
-        return []
-    starts = sorted({ordered[len(ordered) * step // bins] for step in range(bins)})
-    distinct = sorted(set(ordered))
-    found = []
-    for place, start in enumerate(starts):
-        nxt = starts[place + 1] if place + 1 < len(starts) else math.inf
-        found.append((start, max(one for one in distinct if start <= one < nxt)))
-    return found
+    starts = sorted({ordered[len(ordered) * step // bins] for step in range(bins)}) if ordered else []
+    return [(start, max(one for one in ordered if start <= one < end)) for start, end in pairwise([*starts, math.inf])]
 
 
 def human_shares(report: Report) -> dict[int, float]:
-    """Compute the share of its comparisons that each image won, a tie counting half."""
+    """Compute the share of its comparisons that each image wins; a tie counts half."""
     won: dict[int, float] = defaultdict(float)
     met: dict[int, int] = defaultdict(int)
     for a, b, sign in report.pairs:
@@ -122,25 +120,18 @@ def human_shares(report: Report) -> dict[int, float]:
 
 
 def by_rank_gap(report: Report) -> Cut:
-    """Cut the accuracy by how many places people's ranking of a prompt's images puts the two apart."""
+    """Compute the accuracy by the difference of the two images' ranks in people's ranking of the prompt."""
     ranks = human_ranks(report)
     gaps = [abs(ranks[a] - ranks[b]) for a, b, _ in report.pairs]
-    largest = max(gaps, default=0.0)
-    if largest <= 6:
-        names = [str(gap) for gap in range(1, round(largest) + 1)]
-        return by(report, lambda number: str(max(1, round(gaps[number]))), names) if len(names) > 1 else {}
-    edges = _edges([max(1, round(gap)) for gap in gaps], 6)
-    names = [f"{low}–{high}" if low != high else str(low) for low, high in edges]
-
-    def label(number: int) -> str | None:
-        gap = max(1, round(gaps[number]))
-        return next((name for name, (low, high) in zip(names, edges, strict=True) if low <= gap <= high), None)
-
-    return by(report, label, names)
+    largest, rounded = max(gaps, default=0.0), [max(1, round(gap)) for gap in gaps]
+    if largest > 6:
+        return _by_number(report, rounded, 6)
+    names = [str(gap) for gap in range(1, round(largest) + 1)]
+    return by(report, lambda pair: str(rounded[pair]), names) if len(names) > 1 else {}
 
 
 def human_ranks(report: Report) -> dict[int, float]:
-    """Rank each image within its prompt by the share of comparisons won (1 is best, equal shares share the mean)."""
+    """Rank each image within its prompt by the share of comparisons won (1 is best, ties share the average rank)."""
     groups: dict[str, list[int]] = defaultdict(list)
     shares = human_shares(report)
     for entry in shares:
@@ -155,7 +146,7 @@ def human_ranks(report: Report) -> dict[int, float]:
 
 
 def by_category(report: Report) -> tuple[str, Cut]:
-    """Cut the accuracy by the first of the usual category fields that the items carry; ("", {}) where there is none."""
+    """Compute the accuracy by the first category field that the items have; ("", {}) where there is none."""
     for key in _CATEGORY_KEYS:
         named = [report.entries[a].meta.get(key) for a, _, _ in report.pairs]
         labels = [name if isinstance(name, str) else None for name in named]
@@ -165,27 +156,24 @@ def by_category(report: Report) -> tuple[str, Cut]:
     return "", {}
 
 
-def calibration(report: Report, bins: int = 5) -> Cut:
-    """Cut the accuracy by how far apart the metric's two scores are: fifths of its own gaps, smallest first."""
+def calibration(report: Report) -> Cut:
+    """Compute the accuracy by the difference of the metric's two scores, in fifths of its own differences, smallest first."""
     cut: Cut = {}
+    bins = len(_FIFTHS)
     for judge in range(len(report.judges)):
         found = sorted((abs(gap), number, gap > 0) for number, gap in verdicts(report, judge))
         if len(found) < 4 * bins:
             continue
         parts = [found[len(found) * step // bins : len(found) * (step + 1) // bins] for step in range(bins)]
         cut[judge] = [
-            _bin(report, _fifth(step), [(number, right) for _, number, right in part])
-            for step, part in enumerate(parts)
+            _bin(report, name, [(number, right) for _, number, right in part])
+            for name, part in zip(_FIFTHS, parts, strict=True)
         ]
     return cut
 
 
-def _fifth(step: int) -> str:
-    return ("closest", "2nd", "middle", "4th", "farthest")[step]
-
-
 def generators(report: Report, judge: int) -> list[Point]:
-    """Pair each generator's share of comparisons won with its mean score and the interval of results.json."""
+    """Return each generator's share of comparisons won, with its mean score and interval of results.json."""
     shares: dict[str, list[float]] = defaultdict(list)
     for entry, share in human_shares(report).items():
         shares[report.entries[entry].generator].append(share)

@@ -1,4 +1,4 @@
-"""The page of an audit of prompts: lengths, what encoders would cut, likeness, reading level, balance, and its tables."""
+"""The page of a prompt audit: histograms of lengths, similarity and reading level, balance of categories, and tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.report.charts import NAME, Chart, frame, svg_of
+from titjudge.report.charts import NAME, Chart, frame, new_axes, svg_of
 from titjudge.report.tables_page import write_page
 from titjudge.stats.prompt_audit import ENCODERS, SAME, Audit, evenness
 
@@ -49,15 +49,12 @@ def _histogram(
     title: str, note: str, values: Sequence[float], axis: str, marks: Mapping[str, float] | None = None,
     bins: np.ndarray | None = None,
 ) -> Chart:  # fmt: skip
-    """Draw how many prompts have a value, with a line at each mark."""
+    """Draw a histogram over prompts, with a line at each mark."""
 
     def draw(figure: Any) -> None:
-        axes = _axes(figure)
-        axes.hist(
-            values,
-            bins=(np.linspace(0, max(values) * 1.02 + 1, 41) if bins is None else bins).tolist(),
-            color=NAME["c0"],
-        )
+        axes = new_axes(figure)
+        edges = np.linspace(0, max(values) * 1.02 + 1, 41) if bins is None else bins
+        axes.hist(values, bins=edges.tolist(), color=NAME["c0"])
         top = axes.get_ylim()[1]
         for name, at in (marks or {}).items():
             axes.axvline(at, color=NAME["c1"], linewidth=1.4, linestyle="--")
@@ -70,7 +67,7 @@ def _histogram(
 
 
 def _balance(column: str, values: Mapping[str, int]) -> Chart:
-    """Draw how many prompts have each value of a column, the most frequent ones, with a line where all would be equal."""
+    """Draw the numbers of prompts with the most frequent values of a column, with a line at the mean."""
     shown = sorted(values.items(), key=lambda each: (-each[1], each[0]))
     kept, total = shown[:_BARS], sum(values.values())
     height = 0.5 + 0.22 * len(kept)
@@ -89,12 +86,6 @@ def _balance(column: str, values: Mapping[str, int]) -> Chart:
     even = f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
     note = f"Prompts by {column}; the line: all equally often; {even}{rest}."
     return Chart(f"Balance of {column}", note, svg_of(draw, f"balance {column}", height=height), (), ())
-
-
-def _axes(figure: Any) -> Any:
-    axes = figure.add_axes((0.09, 0.19, 0.9, 0.77))
-    frame(axes)
-    return axes
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
