@@ -15,7 +15,7 @@ from titjudge.core.errors import ConfigError, MissingExtra, nearest
 from titjudge.core.files import csv_text, write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.core.score_parts import contradicted, description, missing
-from titjudge.core.types import Item, Score
+from titjudge.core.types import Item
 from titjudge.report import result_tables
 from titjudge.report.generator_sections import generator_sections
 from titjudge.report.model import Report, load
@@ -23,21 +23,9 @@ from titjudge.report.side_by_side import changes, differences
 from titjudge.report.table_cells import DASH, Json, money, strings
 
 COLUMNS = (
-    "run",
-    "item",
-    "generator",
-    "prompt_id",
-    "metric",
-    "value",
-    "status",
-    "reason",
-    "missing",
-    "contradicted",
-    "description",
-    "prompt",
-    "image",
-    "sample",
-)
+    "run", "item", "generator", "prompt_id", "metric", "value", "status", "reason", "missing", "contradicted",
+    "description", "prompt", "image", "sample",
+)  # fmt: skip
 _SCHEMA_VERSION = 1
 
 
@@ -49,14 +37,15 @@ def export(runs: Sequence[StoredRun], kind: str, out: Path, *, baseline: str = "
     `markdown` hold the tables of agreement, of the leaderboard and of generators against each other, with intervals.
 
     Args:
-        runs: What is exported.
+        runs: Run folders.
         kind: One of `KINDS`.
         out: The file.
         baseline: A generator that the tables compare the others with besides the best.
 
     Raises:
-        ConfigError: `kind` is unknown. MissingExtra: pyarrow is not installed. DataError: a folder is not a run, or there
-            is no such baseline.
+        ConfigError: `kind` is unknown.
+        MissingExtra: pyarrow is not installed.
+        DataError: A folder is not a run, or there is no such baseline.
     """
     if kind not in KINDS:
         raise ConfigError(f"there is no export '{kind}'.{nearest(kind, KINDS)} Known: {', '.join(KINDS)}")
@@ -67,7 +56,7 @@ def export(runs: Sequence[StoredRun], kind: str, out: Path, *, baseline: str = "
 
 
 def _rows(report: Report) -> Iterator[dict[str, Any]]:
-    """Yield one row a score, in the order of the data and of the metrics: answers come in any."""
+    """Yield one row a score, in the order of the items and of the metrics."""
     for number, run in enumerate(report.runs):
         metrics = [judge.metric for judge in report.judges if judge.run == number]
         items = {item.id: (at, item) for at, item in enumerate(run.items)}
@@ -78,28 +67,24 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
         )
         for score in scores:
             _, item = items.get(score.item_id, (known, None))
-            told = (item.prompt, str(item.image or ""), item.sample) if isinstance(item, Item) else ("", "", None)
-            yield dict(zip(COLUMNS, (*_row(run.name, score), *told), strict=True))
-
-
-def _row(run: str, score: Score) -> tuple[Any, ...]:
-    parts = score.parts
-    return (run, score.item_id, score.generator, score.prompt_id, score.metric, score.value, str(score.status), score.reason,
-            strings(missing(parts)), strings(contradicted(parts)), description(parts))  # fmt: skip
+            of_item = (item.prompt, str(item.image or ""), item.sample) if isinstance(item, Item) else ("", "", None)
+            of_score = (
+                run.name, score.item_id, score.generator, score.prompt_id, score.metric, score.value, str(score.status),
+                score.reason, strings(missing(score.parts)), strings(contradicted(score.parts)), description(score.parts),
+            )  # fmt: skip
+            yield dict(zip(COLUMNS, (*of_score, *of_item), strict=True))
 
 
 # -- for programs ----------------------------------------------------------------------------------------------------------
 
 
 def _csv(report: Report) -> bytes:
-    rows = ([_csv_cell(value) for value in row.values()] for row in _rows(report))
-    return csv_text(COLUMNS, rows).encode(errors="replace")
+    def cell(value: Any) -> Any:
+        return (orjson.dumps(value).decode() if value else "") if isinstance(value, list) else value
 
-
-def _csv_cell(value: Any) -> Any:
-    if isinstance(value, list):
-        return orjson.dumps(value).decode() if value else ""
-    return value
+    return csv_text(COLUMNS, ([cell(value) for value in row.values()] for row in _rows(report))).encode(
+        errors="replace"
+    )
 
 
 def _json(report: Report) -> bytes:
@@ -152,7 +137,7 @@ def _tables(report: Report) -> list[Json]:
 
 
 def _shown(cell: Any) -> str:
-    """Write a cell in one line: `88.9% [77.8%, 97.2%]`."""
+    """Format a cell in one line: `88.9% [77.8%, 97.2%]`."""
     if not isinstance(cell, dict):
         return str(cell)
     interval = re.fullmatch(r"([+-]?[\d.]+%?) – ([+-]?[\d.]+%?)", cell.get("s", ""))
@@ -176,23 +161,21 @@ def _markdown(report: Report) -> bytes:
 
 
 def md_table(table: Json) -> Iterator[str]:
+    """Yield the lines of a table in Markdown."""
     yield "| " + " | ".join(md(name) for name in table["columns"]) + " |"
     yield "|" + "|".join("---" if at < table["text"] else "--:" for at in range(len(table["columns"]))) + "|"
     for row in table["rows"]:
         yield "| " + " | ".join(md(_shown(cell)) for cell in row) + " |"
 
 
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
+
+
 def md(text: str) -> str:
     """Escape text so that Markdown shows it as it is: no markup, no HTML, no link, no mention, one line."""
     line = " ".join(text.split())
     line = re.sub(r"([\\`*_{}\[\]()#|~!$])", r"\\\1", line)
-    return (
-        line.replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-        .replace("@", "&#64;")
-        .replace("://", ":&#47;/")
-    )
+    return line.translate(_HTML).replace("://", ":&#47;/")
 
 
 _TEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -210,22 +193,24 @@ LATEX_HEAD = "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}"
 
 
 def _latex(report: Report) -> bytes:
-    parts = [LATEX_HEAD, ""]
+    lines = [LATEX_HEAD, ""]
     for table in _tables(report):
         if table["rows"]:
-            parts += [*tex_table(table), ""]
-    if len(parts) == 2:
-        parts.append("% nothing to tabulate: results.json has neither agreement nor leaderboard")
-    return ("\n".join(parts).rstrip() + "\n").encode(errors="replace")
+            lines += [*tex_table(table), ""]
+    if len(lines) == 2:
+        lines.append("% nothing to tabulate: results.json has neither agreement nor leaderboard")
+    return ("\n".join(lines).rstrip() + "\n").encode(errors="replace")
 
 
 def tex_table(table: Json) -> Iterator[str]:
+    """Yield the lines of a table in LaTeX."""
+    slug = re.sub(r"[^a-z0-9]+", "-", table["title"].lower()).strip("-")
     columns = "".join("l" if at < table["text"] else "r" for at in range(len(table["columns"])))
     yield from (
         r"\begin{table}",
         r"  \centering",
         rf"  \caption{{{_tex(table['title'])}}}",
-        rf"  \label{{tab:{_slug(table['title'])}}}",
+        rf"  \label{{tab:{slug}}}",
         rf"  \begin{{tabular}}{{{columns}}}",
         r"    \toprule",
     )
@@ -235,10 +220,6 @@ def tex_table(table: Json) -> Iterator[str]:
         shown = [_tex(_shown(cell)) if cell != DASH else "--" for cell in row]
         yield "    " + " & ".join(f"{{{one}}}" if one.startswith("[") else one for one in shown) + r" \\"
     yield from (r"    \bottomrule", r"  \end{tabular}", r"\end{table}")
-
-
-def _slug(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 KINDS: dict[str, Callable[[Report], bytes]] = {

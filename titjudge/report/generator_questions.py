@@ -1,4 +1,4 @@
-"""What it takes to tell generators apart: when settling would have stopped, how many prompts are needed, what another judge adds."""
+"""Sample sizes for comparing generators: when a sequential test would have stopped, planning, and combinations of two judges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import Table
 from titjudge.report.charts import Chart
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.svg import curves
@@ -22,12 +21,12 @@ from titjudge.stats.two_tier import two_tier
 
 ORDERS = 20
 POWER = 0.8
-_SHARES = (0.01, 0.02, 0.05)  # of the scale: the differences that are planned for
+_SHARES = (0.01, 0.02, 0.05)  # of the scale: the differences to plan for
 _PART = 0.8  # of the prompts: a judge of fewer judged a part
 
 
 def settling(scores: ScoreTable, best: str) -> list[Json]:
-    """Tabulate after how many prompts the best would have been told from each other generator, in random orders."""
+    """Tabulate after how many prompts, in random orders, a sequential test would have told the best from each other generator."""
     rows = []
     for name in scores.generators:
         if name == best:
@@ -49,13 +48,12 @@ def settling(scores: ScoreTable, best: str) -> list[Json]:
         f"every moment leaves zero (at {FEWEST} prompts at the earliest). Open: the prompts did not settle it.",
     ]
     columns = [f"{best} against", "verdict", "prompts used", "of", "share", "spared"]
-    return (
-        [table("Had it stopped when it was settled", columns, rows, notes=notes, text=2, span=(0, 1))] if rows else []
-    )
+    made = table("Had it stopped when it was settled", columns, rows, notes=notes, text=2, span=(0, 1))
+    return [made] if rows else []
 
 
 def planning(scores: ScoreTable, best: str, order: Sequence[int], judge: Judge) -> tuple[list[Json], Chart | None]:
-    """Tabulate and draw how many prompts a difference takes, with the best and its runner-up as the pilot."""
+    """Tabulate and draw how many prompts a difference needs, with the best and its runner-up as the pilot."""
     others = [scores.generators[k] for k in order if scores.generators[k] != best]
     try:
         pilot = Pilot.of(scores, best, others[0])
@@ -76,15 +74,8 @@ def planning(scores: ScoreTable, best: str, order: Sequence[int], judge: Judge) 
         (plan,) = plans(pilot, difference, POWER, seeds=[seeds], samples=[samples], cost=scores.cost)
         shown = number(difference, judge.digits)
         dollars = plan.dollars or (None, None, None)
-        rows.append(
-            [
-                shown,
-                plan.prompts,
-                *plan.range,
-                plan.judgements,
-                *(DASH if each is None else cell(money(each), sort=each) for each in dollars),
-            ]
-        )
+        prices = (DASH if each is None else cell(money(each), sort=each) for each in dollars)
+        rows.append([shown, plan.prompts, *plan.range, plan.judgements, *prices])
         x, (middle, worst, least) = curve(plan, difference, pilot.factor)
         lines.append((x, middle, least, worst))
         drawn.append((shown, plan.prompts))
@@ -111,26 +102,25 @@ def planning(scores: ScoreTable, best: str, order: Sequence[int], judge: Judge) 
 
 
 def across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Json]:
-    """Tabulate what two runs by different judges say together: a board carried over, and a dear judge on a part of the prompts."""
-    found: list[Table] = []
+    """Tabulate combinations of two runs by different judges: a transferred leaderboard, or a dear judge on a part of the prompts."""
+    found = []
     for (first, old), (second, new) in pairwise(scores.items()):
         one, other = (report.runs[report.judges[place].run] for place in (first, second))
         if one is other or not _judges_differ(one, other):
             continue
-        both = f"{report.judges[first].label} and {report.judges[second].label}"
         part = set(new.prompts) <= set(old.prompts) and len(new.prompts) <= _PART * len(old.prompts)
         try:
             if part:
-                found += [_titled(each, both) for each in two_tier(old, new).tables()]
+                tables = two_tier(old, new).tables()
             elif set(old.generators) - set(new.generators):
-                found.append(_titled(bridge_table(bridge(old, new)), both))
+                tables = [bridge_table(bridge(old, new))]
+            else:
+                continue
         except DataError:  # too little in common: the commands say what
             continue
-    return [table(each.title, each.columns, each.rows, notes=each.notes) for each in found]
-
-
-def _titled(made: Table, both: str) -> Table:
-    return Table(f"{made.title}: {both}", made.columns, made.rows, made.notes)
+        both = f"{report.judges[first].label} and {report.judges[second].label}"
+        found += [table(f"{each.title}: {both}", each.columns, each.rows, notes=each.notes) for each in tables]
+    return found
 
 
 def _judges_differ(one: Loaded, other: Loaded) -> bool:

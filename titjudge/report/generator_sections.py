@@ -1,4 +1,4 @@
-"""Generators against each other: who is how far behind whom, by what, on which prompts, and what it takes to find out."""
+"""Comparison of generators for each metric: gaps, tiers, categories, worst prompts, and sample sizes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,27 @@ from titjudge.core.score_parts import LEVELS
 from titjudge.core.types import Item
 from titjudge.report.charts import MAX_METRICS, Chart
 from titjudge.report.generator_questions import across_judges, planning, settling
-from titjudge.report.generator_slices import COLUMNS, FEWEST, categories, short_and_long, slice_tables
+from titjudge.report.generator_slices import (
+    COLUMNS,
+    FEWEST,
+    categories,
+    mean_cell,
+    negated,
+    short_and_long,
+    slice_tables,
+)  # fmt: skip
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.svg import heat_map, radar
 from titjudge.report.table_cells import DASH, Json, cell, measured, number, p_value, table
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generator_differences import GeneratorDifference, generator_differences
-from titjudge.stats.intervals import mean_interval
 from titjudge.stats.part_scores import part_scores
 from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores_table import Entry, ScoreTable, score_table
 from titjudge.stats.slices import averages, first_places, tiers
 
-MOST = 4  # metrics; the command has all
+MOST = 4  # metrics; the command line shows all
 WORST = 6  # prompts
 _IMAGES = 6  # of a prompt among the worst
 _CELLS = 60, 30  # values and generators of a heat map
@@ -34,7 +41,7 @@ _AXES = 12  # of a radar
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What one metric of one run says of the generators. `names` are those with a colour, in its order."""
+    """Charts, tables and worst prompts of one metric of one run. `names` are the generators with a colour, in its order."""
 
     title: str
     names: tuple[str, ...] = ()
@@ -43,7 +50,7 @@ class Section:
     worst: list[Json] = field(default_factory=list)
 
     def to_json(self) -> Json:
-        """Give what the page draws itself."""
+        """Return what the scripts of the page draw."""
         return {"tables": self.tables, "worst": self.worst}
 
 
@@ -51,7 +58,7 @@ def generator_sections(report: Report) -> list[Section]:
     """Make a section for each of the first metrics of each run whose generators share enough prompts.
 
     Raises:
-        DataError: the baseline that was asked for is in none of the runs.
+        DataError: The baseline is in none of the runs.
     """
     known = {entry.generator for entry in report.entries} - {""}
     if report.baseline and report.baseline not in known:
@@ -64,14 +71,14 @@ def generator_sections(report: Report) -> list[Section]:
             scores = judged_scores(run, report.judges[place])
             if scores is not None:
                 tables[place] = scores
-                if run.manifest.status != "settled":  # stopped at a verdict: fixed intervals and tests do not hold
+                if run.manifest.status != "settled":  # stopped at a verdict: intervals for a fixed sample are not valid
                     found += _section(report, place, scores)
     bridges = across_judges(report, tables)
     return [*found, Section("Across judges", tables=bridges)] if bridges else found
 
 
 def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
-    """Join the scores of one metric by prompt and generator, with what the data say of prompts as slices; None with one generator."""
+    """Arrange the scores of one metric by prompt and generator, with categories as slices; None with a single generator."""
     sign = 1.0 if judge.higher else -1.0
     items = {item.id: item for item in run.items if isinstance(item, Item) and item.generator}
     scores = {id: score for (id, metric), score in run.scores.items() if metric == judge.metric and id in items}
@@ -83,22 +90,22 @@ def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
     if len({entry.generator for entry in entries}) < 2:
         return None
     try:
-        told = part_scores(items, scores.values())
+        by_part = part_scores(items, scores.values())
     except DataError:  # a claim that is malformed: `compare forgetting` names it
-        told = part_scores(items, scores.values(), LEVELS)
+        by_part = part_scores(items, scores.values(), LEVELS)
     parts = {
         column: [
             (items[id].prompt_id or id, items[id].generator, value, each)
             for id, values in by_item.items()
             for value, each in values.items()
         ]
-        for column, by_item in told.items()
+        for column, by_item in by_part.items()
     }
     images = {(entry.prompt, entry.generator, entry.image) for entry in entries}
     rule = PerPrompt.parse(run.results.per_prompt) if run.results.per_prompt else MEAN
     try:
         rule = rule.of_metric(judge.range, judge.higher, judge.metric)
-    except ConfigError:  # nothing says when an image is right
+    except ConfigError:  # the rule needs a score from which an image is right
         return None
     cost = (run.list_cost or 0.0) / len(images) if len(run.manifest.metrics) == 1 else None
     made = score_table(
@@ -129,8 +136,7 @@ def _section(report: Report, place: int, cut: ScoreTable) -> list[Section]:
     if not any(each.prompts >= FEWEST for each in gaps[0]):
         return []
     parts = tiers(np.where(counts >= FEWEST, scores.means, np.nan))
-    negated = not judge.higher
-    asked = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
+    prompts = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
     order = [k for tier in parts for k in tier]
     planned, power = planning(scores, best, order, judge)
     charts = _charts(cut, order[:MAX_METRICS], order, judge)
@@ -142,7 +148,7 @@ def _section(report: Report, place: int, cut: ScoreTable) -> list[Section]:
             [
                 _board(scores, gaps, against, parts, judge),
                 *slice_tables(cut, against, [[cut.generators[k] for k in tier] for tier in parts], judge),
-                *short_and_long(asked, scores, judge.digits, negated=negated),
+                *short_and_long(prompts, scores, judge),
                 *settling(scores, best),
                 *planned,
             ],
@@ -155,25 +161,21 @@ def _board(
     scores: ScoreTable, gaps: Sequence[Sequence[GeneratorDifference]], against: Sequence[str],
     parts: Sequence[Sequence[int]], judge: Judge,
 ) -> Json:  # fmt: skip
-    """Tabulate every generator: its mean, its tier, how far it is behind, and on how many prompts it is first."""
+    """Tabulate each generator: mean, tier, first places, gaps to the best and the baseline, and the test against the best."""
     firsts, sign = first_places(scores.means), 1.0 if judge.higher else -1.0
-    by_name = [{each.a: each for each in found} for found in gaps]
+    by_name = [{each.a: each for each in of} for of in gaps]
     rows = []
     for tier, members in enumerate(parts, 1):
         for k in members:
             name, own = scores.generators[k], scores.means[np.isfinite(scores.means[:, k]), k]
-            ends = mean_interval(own, scores.bounds)
-            mean = measured(
-                sign * float(own.mean()), judge.digits, sorted(sign * end for end in ends) if ends else None
-            )
-            rows.append([name, mean, tier, int(firsts[k]), *_gap(by_name[0].get(name), judge.digits)])
-            rows[-1][5:5] = [_gap(found.get(name), judge.digits)[0] for found in by_name[1:]]
-            rows[-1].append(len(own))
+            mean = mean_cell(own, scores.bounds, judge.digits, sign)
+            (gap, *test), *others = (_gap(of.get(name), judge.digits) for of in by_name)
+            rows.append([name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, len(own)])
     columns = ["generator", "mean", "tier", "first", *(f"behind {name}" for name in against), "won / same / lost", "p",
                "would have shown", "prompts"]  # fmt: skip
     notes = [
         f"Behind: score minus that of {' or '.join(against)}, paired by prompt, with its 95% interval"
-        + ("" if judge.higher else " (less is better: negated)")
+        + negated(judge)
         + f". Won, same, lost, p and what these prompts would have shown with 80% power are against {against[0]}; p by exchange "
         "within prompts, adjusted by Holm.",
         f"{against[0]} has the highest mean on these very prompts: gaps to it are a little flattered.",
@@ -183,6 +185,7 @@ def _board(
 
 
 def _gap(each: GeneratorDifference | None, digits: int) -> list[object]:
+    """Make the cells of a difference: its value, wins / ties / losses, p, and what would have been detected."""
     if each is None or each.prompts < FEWEST:
         return [DASH, DASH, DASH, DASH]
     p = p_value(each.p_adjusted).removeprefix("p ").removeprefix("= ") or DASH
@@ -207,11 +210,11 @@ def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: 
             for at, value in enumerate(values)
         )
         columns = ("generator", title, "mean")
-        names, told = [cut.generators[k] for k in order[: _CELLS[1]]], values[: _CELLS[0]]
+        names, shown = [cut.generators[k] for k in order[: _CELLS[1]]], values[: _CELLS[0]]
         note = "Mean scores; within each column the stronger the colour the higher." + (
-            "" if len(names) * len(told) == board.size else " The first of them: the table has all."
+            "" if len(names) * len(shown) == board.size else " The first of them: the table has all."
         )
-        svg = heat_map(names, told, board[order][: _CELLS[1], : _CELLS[0]], digits)
+        svg = heat_map(names, shown, board[order][: _CELLS[1], : _CELLS[0]], digits)
         found.append(Chart(f"Generators by {title}", note, svg, columns, rows))
         if 3 <= len(values) <= _AXES:
             svg, (low, high) = radar([cut.generators[k] for k in drawn], values, board[list(drawn)])
@@ -221,7 +224,7 @@ def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: 
 
 
 def _worst(report: Report, place: int) -> list[Json]:
-    """Find the prompts that generators do worst on, with their images, the worst first."""
+    """Find the prompts with the lowest mean scores, worst first, with their images."""
     sign = 1.0 if report.judges[place].higher else -1.0
     by_prompt: dict[str, list[tuple[float, int]]] = {}
     for at, entry in enumerate(report.entries):

@@ -93,7 +93,9 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
         "generators": [section.to_json() for section in sections],
     }
     packed = _data(data)
-    drawn = [*people, *(chart for part in (*stops, *sections) for chart in part.charts)]
+    drawn = [*people]
+    drawn += [chart for curve in stops for chart in curve.charts]
+    drawn += [chart for section in sections for chart in section.charts]
     numbers = script_safe(
         json.dumps([{key: value for key, value in asdict(chart).items() if key != "svg"} for chart in drawn])
     )

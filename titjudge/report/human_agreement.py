@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -104,7 +103,10 @@ def _edges(values: Sequence[int], bins: int) -> list[tuple[int, int]]:
     """Find the (lowest, highest) values of bins of about the same size; equal values share a bin."""
     ordered = sorted(values)
     starts = sorted({ordered[len(ordered) * step // bins] for step in range(bins)}) if ordered else []
-    return [(start, max(one for one in ordered if start <= one < end)) for start, end in pairwise([*starts, math.inf])]
+    return [
+        (start, max(one for one in ordered if start <= one < end))
+        for start, end in zip(starts, [*starts[1:], math.inf], strict=True)
+    ]
 
 
 def human_shares(report: Report) -> dict[int, float]:
