@@ -1,4 +1,4 @@
-"""What a thing is built of: spheres, boxes, turned profiles and rings, in units of about a hand's breadth.
+"""Build things of spheres, boxes, turned profiles and rings, in units of about a hand's breadth.
 
 Local coordinates: x to the viewer's right, y away from the viewer, z up; the origin is the middle of the base.
 """
@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from titjudge.suites.known_answer.scenes.palette import COLOURS, METALS, Colour
+from titjudge.suites.known_answer.scenes.palette import COLOURS, METALS, NUMBERS, Colour
 from titjudge.suites.known_answer.scenes.scene import Thing
 
 Point = tuple[float, float, float]
@@ -29,11 +29,12 @@ class Part:
     """One primitive.
 
     Attributes:
-        form: sphere, box, lathe, ring or face (a rectangle that looks at the viewer).
-        at: its centre (for a lathe: the middle of its base).
-        size: radii of a sphere, half sides of a box or face, or (radius, tube radius, 0) of a ring.
-        profile: (radius, height) points of a lathe, from its base up and round.
-        turn: degrees about the vertical; tilt: degrees about the x axis, before the turn.
+        form: sphere, box, lathe, ring or face (a rectangle that faces the viewer).
+        at: Its centre; of a lathe the middle of its base.
+        size: Radii of a sphere, half sides of a box or face, or (radius, tube radius, 0) of a ring.
+        profile: The outline of a lathe as (radius, height), from its base up.
+        turn: Degrees about the vertical.
+        tilt: Degrees about the x axis, before the turn.
     """
 
     form: str
@@ -71,69 +72,59 @@ def plain(colour: Colour) -> Finish:
 
 
 def bodies(thing: Thing) -> list[Body]:
-    """Make the objects of a thing, each at its place within the thing: as many as its count."""
-    return [tuple(body) for body in _BUILDERS[thing.kind](thing.traits)]
+    """Build the objects of a thing, as many as its count, each at its place within the thing."""
+    return list(_BUILDERS[thing.kind](thing.traits))
 
 
 def moved(body: Body, by: Point, turn: float = 0.0) -> Body:
     """Turn a body about the vertical through the origin (degrees), then displace it."""
     c, s = math.cos(math.radians(turn)), math.sin(math.radians(turn))
-    return tuple(
-        replace(
-            part,
-            at=(
-                c * part.at[0] - s * part.at[1] + by[0],
-                s * part.at[0] + c * part.at[1] + by[1],
-                part.at[2] + by[2],
-            ),
-            turn=part.turn + turn,
-        )
-        for part in body
-    )
+
+    def place(x: float, y: float, z: float) -> Point:
+        return c * x - s * y + by[0], s * x + c * y + by[1], z + by[2]
+
+    return tuple(replace(part, at=place(*part.at), turn=part.turn + turn) for part in body)
 
 
 def top(kind: str, traits: Mapping[str, str]) -> float:
-    """Look up the height at which a load of a carrier rests, in units."""
-    if kind == "cube":
-        return _CUBE * 2
+    """Return the height at which a thing on or in another rests, in units."""
     if kind == "books":
         return _BOOK * _number(traits)
-    return {"bowl": 0.14, "vase": 0.62}[kind]
+    return {"cube": 2 * _CUBE, "bowl": 0.14, "vase": 0.62}[kind]
 
 
 _CUBE, _BOOK = 0.38, 0.21
 
 
 def _number(traits: Mapping[str, str]) -> int:
-    from titjudge.suites.known_answer.scenes.palette import NUMBERS
-
     return NUMBERS.index(traits["count"])
 
 
-def _value(traits: Mapping[str, str]) -> str:
-    return traits.get("material") or traits["colour"]
-
-
-def _turned(look: Finish, *profile: tuple[float, float], at: Point = (0.0, 0.0, 0.0)) -> Part:
-    return Part("lathe", look, at, profile=profile)
+def _turned(look: Finish, *profile: tuple[float, float]) -> Part:
+    return Part("lathe", look, (0.0, 0.0, 0.0), profile=profile)
 
 
 def _can(look: Finish, radius: float, height: float, at: Point = (0.0, 0.0, 0.0)) -> Part:
-    return _turned(look, (0, 0), (radius, 0), (radius, height), (0, height), at=at)
+    return replace(_turned(look, (0, 0), (radius, 0), (radius, height), (0, height)), at=at)
 
 
 def _ball(look: Finish, radius: float, at: Point) -> Part:
     return Part("sphere", look, at, (radius, radius, radius))
 
 
-def _bottle(traits: Mapping[str, str]) -> list[Body]:
-    profile = ((0, 0), (0.34, 0), (0.36, 0.04), (0.36, 0.95), (0.34, 1.08), (0.26, 1.22), (0.15, 1.34), (0.125, 1.42), (0.125, 1.78), (0.16, 1.78), (0.16, 1.88), (0.1, 1.88), (0.1, 1.8), (0, 1.8))  # fmt: skip
-    return [(_turned(finish(_value(traits)), *profile),)]
+_PROFILES: dict[str, tuple[tuple[float, float], ...]] = {  # things that are one turned body
+    "bottle": ((0, 0), (0.34, 0), (0.36, 0.04), (0.36, 0.95), (0.34, 1.08), (0.26, 1.22), (0.15, 1.34), (0.125, 1.42), (0.125, 1.78), (0.16, 1.78), (0.16, 1.88), (0.1, 1.88), (0.1, 1.8), (0, 1.8)),
+    "vase": ((0, 0), (0.22, 0), (0.34, 0.12), (0.43, 0.32), (0.44, 0.48), (0.38, 0.68), (0.24, 0.84), (0.18, 0.92), (0.19, 1.0), (0.28, 1.1), (0.25, 1.1), (0.15, 0.98), (0.13, 0.9), (0, 0.7)),
+    "bowl": ((0, 0), (0.28, 0), (0.3, 0.06), (0.5, 0.2), (0.66, 0.42), (0.62, 0.43), (0.46, 0.24), (0.26, 0.12), (0, 0.1)),
+    "cone": ((0, 0), (0.52, 0), (0.012, 1.6), (0, 1.605)),
+    "small cone": ((0, 0), (0.3, 0), (0.01, 0.72), (0, 0.724)),
+    "cylinder": ((0, 0), (0.42, 0), (0.42, 1.5), (0, 1.5)),
+}  # fmt: skip
 
 
-def _vase(traits: Mapping[str, str]) -> list[Body]:
-    profile = ((0, 0), (0.22, 0), (0.34, 0.12), (0.43, 0.32), (0.44, 0.48), (0.38, 0.68), (0.24, 0.84), (0.18, 0.92), (0.19, 1.0), (0.28, 1.1), (0.25, 1.1), (0.15, 0.98), (0.13, 0.9), (0, 0.7))  # fmt: skip
-    return [(_turned(finish(_value(traits)), *profile),)]
+def _one(part: Part) -> Builder:
+    """Return the builder of a thing that is this part in the finish asked for."""
+    return lambda traits: [(replace(part, finish=finish(traits.get("material") or traits["colour"])),)]
 
 
 def _flowers(traits: Mapping[str, str]) -> list[Body]:
@@ -168,18 +159,6 @@ def _candle(traits: Mapping[str, str]) -> list[Body]:
     return [(wax, _can(plain(BROWN), 0.02, 0.2, (0, 0, 1.0)), flame)]
 
 
-def _cone(traits: Mapping[str, str]) -> list[Body]:
-    return [(_turned(finish(_value(traits)), (0, 0), (0.52, 0), (0.012, 1.6), (0, 1.605)),)]
-
-
-def _small_cone(traits: Mapping[str, str]) -> list[Body]:
-    return [(_turned(finish(_value(traits)), (0, 0), (0.3, 0), (0.01, 0.72), (0, 0.724)),)]
-
-
-def _cylinder(traits: Mapping[str, str]) -> list[Body]:
-    return [(_can(finish(_value(traits)), 0.42, 1.5),)]
-
-
 def _snowman(traits: Mapping[str, str]) -> list[Body]:
     snow, black = plain((0.83, 0.85, 0.88)), plain((0.01, 0.01, 0.01))
     hat, scarf = finish(traits["hat colour"]), finish(traits["scarf colour"])
@@ -188,28 +167,23 @@ def _snowman(traits: Mapping[str, str]) -> list[Body]:
     nose = replace(_turned(plain((0.9, 0.2, 0.01)), (0, 0), (0.055, 0), (0.004, 0.3)), at=(0, -0.21, 1.45), tilt=90.0)
     buttons = tuple(_ball(black, 0.035, (0, y, z)) for y, z in ((-0.33, 1.03), (-0.42, 0.52)))
     neck = Part("ring", scarf, (0, 0, 1.25), (0.22, 0.085, 0))
-    return [
-        (*balls, *eyes, nose, *buttons, neck, _can(hat, 0.33, 0.05, (0, 0, 1.64)), _can(hat, 0.21, 0.36, (0, 0, 1.66)))
-    ]
+    top_hat = (_can(hat, 0.33, 0.05, (0, 0, 1.64)), _can(hat, 0.21, 0.36, (0, 0, 1.66)))
+    return [(*balls, *eyes, nose, *buttons, neck, *top_hat)]
 
 
 def _plant(traits: Mapping[str, str]) -> list[Body]:
     pot = _turned(finish(traits["pot colour"]), (0, 0), (0.3, 0), (0.4, 0.52), (0.46, 0.52), (0.46, 0.66), (0.38, 0.66), (0.36, 0.58), (0, 0.58))  # fmt: skip
     leaf = plain(LEAF)
-    spread = [(0.0, 0.0, 1.12, 0.36)]
-    for k in range(9):
-        a = 2.4 * k
-        spread.append((0.3 * math.cos(a), 0.3 * math.sin(a), 0.9 + 0.055 * k, 0.22))
-    return [(pot, *(_ball(leaf, r, (x, y, z)) for x, y, z, r in spread))]
+    around = (_ball(leaf, 0.22, (0.3 * math.cos(2.4 * k), 0.3 * math.sin(2.4 * k), 0.9 + 0.055 * k)) for k in range(9))
+    return [(pot, _ball(leaf, 0.36, (0.0, 0.0, 1.12)), *around)]
 
 
 def _blocks(traits: Mapping[str, str]) -> list[Body]:
     look, half = finish(traits["colour"]), 0.2
+    size = (half + 0.06, half + 0.06, half)
     turns = (4.0, -22.0, 12.0, -9.0, 26.0)
-    return [
-        (Part("box", look, (0.03 * (-1) ** k, 0, half + k * (2 * half + 0.012)), (half + 0.06, half + 0.06, half), turn=turns[k]),)
-        for k in range(_number(traits))
-    ]  # fmt: skip
+    places = ((0.03 * (-1) ** k, 0, half + k * (2 * half + 0.012)) for k in range(_number(traits)))
+    return [(Part("box", look, at, size, turn=turn),) for at, turn in zip(places, turns, strict=False)]
 
 
 def _mug(traits: Mapping[str, str]) -> list[Body]:
@@ -218,15 +192,6 @@ def _mug(traits: Mapping[str, str]) -> list[Body]:
     cup = _turned(look, (0, 0), (0.29, 0), (0.33, 0.05), (0.33, 0.66), (0.285, 0.66), (0.275, 0.5), (0, 0.5))
     handle = Part("ring", look, (0.36, 0, 0.34), (0.2, 0.055, 0), tilt=90.0)
     return [(cup, handle, _can(plain(drink), 0.285, 0.03, (0, 0, 0.575)))]
-
-
-def _bowl(traits: Mapping[str, str]) -> list[Body]:
-    profile = ((0, 0), (0.28, 0), (0.3, 0.06), (0.5, 0.2), (0.66, 0.42), (0.62, 0.43), (0.46, 0.24), (0.26, 0.12), (0, 0.1))  # fmt: skip
-    return [(_turned(finish(_value(traits)), *profile),)]
-
-
-def _cube(traits: Mapping[str, str]) -> list[Body]:
-    return [(Part("box", finish(_value(traits)), (0, 0, _CUBE), (_CUBE, _CUBE, _CUBE), turn=24.0),)]
 
 
 def _books(traits: Mapping[str, str]) -> list[Body]:
@@ -239,14 +204,6 @@ def _books(traits: Mapping[str, str]) -> list[Body]:
         block = Part("box", pages, (0.0, 0, z + _BOOK / 2), (0.565, 0.41, _BOOK / 2 - 0.035))
         found.append(moved((*lids, spine, block), (0, 0, 0), turn))
     return found
-
-
-def _ring(traits: Mapping[str, str]) -> list[Body]:
-    return [(Part("ring", finish(_value(traits)), (0, 0, 0.2), (0.5, 0.2, 0)),)]
-
-
-def _sphere(traits: Mapping[str, str]) -> list[Body]:
-    return [(_ball(finish(_value(traits)), 0.45, (0, 0, 0.45)),)]
 
 
 _SPREAD: dict[int, tuple[tuple[float, float], ...]] = {  # places on the table, in multiples of the radius
@@ -315,10 +272,10 @@ SMALL: dict[str, tuple[str, float]] = {  # what lies on a tray: built as which k
 
 
 def _set(traits: Mapping[str, str]) -> list[Body]:
-    """Build small things of one kind on a tray, in rows, and a card before it where it bears words."""
+    """Build small things of one kind on a tray, in rows, and a card in front of it where there is text."""
     kind, scale = SMALL[traits["of"]]
-    (one,) = _BUILDERS[kind]({"colour": traits["colour"], "contents": "coffee"})
-    one = tuple(_scaled(part, scale) for part in one)
+    (large,) = _BUILDERS[kind]({"colour": traits["colour"], "contents": "coffee"})
+    small = tuple(_scaled(part, scale) for part in large)
     rows = _ON_TRAY[_number(traits)]
     found: list[Body] = []
     for row, columns in enumerate(rows):
@@ -326,7 +283,7 @@ def _set(traits: Mapping[str, str]) -> list[Body]:
             nudge = 0.025 * math.sin(5.0 * len(found) + len(traits["colour"]))
             x = (column - (columns - 1) / 2) * 0.345 + nudge
             y = ((len(rows) - 1) / 2 - row) * 0.345 - nudge
-            found.append(moved(one, (x, y, 0.04), 31.0 * len(found) if traits["of"] == "cubes" else 0.0))
+            found.append(moved(small, (x, y, 0.04), 31.0 * len(found) if traits["of"] == "cubes" else 0.0))
     tray = [Part("box", finish(traits["tray colour"]), (0, 0, 0.02), (*TRAY, 0.02))]
     if "text" in traits:
         y, z = -TRAY[1] - 0.05, _CARD[1] + 0.01
@@ -336,30 +293,25 @@ def _set(traits: Mapping[str, str]) -> list[Body]:
 
 
 def _scaled(part: Part, by: float) -> Part:
-    x, y, z = part.at
+    (x, y, z), (a, b, c) = part.at, part.size
     profile = tuple((radius * by, height * by) for radius, height in part.profile)
-    size = part.size if part.profile else (part.size[0] * by, part.size[1] * by, part.size[2] * by)
+    size = part.size if part.profile else (a * by, b * by, c * by)
     return replace(part, at=(x * by, y * by, z * by), size=size, profile=profile)
 
 
 _BUILDERS: dict[str, Builder] = {
-    "bottle": _bottle,
-    "vase": _vase,
+    **{kind: _one(_turned(Finish(""), *profile)) for kind, profile in _PROFILES.items()},
+    "cube": _one(Part("box", Finish(""), (0, 0, _CUBE), (_CUBE, _CUBE, _CUBE), turn=24.0)),
+    "ring": _one(Part("ring", Finish(""), (0, 0, 0.2), (0.5, 0.2, 0))),
+    "sphere": _one(_ball(Finish(""), 0.45, (0, 0, 0.45))),
     "flowers": _flowers,
     "lamp": _lamp,
     "candle": _candle,
-    "cone": _cone,
-    "small cone": _small_cone,
-    "cylinder": _cylinder,
     "snowman": _snowman,
     "plant": _plant,
     "blocks": _blocks,
     "mug": _mug,
-    "bowl": _bowl,
-    "cube": _cube,
     "books": _books,
-    "ring": _ring,
-    "sphere": _sphere,
     "balls": _balls,
     "apples": lambda traits: _group(_number(traits), 0.25, lambda: _apple(traits["colour"])),
     "oranges": lambda traits: _group(_number(traits), 0.235, _orange),
