@@ -1,9 +1,10 @@
-"""What is true of a scene: the marks of a graph, the questions with their answers, the words to be read."""
+"""Annotate scenes by construction: the elements of a graph that a scene shows, questions with answers, lines of the files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from random import Random
 from typing import Any
 
@@ -39,9 +40,9 @@ class Marks:
 
 
 def marks(graph: Graph, scene: Scene) -> Marks | None:
-    """Mark what a scene shows of a graph; None when a relation is open to argument.
+    """Mark the elements of a graph that a scene shows; None where a relation is open to argument.
 
-    A missing entity takes its attributes and relations with it.
+    Of a missing entity all attributes and relations count as not shown.
     """
     there = {name: name in (TABLE, WALL) or scene.get(name) is not None for name in graph.entities}
     attributes = {
@@ -70,10 +71,12 @@ def value_of(scene: Scene, name: str, attribute: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A yes / no question and what it asks of a scene.
+    """A yes / no question about a scene.
 
-    `about` is (entity,), (entity, attribute, value), (entity1, relation, entity2) with `relation` set, or empty for
-    what no scene ever shows.
+    Attributes:
+        text: Its words.
+        about: (entity,), (entity, attribute, value), (entity1, relation, entity2), or empty for what no scene shows.
+        relation: Whether `about` is a relation.
     """
 
     text: str
@@ -96,13 +99,15 @@ class Question:
 
 
 def questions(scene: Scene, graph: Graph, rng: Random) -> list[Question]:
-    """About eleven questions on a scene as asked, three of them with the answer no."""
-    counts = [
-        question for name, each in graph.attributes.items() for key in each if (question := _asks(graph, name, key)) and key == "count"
-    ]  # fmt: skip
-    values = [
-        question for name, each in graph.attributes.items() for key in each if (question := _asks(graph, name, key)) and key not in ("count", "text")
-    ]  # fmt: skip
+    """Draw about eleven questions on a scene as the prompt asks for it; three have the answer no."""
+    asked = [
+        (key, question)
+        for name, each in graph.attributes.items()
+        for key in each
+        if (question := _asks(graph, name, key))
+    ]
+    counts = [question for key, question in asked if key == "count"]
+    values = [question for key, question in asked if key not in ("count", "text")]
     relations = [_asks_relation(each) for each in graph.relations if each[1] != "on"]
     names = [thing.name for thing in scene.things if thing.kind not in _SHAPES]
     found = [question for question in (_asks(graph, SIGN, "text"),) if question]
@@ -136,11 +141,10 @@ _NEVER = (
 
 
 def _asks(graph: Graph, name: str, attribute: str, value: str = "") -> Question | None:
-    """Asks whether an attribute has a value (that of the graph unless given)."""
-    wanted = graph.attributes.get(name, {}).get(attribute)
-    if wanted is None:
+    """Ask whether an attribute has a value, by default that of the graph; None where the graph does not have it."""
+    if attribute not in graph.attributes.get(name, {}):
         return None
-    value = value or wanted
+    value = value or graph.attributes[name][attribute]
     about = (name, attribute, value)
     verb = "Are" if name in KINDS and KINDS[name].plural else "Is"
     if attribute == "text":
@@ -150,9 +154,10 @@ def _asks(graph: Graph, name: str, attribute: str, value: str = "") -> Question 
     if attribute == "contents":
         return Question(f"Is the mug filled with {value}?", about)
     if name == TABLE:
-        return Question(f"Is the surface of the table {_surface_question(value)}?", about)
+        return Question(f"Is the surface of the table {_SURFACES_ASKED[value]}?", about)
     if name == WALL:
-        return Question(f"Is the wall in the background {_wall_question(value)}?", about)
+        look = "built of red bricks" if value == "red brick" else f"a plain {value}"
+        return Question(f"Is the wall in the background {look}?", about)
     if attribute == "material":
         return Question(f"{verb} the {name} made of {value}?", about)
     if attribute == "colour":
@@ -160,17 +165,12 @@ def _asks(graph: Graph, name: str, attribute: str, value: str = "") -> Question 
     return Question(f"{verb} the {attribute.removesuffix(' colour')} of the {name} {value}?", about)
 
 
-def _surface_question(value: str) -> str:
-    return {
-        "brown wooden planks": "made of brown wooden planks",
-        "white marble": "made of white marble",
-        "black and white checkerboard": "a black and white checkerboard",
-        "plain green cloth": "a plain green cloth",
-    }[value]
-
-
-def _wall_question(value: str) -> str:
-    return "built of red bricks" if value == "red brick" else f"a plain {value}"
+_SURFACES_ASKED = {
+    "brown wooden planks": "made of brown wooden planks",
+    "white marble": "made of white marble",
+    "black and white checkerboard": "a black and white checkerboard",
+    "plain green cloth": "a plain green cloth",
+}
 
 
 def _asks_relation(relation: Relation) -> Question:
@@ -181,22 +181,22 @@ def _asks_relation(relation: Relation) -> Question:
 
 
 def _wrong_value(scene: Scene, graph: Graph, rng: Random) -> Question:
-    """Asks for a value that the prompt does not ask for: the answer it requires is no."""
-    pool: list[Question] = []
-    for thing in scene.things:
-        for key, value in thing.traits.items():
-            if key in ("text", "count"):
-                continue
-            for other in options(KINDS[thing.kind], key):
-                if not near(other, value) and (question := _asks(graph, thing.name, key, other)):
-                    pool.append(question)
+    """Ask for a value that the prompt does not want, so that the right answer is no."""
+    pool = [
+        question
+        for thing in scene.things
+        for key, value in thing.traits.items()
+        if key not in ("text", "count")
+        for other in options(KINDS[thing.kind], key)
+        if not near(other, value) and (question := _asks(graph, thing.name, key, other))
+    ]
     if not pool:
         pool = [q for each in SURFACES if each != scene.surface and (q := _asks(graph, TABLE, "surface", each))]
     return rng.choice(pool)
 
 
 def _stranger(scene: Scene, rng: Random) -> Question:
-    """Asks for a kind of thing that the prompt does not name."""
+    """Ask for a kind of thing that the prompt does not name."""
     families = {KINDS[thing.kind].family for thing in scene.things}
     kinds = [kind for kind in KINDS.values() if kind.family not in families and kind.name != SIGN]
     kind = rng.choice([kind for kind in kinds if kind.rows and kind.name not in _SHAPES])
@@ -219,7 +219,7 @@ def image_record(shown: Shown, graph: Graph, asks: list[Question]) -> dict[str, 
     """Make a line of images.jsonl, without the fields of its file (image, prompt_id, variant_model).
 
     Raises:
-        ValueError: a relation is open to argument; such a scene is not to be shown.
+        ValueError: A relation is open to argument.
     """
     found = marks(graph, shown.scene)
     if found is None:
@@ -242,15 +242,8 @@ def image_record(shown: Shown, graph: Graph, asks: list[Question]) -> dict[str, 
 
 
 def pair_records(prompt_id: str, images: list[tuple[str, float]], rng: Random) -> Iterator[dict[str, Any]]:
-    """Lines of pairs.jsonl: every two pictures of a prompt, the higher alignment preferred, in an order drawn by lot."""
-    for i, first in enumerate(images):
-        for second in images[i + 1 :]:
-            a, b = (first, second) if rng.random() < 0.5 else (second, first)
-            preference = "tie" if a[1] == b[1] else "a" if a[1] > b[1] else "b"
-            yield {
-                "prompt_id": prompt_id,
-                "image_a": a[0],
-                "image_b": b[0],
-                "preference": preference,
-                "source": "construction",
-            }
+    """Yield lines of pairs.jsonl: every two images of a prompt in random order; the one with higher alignment is preferred."""
+    for pair in combinations(images, 2):
+        (a, a_value), (b, b_value) = pair if rng.random() < 0.5 else reversed(pair)
+        preference = "tie" if a_value == b_value else "a" if a_value > b_value else "b"
+        yield {"prompt_id": prompt_id, "image_a": a, "image_b": b, "preference": preference, "source": "construction"}

@@ -1,4 +1,4 @@
-"""Draws a scene and the graph of what is asked for. Everything comes from the given stream of random numbers."""
+"""Compose random scenes and the graphs of what their prompts ask for."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def compose(rng: Random, *, with_sign: bool) -> Scene:
 
 
 def _pick(rng: Random, kinds: list[Kind]) -> Kind:
-    """Carriers are twice as likely: they bring relations."""
+    """Choose a kind; those that can carry others are twice as likely, as they bring relations."""
     return rng.choice([*kinds, *(kind for kind in kinds if kind.carries)])
 
 
 def _loads(rng: Random, scene: Scene, things: list[Thing], families: set[str]) -> list[Thing]:
-    """Up to two things on or in others; a vase and a bowl are always filled when something fits."""
+    """Draw up to two things on or in others; a vase or bowl is always filled where something fits."""
     found: list[Thing] = []
     for carrier in sorted(things, key=lambda each: each.kind not in ("vase", "bowl")):
         options = [name for name in KINDS[carrier.kind].carries if KINDS[name].family not in families]
@@ -65,26 +65,22 @@ def _loads(rng: Random, scene: Scene, things: list[Thing], families: set[str]) -
 
 
 def alike_behind(things: Iterable[Thing]) -> bool:
-    """Whether two things of one column, one seen before the other, have the same look."""
+    """Tell whether two things of one column, one seen before the other, have a colour or material in common."""
     looks: set[tuple[int, str]] = set()
     for thing in things:
-        for value in {value for key, value in thing.traits.items() if key not in ("count", "text", "contents")}:
-            if (thing.column, value) in looks:
-                return True
-            looks.add((thing.column, value))
-        if thing.kind in _NATURAL:
-            look = (thing.column, _NATURAL[thing.kind])
-            if look in looks:
-                return True
-            looks.add(look)
+        values = {value for key, value in thing.traits.items() if key not in ("count", "text", "contents")}
+        own = {(thing.column, value) for value in (*values, *_NATURAL.get(thing.kind, ()))}
+        if looks & own:
+            return True
+        looks |= own
     return False
 
 
-_NATURAL = {"oranges": "orange", "lemons": "yellow", "plant": "green"}
+_NATURAL = {"oranges": ("orange",), "lemons": ("yellow",), "plant": ("green",)}
 
 
 def traits_for(rng: Random, kind: Kind, scene: Scene, row: str, others: Iterable[Thing] = ()) -> dict[str, str]:
-    """Attributes of a thing of that kind that are easily seen in that row, and that others do not have if possible."""
+    """Draw attributes that are easily seen in that row, and that others do not have where possible."""
     used = {value for thing in others for value in thing.traits.values()}
     found: dict[str, str] = {}
     for name, values in kind.traits.items():
@@ -98,19 +94,19 @@ def traits_for(rng: Random, kind: Kind, scene: Scene, row: str, others: Iterable
 
 
 def stands_out(scene: Scene, row: str, value: str) -> bool:
-    """Whether a thing of that colour or material is easily seen where it stands."""
+    """Tell whether a thing of that colour or material is easily seen where it stands."""
     return not lost_on(value, scene.surface) and not (row == "back" and lost_before(value, scene.wall))
 
 
 def options(kind: Kind, attribute: str) -> tuple[str, ...]:
-    """Every value an attribute of the graph may take for a kind."""
+    """Return all values that an attribute of the graph can have for a kind."""
     if attribute in kind.traits:
         return kind.traits[attribute]
     return tuple(value for value in kind.traits.get("finish", ()) if finish_name(value) == attribute)
 
 
 def graph_of(scene: Scene, rng: Random) -> Graph:
-    """Make the graph of what a scene shows, with one clear relation or two for every thing on the table."""
+    """Make the graph of what a scene shows, with one or two clear relations for every thing on the table."""
     attributes: dict[str, dict[str, str]] = {
         TABLE: {"surface": scene.surface},
         WALL: {"material": scene.wall} if scene.wall == "red brick" else {"colour": scene.wall},
