@@ -1,7 +1,7 @@
-"""Crowded scenes: forty to eighty small things on twelve trays, for judges that simple scenes no longer tell apart.
+"""Crowded scenes of forty to eighty small things on twelve trays, for judges that simple scenes no longer tell apart.
 
-Every tray holds two to twelve alike, before one another; some bear a small card. Several groups differ in one property only.
-What is asked for, what an image shows and what can be seen are told as for the simple scenes: `annotation`, `visibility`.
+Each tray holds two to twelve of the same look, one behind another; some trays have a small card. Several groups differ in one
+property only. They are annotated and checked as the simple scenes are (`annotation`, `visibility`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from titjudge.suites.known_answer.scenes.errors import (
     Plant,
     misspell,
 )
+from titjudge.suites.known_answer.scenes.objects import article
 from titjudge.suites.known_answer.scenes.palette import NUMBERS, lost_on, near
 from titjudge.suites.known_answer.scenes.prompt_text import LIGHTS
 from titjudge.suites.known_answer.scenes.scene import TABLE, WALL, Error, Graph, Relation, Scene, Thing, View
@@ -33,7 +34,11 @@ FEWEST, MOST = 40, 80  # objects of a scene
 CARDS = 4
 _COLOURS = ("red", "yellow", "green", "blue")  # no two of them could pass for each other
 _TRAYS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "white", "black")
-_SURFACES = ("brown wooden planks", "white marble", "plain green cloth")
+_SURFACES = {
+    "brown wooden planks": "made of brown wooden planks",
+    "white marble": "covered with white marble",
+    "plain green cloth": "covered with a plain green cloth",
+}
 _WALLS = ("pale blue", "pale green", "cream", "pale pink")
 _WORDS = ("PEAR", "MAPLE", "CLOUD", "RIVER", "STONE", "OLIVE", "TIGER", "PAPER", "LEMON", "CANDY", "FROST", "METAL")
 _TALL = ("bottles", "cylinders")
@@ -41,8 +46,8 @@ _LOOKS_LIKE = {"balls": "cubes", "cubes": "balls", "cones": "cylinders", "cylind
 
 
 def compose(rng: Random, kind: str) -> Scene:
-    """Compose a scene of twelve groups; `kind` of the error that level 1 will show has no influence."""
-    surface, wall = rng.choice(_SURFACES), rng.choice(_WALLS)
+    """Compose a scene of twelve groups, whatever `kind` of error level 1 will show."""
+    surface, wall = rng.choice(list(_SURFACES)), rng.choice(_WALLS)
     places = [(column, row) for row in ROWS for column in COLUMNS]
     shifts = {place: (rng.uniform(-0.04, 0.04), rng.uniform(-0.05, 0.05), 0.0) for place in places}
     view = View(rng.choice(tuple(LIGHTS)), rng.uniform(6.4, 7.0), shifts, rng.randrange(1 << 30))
@@ -69,14 +74,12 @@ def compose(rng: Random, kind: str) -> Scene:
             traits["text"] = f"{next(texts)}{rng.randrange(20, 99)}"
         things.append(Thing(f"{colour} {of}", "set", traits, 0, "near"))
     rng.shuffle(places)
-    return replace(
-        scene,
-        things=tuple(replace(each, column=at[0], row=at[1]) for each, at in zip(things, places, strict=True)),
-    )
+    placed = zip(things, places, strict=True)
+    return replace(scene, things=tuple(replace(thing, column=column, row=row) for thing, (column, row) in placed))
 
 
 def _counts(rng: Random, groups: int) -> list[int]:
-    """Two to twelve in each group; one of ten or more, and forty to eighty in all."""
+    """Draw the sizes of the groups: two to twelve, one of ten or more, forty to eighty in all."""
     while True:
         found = [rng.choice((2, 3, 4, 5, 6, 7, 8, 9, 11)) for _ in range(groups - 1)] + [rng.randint(10, 12)]
         if FEWEST + 14 <= sum(found) <= MOST - 10:
@@ -85,10 +88,10 @@ def _counts(rng: Random, groups: int) -> list[int]:
 
 
 def graph_of(scene: Scene, rng: Random) -> Graph:
-    """Make the graph: each group with count and tray, the order of each row, and in two columns what stands behind what."""
+    """Make the graph: count and tray of each group, the order in each row, and in two columns what stands behind what."""
     attributes: dict[str, dict[str, str]] = {TABLE: {"surface": scene.surface}, WALL: {"colour": scene.wall}}
     for thing in scene.things:
-        attributes[thing.name] = {key: thing.traits[key] for key in ("count", "tray colour", "text") if key in thing.traits}  # fmt: skip
+        attributes[thing.name] = {key: value for key, value in thing.traits.items() if key not in ("of", "colour")}
     relations: list[Relation] = []
     at = {(thing.column, thing.row): thing.name for thing in scene.things}
     for row in ROWS:
@@ -124,14 +127,14 @@ def write(scene: Scene, graph: Graph, rng: Random) -> str:
     """Write the prompt: row by row from the front, from left to right, with every element of the graph."""
     at = {(thing.column, thing.row): thing for thing in scene.things}
     behind = {a: b for a, word, b in graph.relations if word == "behind"}
-    sentences = [rng.choice(_OPENINGS)]
-    sentences.append(f"The table is made of {scene.surface}." if scene.surface == "brown wooden planks" else f"The table is covered with {'a ' if 'cloth' in scene.surface else ''}{scene.surface}.")  # fmt: skip
-    sentences.append(f"The wall in the background is plain and {scene.wall}.")
+    wall = f"The wall in the background is plain and {scene.wall}."
+    sentences = [rng.choice(_OPENINGS), f"The table is {_SURFACES[scene.surface]}.", wall]
     for row in ROWS:
         before: Thing | None = None
         for column in COLUMNS:
             thing = at[column, row]
-            what = f"{thing.traits['count']} {_look(thing)} on {_a(thing.traits['tray colour'])} tray"
+            drink = " filled with coffee" if thing.traits["of"] == "mugs" else ""
+            what = f"{thing.traits['count']} small {thing.name}{drink} on {_a(thing.traits['tray colour'])} tray"
             if before is None:
                 sentence = f"{_ROWS[row]} begins on the left with {what}"
             else:
@@ -146,20 +149,15 @@ def write(scene: Scene, graph: Graph, rng: Random) -> str:
     return " ".join([*sentences, *rng.sample(_CLOSING, len(_CLOSING))])
 
 
-def _look(thing: Thing) -> str:
-    drink = " filled with coffee" if thing.traits["of"] == "mugs" else ""
-    return f"small {thing.name}{drink}"
-
-
 def _a(colour: str) -> str:
-    return f"{'an' if colour[0] in 'aeiou' else 'a'} {colour}"
+    return f"{article(colour)} {colour}"
 
 
 # ---------------------------------------------------------------------- the questions
 
 
 def questions(scene: Scene, graph: Graph, rng: Random) -> list[Question]:
-    """Twelve questions on a scene as asked; four of them have the answer no."""
+    """Draw twelve questions on a scene as the prompt asks for it; four have the answer no."""
     counted, trays = rng.sample(scene.things, 5), rng.sample(scene.things, 3)
     found = [_how_many(thing, thing.traits["count"]) for thing in counted[:4]]
     found.append(_how_many(counted[4], _other_count(counted[4], rng)))
@@ -167,9 +165,8 @@ def questions(scene: Scene, graph: Graph, rng: Random) -> list[Question]:
     found.append(_which_tray(trays[2], rng.choice([each for each in _TRAYS if not near(each, trays[2].traits["tray colour"])])))  # fmt: skip
     card = rng.choice([thing for thing in scene.things if "text" in thing.traits])
     text = card.traits["text"]
-    found.append(
-        Question(f'Does the card in front of the {card.name} read exactly "{text}"?', (card.name, "text", text))
-    )
+    words = f'Does the card in front of the {card.name} read exactly "{text}"?'
+    found.append(Question(words, (card.name, "text", text)))
     (a, _, b), (c, _, d) = rng.sample([each for each in graph.relations if each[1] == "right of"], 2)
     found.append(Question(f"Are the {a} to the right of the {b}?", (a, "right of", b), relation=True))
     found.append(Question(f"Are the {c} to the left of the {d}?", (c, "left of", d), relation=True))
@@ -204,8 +201,7 @@ def _missing(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     if _touched(asked, thing) or asked.get(name) or scene.get(name) or near(other[1], thing.traits["tray colour"]):
         return None
     stranger = replace(thing, name=name, traits={**thing.traits, "of": other[0], "colour": other[1]})
-    things = tuple(stranger if each == thing else each for each in scene.things)
-    return replace(scene, things=things), Error(MISSING, (thing.name,), thing.name, name)
+    return scene.with_thing(stranger, thing.name), Error(MISSING, (thing.name,), thing.name, name)
 
 
 def _attribute(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
@@ -215,9 +211,8 @@ def _attribute(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     if _touched(asked, thing) or not values:
         return None
     value = rng.choice(values)
-    return scene.with_thing(thing.having("tray colour", value)), Error(
-        ATTRIBUTE, (thing.name, "tray colour"), was, value
-    )
+    error = Error(ATTRIBUTE, (thing.name, "tray colour"), was, value)
+    return scene.with_thing(thing.having("tray colour", value)), error
 
 
 def _count(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
@@ -247,7 +242,7 @@ def _text(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 
 
 def _touched(asked: Scene, thing: Thing) -> bool:
-    """Whether an error was planted in a group before, its place apart."""
+    """Tell whether an error was planted in a group before, other than in its place."""
     was = asked.get(thing.name)
     return was is None or was.traits != thing.traits
 

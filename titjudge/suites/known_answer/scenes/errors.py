@@ -1,4 +1,4 @@
-"""Plants errors: draws what a picture at one level of adherence shows instead of what was asked."""
+"""Plant errors: draw what an image at a level of adherence shows instead of what the prompt asks for."""
 
 from __future__ import annotations
 
@@ -13,34 +13,25 @@ from titjudge.suites.known_answer.scenes.objects import KINDS
 from titjudge.suites.known_answer.scenes.palette import NUMBERS, SURFACES, WALLS, near
 from titjudge.suites.known_answer.scenes.scene import SIGN, TABLE, WALL, Error, Graph, Scene, Shown, Thing
 
-MISSING, ATTRIBUTE, COUNT, RELATION, TEXT = (
-    "missing entity",
-    "wrong attribute",
-    "wrong count",
-    "swapped relation",
-    "misspelt text",
-)
+MISSING, ATTRIBUTE, COUNT = "missing entity", "wrong attribute", "wrong count"
+RELATION, TEXT = "swapped relation", "misspelt text"
 KINDS_OF_ERROR = (MISSING, ATTRIBUTE, COUNT, RELATION, TEXT)
 BANDS = {2: (0.26, 0.34), 3: (0.60, 0.70)}  # share of wrong elements at levels 2 and 3
 _TRIES, _EDITS = 40, 30
-OPPOSITE = {
-    "left of": "right of",
-    "right of": "left of",
-    "behind": "in front of",
-    "on top of": "in front of",
-    "inside": "in front of",
-}
+OPPOSITE = {"left of": "right of", "right of": "left of", "behind": "in front of", "on top of": "in front of", "inside": "in front of"}  # fmt: skip
 Edit = tuple[Scene, Error]
-Plant = Callable[[Scene, Scene, Random], Edit | None]  # of the scene as asked and as it is, one more error in it
-MOVED = Error(RELATION, (), "", "")  # which relations are wrong by it is told from the scene at the end
+Plant = Callable[
+    [Scene, Scene, Random], Edit | None
+]  # from the scene as asked and as it is, the scene with one more error
+MOVED = Error(RELATION, (), "", "")  # stands for the relations that turn out to be wrong, see `_settled`
 
 
 def draw(
     level: int, asked: Scene, graph: Graph, kind: str, rng: Random, plants: Mapping[str, Plant] | None = None
 ) -> Shown | None:
-    """Draw a scene at a level: 0 as asked, 1 with one error of `kind`, 2 and 3 with many; None when none was found.
+    """Draw a scene at a level: 0 as asked, 1 with one error of `kind`, 2 and 3 with many; None where no draw fits.
 
-    Level 1 has as few wrong elements as its kind allows: one, or for a missing entity those that hang on it.
+    Level 1 has as few wrong elements as its kind allows: one, or a missing entity with its attributes and relations.
     """
     if level == 0:
         return Shown(0, asked)
@@ -63,7 +54,7 @@ def _one(asked: Scene, graph: Graph, kind: str, rng: Random, plants: Mapping[str
 
 
 def _subtle(error: Error) -> bool:
-    """One thing on the table, one more or one less, nothing in the place of what is gone."""
+    """Tell whether an error is small: of one thing on the table, one more or less, nothing in the place of what is gone."""
     if error.kind == COUNT and abs(NUMBERS.index(error.asked) - NUMBERS.index(error.shown)) > 1:
         return False
     return error.element[:1] not in ((TABLE,), (WALL,)) and (error.kind != MISSING or error.shown == "nothing")
@@ -87,7 +78,7 @@ def _many(asked: Scene, graph: Graph, level: int, rng: Random, plants: Mapping[s
 
 
 def _settled(errors: list[Error], found: Marks) -> list[Error]:
-    """One error for each planted entity and attribute that stayed wrong, and for each relation of things still there."""
+    """List the planted errors of entities and attributes that are still wrong, and one for each wrong relation of things there."""
     gone = {name for name, there in found.entities.items() if not there}
     kept = [each for each in errors if each.kind != RELATION and (each.kind == MISSING or each.element[0] not in gone)]
     wrong = [each for each, so in found.relations.items() if not so and not gone.intersection((each[0], each[2]))]
@@ -95,7 +86,7 @@ def _settled(errors: list[Error], found: Marks) -> list[Error]:
 
 
 def tidy(asked: Scene, scene: Scene) -> bool:
-    """Whether all that an edit changed is still easily seen."""
+    """Tell whether all that an edit changed is still easily seen."""
     moved = scene.surface != asked.surface or scene.wall != asked.wall
     for thing in scene.things:
         before = asked.get(thing.name)
@@ -109,11 +100,10 @@ def tidy(asked: Scene, scene: Scene) -> bool:
 
 
 def _missing(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
-    names = [thing.name for thing in scene.things if asked.get(thing.name)]
-    if not names:
+    things = [thing for thing in scene.things if asked.get(thing.name)]
+    if not things:
         return None
-    thing = scene.get(rng.choice(names))
-    assert thing is not None
+    thing = rng.choice(things)
     load = scene.load_of(thing.name)
     error = Error(MISSING, (thing.name,), thing.name, "nothing")
     if load is not None:
@@ -124,18 +114,13 @@ def _missing(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     if thing.carrier or thing.kind == SIGN or rng.random() < 0.35:
         return scene.without(thing.name), error
     other = _stranger(asked, scene, thing, rng)
-    return (
-        scene.without(thing.name) if other is None else _swapped_in(scene, thing, other),
-        error if other is None else replace(error, shown=other.name),
-    )
-
-
-def _swapped_in(scene: Scene, gone: Thing, other: Thing) -> Scene:
-    return replace(scene, things=tuple(other if each.name == gone.name else each for each in scene.things))
+    if other is None:
+        return scene.without(thing.name), error
+    return scene.with_thing(other, thing.name), replace(error, shown=other.name)
 
 
 def _stranger(asked: Scene, scene: Scene, gone: Thing, rng: Random) -> Thing | None:
-    """Make a thing that nobody asked for, for the place of one that is gone."""
+    """Draw a thing that the prompt does not ask for, in the place of one that is gone; None where no kind is left."""
     families = {KINDS[thing.kind].family for thing in (*asked.things, *scene.things)}
     pool = [kind for kind in (BACK if gone.row == "back" else FRONT) if kind.family not in families]
     if not pool:
@@ -174,7 +159,7 @@ def _attribute(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 
 
 def _other_wall(a: str, b: str) -> bool:
-    """Cream is not told from pale green or pale pink surely enough in coloured light."""
+    """Tell whether two walls look different: in coloured light, cream can pass for pale green or pale pink."""
     return a != b and {a, b} not in ({"cream", "pale green"}, {"cream", "pale pink"})
 
 
@@ -198,9 +183,8 @@ def _relation(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 
 def _lay_before(scene: Scene, rng: Random) -> Edit | None:
     """Lay what should be on or in a thing in front of it."""
-    loads = [
-        t for t in scene.things if t.carrier and t.row == "front" and t.place in ("on", "in") and t.kind != "flowers"
-    ]
+    front = [thing for thing in scene.things if thing.carrier and thing.row == "front" and thing.kind != "flowers"]
+    loads = [thing for thing in front if thing.place in ("on", "in")]
     if not loads:
         return None
     load = rng.choice(loads)
@@ -208,17 +192,10 @@ def _lay_before(scene: Scene, rng: Random) -> Edit | None:
 
 
 def _swap(scene: Scene, a: tuple[int, str], b: tuple[int, str]) -> Scene:
-    """Everything at one place goes to the other."""
+    """Exchange all things at two places (column, row)."""
     way = {a: b, b: a}
-    return replace(
-        scene,
-        things=tuple(
-            replace(each, column=way[each.column, each.row][0], row=way[each.column, each.row][1])
-            if (each.column, each.row) in way
-            else each
-            for each in scene.things
-        ),
-    )
+    places = ((each, *way.get((each.column, each.row), (each.column, each.row))) for each in scene.things)
+    return replace(scene, things=tuple(replace(each, column=column, row=row) for each, column, row in places))
 
 
 def _swap_columns(scene: Scene, rng: Random) -> Edit | None:
@@ -244,7 +221,7 @@ def _text(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 
 
 def misspell(text: str, rng: Random) -> str:
-    """Misspell one word of the text inside: two neighbouring letters swapped, one left out, or one replaced."""
+    """Misspell one word of a text, not at its ends: two letters swapped, one left out, or one replaced."""
     words = text.split()
     k = rng.randrange(len(words))
     word = words[k]

@@ -1,4 +1,4 @@
-"""The nouns of a scene: the same records say what a prompt asks for and what a picture shows."""
+"""Records of a scene; the same ones say what a prompt asks for and what an image shows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LEVELS = (0, 1, 2, 3)  # how wrong an image is: 0 is flawless
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What decides every byte of a folder, together with the versions of titjudge, Mitsuba, numpy and Pillow.
+    """The options of a folder; with the versions of titjudge, Mitsuba, numpy and Pillow they determine every byte of it.
 
-    `hard`: crowded scenes (`crowd`), not the ones of six to nine things.
+    `hard`: crowded scenes (`crowd`) instead of those of six to nine things.
     """
 
     seed: int
@@ -33,11 +33,12 @@ class Thing:
     """One entity on the table: a single object or a group of `count` alike.
 
     Attributes:
-        name: its name in the graph and the prompt, unique in a scene ("apples").
-        kind: a key of `kinds.KINDS`.
-        traits: attribute name -> value, as in the graph ("colour": "red", "count": "three").
-        column, row: where it stands: -1 left, 0 middle, 1 right; front or back. A load is where its carrier is.
-        carrier: the name of the thing it is on or in; empty for the table.
+        name: Its name in the graph and the prompt, unique in a scene ("apples").
+        kind: A key of `objects.KINDS`, or "set" in crowded scenes.
+        traits: Attribute -> value, as in the graph ("colour": "red", "count": "three").
+        column: -1 left, 0 middle, 1 right.
+        row: "front" or "back"; both are those of the carrier for what is on or in another thing.
+        carrier: The name of the thing it is on or in; empty for the table.
         place: "table", "on", "in", or "before": on the table, in front of the thing that should carry it.
     """
 
@@ -51,7 +52,7 @@ class Thing:
 
     @property
     def slug(self) -> str:
-        """Its name as the labels of its objects begin."""
+        """The beginning of the labels of its objects."""
         return self.name.replace(" ", "-")
 
     @property
@@ -68,10 +69,10 @@ class View:
     """Camera, light and small displacements: the same at all levels of a scene.
 
     Attributes:
-        light: a key of `words.LIGHTS`.
-        height: of the camera over the table, in units (a mug is about 0.7 high).
-        shifts: (column, row) -> displacement of that place (x, y), in units, and turn in degrees.
-        grain: seed of the textures.
+        light: A key of `prompt_text.LIGHTS`.
+        height: Of the camera over the table, in units (a mug is about 0.7 high).
+        shifts: (column, row) -> displacement of that place (x, y) in units, and turn in degrees.
+        grain: Seed of the textures.
     """
 
     light: str
@@ -82,7 +83,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A table before a wall, and what stands on it."""
+    """A table in front of a wall, and the things on it."""
 
     surface: str
     wall: str
@@ -93,12 +94,13 @@ class Scene:
         return next((thing for thing in self.things if thing.name == name), None)
 
     def load_of(self, name: str) -> Thing | None:
-        """Find what is on, in or before a thing that should carry it."""
+        """Return the thing whose carrier this is."""
         return next((thing for thing in self.things if thing.carrier == name), None)
 
-    def with_thing(self, thing: Thing) -> Scene:
-        """Copy the scene with the thing of that name replaced."""
-        return replace(self, things=tuple(thing if each.name == thing.name else each for each in self.things))
+    def with_thing(self, thing: Thing, name: str = "") -> Scene:
+        """Copy the scene with the thing of that name replaced; by default the one with the same name."""
+        name = name or thing.name
+        return replace(self, things=tuple(thing if each.name == name else each for each in self.things))
 
     def words(self) -> list[str]:
         """List the words that can be read in the scene, thing by thing."""
@@ -132,7 +134,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """One planted error: its kind (as the trust card names them), the element of the graph, and what became of it."""
+    """A planted error: its kind (as the trust card names it), the element of the graph, what was asked and what is shown."""
 
     kind: str
     element: tuple[str, ...]
