@@ -1,11 +1,11 @@
-"""Known-answer images: what is in them is true by construction, so a judge's eyes can be marked like an exam.
+"""Known-answer images: what they show is true by construction, so they measure the judge.
 
     DATA/prompts.jsonl  prompt_id, prompt, questions, gold_answers, graph, text_words
     DATA/images.jsonl   image, prompt_id, alignment, answers, entity_scores, attribute_scores, relation_scores,
                         text_present[, level, variant_model]
     DATA/pairs.jsonl    optional; preferences by construction
 
-What the metrics find in `item.meta` is TRUE OF THE IMAGE, not what the prompt asks for:
+What the metrics get in `item.meta` is TRUE OF THE IMAGE, not what the prompt asks for:
 
     gold_answers    `answers` of the image: the score of the yes-no metric is the judge's accuracy, not the image's
                     adherence (what the prompt requires is in `prompt_answers`)
@@ -18,12 +18,12 @@ What the metrics find in `item.meta` is TRUE OF THE IMAGE, not what the prompt a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.numbers import is_number
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics.graph_alignment import Graph
 from titjudge.suites.base import Suite
@@ -43,20 +43,20 @@ class KnownAnswer(Suite):
     metrics: tuple[str, ...] = ("tit", "tit-llm", "yes-no", "graph-alignment", "text-rendering")
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
-        """Items with true answers in their meta, in the order of images.jsonl.
+        """Yield items with the true answers in `meta`, in the order of images.jsonl.
 
         Raises:
-            DataError: there is nothing to judge at that place.
+            DataError: There is nothing to judge at that place.
         """
         for item in read_items(folder, self.image_roots):
             yield item if isinstance(item, InvalidItem) else _with_truth(item)
 
     def pairs(self, folder: Path) -> list[Pair]:
-        """Preferences by construction, if the folder has them."""
+        """Read the preferences by construction, where the folder has them."""
         return Folder().pairs(folder)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """Correlation with the true alignment, accuracy of yes / no and graph verdicts, GNED; of what was run."""
+        """Make the tables of correlation with the true alignment, accuracy of yes / no and graph verdicts, and GNED."""
         from titjudge.suites.known_answer.tables import tables
 
         return tables(items, scores)
@@ -66,11 +66,10 @@ def _with_truth(item: Item) -> Item | InvalidItem:
     problem = _problem(item.meta)
     if problem:
         return InvalidItem(item.id, f"no known answers: {problem}", item.generator, item.prompt_id)
-    meta = dict(item.meta)
+    meta = item.meta
     graph, truth = _graph(meta)
-    drop = ("answers", "text_present", "entity_scores", "attribute_scores", "relation_scores")
-    found = {key: value for key, value in meta.items() if key not in drop}
-    found |= {
+    rest = {key: value for key, value in meta.items() if key not in _ANNOTATION}
+    known = {
         "prompt_answers": [str(answer).lower() for answer in meta["gold_answers"]],
         "gold_answers": [str(answer).lower() for answer in meta["answers"]],
         "prompt_words": list(meta.get("text_words") or ()),
@@ -80,11 +79,14 @@ def _with_truth(item: Item) -> Item | InvalidItem:
         "graph_truth": truth,
         "alignment": float(meta["alignment"]),
     }
-    return replace(item, meta=found)
+    return replace(item, meta=rest | known)
+
+
+_ANNOTATION = ("answers", "text_present", "entity_scores", "attribute_scores", "relation_scores")
 
 
 def _problem(meta: Mapping[str, Any]) -> str:
-    """Say what is wrong with an annotation; empty when nothing is."""
+    """Say what is wrong with an annotation; empty where nothing is."""
     if not isinstance(meta.get("questions"), list):
         return "'questions' is missing; this suite reads folders as `known-answer make` writes them"
     for key in ("questions", "gold_answers", "answers"):
@@ -93,14 +95,10 @@ def _problem(meta: Mapping[str, Any]) -> str:
     if not {"yes", "no"}.issuperset(str(answer).lower() for key in ("answers", "gold_answers") for answer in meta[key]):
         return "an answer is neither yes nor no"
     alignment = meta.get("alignment")
-    if isinstance(alignment, bool) or not isinstance(alignment, int | float) or not math.isfinite(alignment):
+    if not is_number(alignment):
         return "'alignment' is missing or not a number"
     if not 0 <= alignment <= 1:
         return f"'alignment' is {alignment}, not between 0 and 1"
-    return _graph_problem(meta)
-
-
-def _graph_problem(meta: Mapping[str, Any]) -> str:
     graph = meta.get("graph")
     if not isinstance(graph, dict) or not isinstance(graph.get("entities"), list) or not graph["entities"]:
         return "'graph' is missing or has no entities"
@@ -112,7 +110,7 @@ def _graph_problem(meta: Mapping[str, Any]) -> str:
 
 
 def _graph(meta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[bool]]]:
-    """Read the graph as the metric takes it, and the truth of each element in the same order."""
+    """Return the graph as the metric takes it, and for each element whether the image shows it, in the same order."""
     graph, entities, attributes = meta["graph"], meta["entity_scores"], meta["attribute_scores"]
     relations = {_triple(each): bool(each["score"]) for each in meta["relation_scores"]}
     return (

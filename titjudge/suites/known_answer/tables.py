@@ -1,10 +1,11 @@
-"""Known-answer results: each metric against what is true by construction. Intervals resample prompts."""
+"""Tables of known-answer results: each metric against what is true by construction. Intervals resample prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from titjudge.core.numbers import mean
 from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
 from titjudge.core.types import Item, Score, Table
@@ -16,25 +17,25 @@ ANSWERS = "yes-no"
 
 
 def tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-    """Make the tables of `KnownAnswer.aggregate`; those without data are left out."""
+    """Make the tables of `KnownAnswer.aggregate`, without those that have no data."""
     known = {item.id: item for item in items}
     by_metric: dict[str, list[Score]] = {}
     for score in scores:
         if score.item_id in known:
             by_metric.setdefault(score.metric, []).append(score)
-    found = [
+    made = (
         _correlations(known, by_metric),
         _answers(known, by_metric),
         _elements(known, by_metric),
         _words(by_metric),
-    ]
-    return [table for table in found if table is not None]
+    )
+    return [table for table in made if table.rows]
 
 
 def adherence(item: Item, score: Score) -> float | None:
-    """Read what a score says of the image, higher is better.
+    """Return how well an image follows its prompt by a score; None where the score does not say.
 
-    The yes-no metric's value marks the judge here; its adherence is the share of answers the prompt requires.
+    Of yes-no, whose value measures the judge here, it is the share of answers that the prompt requires.
     """
     if score.value is None or base_metric(score.metric) == READS_TEXT:
         return None
@@ -47,7 +48,7 @@ def adherence(item: Item, score: Score) -> float | None:
     return hits / len(wanted)
 
 
-def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table | None:
+def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
     from titjudge.stats.correlation import correlation
     from titjudge.stats.tables import plain
 
@@ -58,20 +59,12 @@ def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Sc
     for metric, scores in by_metric.items():
         if base_metric(metric) == READS_TEXT:
             continue
-        each = [known[score.item_id] for score in scores]
-        values = [adherence(item, score) for item, score in zip(each, scores, strict=True)]
-        truth = [item.meta["alignment"] for item in each]
-        found = correlation(values, truth, [item.prompt_id for item in each], resamples=RESAMPLES)
-        rows.append(
-            (
-                metric,
-                plain(found.srcc, found.srcc_interval),
-                plain(found.plcc, found.plcc_interval),
-                plain(found.krcc, found.krcc_interval),
-                found.n,
-                found.missing,
-            )
-        )
+        items = [known[score.item_id] for score in scores]
+        values = [adherence(item, score) for item, score in zip(items, scores, strict=True)]
+        truth = [item.meta["alignment"] for item in items]
+        found = correlation(values, truth, [item.prompt_id for item in items], resamples=RESAMPLES)
+        srcc, plcc = plain(found.srcc, found.srcc_interval), plain(found.plcc, found.plcc_interval)
+        rows.append((metric, srcc, plcc, plain(found.krcc, found.krcc_interval), found.n, found.missing))
         if base_metric(metric) == ANSWERS:
             notes.append(
                 f"{metric}: the share of answers that the prompt requires; the score itself marks the judge, and does not"
@@ -79,48 +72,50 @@ def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Sc
             )
         if found.reason:
             notes.append(f"{metric}: {found.reason}")
-    if not rows:
-        return None
     columns = ("metric", "SRCC", "PLCC", "KRCC", "images", "without a score")
     return Table("Known answers: scores against true alignment", columns, tuple(rows), tuple(notes))
 
 
-def rate(rows: Iterable[tuple[str, bool]]) -> tuple[float | None, Interval | None, int, int]:
-    """(share, 95% interval by resampling groups, hits, n) of (group, hit) rows; share None without rows."""
+def _mean(rows: Iterable[tuple[str, float]], *, shares: bool = False) -> tuple[float | None, Interval | None]:
+    """Compute the mean of (prompt id, value in [0, 1]) rows and its 95% interval by resampling prompts.
+
+    `shares`: values are 0 and 1, so that the interval is that of a share.
+    """
     import numpy as np
 
     from titjudge.stats.bootstrap import codes, group_sums
-    from titjudge.stats.intervals import share_intervals
+    from titjudge.stats.intervals import mean_intervals, share_intervals
 
     listed = list(rows)
     if not listed:
-        return None, None, 0, 0
-    group, labels = codes(label for label, _ in listed)
-    hit = np.array([hit for _, hit in listed], dtype=np.float64)
-    sums = group_sums(group, len(labels), hit, np.ones(len(hit)))
-    interval = share_intervals(sums[:, 0], sums[:, 1])[0]
-    return float(hit.mean()), interval, int(hit.sum()), len(hit)
+        return None, None
+    prompt, labels = codes(label for label, _ in listed)
+    values = np.array([value for _, value in listed], dtype=np.float64)
+    sums, counts = group_sums(prompt, len(labels), values, np.ones(len(values))).T
+    intervals = share_intervals(sums, counts) if shares else mean_intervals(sums, counts, (0.0, 1.0))
+    return float(values.mean()), intervals[0]
 
 
-Verdict = tuple[str, str, bool, bool]  # kind or level, group, truth, verdict
+Verdict = tuple[str, str, bool, bool]  # category or level, prompt id, truth, verdict
 
 
 def _verdict_rows(metric: str, verdicts: Sequence[Verdict]) -> list[tuple[Any, ...]]:
-    """One row for all verdicts and one for each kind: accuracy, and the two ways of being wrong."""
+    """Make a row of all verdicts and one of each category: accuracy, and the two kinds of errors."""
     from titjudge.stats.tables import percent
 
     rows = []
-    kinds = sorted({verdict[0] for verdict in verdicts})
-    for kind in ["all", *(kinds if len(kinds) > 1 else [])]:
-        some = [verdict for verdict in verdicts if kind in ("all", verdict[0])]
-        share, interval, right, n = rate((group, truth == given) for _, group, truth, given in some)
-        wrong_yes = rate((group, given) for _, group, truth, given in some if not truth)
-        wrong_no = rate((group, not given) for _, group, truth, given in some if truth)
-        rows.append((metric, kind, n, right, percent(share, interval), percent(wrong_yes[0]), percent(wrong_no[0])))
+    categories = sorted({verdict[0] for verdict in verdicts})
+    for category in ["all", *(categories if len(categories) > 1 else [])]:
+        of = [verdict[1:] for verdict in verdicts if category in ("all", verdict[0])]
+        share, interval = _mean(((prompt, float(truth == given)) for prompt, truth, given in of), shares=True)
+        right = sum(truth == given for _, truth, given in of)
+        wrong_yes = mean(float(given) for _, truth, given in of if not truth)
+        wrong_no = mean(float(not given) for _, truth, given in of if truth)
+        rows.append((metric, category, len(of), right, percent(share, interval), percent(wrong_yes), percent(wrong_no)))
     return rows
 
 
-def _answers(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table | None:
+def _answers(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
     rows: list[tuple[Any, ...]] = []
     for metric, scores in by_metric.items():
         if base_metric(metric) != ANSWERS:
@@ -137,10 +132,10 @@ def _answers(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]
             rows += _verdict_rows(metric, verdicts)
     columns = ("metric", "images", "questions", "right", "accuracy", "yes where it is no", "no where it is yes")
     notes = ("against what is true of the image, not what the prompt requires; unanswered images are not counted",)
-    return Table("Known answers: yes / no", columns, tuple(rows), notes) if rows else None
+    return Table("Known answers: yes / no", columns, tuple(rows), notes)
 
 
-def _elements(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table | None:
+def _elements(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
     rows: list[tuple[Any, ...]] = []
     for metric, scores in by_metric.items():
         verdicts: list[Verdict] = []
@@ -151,11 +146,11 @@ def _elements(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]
         if verdicts:
             rows += _verdict_rows(metric, verdicts)
     columns = ("metric", "elements", "judged", "right", "accuracy", "shown where it is not", "missed where it is")
-    return Table("Known answers: graph elements", columns, tuple(rows)) if rows else None
+    return Table("Known answers: graph elements", columns, tuple(rows))
 
 
 def _element_verdicts(item: Item, alignment: Mapping[str, Any]) -> list[Verdict]:
-    """Verdicts on elements that the annotation has too (a judge that lists its own may name others)."""
+    """List the verdicts on elements of the annotation (a judge that extracts its own graph may name others)."""
     graph, truth = item.meta["graph"], item.meta["graph_truth"]
     found: list[Verdict] = []
     for category, key in (("entity", "entities"), ("attribute", "attributes"), ("relation", "relations")):
@@ -167,34 +162,17 @@ def _element_verdicts(item: Item, alignment: Mapping[str, Any]) -> list[Verdict]
     return found
 
 
-def _words(by_metric: Mapping[str, Sequence[Score]]) -> Table | None:
+def _words(by_metric: Mapping[str, Sequence[Score]]) -> Table:
     from titjudge.stats.tables import plain
 
     rows: list[tuple[Any, ...]] = []
     for metric, scores in by_metric.items():
-        some = [score for score in scores if base_metric(metric) == READS_TEXT and score.value is not None]
-        if not some:
+        scored = [score for score in scores if base_metric(metric) == READS_TEXT and score.value is not None]
+        if not scored:
             continue
-        value, interval = mean_by_group((score.prompt_id, score.value or 0.0) for score in some)
-        recall, recall_interval = mean_by_group((score.prompt_id, float(score.parts["recall"])) for score in some)
-        exact = sum(score.value == 0 for score in some)
-        rows.append((metric, plain(value, interval), plain(recall, recall_interval), exact, len(some)))
+        gned = plain(*_mean((score.prompt_id, score.value or 0.0) for score in scored))
+        recall = plain(*_mean((score.prompt_id, float(score.parts["recall"])) for score in scored))
+        rows.append((metric, gned, recall, sum(score.value == 0 for score in scored), len(scored)))
     columns = ("metric", "GNED", "recall", "read without error", "images with words")
     notes = ("against the words really drawn: 0 is perfect reading, whatever the prompt asked for",)
-    return Table("Known answers: words", columns, tuple(rows), notes) if rows else None
-
-
-def mean_by_group(rows: Iterable[tuple[str, float]]) -> tuple[float | None, Interval | None]:
-    """Mean of (group, value) rows with its 95% interval by resampling groups."""
-    import numpy as np
-
-    from titjudge.stats.bootstrap import codes, group_sums
-    from titjudge.stats.intervals import mean_intervals
-
-    listed = list(rows)
-    if not listed:
-        return None, None
-    group, labels = codes(label for label, _ in listed)
-    value = np.array([value for _, value in listed], dtype=np.float64)
-    sums = group_sums(group, len(labels), value, np.ones(len(value)))
-    return float(value.mean()), mean_intervals(sums[:, 0], sums[:, 1], (0.0, 1.0))[0]
+    return Table("Known answers: words", columns, tuple(rows), notes)

@@ -1,11 +1,11 @@
-"""Known-answer scenes: composed from a seeded grammar, rendered at levels of adherence, annotated by construction.
+"""Known-answer scenes: composed at random from a seed, rendered at levels of adherence, annotated by construction.
 
-    palette   colours, surfaces, words of signs          edits     planted errors and levels of adherence
-    model     Thing, Scene, Graph: what is asked, shown   annotate  what is true of a scene: graph, questions, marks
-    kinds     what can stand on the table                 words     the long prompt
-    shapes    the parts a thing is built of               textures, render   pictures and object ids (Mitsuba 3)
-    layout    places, camera, clear relations             check     is everything seen that the annotation says is there
-    grammar   draws a scene                               make      the folder, resumable
+    palette      colours, surfaces, words of signs        errors       planted errors, levels of adherence
+    scene        Thing, Scene, Graph: asked and shown     annotation   graph marks, questions, lines of the files
+    objects      what can stand on the table              prompt_text  the long prompt
+    shapes       the parts of a thing                     textures, meshes, render, denoise   images, ids (Mitsuba 3)
+    layout       places, camera, relations                visibility   can everything that is annotated be seen
+    composition, crowd   draw a scene                     generate, readme   the folder, resumable
 
-All but `render` is pure: no renderer is needed to compose, write and annotate a scene.
+Only `render` and `visibility.look` need a renderer.
 """

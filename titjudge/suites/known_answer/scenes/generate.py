@@ -1,8 +1,8 @@
-"""Makes a folder of known answers: plans each scene from the seed, renders it, writes what it is; resumable.
+"""Make a folder of known-answer images: plan each scene from the seed, render and annotate it; can be resumed.
 
 DIR/prompts.jsonl, images.jsonl, pairs.jsonl, README.md, images/   as `--suite known-answer` reads them
 DIR/made.json      with which options
-DIR/.made/         one file a scene: what is finished; the jsonl files are put together from it
+DIR/.made/         a file for each scene with its finished images; the jsonl files are written from them
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from titjudge.suites.known_answer.scenes.errors import KINDS_OF_ERROR, PLANTS, T
 from titjudge.suites.known_answer.scenes.prompt_text import write
 from titjudge.suites.known_answer.scenes.scene import Graph, Options, Scene, Shown
 
-VERSION = "1"  # of the grammar: another version makes other scenes of the same seed
+VERSION = "1"  # raised when the same seed makes other scenes
 _TRIES, _REDRAWS = 80, 10
 _QUALITY = 92  # JPEG
 
-Look = Callable[[Scene, Graph], list[str]]  # what is wrong with the sight of a scene
-Render = Callable[[Scene], Any]  # a picture: (size, size, 3), 0 to 255
+Look = Callable[[Scene, Graph], list[str]]  # lists what cannot be seen in a scene
+Render = Callable[[Scene], Any]  # returns an image: (size, size, 3), 0 to 255
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A scene that is ready to be rendered: its prompt and what each level shows."""
+    """A scene with its prompt and questions, and what each level shows."""
 
     prompt_id: str
     prompt: str
@@ -51,7 +51,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """After a picture: how many are done, of how many, and how many of them in this call."""
+    """Images that are done, all images, and those made in this call."""
 
     done: int
     total: int
@@ -60,7 +60,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """How scenes of one sort are drawn, worded and spoilt."""
+    """The functions that compose, word and spoil one sort of scenes."""
 
     compose: Callable[[Random, str], Scene]
     graph_of: Callable[[Scene, Random], Graph]
@@ -82,10 +82,10 @@ CROWDED = Grammar(crowd.compose, crowd.graph_of, crowd.write, crowd.questions, c
 
 
 def plan(seed: int, number: int, levels: Sequence[int], look: Look, *, hard: bool = False) -> Plan:
-    """Plan the scene of that number: drawn from the seed until `look` finds nothing wrong at any level.
+    """Draw the scene of that number from the seed until `look` finds nothing wrong at any level.
 
     Raises:
-        DataError: no such scene was found in a bounded number of draws.
+        DataError: No draw of a bounded number fits.
     """
     grammar = CROWDED if hard else SIMPLE
     kind = KINDS_OF_ERROR[number % len(KINDS_OF_ERROR)]
@@ -104,9 +104,8 @@ def plan(seed: int, number: int, levels: Sequence[int], look: Look, *, hard: boo
         except ValueError:
             continue
         asks = grammar.questions(asked, graph, rng)
-        return Plan(
-            prompt_id(seed, number, hard=hard), prompt, asked, graph, asks, tuple(shown), _models(len(levels), rng)
-        )
+        models = _models(len(levels), rng)
+        return Plan(prompt_id(seed, number, hard=hard), prompt, asked, graph, asks, tuple(shown), models)
     raise DataError(f"no scene {number} of seed {seed} in which all is to be seen; take another --seed")
 
 
@@ -130,7 +129,7 @@ def _levels(
 
 
 def _models(count: int, rng: Random) -> tuple[str, ...]:
-    """Stand-ins for generators: no name is a level, but a better name has the better picture more often than not."""
+    """Name a made-up generator for each level: no name stands for a level, but some have the better images more often."""
     order = sorted(range(count), key=lambda level: level + rng.uniform(0.0, 2.5))
     return tuple(f"model_{'abcd'[order.index(level)]}" for level in range(count))
 
@@ -138,11 +137,11 @@ def _models(count: int, rng: Random) -> tuple[str, ...]:
 def make(
     out: Path, scenes: int, options: Options, *, look: Look, render: Render, watch: Callable[[Progress], None]
 ) -> Path:
-    """Make, or go on making, a folder of known answers. What is finished is kept; an interruption loses one picture.
+    """Make a folder of known answers, or the rest of it; an interruption loses one image.
 
     Raises:
-        UserError: the folder holds something else, or was made with other options.
-        DataError: no fitting scene was found.
+        UserError: The folder holds something else, or was made with other options.
+        DataError: No scene fits.
     """
     _open(out, options)
     total, done, fresh = scenes * len(options.levels), 0, 0
@@ -167,7 +166,7 @@ def make(
 
 
 class _State:
-    """What is finished of one scene."""
+    """The finished images of one scene."""
 
     def __init__(self, out: Path, name: str) -> None:
         self._out, self._file = out, out / ".made" / f"{name}.json"
@@ -179,7 +178,7 @@ class _State:
                 raise DataError("not JSON; delete the file, and its scene is made again", self._file) from error
 
     def ready(self, levels: Sequence[int]) -> set[int]:
-        """List the levels whose images are there, byte for byte."""
+        """Return the levels whose images are there, byte for byte, and forget the others."""
         self.record["images"] = [each for each in self.record["images"] if self._there(each["image"])]
         return {each["level"] for each in self.record["images"]} & set(levels)
 
@@ -210,27 +209,26 @@ def _save(out: Path, picture: Any) -> str:
 
 
 def _open(out: Path, options: Options) -> None:
-    """Check that a folder is new or made with these options, and say so in it."""
+    """Check that a folder is new or made with these options, and write the options into it."""
     file = out / "made.json"
     wanted = {"version": VERSION, **asdict(options), "levels": list(options.levels)}
     if not options.hard:
-        del wanted["hard"]  # as folders say that were made before there were hard scenes
+        del wanted["hard"]  # folders of simple scenes have no such key
     if file.is_file():
-        found = read_json(file)
-        keys = [*wanted, "hard"] if isinstance(found, dict) and found.get("hard") else wanted
-        other = [key for key in keys if not isinstance(found, dict) or found.get(key) != wanted.get(key)]
-        if other:
-            was = found.get(other[0]) if isinstance(found, dict) else None
-            raise UserError(
-                f"{out} was made with {other[0]} {was}, not {wanted.get(other[0], False)}: take another --out"
-            )
+        made = read_json(file)
+        made = made if isinstance(made, dict) else {}
+        for key in [*wanted, "hard"]:
+            if made.get(key, False) != wanted.get(key, False):
+                raise UserError(
+                    f"{out} was made with {key} {made.get(key)}, not {wanted.get(key, False)}: take another --out"
+                )
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} holds something else: --out takes a new folder, or one this command made")
     write_atomic(file, _json(wanted))
 
 
 def _assemble(out: Path, options: Options, scenes: int) -> None:
-    """Write the jsonl files and the README from what is finished."""
+    """Write the jsonl files and the README from the finished images."""
     prompts, images, pairs = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     for number in range(scenes):
         state = _State(out, prompt_id(options.seed, number, hard=options.hard))

@@ -1,4 +1,4 @@
-"""Where everything is: places on the table, the camera, and which relations are clearly so or clearly not."""
+"""Places on the table, the camera, and relations that clearly hold or clearly do not."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FOV = 40.0  # degrees, across
 DISTANCE = 9.8
 TARGET = (0.0, 0.35, 0.62)
 
-_APART = 0.10  # of the picture's width: less is neither left nor right
-_DEEPER = 0.8  # units: less is neither in front nor behind
-_ALIGNED = 0.09  # of the picture's width: "behind" is asked within a column
+_LEFT_OR_RIGHT = 0.10  # of the image's width: less is neither left nor right
+_BEHIND = 0.8  # units: less is neither in front nor behind
+_ALIGNED = 0.09  # of the image's width: "behind" is asked within a column
 _IN_BOWL = {
     2: ((-0.25, 0.0, 0.0), (0.25, -0.04, 0.0)),
     3: ((-0.26, -0.08, 0.0), (0.26, -0.08, 0.0), (0.0, 0.1, 0.36)),
@@ -28,7 +28,7 @@ _IN_BOWL = {
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One object in the scene: `label` is unique and names its thing; `body` is in the coordinates of the scene."""
+    """An object in the scene: `name` is that of its thing, `label` is unique, `body` is in the scene's coordinates."""
 
     name: str
     label: str
@@ -36,7 +36,7 @@ class Placed:
 
 
 def origin(scene: Scene, thing: Thing) -> Point:
-    """Compute the middle of a thing's base, in the coordinates of the scene."""
+    """Return the middle of a thing's base in the scene's coordinates."""
     dx, dy, _ = scene.view.shifts.get((thing.column, thing.row), (0.0, 0.0, 0.0))
     x, y = thing.column * COLUMN_X[thing.row] + dx, ROW_Y[thing.row] + dy
     if thing.place == "before":
@@ -46,7 +46,7 @@ def origin(scene: Scene, thing: Thing) -> Point:
 
 
 def placed(scene: Scene) -> Iterator[Placed]:
-    """Every object of every thing; a group has one entry an object."""
+    """Yield every object of every thing, of a group each one."""
     for thing in scene.things:
         at, turn = origin(scene, thing), 0.0
         if thing.kind not in (SIGN, "snowman"):
@@ -66,17 +66,17 @@ def placed(scene: Scene) -> Iterator[Placed]:
 
 
 def label_of(thing: Thing, number: int) -> str:
-    """Make the label of one object of a thing, counted from 0."""
+    """Return the label of one object of a thing, counted from 0."""
     return f"{thing.slug}__{number}"
 
 
 def words_of(thing: Thing) -> str:
-    """Make the label of what is written on a sign or card."""
+    """Return the label of the text on a sign or card."""
     return f"{thing.slug}__words"
 
 
 def tray_of(thing: Thing) -> str:
-    """Make the label of what a thing lies on that is no object of it."""
+    """Return the label of the tray that a thing lies on."""
     return f"{thing.slug}__tray"
 
 
@@ -87,7 +87,7 @@ def _at_home(body: Body) -> Body:
 
 
 def may_number(thing: Thing, count: int) -> bool:
-    """Whether so many of a thing fit where it is: a bowl holds two or three fruits."""
+    """Tell whether so many of a thing fit where it is: a bowl holds two or three fruits."""
     return thing.place != "in" or thing.kind == "flowers" or count in _IN_BOWL
 
 
@@ -96,7 +96,7 @@ def eye(scene: Scene) -> Point:
 
 
 def project(scene: Scene, point: Point) -> tuple[float, float, float]:
-    """(across, down, depth) of a point: across and down from 0 to 1 within the picture, depth in units."""
+    """Project a point: across and down, from 0 to 1 within the image, and depth in units."""
     e = eye(scene)
     fy, fz = TARGET[1] - e[1], TARGET[2] - e[2]
     length = math.hypot(fy, fz)
@@ -109,7 +109,7 @@ def project(scene: Scene, point: Point) -> tuple[float, float, float]:
 
 
 def holds(scene: Scene, a: str, relation: str, b: str) -> bool | None:
-    """Whether a relation of two things that are there is clearly so, clearly not so, or (None) open to argument."""
+    """Tell whether a relation of two things that are there clearly holds or clearly does not; None where that is arguable."""
     first, second = scene.get(a), scene.get(b)
     if b == WALL or first is None:
         raise ValueError(f"no rule for {a} {relation} {b}")
@@ -127,8 +127,8 @@ def _seen(scene: Scene, first: Thing, relation: str, second: Thing) -> bool | No
     across, deeper = here[0] - there[0], origin(scene, first)[1] - origin(scene, second)[1]
     if relation in ("left of", "right of"):
         wanted = across if relation == "right of" else -across
-        return None if abs(wanted) < _APART else wanted > 0
+        return None if abs(wanted) < _LEFT_OR_RIGHT else wanted > 0
     wanted = deeper if relation == "behind" else -deeper
-    if abs(across) > _ALIGNED or abs(wanted) < _DEEPER:
+    if abs(across) > _ALIGNED or abs(wanted) < _BEHIND:
         return None
     return wanted > 0

@@ -1,4 +1,4 @@
-"""Turned bodies, rings and ellipsoids as triangles."""
+"""Triangle meshes of turned profiles, rings, ellipsoids and boxes."""
 
 from __future__ import annotations
 
@@ -28,16 +28,14 @@ def mesh(part: Part) -> Mesh:
         vertices, normals, faces = _ring(part.size[0], part.size[1])
     elif part.form == "sphere":
         vertices, normals, faces = _ellipsoid(part.size)
-    elif part.form == "face":
-        vertices, normals, faces = _box((part.size[0], 0.0, part.size[1]))
     else:
-        vertices, normals, faces = _box(part.size)
+        vertices, normals, faces = _box((part.size[0], 0.0, part.size[1]) if part.form == "face" else part.size)
     rotation = _rotation(part.turn, part.tilt)
     return vertices @ rotation.T + np.array(part.at), normals @ rotation.T, faces
 
 
 def merged(parts: Iterable[Part]) -> Mesh:
-    """Several parts as one mesh."""
+    """Make one mesh of several parts."""
     vertices, normals, faces, count = [], [], [], 0
     for part in parts:
         v, n, f = mesh(part)
@@ -68,7 +66,7 @@ def _rotation(turn: float, tilt: float) -> NDArray[np.float64]:
 
 
 def _grid(rows: int, columns: int, offset: int = 0) -> NDArray[np.uint32]:
-    """Triangles of a grid of vertices, row by row; outward when rows run up and columns counter-clockwise."""
+    """Return the triangles of a grid of vertices; they face outward where rows run up and columns counter-clockwise."""
     i, j = np.meshgrid(np.arange(rows - 1), np.arange(columns - 1), indexing="ij")
     a = (i * columns + j).ravel() + offset
     b, c, d = a + 1, a + columns, a + columns + 1
@@ -76,7 +74,7 @@ def _grid(rows: int, columns: int, offset: int = 0) -> NDArray[np.uint32]:
 
 
 def _around(radius: NDArray[np.float64], height: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(rows, _AROUND + 1, 3): circles of those radii at those heights."""
+    """Return circles of these radii at these heights, shape (rows, _AROUND + 1, 3)."""
     angle = np.linspace(0, 2 * math.pi, _AROUND + 1)
     x, y = radius[:, None] * np.cos(angle), radius[:, None] * np.sin(angle)
     return np.stack([x, y, np.broadcast_to(height[:, None], x.shape)], axis=2)

@@ -1,4 +1,4 @@
-"""Colours, materials and words: what may be told apart at a glance, and what may not stand on what."""
+"""Colours, materials and words: which of them look alike, and which would be hard to see against which."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ SIGN_SECOND = ("MARKET", "GARDEN", "CORNER", "STUDIO", "KITCHEN", "MUSEUM", "WIN
 
 
 def near(a: str, b: str) -> bool:
-    """Whether two colours or materials could be taken for each other."""
+    """Tell whether two colours or materials could be taken for each other."""
     return a == b or b in _NEAR.get(a, ()) or a in _NEAR.get(b, ())
 
 
 def lost_on(value: str, surface: str) -> bool:
-    """Whether a thing of that colour or material would be hard to see on that table."""
+    """Tell whether a thing of that colour or material would be hard to see on that table."""
     return value in _ON_SURFACE[surface]
 
 
 def lost_before(value: str, wall: str) -> bool:
-    """Whether a thing of that colour or material would be hard to see against that wall."""
+    """Tell whether a thing of that colour or material would be hard to see against that wall."""
     return value in _BEFORE_WALL[wall]

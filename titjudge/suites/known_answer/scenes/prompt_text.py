@@ -1,4 +1,4 @@
-"""The long prompt: 250 to 320 words that ask for every element of the graph, in varied wording, from the viewer's side."""
+"""Write the long prompt: 250 to 320 words that ask for every element of the graph, in varied wording."""
 
 from __future__ import annotations
 
@@ -79,12 +79,8 @@ _BACK_SIDES = (
     "Further back, nearer to the wall, {is_} {thing}, to the {side} of the {other}.",
 )
 _ALSO = (
-    "It is also to the {side} of the {other}.",
-    "Seen by the viewer, this one is to the {side} of the {other} as well.",
-)
-_ALSO_MANY = (
-    "They are also to the {side} of the {other}.",
-    "Seen by the viewer, they are to the {side} of the {other} as well.",
+    "{They} also to the {side} of the {other}.",
+    "Seen by the viewer, {these} to the {side} of the {other} as well.",
 )
 _ON = ("On top of the {other} {is_} {thing}.", "{Thing} {rest} on top of the {other}.")
 _IN = ("Inside the {other} {is_} {thing}.", "The {other} is not empty: inside it {is_} {thing}.")
@@ -128,10 +124,11 @@ def write(scene: Scene, graph: Graph, rng: Random) -> str:
     """Write the prompt of a scene, 250 to 320 words.
 
     Raises:
-        ValueError: the scene takes more words than that; draw another.
+        ValueError: The scene takes more words than that; draw another.
     """
     opening = rng.choice(_OPENINGS).format(mood=rng.choice(_MOODS))
-    setting = [_surface(scene, rng), _wall(scene, rng)]
+    surface, walls = rng.choice(_SURFACES[scene.surface]), _BRICKS if scene.wall == "red brick" else _WALLS
+    setting = [surface, rng.choice(walls).format(wall=scene.wall)]
     rng.shuffle(setting)
     things = list(_things(scene, graph, rng))
     closing = [rng.choice(_NOTHING), rng.choice(_ABSENT)]
@@ -155,16 +152,8 @@ def count_words(text: str) -> int:
     return len(text.split())
 
 
-def _surface(scene: Scene, rng: Random) -> str:
-    return rng.choice(_SURFACES[scene.surface])
-
-
-def _wall(scene: Scene, rng: Random) -> str:
-    return rng.choice(_BRICKS) if scene.wall == "red brick" else rng.choice(_WALLS).format(wall=scene.wall)
-
-
 def _things(scene: Scene, graph: Graph, rng: Random) -> list[str]:
-    """Sentences: the middle of the front row first, then row by row or column by column; loads after their carriers."""
+    """Write about each thing: the middle of the front row first, then row by row or column by column, and what it carries."""
     standing = {(thing.column, thing.row): thing for thing in scene.things if not thing.carrier}
     orders: tuple[tuple[tuple[int, str], ...], ...] = (
         ((0, "front"), (0, "back"), (-1, "front"), (-1, "back"), (1, "front"), (1, "back")),
@@ -189,8 +178,8 @@ def _sentences(thing: Thing, graph: Graph, rng: Random) -> list[str]:
         if other == TABLE:
             found.append(_fill(rng.choice(_ANCHORS), thing, rng))
         elif found:
-            also = _ALSO_MANY if KINDS[thing.kind].plural else _ALSO
-            found.append(rng.choice(also).format(side=side, other=other))
+            they, these = ("They are", "they are") if KINDS[thing.kind].plural else ("It is", "this one is")
+            found.append(rng.choice(_ALSO).format(They=they, these=these, side=side, other=other))
         elif word == "behind":
             found.append(_fill(rng.choice(_BEHIND), thing, rng, other=other))
         else:

@@ -1,4 +1,4 @@
-"""The README of a made folder."""
+"""The README of a folder of scenes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ that differ in their colour only. A missing group has a near-duplicate in its pl
 
 
 def readme(options: Options, prompts: int, images: int, pairs: int) -> str:
-    """How the folder was made, and what its fields mean."""
+    """Write how the folder was made, and what its fields mean."""
     return _TEXT.format(
         prompts=prompts,
         images=images,

@@ -1,4 +1,4 @@
-"""Pictures and object ids of a scene with Mitsuba 3, variant scalar_rgb: the same scene gives the same bits again."""
+"""Render images and object ids with Mitsuba 3, variant scalar_rgb: the same scene always gives the same bits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def mitsuba() -> Any:
     """Import the renderer.
 
     Raises:
-        MissingExtra: it is not installed.
+        MissingExtra: It is not installed.
     """
     try:
         import mitsuba as mi
@@ -48,7 +48,7 @@ def mitsuba() -> Any:
 
 
 class Stage:
-    """A scene as the renderer has it."""
+    """A scene in the renderer."""
 
     def __init__(self, scene: Scene, size: int) -> None:
         self._mi, self._scene, self._size = mitsuba(), scene, size
@@ -56,7 +56,7 @@ class Stage:
         self._outlines: dict[str, Any] = {}
 
     def picture(self, samples: int) -> Pixels:
-        """Path-trace the image, (size, size, 3) sRGB; `samples` rays a pixel."""
+        """Path-trace the image with `samples` rays per pixel: (size, size, 3) sRGB."""
         shapes = self._room() | self._painted_shapes()
         lit = shapes | self._light() | {"integrator": {"type": "path", "max_depth": _DEPTH}}
         light = self._rendered(lit | {"sensor": self._sensor(samples)})
@@ -65,9 +65,9 @@ class Stage:
         return _developed(denoise(light[..., :3], guide[..., :3], guide[..., 3:6], samples))
 
     def ids(self, only: str | None = None) -> Ids:
-        """(size, size): 1 + the number in `objects` of what each pixel shows first, 0 for table, wall and nothing.
+        """Return for each pixel 1 + the index in `objects` of what it shows; 0 for table, wall and nothing. Shape (size, size).
 
-        `only`: the label of the one object to be shown, with nothing before or behind it.
+        `only`: the label of an object to be shown alone.
         """
         import numpy as np
 
@@ -89,14 +89,14 @@ class Stage:
         return np.where(seen, names[np.clip(index, 0, len(names) - 1)], 0).astype(np.int32)
 
     def _outline(self, label: str) -> Any:
-        """Make the whole of one object as one shape that bears its label."""
+        """Make one shape of a whole object, with its label as id."""
         if label not in self._outlines:
             body = next(each.body for each in self.objects if each.label == label)
             self._outlines[label] = self._mesh(body, id=label)
         return self._outlines[label]
 
     def _painted_shapes(self) -> dict[str, Any]:
-        """All objects, their parts put together by finish: the fewer shapes, the faster."""
+        """Make the shapes of all objects; parts of one finish become one shape where possible, which is faster."""
         groups: dict[Finish, list[Part]] = {}
         for each in self.objects:
             for part in each.body:
@@ -116,7 +116,7 @@ class Stage:
         return np.nan_to_num(np.asarray(self._mi.render(self._loaded(parts)), dtype=np.float32))
 
     def _loaded(self, parts: dict[str, Any]) -> Any:
-        """Neither merged nor in parallel: every shape keeps its name, and the order is always the same."""
+        """Load a scene neither merged nor in parallel, so that shapes keep their ids and their order."""
         return self._mi.load_dict({"type": "scene", **parts}, parallel=False, optimize=False)
 
     def _sensor(self, samples: int) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class Stage:
         return {"type": "bitmap", "bitmap": self._mi.Bitmap(np.array(pixels[::-1])), "wrap_mode": "clamp"}
 
     def _single(self, part: Part, look: dict[str, Any]) -> Any:
-        """Make a part with texture coordinates, or a true sphere."""
+        """Make the shape of a part with texture coordinates, or a true sphere."""
         if part.form == "sphere" and len(set(part.size)) == 1:
             return {"type": "sphere", "center": list(part.at), "radius": part.size[0], **look}
         placing = self._mi.ScalarTransform4f().translate(list(part.at)).rotate([0, 0, 1], part.turn)
@@ -183,7 +183,7 @@ class Stage:
         return self._mesh([part], **look)
 
     def _mesh(self, parts: Iterable[Part], **rest: Any) -> Any:
-        """Parts as one mesh, by way of a file."""
+        """Make one mesh of parts, by way of a file."""
         with tempfile.TemporaryDirectory(prefix="titjudge-") as folder:
             file = Path(folder) / "mesh.ply"
             write_ply(file, merged(parts))
@@ -210,7 +210,7 @@ class Stage:
 
 
 def _surroundings(ambient: tuple[float, float, float]) -> Any:
-    """Make a dim room with tall bright windows all around: without something to mirror, metal looks like paint."""
+    """Make the surroundings, a dim room with tall bright windows: metal that mirrors nothing looks like paint."""
     import numpy as np
 
     room = np.full((48, 96, 3), 0.62, dtype=np.float32)
@@ -228,7 +228,7 @@ def _rgb(colour: Iterable[float]) -> dict[str, Any]:
 
 
 def _developed(light: Any) -> Pixels:
-    """Linear light, (height, width, 3), to sRGB; highlights are rolled off."""
+    """Convert linear light, (height, width, 3), to sRGB, with highlights rolled off."""
     import numpy as np
 
     rolled = np.where(light > 0.75, 0.75 + 0.25 * np.tanh((light - 0.75) / 0.25), light)

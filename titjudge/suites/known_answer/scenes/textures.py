@@ -1,4 +1,4 @@
-"""Surfaces and sign boards as sRGB pictures, from Pillow and seeded noise."""
+"""Textures of surfaces and sign boards in sRGB, from Pillow and seeded noise."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def surface(name: str, grain: int) -> Pixels:
 
 
 def light_wood(grain: int) -> Pixels:
-    """Pale yellowish wood, for things that stand on the table."""
+    """Paint pale yellowish wood, for things on the table."""
     import numpy as np
 
     return planks(np.random.default_rng(grain + 2), (206, 160, 98), boards=3, size=512)
 
 
 def planks(rng: Any, colour: tuple[int, int, int], boards: int, size: int = 1024) -> Pixels:
-    """Boards that run from the bottom to the top, with streaks along them and dark seams between."""
+    """Paint boards that run from bottom to top, with streaks along them and dark seams between."""
     import numpy as np
 
     x = np.arange(size)
@@ -62,7 +62,7 @@ def _bytes(tone: NDArray[np.float64]) -> Pixels:
 
 
 def _stretched(rng: Any, size: int, across: int, along: int) -> NDArray[np.float64]:
-    """Noise from -1 to 1 with `across` x `along` knots, interpolated to a square."""
+    """Return noise from -1 to 1 with `across` x `along` knots, interpolated to a square."""
     import numpy as np
     from PIL import Image
 
@@ -105,7 +105,7 @@ def _bricks(rng: Any, columns: int = 14, rows: int = 20, width: int = 1400, heig
 
 
 def words(text: str, width: int = 1120, height: int = 570) -> Pixels:
-    """Black capitals on white, one word a line, as large as the board allows."""
+    """Draw black text on white, a word a line, as large as the board allows."""
     import numpy as np
     from PIL import Image, ImageDraw, ImageFont
 
