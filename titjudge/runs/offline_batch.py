@@ -1,7 +1,7 @@
-"""Walk the real metrics of a run with other answerers in place of its models: what offline batches and recordings share.
+"""Run the metrics of a session with stand-ins for its models, for offline batches and recordings.
 
-`offline_export` writes down what is asked, `offline_import` and `recording` answer from a file. What may be kept, what
-fits its schema and what follows from it are the engine's to decide, as ever.
+The stand-ins of `offline_export` write down what is asked, those of `offline_import` and `recording` answer from a file.
+Caching, schemas and follow-up questions remain the engine's.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from titjudge.engine.scoring import Panel
 from titjudge.metrics.agent.crops import Origin, origin
 from titjudge.providers import Embedder, Provider, make_provider
 from titjudge.runs.loop import RunLoop
+from titjudge.runs.resolve import asked_roles
 from titjudge.runs.session import Session
 
 Journal = Callable[[str, dict[str, Any]], None]
@@ -28,37 +29,36 @@ Journal = Callable[[str, dict[str, Any]], None]
 
 @dataclass(slots=True)
 class Asked:
-    """One question as it was met on a walk: who asked it, the parts of images it shows, and what was wrong with its answer."""
+    """A question that was asked on a walk."""
 
     template: str
-    items: dict[str, None] = field(default_factory=dict)
-    parts: dict[str, Origin] = field(default_factory=dict)  # by the hash of what is sent
-    problem: str = ""
+    items: dict[str, None] = field(default_factory=dict)  # ids of the items that it is about
+    parts: dict[str, Origin] = field(default_factory=dict)  # cut-out parts of images, by the hash of what is sent
+    problem: str = ""  # why its answer does not fit the schema
 
     def refusal(self, reason: str = "") -> str:
-        """Say why its answer is of no use, with an item and the template, so that people find it."""
-        return (
-            f"{next(iter(self.items))}, {self.template}: {self.problem or reason or 'it does not say what was asked'}"
-        )
+        """Say for which item and template the answer cannot be used, and why."""
+        why = self.problem or reason or "it does not say what was asked"
+        return f"{next(iter(self.items))}, {self.template}: {why}"
 
 
 def only_recorded(session: Session) -> bool:
     """Tell whether every model that the metrics of a run ask is `recorded`."""
-    roles = {role for metric in session.metrics.values() for role in metric.roles} - {"embedder"}
-    if "judge" in roles:
-        roles.update(session.config.judge_roles)
-    found = [session.config.role(role) for role in roles]
-    return bool(found) and all(role is not None and role.provider == "recorded" for role in found)
+    names = set(asked_roles(session.metrics)) - {"embedder"}
+    if "judge" in names:
+        names.update(session.config.judge_roles)
+    roles = [session.config.role(name) for name in names]
+    return bool(roles) and all(role is not None and role.provider == "recorded" for role in roles)
 
 
 async def walk(
     session: Session,
-    seat: Callable[[RoleConfig, Provider], Provider],
+    stand_in: Callable[[RoleConfig, Provider], Provider],
     journal: Journal | None = None,
     *,
     seen: dict[str, Asked],
 ) -> None:
-    """Put every item through every metric that asks a model, with `seat(config, real)` in place of each provider.
+    """Score every item by every metric that asks a model, with `stand_in(config, real)` in place of each provider.
 
     `seen` is filled with every question that is asked, by its key.
     """
@@ -66,22 +66,15 @@ async def walk(
 
     def make(role: RoleConfig) -> Provider:
         settings = role.settings(config.limits.timeout)
-        if role.provider == "recorded":  # nothing need be recorded yet
+        if role.provider == "recorded":  # the recording may be missing or empty as yet
             settings = replace(settings, options={**settings.options, "new": True})
-        return seat(role, make_provider(role.provider, settings))
+        return stand_in(role, make_provider(role.provider, settings))
 
     metrics = {name: metric for name, metric in session.metrics.items() if set(metric.roles) - {"embedder"}}
     roles = Roles(config, make=make, embedder=lambda _: _NoEmbedder())
-    roles.check_recordings(role for metric in metrics.values() for role in metric.roles)
-    engine = _NotingEngine(
-        seen,
-        roles,
-        session.library,
-        session.cache,
-        journal=journal,
-        failed="drop",
-    )
-    loop = RunLoop(engine, metrics, panel=Panel.of(config), on_score=lambda score, of: None, in_flight=16)
+    roles.check_recordings(asked_roles(metrics))
+    engine = _NotingEngine(seen, roles, session.library, session.cache, journal=journal, failed="drop")
+    loop = RunLoop(engine, metrics, panel=Panel.of(config), on_score=lambda score, digest: None, in_flight=16)
     try:
         await loop.run(session.items())
     finally:
@@ -89,7 +82,7 @@ async def walk(
 
 
 class _NotingEngine(Engine):
-    """An engine that notes every question put to it, also one that is shared with another item."""
+    """An engine that notes every question, also one that several items share."""
 
     def __init__(self, seen: dict[str, Asked], *rest: Any, **named: Any) -> None:
         super().__init__(*rest, **named)
@@ -99,9 +92,9 @@ class _NotingEngine(Engine):
         key = request_key(request)
         asked = self._seen.setdefault(key, Asked(request.template))
         asked.items[request.item_id] = None
-        for picture in request.images:
-            if (part := origin(picture.path)) is not None:
-                asked.parts[picture.sha256] = part
+        for image in request.images:
+            if (part := origin(image.path)) is not None:
+                asked.parts[image.sha256] = part
         return await super().answer(role, request, **rest)
 
     async def _repair(self, role: Any, request: Request, reply: Reply, schema: Any, reservation: Any) -> Reply:
@@ -111,7 +104,7 @@ class _NotingEngine(Engine):
 
 
 class _NoEmbedder(Embedder):
-    """Vectors are made by the run itself."""
+    """Embeds nothing: the run itself does."""
 
     name = "none"
 

@@ -1,8 +1,7 @@
 """Write the questions that a run would ask now to files: an OpenAI batch, or plain lines for people and other models.
 
-A provider that writes down what it is asked and gives no answer stands in for each model, so an item's second question
-appears once the first is answered. Where every model is `recorded`, what is not recorded yet is written, for people and
-models that see the images by themselves.
+The stand-in for each model writes down what it is asked and gives no answer, so an item's second question appears only once
+the first is answered. Where every model is `recorded`, the questions without a recorded answer are written as plain lines.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from titjudge.runs.offline_batch import Asked, only_recorded, walk
 from titjudge.runs.offline_files import Exported, SplitJsonlWriter, question_text
 from titjudge.runs.session import Session
 
-MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one OpenAI batch file
-_OPEN = (Status.FAILED, "exported, not asked")  # an outage: no metric goes on to questions that build on this answer
+MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # limits of an OpenAI batch file
+_OPEN = (Status.FAILED, "exported, not asked")  # as an outage: no metric asks what builds on this answer
 
 
 def export(
@@ -40,15 +39,15 @@ def export(
     max_requests: int = MOST_REQUESTS,
     max_bytes: int = MOST_BYTES,
 ) -> Exported:
-    """Write the requests a run of `session` would send now as OpenAI batch JSONL, each once.
+    """Write the requests that a run of `session` would send now as OpenAI batch JSONL, each once; nothing is sent.
 
-    A line has `custom_id` (the key of the answer in the cache), `method`, `url` and `body`. A file beyond the limits
-    goes on in NAME-2.jsonl, NAME-3.jsonl, ... Lines stand in the order of the items. Nothing is sent; with nothing to
-    ask the file is empty.
-    Where all seats are `recorded` a line has `custom_id`, `item` (and `items`, where it is asked for several), `template`,
+    A line has `custom_id` (the key of the answer in the cache), `method`, `url` and `body`; lines are in the order of the
+    items. A file beyond the limits goes on in NAME-2.jsonl, NAME-3.jsonl, ... With nothing to ask the file is empty.
+
+    Where all models are `recorded` a line has `custom_id`, `item` (and `items`, where several share it), `template`,
     `images` (paths), `question` and, for a structured answer, its JSON `schema`. A part of an image is a data URL, or a
-    file in the folder `crops`, and has `part_of` (path) and `box` (left, top, right, bottom in fractions). Beside
-    another model's questions, those that are not recorded are left out.
+    file in the folder `crops`, and has `part_of` (path) and `box` (left, top, right, bottom in fractions). Where only some
+    models are `recorded` the questions to those are left out.
 
     Raises:
         UserError: the file cannot be written.
@@ -68,13 +67,13 @@ def export(
         record = {name: items[0] if name == "item" else value for name, value in orjson.loads(line).items()}
         return orjson.dumps(record | ({"items": items} if items[1:] else {}), option=orjson.OPT_APPEND_NEWLINE)
 
-    def seat(config: RoleConfig, real: Provider) -> Provider:
+    def stand_in(config: RoleConfig, real: Provider) -> Provider:
         if real.capabilities.cache:
             return _BatchQuestionExporter(config, real, writer)
         return _PlainQuestionExporter(real, writer, session.config.data, crops) if plain else real
 
     try:
-        asyncio.run(walk(session, seat, seen=seen))
+        asyncio.run(walk(session, stand_in, seen=seen))
         return writer.finish(rank, ready)
     except OSError as error:
         raise UserError(f"{out}: {error.strerror}") from error
@@ -83,28 +82,25 @@ def export(
 
 
 class _BatchQuestionExporter(WrappedProvider):
-    """Writes down what it is asked."""
+    """Writes every request as a line of an OpenAI batch."""
 
     def __init__(self, config: RoleConfig, real: Provider, writer: SplitJsonlWriter) -> None:
         super().__init__(real)
-        self.capabilities = replace(real.capabilities, local=True)  # no price, no slot, no second try
-        chat = (
-            real
-            if isinstance(real, OpenAI)
-            else OpenAI(ProviderSettings(config.model_name or real.name, base_url="http://localhost"))
-        )
-        self._chat, self._writer = chat, writer
+        self.capabilities = replace(real.capabilities, local=True)  # neither priced, limited nor retried
+        settings = ProviderSettings(config.model_name or real.name, base_url="http://localhost")
+        self._chat = real if isinstance(real, OpenAI) else OpenAI(settings)
+        self._writer = writer
 
     async def complete(self, request: Request) -> Reply:
         key = request_key(request)
         if key not in self._writer:
-            words = request.schema is not None and not self._chat.native_schema
-            self._writer.put(key, await openai_line(self._chat, key, request, in_prompt=words))
+            in_prompt = request.schema is not None and not self._chat.native_schema
+            self._writer.put(key, await openai_line(self._chat, key, request, in_prompt=in_prompt))
         raise Unanswered(*_OPEN)
 
 
 class _PlainQuestionExporter(WrappedProvider):
-    """In the place of recorded answers: gives what is recorded and writes down what is not, for whoever can answer."""
+    """Gives the recorded answers, and writes down the questions that have none."""
 
     def __init__(self, real: Provider, writer: SplitJsonlWriter, data: Path | None, crops: Path | None) -> None:
         super().__init__(real)
@@ -124,7 +120,7 @@ class _PlainQuestionExporter(WrappedProvider):
             "custom_id": key,
             "item": request.item_id,
             "template": request.template,
-            "images": [self._shown(image) for image in request.images],
+            "images": [self._place(image) for image in request.images],
             "question": question_text(request_record(request)["messages"]),
         }
         for part in filter(None, (origin(image.path) for image in request.images)):
@@ -132,8 +128,8 @@ class _PlainQuestionExporter(WrappedProvider):
         more = {"schema": request.schema, "choices": request.choices}
         return line | {name: value for name, value in more.items() if value}
 
-    def _shown(self, image: ImageFile) -> str:
-        """Give the path of an image; for a part cut out of one, which is gone by the time anybody looks, its content."""
+    def _place(self, image: ImageFile) -> str:
+        """Return the path of an image; a temporary one is copied to the folder of crops, or becomes a data URL."""
         home = (self._data if self._data is None or self._data.is_dir() else self._data.parent) or Path()
         if image.path.resolve().is_relative_to(home.resolve()):
             return str(image.path)

@@ -1,8 +1,9 @@
-"""The files of offline batches: questions written whole and in order, answers read line by line."""
+"""Write the questions of an offline batch to files, and read answers from files."""
 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ Rank = tuple[int, str, str]
 
 @dataclass(slots=True)
 class Exported:
-    """What `export` wrote; with nothing to ask `files` holds the one that is empty now."""
+    """What `export` wrote; with nothing to ask `files` is one empty file."""
 
     requests: int = 0
     files: list[Path] = field(default_factory=list)
@@ -34,26 +35,22 @@ class Exported:
 
 @dataclass(slots=True)
 class Imported:
-    """What became of the lines of an answer file.
+    """What became of the lines of an answer file."""
 
-    `imported` answers are in the cache now; `already` lines have an answer there that is at least as good; `unusable`
-    ones (key, reason) hold none, or one that does not say what was asked; `unknown` keys are no question of this run, or
-    not yet; `bad` lines are named with file and line.
-    """
-
-    imported: int = 0
-    already: int = 0
-    unusable: list[tuple[str, str]] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-    bad: list[str] = field(default_factory=list)
+    imported: int = 0  # answers that were stored
+    already: int = 0  # answers to questions that had one
+    unusable: list[tuple[str, str]] = field(default_factory=list)  # key and reason of lines without a fitting answer
+    unknown: list[str] = field(default_factory=list)  # keys that are no question of this run, or not yet
+    bad: list[str] = field(default_factory=list)  # malformed lines, with file and line
 
 
 class SplitJsonlWriter:
-    """Questions on their way into files: set down in any order, written in the right one when all are there.
+    """Collects lines in any order in a temporary file, and writes them sorted to files of limited size.
 
     Args:
         out: the first file; further ones are NAME-2.jsonl, NAME-3.jsonl, ...
-        most, most_bytes: lines and bytes of one file.
+        most: most lines of a file.
+        most_bytes: most bytes of a file.
     """
 
     def __init__(self, out: Path, most: int, most_bytes: int) -> None:
@@ -71,19 +68,15 @@ class SplitJsonlWriter:
     def put(self, key: str, line: bytes) -> None:
         if self._spool is None:
             self.out.parent.mkdir(parents=True, exist_ok=True)
-            self._spool = self._spooled.open("w+b")
+            self._spool = tempfile.TemporaryFile(dir=self.out.parent)  # noqa: SIM115
         self._spool.write(line)
         self._places[key] = (self._size, len(line))
         self._size += len(line)
 
-    @property
-    def _spooled(self) -> Path:
-        return self.out.with_name(f".{self.out.name}.spool")
-
     def finish(self, rank: Callable[[str], Rank], ready: Callable[[str, bytes], bytes]) -> Exported:
-        """Write the files: lines sorted by `rank` of their key, each as `ready` makes it of what was put down.
+        """Write the files, with lines sorted by the rank of their key, each passed through `ready`.
 
-        Files of an earlier export that would be left over are emptied or removed: nothing in them is asked any more.
+        Further files of an earlier export, whose questions are no longer asked, are removed.
         """
         file: Any = None
         lines = size = 0
@@ -124,10 +117,9 @@ class SplitJsonlWriter:
         return aside.open("wb")
 
     def drop(self) -> None:
-        """Forget what was not finished."""
+        """Remove what was not finished."""
         if self._spool is not None:
             self._spool.close()
-            self._spooled.unlink(missing_ok=True)
         for aside, _ in self._parts:
             aside.unlink(missing_ok=True)
 
@@ -137,17 +129,16 @@ def _questions(file: Path) -> bool:
     if not file.is_file():
         return False
     with file.open("rb") as lines:
-        first = lines.readline()
-    return first.startswith(b'{"custom_id":')
+        return lines.readline().startswith(b'{"custom_id":')
 
 
 def question_text(messages: Sequence[Any]) -> str:
-    """Join the texts of a conversation (as `request_record` has it) for people."""
+    """Join the texts of the messages of a `request_record`."""
     return "\n\n".join(part for _, *parts in messages for part in parts if isinstance(part, str)).strip()
 
 
 def read_answers(files: Sequence[Path], result: Imported) -> dict[str, Reply]:
-    """Read the first good answer to each key; lines without one, and a second one that differs, are noted in `result`."""
+    """Read the first good answer to each key; other lines, and second answers that differ, are noted in `result`."""
     answers: dict[str, Reply] = {}
     for file in files:
         for key, reply in _read(file, result):
@@ -162,13 +153,13 @@ def read_answers(files: Sequence[Path], result: Imported) -> dict[str, Reply]:
 def _read(file: Path, result: Imported) -> list[tuple[str, Reply]]:
     """Read key and reply of every line that holds an answer; the others are noted in `result`."""
     reader = OpenAI(ProviderSettings("imported", base_url="http://localhost"))
-    found: list[tuple[str, Reply]] = []
+    answers: list[tuple[str, Reply]] = []
     for number, record in scan_jsonl(file):
         if isinstance(record, DataError):
             result.bad.append(str(record))
             continue
         key = record.get("custom_id")
-        if not isinstance(key, str) or not (_said(record) or "response" in record or record.get("error")):
+        if not isinstance(key, str) or not (_answer_key(record) or "response" in record or record.get("error")):
             wanted = 'expected {"custom_id": KEY, "text": "..."} (or "answer"), or a line of a batch\'s output'
             result.bad.append(str(DataError(wanted, file, number)))
             continue
@@ -178,19 +169,19 @@ def _read(file: Path, result: Imported) -> list[tuple[str, Reply]]:
         except (ProviderFailure, ValueError, TypeError, LookupError, AttributeError) as error:
             result.unusable.append((key, str(error) or type(error).__name__))
             continue
-        found.append((key, replace(reply, endpoint=f"file {file.name}", flags=(*reply.flags, IMPORTED))))
-    return found
+        answers.append((key, replace(reply, endpoint=f"file {file.name}", flags=(*reply.flags, IMPORTED))))
+    return answers
 
 
 def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
     """Parse the reply in a line.
 
     Raises:
-        ProviderFailure, ValueError and what odd content makes Python raise: there is none.
+        ProviderFailure, ValueError: there is none. Malformed content may raise other built-in errors.
     """
-    if name := _said(record):
+    if name := _answer_key(record):
         text = record[name]
-        if isinstance(text, dict | list):  # a JSON answer that was not quoted as a text
+        if isinstance(text, dict | list):  # a JSON answer that is not encoded as a string
             text = orjson.dumps(text).decode()
         if not isinstance(text, str):
             raise ValueError(f"'{name}' is not a text")
@@ -208,8 +199,8 @@ def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
     return reader.read_reply(http.Answer(200, {}, orjson.dumps(response["body"])), "", tools=True)
 
 
-def _said(record: Mapping[str, Any]) -> str:
-    """Name the field that holds the answer in words: `text`, or `answer` as a recording calls it."""
+def _answer_key(record: Mapping[str, Any]) -> str:
+    """Return the key of the answer: `text`, or `answer` as in a recording; empty where there is neither."""
     return next((name for name in ("text", "answer") if name in record), "")
 
 

@@ -1,4 +1,4 @@
-"""Put answers from a file where the run finds them: each is given to the question it answers, as a model would give it."""
+"""Import answers from a file into the cache: each answers the request that it belongs to, as a model would."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from titjudge.core.config import RoleConfig
 from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.keys import request_key
 from titjudge.core.types import Reply, Request, Status
@@ -18,13 +19,13 @@ from titjudge.runs.session import Session
 
 
 def import_answers(session: Session, file: Path) -> Imported:
-    """Put the answers in `file` into the cache, from where `judge` takes them without any network.
+    """Put the answers in `file` into the cache, where `judge` finds them.
 
     A line is one of an OpenAI batch's output (`custom_id`, `response`, `error`) or simply
-    `{"custom_id": KEY, "text": "..."}` (`answer` is taken for `text`, and a JSON object for its text).
+    `{"custom_id": KEY, "text": "..."}`; the key `answer` means the same as `text`, and its value may be a JSON object.
 
     Raises:
-        DataError: the file cannot be read. ConfigError: all seats are `recorded`, which the cache keeps nothing of.
+        DataError: the file cannot be read. ConfigError: all models are `recorded`, whose answers are not cached.
     """
     if only_recorded(session):
         raise ConfigError("recorded answers lie beside the data, not in the cache: `batch record` takes them")
@@ -32,18 +33,20 @@ def import_answers(session: Session, file: Path) -> Imported:
     answers = read_answers([file], result)
     asked: set[str] = set()
     seen: dict[str, Asked] = {}
-    asyncio.run(
-        walk(session, lambda _, real: FileAnswers(real, answers, asked) if real.capabilities.cache else real, seen=seen)
-    )  # recorded answers need no asking
+
+    def stand_in(config: RoleConfig, real: Provider) -> Provider:
+        return FileAnswers(real, answers, asked) if real.capabilities.cache else real  # recorded answers are at hand
+
+    asyncio.run(walk(session, stand_in, seen=seen))
     result.unusable = [(key, seen[key].refusal(why) if key in seen else why) for key, why in result.unusable]
     for key, reply in answers.items():
-        kept = session.cache.get(key)
+        cached = session.cache.get(key)
         if key in asked:
-            if kept is not None and IMPORTED in kept["flags"] and kept["text"] == reply.text:
+            if cached is not None and IMPORTED in cached["flags"] and cached["text"] == reply.text:
                 result.imported += 1
             else:
                 result.unusable.append((key, seen[key].refusal(reply.reason)))
-        elif kept is not None:
+        elif cached is not None:
             result.already += 1
         else:
             result.unknown.append(key)
@@ -51,10 +54,7 @@ def import_answers(session: Session, file: Path) -> Imported:
 
 
 class FileAnswers(WrappedProvider):
-    """Answers from a file.
-
-    `asked` are the keys used. What the real provider has `recorded` goes first, last, or not at all.
-    """
+    """Answers from a file, adding the keys it uses to `asked`; `recorded` answers of the real provider go first or last."""
 
     def __init__(
         self,

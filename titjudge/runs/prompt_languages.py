@@ -1,4 +1,4 @@
-"""Prompts in a script that the embedder was not trained on: their TIT-Scores mean little, and a run says so once."""
+"""Warn of prompts in a script that the embedder was not trained on, whose scores mean little."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from titjudge.core.types import InvalidItem, Item
 from titjudge.metrics import Metric
 
 MULTILINGUAL = "sentence-transformers/BAAI/bge-m3"
-_MOSTLY = 0.3  # of a prompt's letters: a few words to be drawn in an English prompt are fewer
-_ENGLISH = re.compile(r"(^|/)all-|[-_.]en([-_.]|$)", re.IGNORECASE)  # as English sentence embedders are named
+_MOSTLY = 0.3  # share of a prompt's letters; a few words to draw in an English prompt are fewer
+_ENGLISH = re.compile(r"(^|/)all-|[-_.]en([-_.]|$)", re.IGNORECASE)  # names of English sentence embedders
 
 
 def script(prompt: str) -> str:
-    """Name the script of a prompt that is not mostly in Latin letters as Unicode does (CJK, HANGUL, ...); else empty."""
+    """Name the script (as Unicode does: CJK, HANGUL, ...) of a prompt that is not in Latin letters; empty for Latin."""
     if prompt.isascii():
         return ""
     letters = [character for character in prompt if character.isalpha()]
@@ -28,18 +28,19 @@ def script(prompt: str) -> str:
 
 
 class Foreign:
-    """Collects such prompts while items pass."""
+    """Collects the prompts that are not in Latin letters."""
 
     def __init__(self) -> None:
         self._scripts: dict[str, str] = {}  # by prompt id
 
     def look(self, item: Item | InvalidItem) -> Item | InvalidItem:
-        if isinstance(item, Item) and (found := script(item.prompt)):
-            self._scripts[item.prompt_id or item.id] = found
+        """Note the script of an item's prompt, and return the item."""
+        if isinstance(item, Item) and (name := script(item.prompt)):
+            self._scripts[item.prompt_id or item.id] = name
         return item
 
     def notes(self, config: RunConfig, metrics: Iterable[Metric]) -> list[str]:
-        """Say what is to be said of them: one line, or none where the embedder may well know them."""
+        """Return the warning as one line; none where the embedder may be multilingual or no metric embeds."""
         concerned = [metric.name for metric in metrics if "embedder" in metric.roles]
         known = config.embedder.provider != "default" and not _ENGLISH.search(config.embedder.model_name)
         if known or not concerned or not self._scripts:

@@ -1,4 +1,4 @@
-"""A configuration made whole: the bundled example, what lies beside the data, and the metrics that can run."""
+"""Complete a configuration: the bundled example, the files beside the data, and the metrics that can run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def resolve(config: RunConfig) -> RunConfig:
     """Fill in the defaults of a configuration from the data.
 
     Raises:
-        ConfigError: no data, or a metric lacks a model.
+        ConfigError: there are no data, or a metric lacks a model.
     """
     config = with_tree(config)
     changes: dict[str, Any] = {}
@@ -45,32 +45,26 @@ def resolve(config: RunConfig) -> RunConfig:
         if judge is None and config.suite == "known-answer" and (data / "answers.jsonl").is_file():
             judge = RoleConfig(model="recorded")
     beside = recorded if data.is_dir() else data.with_name("descriptions.jsonl")
-    seats = {"captioner": _replaying(captioner, beside), "judge": _replaying(judge, beside)}
-    changes |= {name: seat for name, seat in seats.items() if seat != getattr(config, name)}
-    if any(seat.provider == "recorded" for seat in config.panel):
-        changes["panel"] = [_replaying(seat, beside) for seat in config.panel]
-    if (
-        config.prompts is None
-        and "prompts" not in changes
-        and (recorded_with := _recorded_templates(config.model_copy(update=changes), data)) is not None
-    ):
-        changes["prompts"] = recorded_with
-    if not config.metrics:
-        chosen = config.model_copy(update=changes)
-        changes["metrics"] = _affordable(registry.load("suites", config.suite).metrics, chosen)
+    changes |= {"captioner": _replaying(captioner, beside), "judge": _replaying(judge, beside)}
+    changes["panel"] = [_replaying(role, beside) for role in config.panel]
     done = config.model_copy(update=changes)
+    if done.prompts is None and (templates := _recorded_templates(done, data)) is not None:
+        done = done.model_copy(update={"prompts": templates})
+    if not config.metrics:
+        names = _runnable(registry.load("suites", config.suite).metrics, done)
+        done = done.model_copy(update={"metrics": names})
     metrics = load_metrics(done)
-    if config.metric_options:  # as they were read: "8" on the command line and 8 in a file are the same run
+    if config.metric_options:  # parsed: "8" on the command line and 8 in a file are the same run
         options = {name: dict(metric.options) for name, metric in metrics.items() if metric.options}
         done = done.model_copy(update={"metric_options": options})
     if lacking := lacking_role(done, metrics):
-        next(iter(load_suite(done).load(data)), None)  # data that are none are the first thing to say
+        next(iter(load_suite(done).load(data)), None)  # malformed data are reported first
         raise ConfigError(f"{lacking[1]}{_hint(lacking[0], data)}")
     return done
 
 
 def lacking_role(config: RunConfig, metrics: Mapping[str, Metric]) -> tuple[str, str] | None:
-    """Find a role that a metric asks and no model plays, and what to say of it."""
+    """Return a role that a metric asks and that has no model, with the message for the user; None where there is none."""
     for name, metric in metrics.items():
         for role in metric.roles:
             if role != "embedder" and config.role(role) is None:
@@ -80,7 +74,7 @@ def lacking_role(config: RunConfig, metrics: Mapping[str, Metric]) -> tuple[str,
 
 
 def with_tree(config: RunConfig) -> RunConfig:
-    """Take the data folder from the pattern of the images, where that is what says it.
+    """Take the data folder from the pattern of the images (`--images`), where there is one.
 
     Raises:
         ConfigError: a pattern without prompts, or prompts without a pattern.
@@ -92,7 +86,7 @@ def with_tree(config: RunConfig) -> RunConfig:
     if bool(config.images) != bool(config.prompt_file):
         raise ConfigError("--images PATTERN and --prompt-file FILE go together")
     changes: dict[str, Any] = {}
-    if config.prompt_file:  # a worker elsewhere must find it
+    if config.prompt_file:  # absolute, for workers with another working directory
         changes["prompt_file"] = os.path.abspath(config.prompt_file)
     if config.data is None and config.images:
         changes["data"], changes["images"] = split_pattern(config.images)
@@ -100,17 +94,17 @@ def with_tree(config: RunConfig) -> RunConfig:
 
 
 def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:
-    """Give a `recorded` role the files of the data folder, unless it names its own."""
+    """Give a `recorded` role the file of the data folder, unless it names its own."""
     if role is None or role.provider != "recorded" or "file" in role.options:
         return role
     return role.model_copy(update={"options": {**role.options, "file": str(file)}})
 
 
 def _recorded_templates(config: RunConfig, data: Path) -> Path | None:
-    """Find the templates that lie beside recorded answers: those the answers were given to, where all of them are recorded."""
-    seats = [seat for seat in (config.captioner, config.judge, *config.panel) if seat is not None]
+    """Find the prompt templates beside recorded answers, where all models are `recorded`."""
+    roles = [role for role in (config.captioner, config.judge, *config.panel) if role is not None]
     folder = (data if data.is_dir() else data.parent).resolve() / "prompts"
-    if seats and all(seat.provider == "recorded" for seat in seats) and any(folder.glob("*/*.md")):
+    if roles and all(role.provider == "recorded" for role in roles) and any(folder.glob("*/*.md")):
         return folder
     return None
 
@@ -121,17 +115,17 @@ def _hint(role: str, data: Path) -> str:
     return f" (or --{role} recorded: there are recorded answers)" if (data / "answers.jsonl").is_file() else ""
 
 
-def _affordable(names: Sequence[str], config: RunConfig) -> list[str]:
-    """List the suite's metrics whose models are there; all of them when none is, so that the error names what is missing.
+def _runnable(names: Sequence[str], config: RunConfig) -> list[str]:
+    """List the suite's metrics whose models are configured and whose packages are installed.
 
-    What lacks an optional package is left out too (`left_out` says so), unless nothing else remains. A metric that asks no
-    model runs beside others, and is not what remains of a suite that was given none.
+    Where no metric that asks a model has one, all are listed, so that the error names the missing role. Metrics without their
+    package are listed where nothing else remains.
     """
-    have = [name for name in names if all(config.role(role) for role in load_metric(name, config.suite).roles)]
-    if not any(load_metric(name, config.suite).roles for name in have):
+    metrics = {name: load_metric(name, config.suite) for name in names}
+    configured = [name for name, metric in metrics.items() if all(map(config.role, metric.roles))]
+    if not any(metrics[name].roles for name in configured):
         return list(names)
-    runs = [name for name in have if _installed(load_metric(name, config.suite))]
-    return runs or have or list(names)
+    return [name for name in configured if _installed(metrics[name])] or configured
 
 
 def _installed(metric: Metric) -> bool:
@@ -139,26 +133,24 @@ def _installed(metric: Metric) -> bool:
 
 
 def left_out(config: RunConfig, done: RunConfig) -> list[str]:
-    """List what a run that names no metric does without, for lack of a model or a package, one line each.
+    """List the suite's metrics that a run without --metric leaves out for lack of a model or a package, one line each.
 
-    A plain folder has no metrics of its own: there the models that are given choose them, and nothing is missed.
+    The suite `folder` has no metrics of its own: there the configured models decide, and only packages can be missing.
     """
     names = [] if config.metrics else registry.load("suites", config.suite).metrics
-    absent = [load_metric(name, config.suite) for name in names if name not in done.metrics]
-    missed = [metric for metric in absent if config.suite != "folder" or not _installed(metric)]
-    return [f"{metric.name} is left out, {_lacking(metric, done)}" for metric in missed]
-
-
-def _lacking(metric: Metric, config: RunConfig) -> str:
-    """Say what a metric lacks to be run with a configuration."""
-    roles = [role for role in metric.roles if config.role(role) is None]
-    if roles:
-        return f"it needs a {' and a '.join(roles)}: {' '.join(f'--{role} PROVIDER/MODEL' for role in roles)}"
-    return f"its package is not installed: pip install 'titjudge[{metric.extra}]'"
+    lines = []
+    for metric in (load_metric(name, config.suite) for name in names if name not in done.metrics):
+        roles = [role for role in metric.roles if done.role(role) is None]
+        what = f"its package is not installed: pip install 'titjudge[{metric.extra}]'"
+        if roles:
+            what = f"it needs a {' and a '.join(roles)}: {' '.join(f'--{role} PROVIDER/MODEL' for role in roles)}"
+        if config.suite != "folder" or not _installed(metric):
+            lines.append(f"{metric.name} is left out, {what}")
+    return lines
 
 
 def load_metric(name: str, suite: str) -> Metric:
-    """Load a metric, or a task over prompts, as it was registered."""
+    """Load a metric, or for a suite of prompts a task, by its registered name."""
     metric: Metric = registry.load(registry.metric_kind(suite), name)
     return metric
 
@@ -172,15 +164,12 @@ def load_metrics(config: RunConfig) -> dict[str, Metric]:
     """Load the metrics with their options.
 
     Raises:
-        ConfigError: an option that a metric does not have, a value that does not fit, or options of a metric that is not
-        among those of the run.
+        ConfigError: an unknown option, a value that does not fit, or options for a metric that the run does not have.
     """
     for name in config.metric_options:
         if name not in config.metrics:
-            listed = ", ".join(config.metrics)
-            raise ConfigError(
-                f"there are options for {name}, which is no metric of this run ({listed}): add --metric {name}"
-            )
+            what = f"there are options for {name}, which is no metric of this run ({', '.join(config.metrics)})"
+            raise ConfigError(f"{what}: add --metric {name}")
     return {
         name: load_metric(name, config.suite).configured(config.metric_options.get(name, {})) for name in config.metrics
     }
@@ -190,7 +179,7 @@ def load_suite(config: RunConfig) -> Any:
     """Load the suite with its options.
 
     Raises:
-        ConfigError: an option the suite does not know; the nearest is suggested. An --image-root that is no folder, and what the suite has no use for.
+        ConfigError: an unknown option, an --image-root that is no folder, or a flag that the suite does not use.
     """
     suite = registry.load("suites", config.suite)
     known = [name for name in inspect.signature(suite).parameters if name != "self"]
