@@ -48,8 +48,8 @@ def resolve(config: RunConfig) -> RunConfig:
     changes |= {"captioner": _replaying(captioner, beside), "judge": _replaying(judge, beside)}
     changes["panel"] = [_replaying(role, beside) for role in config.panel]
     done = config.model_copy(update=changes)
-    if done.prompts is None and (templates := _recorded_templates(done, data)) is not None:
-        done = done.model_copy(update={"prompts": templates})
+    if done.prompts is None:
+        done = done.model_copy(update={"prompts": _recorded_templates(done, data)})
     if not config.metrics:
         names = _runnable(registry.load("suites", config.suite).metrics, done)
         done = done.model_copy(update={"metrics": names})
