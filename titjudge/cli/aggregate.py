@@ -52,16 +52,10 @@ def _judged(run: Path, *metrics: str) -> tuple[list[Item], list[Score]]:
 )
 @JSON
 def tiif(
-    answers: Path | None,
-    run_folder: Path | None,
-    write_answers: Path | None,
-    xlsx: Path | None,
-    summary: Path | None,
-    scores: Path | None,
-    published: Path | None,
-    json_file: Path | None,
-) -> int:
-    """TIIF-Bench: types, nine dimensions, Basic, Advanced, Overall, in percent.
+    answers: Path | None, run_folder: Path | None, write_answers: Path | None, xlsx: Path | None, summary: Path | None,
+    scores: Path | None, published: Path | None, json_file: Path | None,
+) -> int:  # fmt: skip
+    """Compute the tables of TIIF-Bench in percent: types, nine dimensions, Basic, Advanced and Overall.
 
     \b
     Examples:
@@ -105,7 +99,7 @@ def tiif(
     return 0
 
 
-@aggregate.command("tiif-text")
+@aggregate.command("tiif-text", short_help="TIIF-Bench text rendering: GNED, recall and PNED.")
 @option(
     "--ocr",
     "Results of PaddleOCR (2 or 3) with the words to find; repeatable, one file for each generator.",
@@ -124,14 +118,10 @@ def tiif(
 @option("--official", "Write the official file: file_name, GNED_score_short, ... of each generator.", "FILE", type=PATH)
 @JSON
 def tiif_text(
-    ocr: tuple[Path, ...],
-    questions: Path | None,
-    run_folder: Path | None,
-    write_ocr: Path | None,
-    official: Path | None,
-    json_file: Path | None,
-) -> int:
-    """TIIF-Bench text rendering: GNED, recall and PNED.
+    ocr: tuple[Path, ...], questions: Path | None, run_folder: Path | None, write_ocr: Path | None,
+    official: Path | None, json_file: Path | None,
+) -> int:  # fmt: skip
+    """Compute the text rendering scores of TIIF-Bench: GNED, recall and PNED.
 
     \b
     Examples:
@@ -189,17 +179,10 @@ def tiif_text(
 @option("--xlsx", "Write the official scores_result.xlsx.", "FILE", type=PATH)
 @JSON
 def qwen_image_bench(
-    responses: Path | None,
-    metadata: Path | None,
-    run_folder: Path | None,
-    official_files: Path | None,
-    protocol: str,
-    facets: str,
-    detail: Path | None,
-    xlsx: Path | None,
-    json_file: Path | None,
-) -> int:
-    """Qwen-Image-Bench: levels 1, 2, 3 and overall from judge responses, or from a run.
+    responses: Path | None, metadata: Path | None, run_folder: Path | None, official_files: Path | None, protocol: str,
+    facets: str, detail: Path | None, xlsx: Path | None, json_file: Path | None,
+) -> int:  # fmt: skip
+    """Compute levels 1, 2, 3 and overall of Qwen-Image-Bench from responses of the judge, or from a run.
 
     \b
     Examples:
@@ -243,16 +226,10 @@ def qwen_image_bench(
 @option("--matching", "How predicted elements are matched.", "RULE", default="casefold")
 @JSON
 def longt2ibench(
-    generations: Path | None,
-    predictions: Path | None,
-    run_folder: Path | None,
-    write_generations: Path | None,
-    write_predictions: Path | None,
-    split: Path | None,
-    matching: str,
-    json_file: Path | None,
-) -> int:
-    """LongT2IBench: interpretation accuracy (with --split), SRCC and PLCC overall and by prompt length.
+    generations: Path | None, predictions: Path | None, run_folder: Path | None, write_generations: Path | None,
+    write_predictions: Path | None, split: Path | None, matching: str, json_file: Path | None,
+) -> int:  # fmt: skip
+    """Compute the results of LongT2IBench: accuracy of the interpretation (with --split), SRCC and PLCC, also by prompt length.
 
     \b
     Example:
@@ -291,7 +268,7 @@ def longt2ibench(
 )
 @JSON
 def geneval(results: tuple[Path, ...], json_file: Path | None) -> int:
-    """GenEval: the six tasks and their mean, from its own results.
+    """Compute the six tasks of GenEval and their mean from the results of its script.
 
     \b
     Example:

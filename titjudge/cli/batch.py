@@ -64,6 +64,10 @@ def export(**flags: Any) -> int:
     A question that depends on another answer (the judge's on the captioner's) can be exported once that answer has been
     imported. With `recorded` in all roles it writes what is not recorded yet, in plain lines (custom_id, item, template,
     images, question, schema), in the order of the items. If nothing is left to ask, FILE is empty and the exit code is 0.
+
+    \b
+    Example:
+      python cli.py batch export --provider openai --out questions.jsonl
     """
     from titjudge.runs.offline_batch import only_recorded
     from titjudge.runs.offline_export import export as export_requests
@@ -91,6 +95,10 @@ def import_(**flags: Any) -> int:
     Each line of FILE is a line of an OpenAI batch's output, or {"custom_id": KEY, "text": "..."} with the custom_id of the
     exported question (`answer` instead of `text` works, and so does a JSON object instead of a text). An answer that is
     already there is never replaced. The exit code is 1 if no line could be used.
+
+    \b
+    Example:
+      python cli.py batch import --data my_images --provider openai answers.jsonl
     """
     from dataclasses import asdict
 
@@ -121,6 +129,10 @@ def record(**flags: Any) -> int:
     one of the forms that `batch import` reads. A line of the recording holds the question, the image, the answer and who
     gave it; its key contains no path, so the folder can be moved or given away. A recorded answer is replaced only with
     --replace. The exit code is 1 if there is nothing to record.
+
+    \b
+    Example:
+      python cli.py batch record --provider recorded --by me answered.jsonl
     """
     from dataclasses import asdict
 

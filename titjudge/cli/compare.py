@@ -50,7 +50,7 @@ for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS):
     compare.add_command(command)
 
 
-@compare.command(short_help="Agreement of runs with the same human pairs or scores.")
+@compare.command(short_help="Measure the agreement of runs with human pairs or scores.")
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @option(
     "--pairs", "Human pairs (jsonl or csv)  [default: those of the first run].", "FILE", name="pairs_file", type=PATH
@@ -72,17 +72,17 @@ for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS):
 @option("--allow-drift", "Compare runs even if a model changed between them.", is_flag=True)
 @JSON
 def runs(
-    runs: tuple[Path, ...],
-    pairs_file: Path | None,
-    human: Path | None,
-    votes_file: Path | None,
-    strengths: bool,
-    allow_drift: bool,
-    json_file: Path | None,
-) -> int:
+    runs: tuple[Path, ...], pairs_file: Path | None, human: Path | None, votes_file: Path | None, strengths: bool,
+    allow_drift: bool, json_file: Path | None,
+) -> int:  # fmt: skip
     """Measure the agreement of one or several runs with the same human pairs or scores, and the differences between runs.
 
     Without human pairs: differences in mean score between the runs, or between the generators of one run.
+
+    \b
+    Examples:
+      python cli.py compare runs/first --pairs pairs.jsonl --strengths
+      python cli.py compare runs/gpt runs/gemini --json agreement.json
     """
     from titjudge.core import registry
     from titjudge.probes.canary import refuse_drift

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from titjudge.stats.scores_table import ScoreTable
 
 
-@click.command(short_help="Is one generator better than another, where, and how sure?")
+@click.command(short_help="Compare the mean scores of generators, paired by prompt.")
 @scores_options
 @option("--baseline", "Compare every other generator with this one  [default: all pairs].", "GENERATOR")
 @option(
@@ -132,7 +132,7 @@ def _write_gate(
         say(f"comment {comment}")
 
 
-@click.command(short_help="How many prompts it would have taken to find the better generator, on finished scores.")
+@click.command(short_help="Replay `judge --settle` on finished scores.")
 @scores_options
 @option(
     "--pair",
@@ -214,7 +214,7 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
     return numbers
 
 
-@click.command(short_help="How many prompts, images and answers, and dollars, it takes to see a difference.")
+@click.command(short_help="Plan how many prompts, images and answers a difference takes.")
 @scores_options
 @option(
     "--difference",

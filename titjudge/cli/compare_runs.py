@@ -96,7 +96,7 @@ def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
     return study(folder, pairs, metric)
 
 
-@click.command(short_help="The cheapest rule over the judges of a sweep.")
+@click.command(short_help="Find the cheapest way to use the judges of a sweep.")
 @click.argument("sweep", type=PATH, metavar="SWEEP_DIR")
 @option("--pairs", "Human pairs (jsonl or csv)  [default: the sweep's].", "FILE", name="pairs_file", type=PATH)
 @option("--max-price", "The most that 1,000 pairs may cost.", "USD", type=click.FloatRange(min=0))
@@ -117,14 +117,9 @@ def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
 )
 @JSON
 def cascade(
-    sweep: Path,
-    pairs_file: Path | None,
-    max_price: float | None,
-    tolerance: float,
-    longest: int,
-    prices: tuple[str, ...],
-    json_file: Path | None,
-) -> int:
+    sweep: Path, pairs_file: Path | None, max_price: float | None, tolerance: float, longest: int,
+    prices: tuple[str, ...], json_file: Path | None,
+) -> int:  # fmt: skip
     """Find the cheapest way to use the judges of a sweep: a cheap one first, an expensive one where the first is unsure.
 
     Prices are the list prices of the stored answers; what two judges share (a description) is paid once. Recommends the
@@ -169,7 +164,7 @@ def cascade(
     return 0
 
 
-@click.command(short_help="Where in the prompt generators stop reading.")
+@click.command(short_help="Show where in the prompt generators stop reading.")
 @click.argument("run", type=PATH)
 @METRIC
 @option("--bins", "Into how many parts the prompt is divided.", "N", type=click.IntRange(2, 50), default=10)
@@ -197,7 +192,7 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
     return 0
 
 
-@click.command(short_help="Agreement on single questions, facets and elements.")
+@click.command(short_help="Compare single questions, facets and elements with people.")
 @click.argument("run", type=PATH)
 @option("--human", "People's marks: rows of image, element, value.", "FILE", type=PATH, required=True)
 @METRIC
@@ -227,7 +222,7 @@ def elements(run: Path, human: Path, metric: str | None, out: Path | None, json_
     return 0
 
 
-@click.command(short_help="Carry a leaderboard over to another judge, by generators that both have judged.")
+@click.command(short_help="Estimate scores by a new judge from those of an old one.")
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
 @SCORE_METRIC

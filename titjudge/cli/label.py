@@ -63,6 +63,7 @@ def label() -> None:
     name="enough",
     type=int,
     default=0,
+    show_default=False,
 )
 @option(
     "--gold",
@@ -86,7 +87,13 @@ def label() -> None:
 @option("--seed", "Seed of the order of the pairs, and of which image is on the left.", default=0)
 @_serve_options
 def serve(data: Path, mode: str, annotators: int | None, store: Path, port: int | None, **rules: Any) -> int:
-    """Serve the page on which people vote; every answer is stored on disk before the next question is shown."""
+    """Serve the page on which people vote; every answer is stored on disk before the next question is shown.
+
+    \b
+    Examples:
+      python cli.py label my_images --annotators 5
+      python cli.py label my_images --mode yes-no --votes 3
+    """
     from titjudge.web.label.server import PORT, serve_label
 
     _log_warnings()

@@ -57,7 +57,7 @@ def _json_file(context: click.Context, parameter: click.Parameter, path: Path | 
 
 JSON = option(
     "--json",
-    "Also write the results as JSON; with - to standard output, and everything else to standard error.",
+    "Also write the results as JSON; - is standard output (other text then goes to standard error).",
     "FILE",
     name="json_file",
     type=PATH,

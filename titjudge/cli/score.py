@@ -26,13 +26,9 @@ from titjudge.core.errors import UserError
 @model_options
 @JSON
 def score(
-    images: tuple[Path, ...],
-    prompt: str | None,
-    prompt_file: Path | None,
-    metrics: tuple[str, ...],
-    json_file: Path | None,
-    **flags: Any,
-) -> int:
+    images: tuple[Path, ...], prompt: str | None, prompt_file: Path | None, metrics: tuple[str, ...],
+    json_file: Path | None, **flags: Any,
+) -> int:  # fmt: skip
     """Score images against one prompt.
 
     \b
