@@ -76,7 +76,7 @@ class OutputFiles(NamedTuple):
             UserError: One cannot be written, or has an unknown ending.
         """
         if self.plot is not None:
-            from titjudge.report.chart_files import check_chart
+            from titjudge.report.verdict_charts import check_chart
 
             check_chart(self.plot)
         if self.out is not None:

@@ -180,7 +180,7 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
       python cli.py compare forgetting runs/first --metric tit-agent \\
         --plot curve.svg --json curve.json
     """
-    from titjudge.report.forgetting_chart import write_chart
+    from titjudge.report.verdict_charts import write_forgetting
     from titjudge.runs.human_study import claims_of_run
     from titjudge.runs.run_folder import RunFolder
     from titjudge.stats.forgetting import forgetting as curve
@@ -188,7 +188,7 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
     name, claims = claims_of_run(RunFolder(run), metric)
     by_place = curve(claims, bins=bins)
     record = {"run": str(run), "metric": name, "claims": len(claims), **by_place.to_json()}
-    files.finish(by_place.tables(), record, draw=partial(write_chart, by_place))
+    files.finish(by_place.tables(), record, draw=partial(write_forgetting, by_place))
     return 0
 
 

@@ -3,15 +3,17 @@
 | module | what it does |
 |---|---|
 | `html` | `write_report(runs, out)`: the HTML file |
-| `model` | run folders to plain JSON, every long text once |
-| `summary`, `side_by_side`, `result_tables` | headline, differences between runs, tables |
-| `human_agreement`, `charts` | a metric against people, in numbers and as SVG |
-| `transcripts`, `forgetting`, `trust_card` | transcripts of an agentic judge; where generators stop reading; the trust card |
-| `generator_sections`, `generator_slices`, `generator_questions` | generators against each other: gaps, tiers, categories, worst prompts, what a verdict takes |
-| `svg` | heat map, radar and curves, drawn element by element |
+| `model` | run folders to JSON, every long text once |
+| `summary`, `side_by_side`, `result_tables`, `provenance` | headline, differences between runs, tables |
+| `human_agreement`, `charts` | agreement of metrics with people, in numbers and as SVG |
+| `transcripts`, `forgetting`, `trust_card` | transcripts of an agentic judge; forgetting curves; the trust card |
+| `generator_sections`, `generator_slices`, `generator_questions` | comparison of generators: gaps, tiers, categories, worst prompts, sample sizes |
+| `prompt_page`, `tables_page` | pages without a script: the audit of prompts, tables |
+| `svg` | heat map, radar and power curves as SVG |
 | `verdict_charts`, `table_files` | charts and tables of comparisons as files |
-| `thumbnails` | images that fit the room there is |
+| `judged_images`, `thumbnails` | identity of images across runs; thumbnails that fit the size of the file |
 | `exports` | csv, json, parquet, LaTeX, Markdown |
+| `sinks` | experiment trackers |
 | `web/` | the page, its style and its script |
 """
 

@@ -1,29 +1,58 @@
-"""Charts of verdicts on generators: differences with their intervals, power against money, two judges."""
+"""Charts of comparisons as SVG or PNG files, by the suffix; the same numbers give the same bytes.
+
+Names are drawn as plain text, whatever they contain. Every function that writes a file raises ConfigError for another suffix
+and UserError where the file cannot be written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from titjudge.report.chart_files import write_figure
+from titjudge.core.errors import ConfigError, UserError
 from titjudge.stats.bridging import Bridge
+from titjudge.stats.forgetting import Forgetting, Rate
 from titjudge.stats.generator_differences import GeneratorDifference
 from titjudge.stats.planning import Pilot, Plan, curve
 from titjudge.stats.ppi import Estimate
 from titjudge.stats.sequential import OPEN, Settled
 
-_MOST = 60  # rows that can still be read
+_MOST = 60  # most rows of a chart, so that they can be read
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+def check_chart(path: Path) -> None:
+    """Check the suffix of a chart, before anything is computed."""
+    if path.suffix.lower() not in (".svg", ".png"):
+        raise ConfigError(f"{path}: a chart is written as .svg or .png")
+
+
+def _write(draw: Callable[[Any], None], path: Path, size: tuple[float, float] = (7, 4)) -> None:
+    """Write what `draw(axes)` draws; the size is in inches."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    check_chart(path)
+    kind, out = path.suffix.lower()[1:], io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "titjudge", "svg.fonttype": "none", "text.parse_math": False}):
+        figure = Figure(figsize=size, dpi=150, layout="constrained")
+        draw(figure.add_subplot())
+        metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+        figure.savefig(out, format=kind, metadata=metadata)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(out.getvalue())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def write_differences(differences: Sequence[GeneratorDifference], path: Path, delta: float | None = None) -> None:
-    """Draw each difference with its 95% interval, and the slices of a single pair below it.
-
-    Raises:
-        ConfigError: neither .svg nor .png. UserError: the file cannot be written.
-    """
+    """Draw each difference with its 95% interval, and the slices of a single pair below it."""
     rows = [(f"{each.a} - {each.b}", each) for each in differences]
     if len(differences) == 1:
         rows += [(f"{column}: {value}", one) for column, of in differences[0].by.items() for value, one in of.items()]
@@ -41,15 +70,11 @@ def write_differences(differences: Sequence[GeneratorDifference], path: Path, de
         axes.set_xlabel("difference with 95% interval, to the right: the first is better")
         axes.grid(axis="x", alpha=0.3)
 
-    write_figure(draw, path, (7, 1.2 + 0.22 * max(len(rows), 4)))
+    _write(draw, path, (7, 1.2 + 0.22 * max(len(rows), 4)))
 
 
 def write_settling(found: Sequence[Settled], races: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw what share of the judgements settled each pair and race, on average over the orders, and where some stayed open.
-
-    Raises:
-        ConfigError: neither .svg nor .png. UserError: the file cannot be written.
-    """
+    """Draw the average share of the judgements that settled each pair and race, paler where some orders stayed open."""
     by_name: dict[str, list[tuple[float, bool]]] = {}
     for each in found:
         by_name.setdefault(f"{each.a}, {each.b}", []).append((each.used / each.of, each.verdict == OPEN))
@@ -66,15 +91,11 @@ def write_settling(found: Sequence[Settled], races: Sequence[Mapping[str, Any]],
         _label_rows(axes, [name for _, name, _ in rows])
         axes.set_xlabel("judgements until the verdict, % (pale: some orders stayed open)")
 
-    write_figure(draw, path, (7, 1.2 + 0.22 * max(len(rows), 4)))
+    _write(draw, path, (7, 1.2 + 0.22 * max(len(rows), 4)))
 
 
 def write_joined(rows: Sequence[tuple[str, Estimate]], path: Path, gold: str, help_: str) -> None:
-    """Draw each generator as people (or a dear judge) would score it: with the help of a judge on all prompts, and without.
-
-    Raises:
-        ConfigError: neither .svg nor .png. UserError: the file cannot be written.
-    """
+    """Draw the estimates by `gold` (people, or a dear judge) of each generator, with and without the help of another judge."""
     rows = [(name, each) for name, each in rows if each.value is not None][:_MOST]
 
     def draw(axes: Any) -> None:
@@ -92,7 +113,7 @@ def write_joined(rows: Sequence[tuple[str, Estimate]], path: Path, gold: str, he
         axes.grid(axis="x", alpha=0.3)
         axes.legend(fontsize=7)
 
-    write_figure(draw, path, (7, 1.4 + 0.3 * max(len(rows), 4)))
+    _write(draw, path, (7, 1.4 + 0.3 * max(len(rows), 4)))
 
 
 def _label_rows(axes: Any, names: Sequence[str]) -> None:
@@ -102,19 +123,14 @@ def _label_rows(axes: Any, names: Sequence[str]) -> None:
 
 
 def write_power(plans: Sequence[Plan], pilot: Pilot, difference: float, power: float, path: Path) -> None:
-    """Draw the power of each plan against what it costs (judgements where no price is known), with the pilot's range.
-
-    Raises:
-        ConfigError: neither .svg nor .png. UserError: the file cannot be written.
-    """
+    """Draw the power of each plan against its cost (judgements where no price is known), with the pilot's range."""
 
     def draw(axes: Any) -> None:
         for k, plan in enumerate(plans):
             prompts, (middle, high, low) = curve(plan, difference, pilot.factor)
             x = prompts * (plan.price() or 2 * plan.seeds * plan.samples)
-            label = (
-                f"{plan.seeds} image{'s'[: plan.seeds != 1]} a prompt, {plan.samples} answer{'s'[: plan.samples != 1]}"
-            )
+            images, answers = f"image{'s'[: plan.seeds != 1]}", f"answer{'s'[: plan.samples != 1]}"
+            label = f"{plan.seeds} {images} a prompt, {plan.samples} {answers}"
             axes.plot(x, 100 * middle, color=f"C{k % 10}", label=label)
             axes.fill_between(x, 100 * low, 100 * high, color=f"C{k % 10}", alpha=0.12, linewidth=0)
         axes.axhline(100 * power, color="0.4", linestyle=":", linewidth=1)
@@ -124,15 +140,11 @@ def write_power(plans: Sequence[Plan], pilot: Pilot, difference: float, power: f
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
 
-    write_figure(draw, path)
+    _write(draw, path)
 
 
 def write_bridge(found: Bridge, path: Path, old: str, new: str) -> None:
-    """Draw the anchors, the line through them, and what it makes of generators that only the old judge has judged.
-
-    Raises:
-        ConfigError: neither .svg nor .png. UserError: the file cannot be written.
-    """
+    """Draw the anchors, and the regression line with its prediction interval."""
 
     def draw(axes: Any) -> None:
         line = found.line
@@ -148,4 +160,40 @@ def write_bridge(found: Bridge, path: Path, old: str, new: str) -> None:
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
 
-    write_figure(draw, path, (6, 5))
+    _write(draw, path, (6, 5))
+
+
+def write_forgetting(found: Forgetting, path: Path) -> None:
+    """Draw the share of claims met by position in the prompt, one line a generator with its 95% interval."""
+
+    def draw(axes: Any) -> None:
+        for k, generator in enumerate(dict.fromkeys(rate.generator for rate in found.places)):
+            _draw_rates(axes, [rate for rate in found.places if rate.generator == generator], k)
+        for k, step in enumerate(found.steps):
+            if step.position is not None:
+                axes.axvline(100 * step.position, color=f"C{k % 10}", linestyle=":", linewidth=1)
+        axes.set(xlabel="place in the prompt, %", ylabel="claims met, %", xlim=(0, 100), ylim=(0, 102))
+        axes.grid(alpha=0.3)
+        if found.places:
+            axes.legend()
+
+    _write(draw, path)
+
+
+def _draw_rates(axes: Any, rates: Sequence[Rate], number: int) -> None:
+    shown = [rate for rate in rates if rate.rate is not None]
+    x = [_middle(rate.label) for rate in shown]
+    y = [100 * (rate.rate or 0.0) for rate in shown]
+    colour, marker = f"C{number % 10}", _MARKERS[number % len(_MARKERS)]
+    name = rates[0].generator.lstrip("_") or "(unnamed)"
+    axes.plot(x, y, color=colour, marker=marker, clip_on=False, zorder=3, label=name)
+    wide = [(at, rate.interval) for at, rate in zip(x, shown, strict=True) if rate.interval]
+    if wide:
+        low, high = [100 * i[0] for _, i in wide], [100 * i[1] for _, i in wide]
+        axes.fill_between([at for at, _ in wide], low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _middle(label: str) -> float:
+    """Return the middle of a bin such as `10-20%`."""
+    low, high = (float(number) for number in re.findall(r"[\d.]+", label)[:2])
+    return (low + high) / 2
