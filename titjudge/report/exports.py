@@ -19,7 +19,7 @@ from titjudge.core.types import Item
 from titjudge.report import result_tables
 from titjudge.report.generator_sections import generator_sections
 from titjudge.report.model import Report, load
-from titjudge.report.side_by_side import changes, differences
+from titjudge.report.side_by_side import comparisons
 from titjudge.report.table_cells import DASH, Json, money, strings
 
 COLUMNS = (
@@ -122,10 +122,9 @@ def _parquet(report: Report) -> bytes:
 
 
 def _tables(report: Report) -> list[Json]:
-    compared = [*differences(report), *changes(report)] if len(report.runs) > 1 else []
     return [
         *result_tables.agreement(report),
-        *compared,
+        *comparisons(report),
         *result_tables.leaderboards(report),
         *result_tables.official(report),
         *(

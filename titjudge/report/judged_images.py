@@ -1,4 +1,4 @@
-"""Which image a run judged: told by content, so that two files of one name are never taken for each other."""
+"""Identify the image that a run judged by its content, so that two files of one name are never confused."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from titjudge.core.images import Shown, read
 class Judged:
     """The image of one item of one run.
 
-    `stat` is size and time (ns) of the file when the run listed it; `own` the SHA-256 of the image as models were shown
-    it, where the answers tell; `sent` all images that were shown for the item (its rivals and crops among them).
+    Attributes:
+        stat: Size and time (ns) of the file when the run listed it.
+        own: SHA-256 of the image as it was sent to models, where the answers record it.
+        sent: SHA-256 of all images that were sent for the item, with opponents and crops.
     """
 
     path: Path | None
@@ -28,19 +30,19 @@ class Judged:
 
     @classmethod
     def of(cls, path: Path | None, stat: Any, answers: Sequence[Mapping[str, Any]]) -> Judged:
-        """Read it from an item's line and the answers that its scores came from."""
+        """Read the identity from an item's record and the answers to its requests."""
         shown = Shown.of([hashes for hashes in map(_hashes, answers) if hashes])
         known = isinstance(stat, list | tuple) and len(stat) == 2 and all(isinstance(one, int) for one in stat)
         return cls(path, (stat[0], stat[1]) if known else None, shown.own, shown.all)
 
     def refusal(self, raw: bytes) -> str:
-        """Say why the present content of the file is not to be shown as what was judged; empty where it may be.
+        """Return why the present content of the file must not be shown as the judged image; empty where it may be.
 
-        A run folder may come from anybody, and a report goes to others: a file that neither the run's answers nor, where
-        no image was shown, its size identify stays where it is, whatever path the folder names.
+        A run folder may come from anybody, and a report is passed on: a file is shown only if the run's answers or, where no
+        image was sent, its size identify it, whatever path the folder names.
 
         Raises:
-            DataError: it is no image.
+            DataError: It is no image.
         """
         if self.sent:
             here = hashlib.sha256(raw).hexdigest()
@@ -59,7 +61,7 @@ def _hashes(answer: Mapping[str, Any]) -> list[str]:
 
 
 class Sameness:
-    """Says whether two runs judged the same image; each file is hashed once."""
+    """Decide whether two runs judged the same image; each file is hashed once."""
 
     def __init__(self) -> None:
         self._files: dict[tuple[Path, tuple[int, int] | None], tuple[str, ...]] = {}
@@ -79,7 +81,7 @@ class Sameness:
         )  # gone, or without a trace: moved files keep size and time
 
     def _contents(self, judged: Judged) -> frozenset[str]:
-        """List the SHA-256 of what was shown, else of the file and of what would be shown of it, if it is still what it was."""
+        """Return the SHA-256 of the image as sent; else those of the file and of what would be sent, if it has not changed."""
         if judged.own:
             return frozenset({judged.own})
         assert judged.path is not None

@@ -1,4 +1,4 @@
-"""Tables of results: agreement with people, the leaderboard of generators, and what suites and comparisons wrote."""
+"""Tables of results: agreement with people, leaderboards, and the tables of suites and comparisons."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ from typing import Any
 
 from titjudge.core.run_records import MetricResult, PlaceRecord
 from titjudge.core.score_parts import objects
-from titjudge.report import table_cells
-from titjudge.report.model import Loaded, Report
-from titjudge.report.table_cells import DASH, Json, cell, fragment, measured, percent, table
+from titjudge.report.model import Report
+from titjudge.report.table_cells import (
+    DASH,
+    Json,
+    cell,
+    ends_of,
+    fragment,
+    measured,
+    money,
+    p_value,
+    percent,
+    strings,
+    table,
+)
 from titjudge.stats.per_prompt import PerPrompt
 
 _NOTE = (
@@ -18,7 +29,7 @@ _NOTE = (
 
 
 def agreement(report: Report) -> list[Json]:
-    """Tabulate agreement with people, one row a metric; nothing where nothing is known of people."""
+    """Tabulate agreement with people, one row a metric; nothing without human pairs."""
     found = [(at, judge, report.runs[judge.run].metric(judge.metric)) for at, judge in enumerate(report.judges)]
     if all(result.accuracy is None and result.srcc is None for _, _, result in found):
         return []
@@ -48,26 +59,25 @@ def _pairs(result: MetricResult, link: str) -> Any:
 
 
 def _threshold(result: MetricResult) -> Any:
-    """Give the fewest correct pairs that guessing reaches one time in twenty."""
+    """Make the cell of the accuracy that guessing reaches with a probability below .05."""
     if not (result.threshold_05 and result.pairs_scored):
         return DASH
     share = result.threshold_05 / result.pairs_scored
-    return cell(f"{share:.1%}", sub=table_cells.p_value(result.p_value), sort=share)
+    return cell(f"{share:.1%}", sub=p_value(result.p_value), sort=share)
 
 
 def settled(report: Report) -> list[Json]:
-    """Tabulate what each run that was to settle a question found."""
+    """Tabulate the verdicts of runs that were to settle a question."""
     made = []
     for run in report.runs:
         record = run.results.settle or {}
         rows = []
         for pair in objects(record.get("pairs")):
-            names = table_cells.strings(pair.get("generators")) or table_cells.strings([pair.get("a"), pair.get("b")])
-            ends = table_cells.ends_of(pair.get("interval"))
-            told = f"{ends[0]:.4g} – {ends[1]:.4g}" if ends else DASH
-            rows.append([", ".join(names), str(pair.get("verdict")), pair.get("used"), pair.get("of"), told,
-                         record.get("images"), record.get("of_images"), table_cells.money(record.get("spent")),
-                         table_cells.money(record.get("saved"))])  # fmt: skip
+            names = strings(pair.get("generators")) or strings([pair.get("a"), pair.get("b")])
+            ends = ends_of(pair.get("interval"))
+            interval = f"{ends[0]:.4g} – {ends[1]:.4g}" if ends else DASH
+            rows.append([", ".join(names), str(pair.get("verdict")), pair.get("used"), pair.get("of"), interval,
+                         record.get("images"), record.get("of_images"), money(record.get("spent")), money(record.get("saved"))])  # fmt: skip
         columns = ["generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared"]
         notes = ["The interval holds at every moment at once, so that the run could stop at the verdict."]
         if rows:
@@ -76,7 +86,7 @@ def settled(report: Report) -> list[Json]:
 
 
 def leaderboards(report: Report) -> list[Json]:
-    """Tabulate generators with mean scores, intervals and ranks, for each run that has them."""
+    """Tabulate mean scores, intervals and ranks of generators, for each run with a leaderboard."""
     return [_leaderboard(report, number) for number, run in enumerate(report.runs) if run.results.leaderboard]
 
 
@@ -102,34 +112,27 @@ def _leaderboard(report: Report, at: int) -> Json:
     title = "Generators" if len(report.runs) == 1 else f"Generators, {run.name}"
     notes = [
         "Mean score with its 95% interval, and rank by mean rank over the prompts where generators compete (1 is best).",
-        *_board_notes(run),
     ]
     if run.results.per_prompt:
         notes[0] += f" First {PerPrompt.parse(run.results.per_prompt).about}."
-
+    if srcc := [f"{name} {value:.3f}" for name, value in run.results.leaderboard_srcc.items() if value is not None]:
+        notes.append(f"Rank correlation (SRCC) of the generators with people’s order: {', '.join(srcc)}.")
     return table(title, columns, rows, notes=notes)
 
 
 def _rank(place: PlaceRecord | None) -> Any:
     if place is None or place.rank is None:
         return DASH
-    sub = "" if place.mean_rank is None else f"mean {place.mean_rank:.2f}"
+    mean = "" if place.mean_rank is None else f"mean {place.mean_rank:.2f}"
     if place.prompts is not None:
-        sub += f"{' over' if sub else ''} {place.prompts} prompts"
-    if place.spread is not None:
-        sub += f"{', ' if sub else ''}spread between seeds {place.spread:.2g}"
-    if place.coverage is not None and place.coverage < 1:
-        sub += f"{', ' if sub else ''}{place.coverage:.0%} covered"
-    return cell(str(place.rank), sub=sub, sort=float(place.rank))
-
-
-def _board_notes(run: Loaded) -> list[str]:
-    said = [f"{name} {value:.3f}" for name, value in run.results.leaderboard_srcc.items() if value is not None]
-    return [f"Rank correlation (SRCC) of the generators with people’s order: {', '.join(said)}."] if said else []
+        mean += f"{' over' if mean else ''} {place.prompts} prompts"
+    spread = "" if place.spread is None else f"spread between seeds {place.spread:.2g}"
+    covered = f"{place.coverage:.0%} covered" if place.coverage is not None and place.coverage < 1 else ""
+    return cell(str(place.rank), sub=", ".join(filter(None, (mean, spread, covered))), sort=float(place.rank))
 
 
 def official(report: Report) -> list[Json]:
-    """Give the tables that a suite or a comparison wrote, but for those that this report draws itself."""
+    """Return the tables of suites and comparisons, without those that the report draws itself."""
     made = []
     for run in report.runs:
         drawn = {"Leaderboard"} if run.results.leaderboard else set()

@@ -12,6 +12,11 @@ from titjudge.report.model import Loaded, Report, as_text
 from titjudge.report.table_cells import DASH, Json, cell, measured, percent, table
 
 
+def comparisons(report: Report) -> list[Json]:
+    """Tabulate the differences between several runs; nothing for one."""
+    return [*differences(report), *changes(report)] if len(report.runs) > 1 else []
+
+
 def differences(report: Report) -> list[Json]:
     """Compare every other run with the first by each shared metric: accuracy where there are pairs, and mean score."""
     rows = [row for metric in _shared(report) for row in _of(report, metric)]

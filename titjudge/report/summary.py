@@ -1,4 +1,4 @@
-"""The words and tables around the images: headline, agreement, leaderboard, failures, cost, provenance."""
+"""The summary of a report: headline, agreement, leaderboard, failures, cost, provenance."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from datetime import UTC, datetime
 from titjudge.core.types import Item
 from titjudge.report import provenance, result_tables, trust_card
 from titjudge.report.model import Judge, Loaded, Report
-from titjudge.report.side_by_side import changes, differences
+from titjudge.report.side_by_side import comparisons
 from titjudge.report.table_cells import DASH, Json, fragment, money
 from titjudge.stats.agreement import GUESSING
 
 
 def summary(report: Report) -> Json:
-    """Make everything of the page but items and pairs; all text is plain."""
+    """Return the data of the page besides items and pairs; all texts are plain."""
     return {
         "title": " · ".join(run.name for run in report.runs) or "no run",
         "runs": [_headline(report, number) for number in range(len(report.runs))],
         "overview": [
             *result_tables.agreement(report),
-            *_compared(report),
+            *comparisons(report),
             *result_tables.settled(report),
             *result_tables.leaderboards(report),
             *result_tables.official(report),
@@ -68,13 +68,13 @@ def _headline(report: Report, at: int) -> Json:
         "lead": _lead(run, [judge for _, judge in judges]),
         "status": run.manifest.status,
         "facts": facts,
-        "counts": _counts(report, run),
+        "counts": _counts(run),
         "warnings": run.results.warnings,
     }
 
 
 def _coverage(run: Loaded, judges: list[Judge]) -> tuple[int, int]:
-    """Count the scores there are, and those there would be had nothing failed; input that could not be used counts."""
+    """Return the numbers of scores and of scores without any failure; invalid items count as failures."""
     scored = sum(score.value is not None for score in run.scores.values())
     counts = [(result.scored, result.images) for result in (run.metric(judge.metric) for judge in judges)]
     known = [(done, of) for done, of in counts if done is not None and of is not None]
@@ -84,7 +84,7 @@ def _coverage(run: Loaded, judges: list[Judge]) -> tuple[int, int]:
 
 
 def _lead(run: Loaded, judges: list[Judge]) -> str:
-    """Say in one sentence what was found."""
+    """Summarise the agreement with people in one sentence."""
     results = {judge.metric: run.metric(judge.metric) for judge in judges}
     agreed = [(one.accuracy, name, one) for name, one in results.items() if one.accuracy is not None]
     if not agreed:
@@ -100,22 +100,23 @@ def _lead(run: Loaded, judges: list[Judge]) -> str:
     return f"{name} prefers the image {whose} in {best:.1%}{of}{among}{guess}."
 
 
-def _counts(report: Report, run: Loaded) -> str:
+def _counts(run: Loaded) -> str:
+    """Summarise the size of a run, its suite and its date in one line."""
     prompts = len({item.prompt_id for item in run.items if item.prompt_id})
     makers = len({item.generator for item in run.items if item.generator})
     images = [item for item in run.items if isinstance(item, Item) or item.is_image]  # as results.json counts them
     unusable = sum(not isinstance(item, Item) for item in images)
-    said = [
+    counts = [
         _count(len(images), "image") + (f" ({unusable:,} of them unusable)" if unusable else ""),
         _count(prompts, "prompt"),
         *([_count(makers, "generator")] if makers else []),
     ]
     pairs = len(run.results.pairs or ())
     if pairs:
-        said.append(f"{pairs:,} pairs" if run.results.reference == "construction" else f"{pairs:,} human pairs")
+        counts.append(f"{pairs:,} pairs" if run.results.reference == "construction" else f"{pairs:,} human pairs")
     suite, protocol, day = _suite(run), run.manifest.protocol, _day(run)
     return (
-        ", ".join(said)
+        ", ".join(counts)
         + (f". Suite {suite}" if suite else "")
         + (f", {protocol} protocol" if protocol else "")
         + (f". {day}" if day else "")
@@ -135,7 +136,3 @@ def _suite(run: Loaded) -> str:
     suite = run.manifest.suite
     name, version = suite.name or run.manifest.identity.get("suite") or "", suite.version
     return f"{name} (version {version})" if name and version else str(name)
-
-
-def _compared(report: Report) -> list[Json]:
-    return [*differences(report), *changes(report)] if len(report.runs) > 1 else []

@@ -1,4 +1,4 @@
-"""Charts drawn element by element: colours are classes that the page fills in, words are text and never markup."""
+"""Charts written as SVG elements: colours are classes of the page's style sheet, words are text and never markup."""
 
 from __future__ import annotations
 
@@ -16,36 +16,34 @@ SHAPES = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0", "M-3.4-3.4h6.8v6.8h-6.8z", "M0-4.2l4.2 7.6h-8.4z", "M0-4.6l4.6 4.6l-4.6 4.6l-4.6-4.6z",
     "M0 4.2l4.2-7.6h-8.4z", "M-1.5-4h3v2.5h2.5v3h-2.5v2.5h-3v-2.5h-2.5v-3h2.5z",
 )  # fmt: skip
-_WIDE = "wide"  # takes the whole width of the page
-_DEEPEST = 0.45  # of a cell's colour: words on it can be read in either theme
+_DEEPEST = 0.45  # highest opacity of a cell, so that words on it are legible in either theme
 
 
 class Drawing:
-    """An image of so many units; with `fixed` it is not scaled to the page, which scrolls it instead."""
+    """An SVG image; a `fixed` one is not scaled to the width of the page, but scrolls."""
 
     def __init__(self, width: float, height: float, *, fixed: bool = False) -> None:
         box = {"viewBox": f"0 0 {width:g} {height:g}", "aria-hidden": "true", "focusable": "false"}
-        self._root = ElementTree.Element(
-            "svg", box | ({"width": f"{width:g}", "class": f"fixed {_WIDE * (width > 540)}"} if fixed else {})
-        )
+        size = {"width": f"{width:g}", "class": f"fixed {'wide' if width > 540 else ''}"} if fixed else {}
+        self._root = ElementTree.Element("svg", box | size)
 
     def add(self, tag: str, classes: str, text: str = "", **attributes: float | str) -> None:
         """Add an element; `_` in a name stands for `-`."""
-        told = {
+        written = {
             name.replace("_", "-"): f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
             for name, value in attributes.items()
         }
-        ElementTree.SubElement(self._root, tag, {"class": classes, **told}).text = clean(text) or None
+        ElementTree.SubElement(self._root, tag, {"class": classes, **written}).text = clean(text) or None
 
     def text(
         self, x: float, y: float, text: str, *, anchor: str = "middle", soft: bool = True, turned: int = 0
     ) -> None:
-        """Write a few words."""
+        """Add a text, rotated by `turned` degrees."""
         turn = {"transform": f"rotate({turned} {x:.1f} {y:.1f})"} if turned else {}
         self.add("text", "f-soft" if soft else "f-ink", text, x=x, y=y, font_size="11", text_anchor=anchor, **turn)
 
     def line(self, points: Sequence[tuple[float, float]], place: int, *, closed: bool = False) -> None:
-        """Draw a line in the colour and dash of `place`."""
+        """Add a line in the colour and dash of `place`."""
         shown = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         tag = "polygon" if closed else "polyline"
         self.add(
@@ -53,7 +51,7 @@ class Drawing:
         )
 
     def mark(self, x: float, y: float, place: int) -> None:
-        """Draw the mark of `place`."""
+        """Add the mark of `place`."""
         self.add("path", f"f-c{place}", d=SHAPES[place], transform=f"translate({x:.1f} {y:.1f})")
 
     def __str__(self) -> str:
@@ -61,13 +59,13 @@ class Drawing:
 
 
 def clean(text: str, length: int = 0) -> str:
-    """Take out of a name what no XML and no line may hold, and shorten it."""
+    """Remove the characters of a name that XML or a line cannot contain, and shorten it to `length`."""
     text = re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]", "", text)
     return text if not length or len(text) <= length else text[: length - 1] + "…"
 
 
 def heat_map(rows: Sequence[str], columns: Sequence[str], values: Floats, digits: int) -> str:
-    """Draw a number in each cell, its colour the stronger the higher within its column; NaN is a dash."""
+    """Draw a table of numbers with the opacity of a cell by its position in the range of its column; NaN is a dash."""
     named = [clean(name, 20) for name in columns]
     long = max(map(len, named))
     cell, high, left, top = 46, 25, 138, 22 + 4 * long
@@ -92,12 +90,12 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Floats, digits
 
 
 def radar(names: Sequence[str], axes: Sequence[str], values: Floats) -> tuple[str, tuple[float, float]]:
-    """Draw a polygon for each of at most six names over three axes or more; also the values at the centre and the rim.
+    """Draw a radar chart of at most six names over three axes or more; also return the values at the centre and the rim.
 
     Args:
         names: In the order of their colours.
-        axes: Words at the rim.
-        values: Shape (names, axes); an axis that a name has no value of leaves a gap in its polygon.
+        axes: Labels of the axes.
+        values: Shape (names, axes); NaN leaves a gap in the polygon.
     """
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     low, high = (low - 0.25 * (high - low), high) if high > low else (low - 1, high + 1)
@@ -128,12 +126,12 @@ def radar(names: Sequence[str], axes: Sequence[str], values: Floats) -> tuple[st
 
 
 def curves(lines: Sequence[tuple[Floats, Floats, Floats, Floats]], most: float, axis: str, wanted: float) -> str:
-    """Draw shares of 1 over an axis from zero, at most six lines, each with its band and a mark where it reaches a level.
+    """Draw at most six curves of shares over an axis from zero, each with its band and a mark where it reaches a level.
 
     Args:
-        lines: x, middle, low end and high end of each.
-        most: Where the axis ends.
-        axis: The words below it.
+        lines: x, curve, and low and high end of the band of each.
+        most: End of the x axis.
+        axis: Label of the x axis.
         wanted: The level.
     """
     width, height, left, right, top, bottom = 560.0, 270.0, 44.0, 16.0, 12.0, 40.0

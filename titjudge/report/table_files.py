@@ -1,4 +1,4 @@
-"""Tables of a comparison as a file: Markdown for a pull request, LaTeX for a paper, CSV for a spreadsheet."""
+"""Write tables of a comparison as a Markdown, LaTeX or CSV file."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ SUFFIXES = (".md", ".tex", ".csv")
 
 
 def check_table_file(path: Path) -> None:
-    """Say that tables cannot be written under that name before anything is computed.
+    """Check the suffix of a file for tables, before anything is computed.
 
     Raises:
-        ConfigError: the suffix is none of .md, .tex and .csv.
+        ConfigError: It is none of .md, .tex and .csv.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise ConfigError(f"{path}: tables are written as {', '.join(SUFFIXES)}")
 
 
 def write_tables(tables: Sequence[Table], path: Path) -> None:
-    """Write tables as the suffix says; a CSV has one table after the other, with an empty line between.
+    """Write tables in the format of the suffix; a CSV has an empty line between tables.
 
     Raises:
-        ConfigError: another suffix. UserError: the file cannot be written.
+        ConfigError: The suffix is none of .md, .tex and .csv.
+        UserError: The file cannot be written.
     """
     check_table_file(path)
     suffix = path.suffix.lower()
@@ -41,7 +42,7 @@ def write_tables(tables: Sequence[Table], path: Path) -> None:
 
 
 def _words(table: Table) -> int:
-    """Count the columns of words before the first with a number."""
+    """Count the columns before the first one with a number."""
     numeric = [any(isinstance(row[k], int | float) for row in table.rows) for k in range(len(table.columns))]
     return numeric.index(True) if True in numeric else len(numeric)
 

@@ -1,4 +1,4 @@
-"""Tables and charts as one plain, self-contained page: no script, no network, nothing untrusted in the markup."""
+"""Write tables and charts as a self-contained page: no script, no network, no untrusted text in the markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of a report, each kept once: a prompt that is shown to three models and rendered into six requests is one entry."""
+"""Deduplicated texts of a report: a prompt that is part of six requests to three models is stored once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WORTH = 40  # characters; splitting at shorter texts costs more than it saves
 
 
 class Texts:
-    """A table of texts. An entry is a string, or a list of entry numbers whose texts follow each other."""
+    """A table of texts. An entry is a string, or a list of numbers of entries to concatenate."""
 
     def __init__(self) -> None:
         self.table: list[str | list[int]] = []
@@ -18,7 +18,7 @@ class Texts:
         self._composed: dict[tuple[int, ...], int] = {}
 
     def add(self, text: str) -> int:
-        """Give a text its number; the same text has the same number."""
+        """Return the number of a text, which is added if it is new."""
         text = without_surrogates(text)
         number = self._plain.get(text)
         if number is None:
@@ -27,7 +27,7 @@ class Texts:
         return number
 
     def compose(self, text: str, known: Sequence[str]) -> int:
-        """Give a number to a text that may contain `known` ones: what it shares with them is not stored again."""
+        """Return the number of a text; parts of it that are among the `known` texts are not stored again."""
         pieces = _split(text, sorted({one for one in known if len(one) >= _WORTH}, key=len, reverse=True))
         if len(pieces) < 2:
             return self.add(text)
@@ -39,11 +39,13 @@ class Texts:
         return number
 
     def get(self, number: int) -> str:
+        """Return the text of a number."""
         entry = self.table[number]
         return entry if isinstance(entry, str) else "".join(self.get(part) for part in entry)
 
 
 def _split(text: str, known: Sequence[str]) -> list[str]:
+    """Split a text at the known ones, which are kept as pieces."""
     if not known:
         return [text] if text else []
     first, rest = known[0], known[1:]

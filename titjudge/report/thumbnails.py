@@ -1,4 +1,4 @@
-"""Thumbnails of a report: WebP, as large as the room allows. An image that cannot be shown is a reason, never an error."""
+"""Thumbnails of a report: WebP, as large as the size limit of the file allows; a reason for an image that cannot be shown."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ LADDER = (
     *((round(1024 * 0.94**step), 80) for step in range(13)),
     *((round(448 * 0.94**step), max(5, round(78 - 1.7 * step))) for step in range(36)),
 )
-"""(longest edge in pixels, WebP quality), best first: small text stays legible where there is room."""
-_SAMPLE = 24
-_SLACK = 0.97
+"""(longest edge in pixels, WebP quality), best first."""
+_SAMPLE = 24  # images on which the step is chosen
+_SLACK = 0.97  # of the limit, since the sample is not exact
 
 
 def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> list[Thumbnail]:
-    """Make one thumbnail for each image, all together at most `room` bytes (`full`: up to 2,048 pixels, whatever it takes).
+    """Make a thumbnail of each image, together at most `room` bytes (`full`: up to 2,048 pixels each, without a limit).
 
-    Size and quality are chosen on a sample and go down together until all fit; the last step of the ladder is kept even
-    where it does not.
+    Size and quality are chosen on a sample and reduced until all fit; the last step of the ladder is used even if it does
+    not fit.
     """
     if not pictures:
         return []
     with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=_workers()) as pool:
-        warnings.simplefilter("ignore")  # Pillow's remarks on odd files; `read` and the pixel limit guard what matters
+        warnings.simplefilter("ignore")  # Pillow warns of odd files; `read` and the pixel limit refuse dangerous ones
         if full:
             return list(pool.map(lambda one: thumbnail(one, *FULL), pictures))
         step, made = _choose(pictures, room, pool)
@@ -49,7 +49,7 @@ def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> 
 
 
 def thumbnail(picture: Judged, edge: int, quality: int) -> Thumbnail:
-    """Make an image a WebP file whose longest edge is at most `edge` pixels, or why it cannot be shown."""
+    """Return an image as WebP with a longest edge of at most `edge` pixels, or the reason why it cannot be shown."""
     assert picture.path is not None
     try:
         raw = read(picture.path)
@@ -65,7 +65,7 @@ def thumbnail(picture: Judged, edge: int, quality: int) -> Thumbnail:
 
 
 def encode(image: Any, edge: int, quality: int) -> bytes:
-    """Make an open image, which changes, a WebP file whose longest edge is at most `edge` pixels."""
+    """Encode an open image, which is modified, as WebP with a longest edge of at most `edge` pixels."""
     from PIL import Image
 
     image.thumbnail((edge, edge), Image.Resampling.LANCZOS, reducing_gap=2.0)
@@ -83,9 +83,9 @@ def _smaller(made: Thumbnail, edge: int, quality: int) -> Thumbnail:
 
 
 def _choose(pictures: Sequence[Judged], room: int, pool: ThreadPoolExecutor) -> tuple[int, list[Thumbnail]]:
-    """Find by halving the best step of the ladder at which a sample says that all will fit, and what is made at it already.
+    """Find by bisection the best step of the ladder at which a sample fits; also return its thumbnails if all are made.
 
-    The best step is tried first: small runs, most of all, need no other, and their thumbnails are then made.
+    The best step is tried first, since small runs need no other: their sample is all images.
     """
     sample = pictures[:: max(1, len(pictures) // _SAMPLE)][:_SAMPLE]
     first = list(pool.map(lambda one: thumbnail(one, *LADDER[0]), sample))

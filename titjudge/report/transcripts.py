@@ -1,4 +1,4 @@
-"""What an agentic judge found about an image, as the page draws it: claims, evidence, transcript; long texts once."""
+"""Claims, evidence and transcript of an agentic judge as JSON for the page; long texts once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from titjudge.report.text_pool import Texts
 
 Json = dict[str, Any]
 DRAWN = frozenset({"claims", "evidence", "transcript"})
-"""Parts of a score that a case holds; what is left of them is among the receipts."""
+"""Parts of a score that `case` covers; the page lists the others."""
 
 
 def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
-    """Give claims with their words in the prompt, evidence and transcript; None where no claim was settled.
+    """Return claims with their span of the prompt, evidence and transcript; None where no claim was settled.
 
-    Places in the prompt are in UTF-16 units, as the browser counts. Anything malformed is left out, and never an error.
+    Spans are in UTF-16 units, as in JavaScript. Malformed parts are left out, and never an error.
     """
     drawn = [_claim(each, prompt, texts) for each in claims(parts) if "verdict" in each]
     if not drawn:
@@ -85,5 +85,5 @@ def _fraction(value: Any) -> bool:
 
 
 def _units(text: str, at: int) -> int:
-    """Count the place of a character as JavaScript does."""
+    """Convert the index of a character to UTF-16 units."""
     return at if text.isascii() else len(text[:at].encode("utf-16-le", "surrogatepass")) // 2

@@ -1,4 +1,4 @@
-"""The trust card of a judge, where one lies in the run folder or beside it."""
+"""The trust card of a judge as a table, if there is one in the run folder or beside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from titjudge.report.table_cells import DASH, Json, cell, mapping, measured, p_v
 
 
 def cards(report: Report) -> list[Json]:
-    """Make a table for each run with a card."""
+    """Make a table for each run with a trust card."""
     return [_card(run, several=len(report.runs) > 1) for run in report.runs if _lines(run)]
 
 

@@ -1,4 +1,4 @@
-"""What a sink is, and what of a run goes to it: numbers, tables, and images with their judgement. Never a secret."""
+"""The interface of a sink, and what a run sends to it: numbers, tables, and images with scores. Never a secret."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TEXT = 500  # characters of a prompt or a reason in a caption
 
 @dataclass(frozen=True, slots=True)
 class JudgedImage:
-    """An image with what was found.
+    """An image with its scores.
 
     Attributes:
         name: The item.
@@ -39,12 +39,12 @@ class JudgedImage:
 
 
 class Sink(ABC):
-    """Shows results of a run in an experiment tracker. Methods are called in the order in which they stand here.
+    """An experiment tracker that shows the results of a run. Methods are called in the order of their definition.
 
     Args:
-        project: What the tracker files runs under.
+        project: The tracker's project.
         run: The run's name there: the same name is the same run, to which steps are added.
-        config: What judged: suite, protocol, models, metrics.
+        config: Suite, protocol, models and metrics.
 
     Raises:
         MissingExtra: The tracker's package is not installed.
@@ -55,19 +55,19 @@ class Sink(ABC):
 
     @abstractmethod
     def numbers(self, numbers: Mapping[str, float], step: int) -> None:
-        """Show numbers, by names such as `tit/mean` or `tit/GENERATOR/mean`."""
+        """Log numbers, by names such as `tit/mean` or `tit/GENERATOR/mean`."""
 
     @abstractmethod
     def table(self, table: Table, step: int) -> None:
-        """Show a table."""
+        """Log a table."""
 
     @abstractmethod
     def images(self, images: Sequence[JudgedImage], step: int) -> None:
-        """Show images with their judgement."""
+        """Log images with their scores."""
 
     @abstractmethod
     def close(self) -> None:
-        """Send what is left."""
+        """Send what is not sent yet."""
 
 
 class Target(NamedTuple):
@@ -91,11 +91,11 @@ class Target(NamedTuple):
 
 
 def send(run: StoredRun, targets: Sequence[Target], step: int = 0) -> list[str]:
-    """Send a run to sinks; returns what went wrong, a line each: what is measured stays, whatever a tracker does.
+    """Send a run to sinks; returns errors, a line each: no failure of a tracker harms the run.
 
     Args:
         run: A finished run.
-        targets: Where to.
+        targets: Sinks.
         step: The training step of the checkpoint that was judged.
     """
     report = load([run])
@@ -124,15 +124,16 @@ def _clean(text: str) -> str:
 
 
 def _config(report: Report) -> dict[str, str]:
-    """Tell what judged. Addresses and options of models stay here: they may hold what is nobody's business."""
+    """Return the configuration to log. Addresses and options of models may be private, and are left out."""
     manifest = report.runs[0].manifest
-    told = {"titjudge": manifest.titjudge, "suite": manifest.suite.name, "protocol": manifest.protocol}
-    told |= {f"model/{name}": role.model for name, role in manifest.roles.items()}
-    told |= {f"metric/{name}": str(metric.version) for name, metric in manifest.metrics.items()}
-    return {name: _clean(text) for name, text in told.items()}
+    config = {"titjudge": manifest.titjudge, "suite": manifest.suite.name, "protocol": manifest.protocol}
+    config |= {f"model/{name}": role.model for name, role in manifest.roles.items()}
+    config |= {f"metric/{name}": str(metric.version) for name, metric in manifest.metrics.items()}
+    return {name: _clean(text) for name, text in config.items()}
 
 
 def _numbers(report: Report) -> dict[str, float]:
+    """Return the numbers to log: statistics of metrics, of generators, and costs."""
     run, found = report.runs[0], dict[str, Any]()
     for name, metric in run.results.metrics.items():
         kinds = ("mean", "coverage", "scored", "accuracy", "srcc")
@@ -156,7 +157,7 @@ def _tables(report: Report) -> list[Table]:
 
 
 def _images(report: Report) -> Iterator[JudgedImage]:
-    """Show the images with the lowest scores by the first metric, those without a score before all."""
+    """Yield the images with the lowest scores by the first metric; those without a score come first."""
     if not report.judges:
         return
     first, sign = 0, 1 if report.judges[0].higher else -1
@@ -180,11 +181,9 @@ def _caption(report: Report, entry: Entry) -> str:
         score = entry.scores.get(number)
         if score is not None:
             value = "no score" if score.value is None else f"{score.value:.{judge.digits}f}"
-            told = f": {score.reason[:_TEXT]}" if score.reason else ""
-            found.append(f"{judge.metric} {value}{told}")
-    return " | ".join(
-        [*found, entry.generator, entry.prompt[:_TEXT]] if entry.generator else [*found, entry.prompt[:_TEXT]]
-    )
+            reason = f": {score.reason[:_TEXT]}" if score.reason else ""
+            found.append(f"{judge.metric} {value}{reason}")
+    return " | ".join([*found, *([entry.generator] if entry.generator else []), entry.prompt[:_TEXT]])
 
 
 def parse_targets(texts: Sequence[str], step: int | None) -> list[Target]:
