@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import first_problem
 from titjudge.core.types import Ask, Item, Reply, Status
+from titjudge.core.words import count_words
 from titjudge.metrics._shared import image_of, is_stand_in
 
 MOST_QUESTIONS = 100  # of one prompt
@@ -49,7 +50,7 @@ async def write_questions(item: Item, ask: Ask, template: str, schema: type[M]) 
         The questions; and, in a dry run, whose reply is a stand-in, how many questions to expect (else 0).
     """
     reply = await ask(template, role="judge", schema=schema, params={"max_tokens": 4096}, prompt=item.prompt)
-    expected = max(1, min(MOST_QUESTIONS, len(item.prompt.split()) // _WORDS_A_QUESTION + 2))
+    expected = max(1, min(MOST_QUESTIONS, count_words(item.prompt) // _WORDS_A_QUESTION + 2))
     return reply.data, expected if is_stand_in(ask, reply) else 0
 
 

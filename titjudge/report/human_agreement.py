@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from titjudge.core.words import count_words
 from titjudge.report.model import Entry, Judge, Report
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.equality import same
@@ -83,7 +84,7 @@ def _bin(report: Report, label: str, pairs: Sequence[tuple[int, bool]]) -> Bin:
 
 def by_length(report: Report, bins: int = 4) -> Cut:
     """Compute the accuracy by the number of words in the prompt."""
-    return _by_number(report, [len(report.entries[a].prompt.split()) for a, _, _ in report.pairs], bins)
+    return _by_number(report, [count_words(report.entries[a].prompt) for a, _, _ in report.pairs], bins)
 
 
 def _by_number(report: Report, numbers: Sequence[int], bins: int) -> Cut:

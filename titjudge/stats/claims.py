@@ -8,6 +8,7 @@ from typing import Any
 
 from titjudge.core.score_parts import alignment, claims, questions, sequence
 from titjudge.core.types import Item, Score
+from titjudge.core.words import count_words
 from titjudge.stats.forgetting import Claim
 
 _PLACE = ("position", "span", "start")
@@ -31,7 +32,7 @@ def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
 
 def _of(item: Item, score: Score) -> Iterator[Claim]:
     rows, aligned = claims(score.parts), alignment(score.parts)
-    facts = {"generator": item.generator, "group": item.prompt_id, "words": len(item.prompt.split())}
+    facts = {"generator": item.generator, "group": item.prompt_id, "words": count_words(item.prompt)}
     if rows:
         for each in rows:
             if any(each.get(key) is not None for key in _PLACE):

@@ -12,6 +12,7 @@ import numpy as np
 
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.files import read_table
+from titjudge.core.words import count_words
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
 from titjudge.stats.equality import score_differences
 from titjudge.stats.part_scores import ELEMENT
@@ -277,7 +278,7 @@ def read_scores(
 
 def length_of(prompt: str) -> str:
     """Return the bin of a prompt's length in words; the names of the bins sort in order."""
-    words = len(prompt.split())
+    words = count_words(prompt)
     return next(name for most, name in ((15, "1 to 15 words"), (40, "16 to 40 words"), (100, "41 to 100 words"),
                                         (math.inf, "more than 100 words")) if words <= most)  # fmt: skip
 

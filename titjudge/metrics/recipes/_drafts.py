@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Status
+from titjudge.core.words import count_words
 from titjudge.metrics._shared import is_stand_in
 
 DRAFTS = 3
@@ -65,7 +66,7 @@ async def drafted(
 
 def filler(item: Item, count: int) -> str:
     """Write a text of about `count` words that is different for each item: the draft of a dry run."""
-    return " ".join([item.prompt] * max(1, round(count / len(item.prompt.split()))))
+    return " ".join([item.prompt] * max(1, round(count / max(1, count_words(item.prompt)))))
 
 
 def flat(checked: Checked) -> list[str]:

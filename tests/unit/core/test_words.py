@@ -1,0 +1,27 @@
+"""Words of prompts in several scripts."""
+
+from __future__ import annotations
+
+import pytest
+
+from titjudge.core.words import count_words
+from titjudge.stats.scores_table import length_of
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", 0),
+        ("A well-known cat,  don't you think?", 6),
+        ("一只猫坐在红色的沙发上。", 11),
+        ("写着“OPEN 24”的招牌，和 two dogs", 10),
+        ("赤いソファーの上の猫", 10),
+        ("빨간 소파 위의 고양이", 4),
+    ],
+)
+def test_signs_without_blanks_count_as_words(text: str, words: int) -> None:
+    assert count_words(text) == words
+
+
+def test_a_long_prompt_in_chinese_is_long() -> None:
+    assert length_of("一座白色的灯塔。" * 20) == "more than 100 words"
