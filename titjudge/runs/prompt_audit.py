@@ -32,7 +32,7 @@ def audit_prompts(
 
     Args:
         config: Gives embedder, cache and caps.
-        data: The list of prompts, or a data folder.
+        data: The list of prompts (FILE, or FILE:ID,PROMPT), or a data folder.
         columns: ID,PROMPT of a list whose columns have other names than usual.
         against: Other lists of prompts, data folders, or suites: NAME, NAME:FOLDER.
         tokenizer: A folder with a tokenizer of transformers, which counts tokens in place of the embedder.
@@ -43,7 +43,7 @@ def audit_prompts(
     Raises:
         UserError: there are no prompts, or a list or tokenizer is missing.
     """
-    prompts, meta, problems = _read(Prompts(columns=columns), data)
+    prompts, meta, problems = _read(data, columns)
     others = {name: _other(name) for name in against}
     texts = [*prompts.values(), *(text for other in others.values() for text in other.values())]
     vectors, tokens, name = asyncio.run(embed_texts(config, list(dict.fromkeys(texts))))
@@ -60,10 +60,15 @@ def audit_prompts(
     return result, problems
 
 
-def _read(suite: Prompts, data: Path) -> tuple[dict[str, str], dict[str, Mapping[str, Any]], list[str]]:
-    """Read the texts and the meta of prompts by id, and the problems of invalid rows."""
-    if not data.exists():
-        raise ConfigError(f"{data}: no such file or folder")
+def _read(given: Path, columns: str = "") -> tuple[dict[str, str], dict[str, Mapping[str, Any]], list[str]]:
+    """Read the texts and the meta of prompts by id, and the problems of invalid rows; `given` may be FILE:ID,PROMPT."""
+    data = given
+    if not given.exists():
+        file, _, columns = str(given).rpartition(":")
+        data = Path(file)
+        if not data.is_file():
+            raise ConfigError(f"{given}: no such file or folder")
+    suite = Prompts(columns=columns)
     prompts: dict[str, str] = {}
     meta: dict[str, Mapping[str, Any]] = {}
     problems = []
@@ -81,7 +86,7 @@ def _other(given: str) -> dict[str, str]:
     """Read the prompts of a list or data folder, or of a suite in a folder (by default the one that `fetch` makes)."""
     name, _, folder = given.partition(":")
     if Path(given).exists() or name not in registry.names("suites"):
-        return _read(Prompts(), Path(given))[0]
+        return _read(Path(given))[0]
     suite = load_suite(RunConfig(suite=name))
     place = Path(folder or name)
     if suite.PROMPTS is None and not place.exists():

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.types import Table
+from titjudge.core.words import count_words
 
 SAME = 0.85  # cosine from which two prompts are duplicates
 ENCODERS = {"CLIP": 77, "Long-CLIP": 248, "T5": 512}
@@ -189,13 +190,13 @@ def audit(
         scripts: The script of each prompt, "" for Latin.
     """
     names, texts = list(prompts), list(prompts.values())
-    kept, alike = unique(names, vectors)
+    kept, alike = unique(names, vectors, [str((further or {}).get(name, {}).get("pair") or name) for name in names])
     leaks = [
         each for source, (ids, there) in (others or {}).items() for each in _leaks(names, vectors, source, ids, there)
     ]
     return Audit(
         prompts,
-        [len(text.split()) for text in texts],
+        list(map(count_words, texts)),
         list(map(len, texts)),
         tokens,
         tokenizer,
@@ -210,13 +211,19 @@ def audit(
     )
 
 
-def unique(names: Sequence[str], vectors: np.ndarray, same: float = SAME) -> tuple[list[int], list[Alike]]:
-    """Drop each near-duplicate of a prompt kept before it; returns the indices kept, and what was dropped."""
+def unique(
+    names: Sequence[str], vectors: np.ndarray, versions: Sequence[str] = (), same: float = SAME
+) -> tuple[list[int], list[Alike]]:
+    """Drop each near-duplicate of a prompt kept before it; returns the indices kept, and what was dropped.
+
+    Prompts with the same entry in `versions` are versions of one prompt (short and long), and meant to say the same.
+    """
     kept: list[int] = []
+    groups = np.unique(versions, return_inverse=True)[1] if versions else np.arange(len(names))
     alike, room = [], np.empty_like(vectors)
     for place, vector in enumerate(vectors):
         if kept:
-            cosines = room[: len(kept)] @ vector
+            cosines = np.where(groups[kept] == groups[place], -2.0, room[: len(kept)] @ vector)
             best = int(np.argmax(cosines))
             if cosines[best] >= same:
                 alike.append(Alike(names[place], names[kept[best]], round(float(cosines[best]), 4)))

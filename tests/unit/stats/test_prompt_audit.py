@@ -124,3 +124,14 @@ def test_errors_are_one_line(tmp_path: Path, arguments: list[str], reason: str) 
     (tmp_path / "empty.csv").touch()
     (tmp_path / "one.txt").write_text("A red cube.\n")
     assert reason in cli(tmp_path, "audit-prompts", *arguments, code=2)
+
+
+def test_versions_of_one_prompt_are_no_duplicates(tmp_path: Path) -> None:
+    rows = [("a", "A red cube.", "1"), ("b", "A red cube.", "2"), ("c", "A red cube!", "1")]
+    (tmp_path / "mine.csv").write_text("number,text_en,pair\n" + "".join(",".join(row) + "\n" for row in rows))
+    cli(
+        tmp_path, "audit-prompts", "mine.csv:number,text_en", "--against", "mine.csv:number,text_en", "--json", "a.json"
+    )
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert [(each["prompt"], each["other"]) for each in found["alike"]] == [("b", "a")]
+    assert (found["unique"], len(found["leaks"])) == (2, 3)
