@@ -147,8 +147,12 @@ class Panel:
         replies = tuple(dict.fromkeys(key for _, score in each for key in score.replies))
         blank = Score(item.id, name, None, Status.FAILED, "", parts, replies, item.generator, item.prompt_id)
         if len(given) < self.quorum:
-            status = Counter(score.status for _, score in each if score.value is None).most_common(1)[0][0]
-            reason = f"no quorum: {len(given)} of {len(each)} judges answered, {self.quorum} are needed"
+            silent = [score for _, score in each if score.value is None]
+            status = Counter(score.status for score in silent).most_common(1)[0][0]
+            reasons = list(dict.fromkeys(score.reason for score in silent))
+            reason = "; ".join(reasons)
+            if given or len(reasons) > 1:
+                reason = f"no quorum: {len(given)} of {len(each)} judges answered, {self.quorum} are needed ({reason})"
             return replace(blank, status=status, reason=reason)
         value = combine(given, self.rule)
         if value is None:

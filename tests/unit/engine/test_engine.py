@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -391,6 +393,23 @@ def test_a_panel_votes_with_a_quorum_that_is_enforced(
     assert together.parts["disagreement"] == max(numbers) - min(numbers)
     if expected is None:
         assert "quorum" in together.reason or "majority" in together.reason
+
+
+def test_a_panel_that_is_silent_for_one_reason_gives_that_reason(tmp_path: Path) -> None:
+    from titjudge.engine.scoring import Panel
+    from titjudge.metrics.tit import tit_llm
+
+    def score(answers: dict[str, float | str], image: Item) -> Score:
+        config = load_config(None, {"captioner": "fake/m", "judge": ["fake/a", "fake/b"]})
+        fake = Fake(None, panel_answers({**answers, "m": "words"}))
+        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary())
+        return run(lambda: Panel.of(config).score(engine, image, "tit-llm", tit_llm))[0]
+
+    there = item(tmp_path)
+    gone = score({"a": 1, "b": 1}, replace(there, image=tmp_path / "gone.png"))
+    assert (gone.status, gone.reason.rpartition(": ")[2]) == (Status.BAD_INPUT, "no such image file")
+    one = score({"a": 1, "b": "no"}, there)
+    assert re.fullmatch(r"no quorum: 1 of 2 judges answered, 2 are needed \(.+\)", one.reason)
 
 
 def test_samples_are_separate_questions_with_a_spread(tmp_path: Path) -> None:
