@@ -212,7 +212,8 @@ def coverage(
     places = (f"{m.generator}/{m.prompt_id}" if m.generator else m.prompt_id for m in report.missing)
     show_problems(list(zip(places, map(_lack, report.missing), strict=True)), "missing")
     complete = bool(report.images) and not report.missing
-    say("complete" if complete else f"{sum(m.images for m in report.missing):,} images are missing")
+    lacking = sum(each.images for each in report.missing)
+    say("complete" if complete else "1 image is missing" if lacking == 1 else f"{lacking:,} images are missing")
     return 0 if complete else 1
 
 

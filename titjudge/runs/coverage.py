@@ -98,7 +98,11 @@ def coverage(
     expected = expected or dict.fromkeys(prompt for _, prompt in counts)
     result.samples = samples or max(counts.values(), default=1)
     result.prompts = len(expected)
-    result.problems += [(item.id, item.reason) for item in invalid if item.prompt_id not in expected]
+    result.problems += [  # of prompts that lack images, the reason stands with those
+        (item.id, item.reason)
+        for item in invalid
+        if item.prompt_id not in expected or counts[item.generator, item.prompt_id] >= result.samples
+    ]
     unusable = {item.generator for item in invalid if item.prompt_id in expected}
     for name in names:
         if name in result.images or name in unusable:
