@@ -138,10 +138,13 @@ def _with_facets(items: Iterator[Item | InvalidItem], file: Path) -> Iterator[It
 
 
 def known_prompts(folder: Path) -> dict[str, str]:
-    """Map the images of `images.jsonl` to the ids of their prompts; empty where there is no such file."""
+    """Map the images of `images.jsonl` to the ids of their prompts, first line first; empty without such a file."""
     listed = folder / "images.jsonl"
-    rows = scan_jsonl(listed, ("image", "prompt_id")) if listed.is_file() else ()
-    return {str(record["image"]): str(record["prompt_id"]) for _, record in rows if isinstance(record, Mapping)}
+    prompts: dict[str, str] = {}
+    for _, record in scan_jsonl(listed, ("image", "prompt_id")) if listed.is_file() else ():
+        if isinstance(record, Mapping):
+            prompts.setdefault(str(record["image"]), str(record["prompt_id"]))
+    return prompts
 
 
 def read_pairs(

@@ -334,3 +334,9 @@ def test_a_pair_under_another_prompt_than_its_images_is_refused(tmp_path: Path) 
         Folder().pairs(tmp_path)
     assert "2" in str(caught.value)
     assert len(read_pairs(file)) == 2  # without the images nothing is known of their prompts
+
+
+def test_the_prompt_of_an_image_that_is_listed_twice_is_that_of_its_first_line(tmp_path: Path) -> None:
+    write_lines(tmp_path / "images.jsonl", *({"image": image, "prompt_id": p} for image, p in ("ap", "bp", "aq")))
+    write_lines(tmp_path / "pairs.jsonl", {"prompt_id": "p", "image_a": "a", "image_b": "b", "preference": "a"})
+    assert len(Folder().pairs(tmp_path)) == 1
