@@ -208,8 +208,9 @@ class Judge:
                 for score in (await finished.get()).result():
                     yield score
         finally:
-            if unfinished := [task for task in tasks if not task.done()]:
-                await _cancel(unfinished)
+            unfinished = any(not task.done() for task in tasks)
+            await _cancel(tasks)  # also looks at what else has failed, which asyncio complains about otherwise
+            if unfinished:
                 await engine.land()
 
     def _place(self, image: Any) -> Placed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -142,6 +143,14 @@ def test_arrays_that_are_no_picture_are_refused() -> None:
         for said, array in wrong.items():
             with pytest.raises(ValueError, match=said):
                 judge.score(array, "p")
+
+
+def test_a_batch_that_is_no_picture_is_refused_once(caplog: pytest.LogCaptureFixture) -> None:
+    numpy = pytest.importorskip("numpy")
+    with Judge("lmm-score", captioner="fake/x") as judge, pytest.raises(ValueError, match="from 0 to 1"):
+        judge.score_many(numpy.full((4, 3, 8, 8), 2.5), "p")
+    gc.collect()
+    assert not caplog.records, "asyncio logs what nobody has looked at"
 
 
 @pytest.mark.parametrize(
