@@ -96,7 +96,7 @@ def test_a_run_holds_without_server_and_without_key(judged: Path) -> None:
     assert found.holds, found.problems
     assert found.checked["scores"] == 8
     assert found.checked["answers"] == 16
-    assert found.checked["pictures"] == 8
+    assert (found.checked["images"], found.checked["templates"]) == (8, 2)
     assert found.checked["cells"] > 50
     assert [note.partition(":")[0] for note in found.notes] == ["report.html is not checked"]
     (judged / "report.html").unlink()
@@ -309,7 +309,7 @@ def test_images_that_were_compared_hold_and_their_pictures_are_checked(
         folder = run(tmp_path, server, monkeypatch, metrics=["pairwise"], captioner=None)
     found = verify(folder)
     assert found.holds, found.problems
-    assert (found.checked["scores"], found.checked["pictures"]) == (8, 8)
+    assert (found.checked["scores"], found.checked["images"]) == (8, 8)
     Image.new("RGB", (16, 16), (1, 2, 3)).save(tmp_path / "data" / "3.png")
     assert {"3.png"} >= {each.item for each in verify(folder).problems if each.kind == "score"}
     assert any(each.where.endswith("3.png") for each in verify(folder).problems if each.kind == "picture")

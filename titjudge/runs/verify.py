@@ -154,7 +154,7 @@ async def _verify(folder: RunFolder) -> Verification:
     finally:
         await engine.aclose()
         stored.close()
-    result.checked.update(answers=stored.answers, vectors=stored.vectors, pictures=images.seen)
+    result.checked.update(answers=stored.answers, vectors=stored.vectors, images=images.seen)
     checker.add_notes()
     if (folder.path / "report.html").is_file():
         result.notes.append("report.html is not checked: `python cli.py report` writes it anew from what is")
@@ -169,7 +169,7 @@ def _check_versions(
     manifest: Manifest, metrics: Mapping[str, Metric], library: PromptLibrary, result: Verification
 ) -> None:
     for name, digest in manifest.prompts.items():
-        result.checked["prompts"] += 1
+        result.checked["templates"] += 1
         try:
             now = library.get(name).sha256
         except ConfigError as error:

@@ -35,7 +35,7 @@ def description(metrics: Sequence[str]) -> dict[str, Any]:
                 code: _answer(text, _ERROR)
                 for code, text in (
                     ("400", "The request cannot be used."),
-                    ("401", "The token is missing."),
+                    ("401", "The token is missing or wrong."),
                     ("402", "The cap on money, requests or tokens is reached."),
                     ("404", "There is no such metric."),
                     ("413", "The body is too large."),

@@ -126,7 +126,7 @@ class _TokenGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif self._token and scope["path"] not in _OPEN and not self._has_token(dict(scope["headers"])):
-            text = "the token is missing: Authorization: Bearer TOKEN, or http://serve:TOKEN@host:port"
+            text = "the token is missing or wrong: Authorization: Bearer TOKEN, or http://serve:TOKEN@host:port"
             refusal = PlainTextResponse(text, 401, headers={"www-authenticate": 'Basic realm="titjudge"'})
             await refusal(scope, receive, send)
         else:
