@@ -1,9 +1,10 @@
-"""What went wrong with one request, in the five words of `FailureKind`. Nothing here ever holds a key."""
+"""Classify what went wrong with one request as a `FailureKind`. Nothing here ever holds a key."""
 
 from __future__ import annotations
 
+import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 
 from titjudge.core.errors import DataError, TitjudgeError
@@ -12,8 +13,12 @@ from titjudge.core.redaction import one_line
 from titjudge.core.types import Failure, FailureKind, Usage
 from titjudge.providers.hosted.http import Dropped, TimedOut, TooLong, TransportError, Unreachable, Untrusted
 
-LONGEST_WAIT = 3600.0  # seconds; no Retry-After is believed beyond this
-_LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not tell its own time
+LONGEST_WAIT = 3600.0  # seconds; a longer Retry-After is cut
+_LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not send its own time
+_UNCONNECTED = frozenset({  # exceptions of HTTP libraries that say that nothing was sent
+    "ClientConnectorError", "ClientProxyConnectionError", "ConnectError", "ConnectionRefusedError",
+    "ConnectionTimeoutError", "ConnectTimeout", "PoolTimeout", "gaierror",
+})  # fmt: skip
 
 
 class ProviderFailure(Exception):
@@ -34,10 +39,10 @@ class ProviderFailure(Exception):
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds a server asks to wait, or None: `retry-after-ms`, `Retry-After` in seconds, or as an HTTP date.
+    """Read how many seconds a server asks to wait: `retry-after-ms`, `Retry-After` in seconds, or as an HTTP date.
 
-    A date is measured against the server's own `Date` header, so a wrong clock on either side does no harm; without one
-    it is believed for at most two minutes. The past is 0, and nothing is longer than an hour.
+    A date is measured against the server's own `Date` header, so a wrong clock on either side does no harm; without that
+    header the wait is at most two minutes. It is never negative and never more than an hour.
     """
     millis = finite(headers.get("retry-after-ms"))
     if millis is not None:
@@ -67,7 +72,7 @@ def _date(raw: str | None) -> float | None:
 
 
 def kind_of_status(status: int) -> FailureKind:
-    """Read what an HTTP status alone says. A redirect is fatal: the address is wrong and keys are not sent elsewhere."""
+    """Classify an HTTP status. A redirect is fatal: the address is wrong, and keys are not sent elsewhere."""
     if status == 429:
         return FailureKind.RATE_LIMIT
     if status in (408, 409, 425) or status >= 500:
@@ -80,12 +85,12 @@ def kind_of_status(status: int) -> FailureKind:
 
 
 def gave_up(status: int) -> bool:
-    """Whether a status says that somebody on the way stopped waiting: the request had been sent and may be billed."""
+    """Whether a status says that a gateway stopped waiting: the request had been sent and may be billed."""
     return status in (408, 502, 504) or 520 <= status <= 524
 
 
 def classify(error: Exception) -> Failure:
-    """Classify an exception as all HTTP providers do; raises nothing."""
+    """Classify an exception of any hosted provider."""
     if isinstance(error, ProviderFailure):
         return error.failure
     message = one_line(str(error) or type(error).__name__)
@@ -106,3 +111,26 @@ def classify(error: Exception) -> Failure:
     if isinstance(error, OSError):
         return Failure(FailureKind.RETRY, message)
     return Failure(FailureKind.REJECTED, f"{type(error).__name__}: {message}")
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """List an exception and what it came from, the first cause last."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def connection_error(error: BaseException, address: str) -> Exception | None:
+    """Find what kept an SDK from connecting to `address`: the error of ours behind its exception, else one made for it."""
+    chain = list(causes(error))
+    for each in chain:
+        if isinstance(each, ProviderFailure | TransportError | TitjudgeError):
+            return each
+    text = one_line(f"{address}: {chain[-1] or type(chain[-1]).__name__}")
+    if any(isinstance(each, ssl.SSLError) for each in chain) or "CERTIFICATE_VERIFY_FAILED" in text:
+        return Untrusted(text)
+    if any(kind.__name__ in _UNCONNECTED for each in chain for kind in type(each).__mro__):
+        return Unreachable(text)
+    return None

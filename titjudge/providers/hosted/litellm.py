@@ -17,14 +17,21 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.errors import ConfigError, TitjudgeError
+from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import environment_secrets, one_line, register_secret
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
 from titjudge.providers import Capabilities, Provider, ProviderSettings, model_families, token_counts
 from titjudge.providers.hosted import litellm_client, tool_calls
 from titjudge.providers.hosted.base import encoded
-from titjudge.providers.hosted.failures import ProviderFailure, classify, gave_up, kind_of_status, retry_after
+from titjudge.providers.hosted.failures import (
+    ProviderFailure,
+    classify,
+    connection_error,
+    gave_up,
+    kind_of_status,
+    retry_after,
+)
 from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.http import Endpoint
 from titjudge.providers.hosted.openai import IN_PROMPT, message_of, response_format, status_of, text_of
@@ -120,11 +127,9 @@ class LiteLLM(Provider):
 
     def _failure_of(self, error: Exception, trace: litellm_client.Trace) -> Failure:
         """By what happened on the wire, then by the name of litellm's exception and its HTTP status."""
-        if isinstance(error, TitjudgeError):
-            return classify(error)
-        ours = litellm_client.own_error(error)
-        if ours is not None:
-            return classify(ours)
+        known = connection_error(error, self.base_url or self.model)
+        if known is not None:
+            return classify(known)
         failure = self._named(error)
         if 200 <= trace.status < 300:  # litellm could not read it
             return replace(failure, kind=FailureKind.RETRY, maybe_billed=True, answered=True)

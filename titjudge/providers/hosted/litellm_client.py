@@ -1,15 +1,14 @@
-"""What litellm may do on the network: one request for each call, to the address it was told, and an answer of bounded size.
+"""Guard what litellm does on the network: one request for each call, to its own address, and an answer of bounded size.
 
-litellm follows redirects (and the image and the prompt would go wherever a server points), reads answers of any size,
-and reports what went wrong by exceptions of its own that do not say whether anything was sent. All its clients go through
-one transport: that is where this stands, and what it saw of a call is kept in a `Trace`.
+litellm follows redirects (and would send the image and the prompt wherever a server points), reads answers of any size, and
+reports failures by exceptions of its own that do not say whether anything was sent. All its clients use one transport: it is
+guarded here, and what it saw of a call is kept in a `Trace`.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import ssl
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
@@ -20,26 +19,19 @@ from typing import Any
 
 from titjudge.core.types import FailureKind
 from titjudge.providers.hosted.failures import ProviderFailure
-from titjudge.providers.hosted.http import TransportError, Unreachable, Untrusted, whole
+from titjudge.providers.hosted.sdk import unpacked
 
-_NO_CONNECTION = frozenset(
-    {
-        "ClientConnectorError",
-        "ConnectionRefusedError",
-        "ConnectionTimeoutError",
-        "ClientProxyConnectionError",
-        "gaierror",
-    }
-)
 _NO_COUNT = re.compile(rb'token[a-z_]*"\s*:\s*(?:true|false)', re.IGNORECASE)
-_PACKED = ("content-encoding", "content-length", "transfer-encoding")
 
 
 @dataclass(slots=True)
 class Trace:
-    """What one call did on the wire: it `sent` a request, and got a whole answer with this `status` (0: none).
+    """What one call did on the network.
 
-    `uncounted`: the answer has a truth value for a count of tokens, which litellm takes for 1 or 0.
+    Attributes:
+        sent: A request was sent.
+        status: HTTP status of the complete answer, 0 where there was none.
+        uncounted: The answer has a truth value for a count of tokens, which litellm takes for 1 or 0.
     """
 
     sent: bool = False
@@ -52,7 +44,7 @@ _current: ContextVar[Trace | None] = ContextVar("litellm_trace", default=None)
 
 @contextmanager
 def traced() -> Iterator[Trace]:
-    """Make a trace of the calls that start inside."""
+    """Trace the calls that start inside the block."""
     trace = Trace()
     token = _current.set(trace)
     try:
@@ -61,37 +53,12 @@ def traced() -> Iterator[Trace]:
         _current.reset(token)
 
 
-def own_error(error: BaseException) -> Exception | None:
-    """Find the error of ours behind an exception of litellm's, or None.
-
-    `Unreachable` where there was no connection, `Untrusted` where there could be none that is safe.
-    """
-    causes = list(_chain(error))
-    for each in causes:
-        if isinstance(each, ProviderFailure | TransportError):
-            return each
-        if isinstance(each, ssl.SSLError):
-            return Untrusted(str(each))
-    for each in causes:
-        if any(kind.__name__ in _NO_CONNECTION for kind in type(each).__mro__):
-            return Unreachable(str(each))
-    return None
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
 def load() -> Any:
     """Import litellm without its telemetry and its price list, its transport guarded for calls in a `traced` block.
 
-    The guard stands in litellm's own classes, since not every vendor's code takes a client from outside; calls that a
-    program makes beside titjudge go through it untouched. Without telemetry, debug hints and the price list from the
-    network litellm is for the whole process.
+    The guard is put into litellm's own classes, since not every vendor's code takes a client from outside; calls that a
+    program makes beside titjudge pass it untouched. Telemetry, debug hints and the price list from the network are off for
+    the whole process.
     """
     os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS="True")
     with warnings.catch_warnings():
@@ -110,7 +77,7 @@ def load() -> Any:
 
 
 def _once(send_anew: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """Replace what sends a request anew after a broken connection: in calls of ours that decision is the engine's."""
+    """Replace what sends a request again after a broken connection: in our calls the engine decides that."""
 
     async def single_connection_post_request(*arguments: Any, **named: Any) -> Any:
         if _current.get() is None:
@@ -122,8 +89,6 @@ def _once(send_anew: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[A
 
 def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
     async def handle_async_request(self: Any, request: Any) -> Any:
-        import httpx
-
         trace = _current.get()
         if trace is None:  # a call of somebody else in this process
             return await send(self, request)
@@ -137,12 +102,11 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
                     FailureKind.FATAL,
                     f"HTTP {answer.status_code} from {place}: it points to another address, where nothing is sent",
                 )
-            body = await whole(answer.stream.__aiter__(), answer.headers.get("content-encoding", ""))
+            response = await unpacked(answer, request)
         finally:
             await answer.aclose()
-        trace.status = answer.status_code
-        trace.uncounted = _NO_COUNT.search(body) is not None
-        headers = [(name, value) for name, value in answer.headers.raw if name.decode().lower() not in _PACKED]
-        return httpx.Response(answer.status_code, headers=headers, content=body, request=request)
+        trace.status = response.status_code
+        trace.uncounted = _NO_COUNT.search(response.content) is not None
+        return response
 
     return handle_async_request

@@ -1,8 +1,8 @@
-"""Sending through the vendors' own SDKs: for credentials that only they know, and for whoever prefers them.
+"""Send through the vendors' own SDKs: for credentials that only they know, and for users who prefer them.
 
-An SDK makes the address, authorises the request and sends it, once, by the HTTP client it is given here. The answer is taken
-where it arrives, before the SDK reads it, so bodies, answers, errors and bills are the adapters' own, whichever way a request
-goes.
+An SDK makes the address, authorises the request and sends it, once, through the HTTP client it is given here. The answer is
+taken from that client, before the SDK reads it, so the provider reads answers, errors and bills alike, whichever way a
+request goes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import ssl
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,22 +23,15 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from titjudge.core.errors import ConfigError, TitjudgeError
+from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import one_line, register_secret
 from titjudge.providers.hosted import http
+from titjudge.providers.hosted.failures import causes, connection_error
 
 if TYPE_CHECKING:
     import httpx
 
 _PACKED = ("content-encoding", "content-length", "transfer-encoding")
-_UNCONNECTED = (
-    "ConnectError",
-    "ConnectTimeout",
-    "PoolTimeout",
-    "ClientConnectorError",
-    "ConnectionRefusedError",
-    "gaierror",
-)
 
 
 @dataclass(slots=True)
@@ -55,13 +48,13 @@ _current: ContextVar[_Trace | None] = ContextVar("sdk_trace", default=None)
 def careful_client(
     home: str, timeout: float, longest: int = http.LONGEST_ANSWER, also: Callable[[str], bool] = lambda host: False
 ) -> httpx.AsyncClient:
-    """Make the HTTP client for an SDK: it goes to one host alone, follows no redirect, and reads no answer without end.
+    """Make the HTTP client for an SDK: it sends to one host alone, follows no redirect, and bounds the size of answers.
 
     Args:
         home: The host.
         timeout: Seconds.
         longest: Bytes of an answer, decompressed.
-        also: Tells of another host whether requests may go there, too.
+        also: Whether requests may go to another host, too.
     """
     import httpx
 
@@ -78,60 +71,60 @@ def careful_client(
             answer = await super().send(request, stream=True, **{**more, "follow_redirects": False})
             if stream:
                 return answer
-            try:
-                packed = answer.headers.get("content-encoding", "")
-                body = await http.whole(answer.aiter_raw(), packed, longest)
-            except http.TooLong as error:
-                raise http.TooLong(f"{home}: {error}") from None
-            except zlib.error as error:
-                raise http.Dropped(f"{home}: {error}") from None
-            finally:
-                await answer.aclose()
+            response = await unpacked(answer, request, longest)
             if trace is not None:
-                trace.answer = http.Answer(answer.status_code, answer.headers, body)
-            kept = [(name, value) for name, value in answer.headers.multi_items() if name.lower() not in _PACKED]
-            return httpx.Response(answer.status_code, headers=kept, content=body, request=request)
+                trace.answer = http.Answer(answer.status_code, answer.headers, response.content)
+            return response
 
     return Careful(verify=_tls(), timeout=timeout, follow_redirects=False, headers={"accept-encoding": "gzip, deflate"})
 
 
+async def unpacked(
+    answer: httpx.Response, request: httpx.Request, longest: int = http.LONGEST_ANSWER
+) -> httpx.Response:
+    """Read an answer to its end and return it decompressed.
+
+    Raises:
+        TooLong: It has more than `longest` bytes.
+        Dropped: It cannot be decompressed.
+    """
+    import httpx
+
+    try:
+        body = await http.whole(answer.aiter_raw(), answer.headers.get("content-encoding", ""), longest)
+    except http.TooLong as error:
+        raise http.TooLong(f"{request.url.host}: {error}") from None
+    except zlib.error as error:
+        raise http.Dropped(f"{request.url.host}: {error}") from None
+    finally:
+        await answer.aclose()
+    kept = [(name, value) for name, value in answer.headers.multi_items() if name.lower() not in _PACKED]
+    return httpx.Response(answer.status_code, headers=kept, content=body, request=request)
+
+
 @lru_cache(maxsize=1)
 def _tls() -> ssl.SSLContext:
-    """Trust whom our own HTTP trusts; to read the certificates takes tens of milliseconds."""
+    """Trust the certificates that our own HTTP trusts; reading them takes tens of milliseconds."""
     return ssl.create_default_context()
 
 
 def lost(error: BaseException, address: str, *, sent: bool = True) -> Exception:
-    """Find what is behind an exception of an SDK that is no HTTP status; its text holds no registered secret."""
-    causes = list(_causes(error))
-    ours = next((each for each in causes if isinstance(each, http.TransportError | TitjudgeError)), None)
-    if ours is not None:
-        return ours
-    text = one_line(f"{address}: {causes[-1] or type(causes[-1]).__name__}")
-    if any(isinstance(each, ssl.SSLError) for each in causes) or "CERTIFICATE_VERIFY_FAILED" in text:
-        return http.Untrusted(text)
-    names = [type(each).__name__ for each in causes]
-    if any(name in _UNCONNECTED for name in names):
-        return http.Unreachable(text)
+    """Translate an exception of an SDK that is no HTTP status; its text holds no registered secret."""
+    known = connection_error(error, address)
+    if known is not None:
+        return known
+    chain = list(causes(error))
+    text = one_line(f"{address}: {chain[-1] or type(chain[-1]).__name__}")
     if not sent:  # what authorises requests has failed, for now or for good
-        passing = any(getattr(each, "retryable", False) or type(each).__name__ == "TransportError" for each in causes)
-        return http.Unreachable(text) if passing else ConfigError(text)
-    if any(isinstance(each, TimeoutError) or "Timeout" in type(each).__name__ for each in causes):
+        transient = any(getattr(each, "retryable", False) or type(each).__name__ == "TransportError" for each in chain)
+        return http.Unreachable(text) if transient else ConfigError(text)
+    if any(isinstance(each, TimeoutError) or "Timeout" in type(each).__name__ for each in chain):
         return http.TimedOut(text)
     return http.Dropped(text)
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """List an exception and what it came from, the first cause last."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
 class SdkTransport(http.Transport, ABC):
-    """An SDK in the place of our own HTTP, for one model. Each event loop gets clients of its own, one an address."""
+    """An SDK in place of our own HTTP, for one model. Each event loop has its own clients, one for each address."""
 
     package = ""  # what is imported for it
 
@@ -177,7 +170,7 @@ class SdkTransport(http.Transport, ABC):
 
     @abstractmethod
     async def _send(self, client: Any, body: bytes) -> None:
-        """Send a body, with the SDK's own retries off; what it returns or raises is read from the wire."""
+        """Send a body once; the answer is taken from the HTTP client, whatever the SDK returns or raises."""
 
     def join(self, user: object) -> None:
         return None
@@ -229,7 +222,7 @@ class AzureSdk(OpenAISdk):
     Args:
         model: The deployment.
         version: The version of the API.
-        credential: Finds the key, or what makes tokens of Entra ID, as arguments of the client.
+        credential: Returns the client's arguments with the key, or with what makes tokens of Entra ID.
     """
 
     def __init__(self, model: str, version: str, credential: Callable[[], Mapping[str, Any]]) -> None:
@@ -286,7 +279,7 @@ def gemini_client(address: str, headers: Mapping[str, str], timeout: float, web:
 
 
 def _google_options(timeout: float, web: httpx.AsyncClient) -> dict[str, Any]:
-    """How requests go; `verify` and `ssl` save the SDK the reading of certificates for connections it does not open."""
+    """Make the HTTP options of Google's SDK; `verify` and `ssl` save it from reading certificates that it does not need."""
     tls = {"verify": _tls(), "ssl": _tls()}
     return {"timeout": int(timeout * 1000), "httpx_async_client": web, "client_args": tls, "async_client_args": tls}
 
