@@ -1,8 +1,8 @@
-"""What the engine asks of a model. A provider answers questions, an embedder makes vectors; both are a `Model`.
+"""The protocol of models. A provider answers requests, an embedder makes vectors; both are a `Model`.
 
 Everything that can have a default has one, so a new provider is a subclass with `complete`, and `usage_bound` where it
-costs money. It never retries, never caches, never counts money: it sends one request, returns what came, and says of an
-exception what kind of failure it is. Everything else is the engine's.
+costs money. It never retries, never caches, never counts money: it sends one request, returns the reply, and classifies
+exceptions. Everything else is the engine's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OnHeaders = Callable[[Mapping[str, str]], None]
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a model of a provider can do; the engine omits what it cannot.
+    """What a model can do; the engine leaves out of a request what it cannot.
 
     Attributes:
         images: It reads images.
@@ -39,7 +39,7 @@ class Capabilities:
         cache: Its answers are worth keeping (a recorded answer is on disk already).
         thinking: Tokens it may think before it answers, on top of `max_tokens`, when no `thinking_budget` is given.
         tools: It calls tools natively.
-        probabilities: It tells how likely the first token of its answer is (`Request.choices`, `Reply.first_token`).
+        probabilities: It reports how likely the first token of its answer is (`Request.choices`, `Reply.first_token`).
     """
 
     images: bool = True
@@ -73,7 +73,7 @@ class Model:
         base_url: Identity of the endpoint without credentials, or whatever else says which weights answer; part of the
             key of an answer in the cache.
         listed_as: The vendor's name of the model, where `model` is a name of the user's own (a deployment); else empty.
-        account: What shares a rate limit; by default the name.
+        account: Models of one account share a rate limit.
         is_batch: An answer may take a day: there is no rate limit, and a later session may collect it.
         on_headers: Set by the engine where it reads rate limits from headers. Call it with the headers of every answer,
             whatever its status.
@@ -98,15 +98,15 @@ class Model:
 
     @property
     def is_free(self) -> bool:
-        """Whether answers cost nothing. A stand-in that runs here may stand for a model that costs."""
+        """Whether answers cost nothing; a stand-in in this process may stand for a model that costs."""
         return self.local
 
     def classify(self, error: Exception) -> Failure:
-        """Say what kind of failure an exception is; by default one that asking again does not mend."""
+        """Classify an exception; by default as a failure that repeating the request does not mend."""
         return Failure(FailureKind.REJECTED, str(error) or type(error).__name__)
 
     def ready(self) -> None:
-        """Look now for what the first request will need.
+        """Check now for what the first request will need.
 
         Raises:
             UserError: A key or the weights are missing.
@@ -122,7 +122,7 @@ class Model:
         return None
 
     def leave(self) -> None:
-        """Stop waiting at once; what a batch job answers later is for another session."""
+        """Stop waiting at once; answers that come later are for another session."""
         return None
 
     async def aclose(self) -> None:
@@ -134,7 +134,7 @@ class Provider(Model, ABC):
     """One model behind one address, made with one argument: the `ProviderSettings` of a role.
 
     Attributes:
-        version: Raise it when the adapter changes what is sent: answers kept under the old one are not used again.
+        version: Raise it when the provider changes what is sent: answers cached under the old one are not used again.
         capabilities: What the model can do. It may turn out in the middle of a run that it calls no tools.
     """
 
@@ -161,7 +161,7 @@ class Provider(Model, ABC):
         """
 
     def usage_bound(self, request: Request) -> Usage:
-        """Bound the tokens that a request can cost (input as estimated, output as capped): a cap holds as well as this."""
+        """Bound the tokens that a request can cost; a cap on money holds as well as this bound."""
         if self.local:
             return Usage()
         raise NotImplementedError(f"{type(self).__name__} does not say what a request costs at most (usage_bound)")
@@ -173,7 +173,7 @@ class Embedder(Model, ABC):
     Attributes:
         identity: Everything that can change a vector: model, revision or content hash of a folder, dtype, pooling,
             maximum length, library version; part of the key of a vector in the cache.
-        max_tokens: What the model reads of a text.
+        max_tokens: How many tokens of a text the model reads.
         local: It runs in this process and costs nothing.
     """
 
@@ -181,12 +181,12 @@ class Embedder(Model, ABC):
 
     @cached_property
     def max_tokens(self) -> int:
-        """What the model reads of a text."""
+        """How many tokens of a text the model reads."""
         return 0
 
     @cached_property
     def identity(self) -> Mapping[str, Any]:
-        """What pins a vector."""
+        """Everything that can change a vector."""
         return {"name": self.name}
 
     @abstractmethod

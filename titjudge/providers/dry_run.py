@@ -1,11 +1,10 @@
-"""A provider that answers nothing and counts everything: dry runs and reservations walk the real metrics through it."""
+"""Stand-ins for models that send nothing and count what would be sent, for dry runs and reservations."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.dry_run import STAND_IN
@@ -27,7 +26,11 @@ _THINKING = (0.05, 0.15, 0.40)  # share of the allowance, where a model thinks a
 class Expected:
     """One request as it would be sent.
 
-    `low`, `middle`, `high` are usages at p10, p50, p90; `bound` is the worst case. `structured`: its answer must fit a schema, so that there may be a repair turn. `saved`: image tokens that scaling saves.
+    Attributes:
+        low, middle, high: Usages at p10, p50 and p90.
+        bound: The usage in the worst case.
+        structured: The answer must fit a schema, so that there may be a repair turn.
+        saved: Image tokens that scaling saves.
     """
 
     key: str
@@ -46,16 +49,13 @@ class Estimate(WrappedProvider):
     """Stands in for another provider.
 
     Args:
-        real: the provider that would be asked (never sent anything).
-        lengths: expected output tokens of a template, or None when nothing is known.
-        sink: gets one Expected for each request.
+        real: The provider that would be asked; nothing is sent to it.
+        lengths: Expected output tokens of a template, or None when nothing is known.
+        sink: Gets one Expected for each request.
     """
 
     def __init__(
-        self,
-        real: Provider,
-        lengths: Callable[[str], Lengths | None],
-        sink: Callable[[Expected], None],
+        self, real: Provider, lengths: Callable[[str], Lengths | None], sink: Callable[[Expected], None]
     ) -> None:
         super().__init__(real)
         self._lengths, self._sink = lengths, sink
@@ -65,8 +65,7 @@ class Estimate(WrappedProvider):
         if self.is_free:
             if self.name == "recorded":
                 return await self.real.complete(request)
-            usage = Usage()
-            bound = low = middle = high = usage
+            bound = low = middle = high = Usage()
             words, saved = 300, 0
         else:
             bound = self.real.usage_bound(request)
@@ -85,10 +84,13 @@ class Estimate(WrappedProvider):
         )
 
     def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:
+        """Estimate the usage at p10, p50 and p90."""
         most = int(request.params.get("max_tokens", bound.output) or bound.output)
-        thought = _thinking(request.params, self.capabilities.thinking)
-        answer = max(1, most - (thought if self.capabilities.thinking else 0))
-        guess: Sequence[float] = self._lengths(request.template) or (0.05 * answer, 0.2 * answer, 0.6 * answer)
+        allowance = self.capabilities.thinking
+        budget = request.params.get("thinking_budget")
+        thought = allowance if budget is None or budget < 0 else int(budget)
+        answer = max(1, most - (thought if allowance else 0))
+        lengths: Sequence[float] = self._lengths(request.template) or (0.05 * answer, 0.2 * answer, 0.6 * answer)
         images = self._image_tokens(request)
         text = sum(token_counts.text_tokens_estimate(message.text) for message in request.messages)
         if request.schema:
@@ -96,7 +98,7 @@ class Estimate(WrappedProvider):
         if request.tools:
             text += token_counts.text_tokens_estimate(token_counts.tools_text(request))
         out = []
-        for length, share in zip(guess, _THINKING, strict=True):
+        for length, share in zip(lengths, _THINKING, strict=True):
             thinking = int(thought * share)
             out.append(Usage(text + images, min(int(length), answer) + thinking, thinking=thinking, image=images))
         return out[0], out[1], out[2]
@@ -106,21 +108,12 @@ class Estimate(WrappedProvider):
         return sum(token_counts.image_tokens(self.name, model, p.width, p.height, detail) for p in request.images)
 
 
-def _thinking(params: Mapping[str, Any], allowance: int) -> int:
-    budget = params.get("thinking_budget")
-    return allowance if budget is None or budget < 0 else int(budget)
-
-
 class EstimateEmbedder(Embedder):
     """Stands in for an embedder: its name and identity, so that the cache is consulted; vectors of zeros, no model."""
 
     def __init__(self, real: Embedder, sink: Callable[[int], None]) -> None:
-        self.name, self.identity, self.max_tokens, self.base_url = (
-            real.name,
-            real.identity,
-            real.max_tokens,
-            real.base_url,
-        )
+        self.name, self.identity = real.name, real.identity
+        self.max_tokens, self.base_url = real.max_tokens, real.base_url
         self._free = real.is_free
         self._sink = sink
         self._seen: set[int] = set()

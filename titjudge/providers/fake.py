@@ -16,13 +16,13 @@ class Fake(Provider):
     """Answers without any model.
 
     Args:
-        settings: taken for compatibility with the other providers; may be None.
-        answers: a function from Request to text, Reply or Exception; or an iterable of those, used in order; without
+        settings: As for other providers; may be None. With the option `remember: false` no requests are kept.
+        answers: A function from Request to text, Reply or Exception; or an iterable of those, used in order; without
             it a structured request gets the smallest valid instance of its schema and any other a fixed sentence. A
             Reply may hold `tool_calls` or a `first_token`, where `capabilities` has `tools` or `probabilities`.
-        latency: seconds each answer takes.
+        latency: Seconds each answer takes.
 
-    `requests` lists every request it was sent (none with the option `remember: false`).
+    `requests` lists every request it was sent.
 
     >>> import asyncio
     >>> from titjudge import Request

@@ -1,4 +1,4 @@
-"""Images as a model is sent them: scaled down, or squashed, to the side that a role allows (`max_side`, `squash`)."""
+"""Scale images down, or squash them, to the sides that a role allows (`max_side`, `squash`)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from titjudge.core.types import ImageFile, Request
 
 
 def fitted(request: Request) -> Request:
-    """Fit the images of a request into its `squash` and `max_side`, which are then gone from the parameters; the key keeps them."""
+    """Scale the images of a request by its `squash` and `max_side`, and take both out of its parameters."""
     squash, side = (int(request.params.get(name) or 0) for name in ("squash", "max_side"))
     if not (squash or side):
         return request
     params = {name: value for name, value in request.params.items() if name not in ("squash", "max_side")}
-    messages = tuple(
-        replace(
-            message,
-            parts=tuple(part if isinstance(part, str) else _fitted(part, squash, side) for part in message.parts),
-        )
-        for message in request.messages
-    )
-    return replace(request, params=params, messages=messages)
+    messages = []
+    for message in request.messages:
+        parts = tuple(part if isinstance(part, str) else _fitted(part, squash, side) for part in message.parts)
+        messages.append(replace(message, parts=parts))
+    return replace(request, params=params, messages=tuple(messages))
 
 
 def _fitted(image: ImageFile, squash: int, side: int) -> ImageFile:
@@ -33,16 +30,11 @@ def _fitted(image: ImageFile, squash: int, side: int) -> ImageFile:
         width, height = (max(1, round(each * side / longest)) for each in (width, height))
     if (width, height) == (image.width, image.height):
         return image
-    jpeg = (
-        image.media_type == "image/jpeg" and not squashed
-    )  # judge.py, which squashes, hands the pixels on as they are
-    way = "squashed" if squashed else "fitted"
-    name = f"{image.sha256} {way} {width} {height}"  # known by it where encoded images are kept
-    return ImageFile(
-        name,
-        "image/jpeg" if jpeg else "image/png",
-        width,
-        height,
-        image.path,
-        lambda: scaled(image.load(), image.path, (width, height), jpeg=not squashed),
-    )
+    jpeg = image.media_type == "image/jpeg" and not squashed  # squashed pixels are sent as they are, without loss
+    media_type = "image/jpeg" if jpeg else "image/png"
+    key = f"{image.sha256} {'squashed' if squashed else 'fitted'} {width} {height}"  # of the cache of encoded images
+
+    def load() -> bytes:
+        return scaled(image.load(), image.path, (width, height), jpeg=not squashed)
+
+    return ImageFile(key, media_type, width, height, image.path, load)

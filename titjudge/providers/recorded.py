@@ -1,7 +1,7 @@
-"""Answers from files: what a model or a person said before, replayed as a captioner or a judge, without any network.
+"""Replay answers from files, of a model or a person, as a captioner or a judge, without any network.
 
 `descriptions.jsonl` has one object a line: `image` (path relative to the file's folder) and `description`; an optional
-`instruction` says what was asked. It answers the one question for a description of an image, whatever its wording.
+`instruction` says what was asked. It answers the question for a description of an image, whatever its wording.
 
 `answers.jsonl` (beside it) has one answer a line, to exactly one question. `batch record` writes it:
 
@@ -36,22 +36,22 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 
 def question_key(messages: Sequence[Any], sample: int = 0, choices: Sequence[str] = ()) -> str:
-    """Compute what identifies a question wherever and by whom it is answered: 64 hex digits.
+    """Compute the key of a question, 64 hex digits: the same wherever and by whom it is answered.
 
     Args:
-        messages: the conversation as `records.request_record` has it (texts, and images by the hash of their bytes).
-        sample: number of a repeated answer to the same question.
-        choices: tokens whose probability is wanted.
+        messages: The conversation as `serialization.request_record` has it (texts, and images by the hash of their bytes).
+        sample: Number of a repeated answer to the same question.
+        choices: Tokens whose probability is wanted.
     """
     content = {"messages": messages, "sample": sample, **({"choices": list(choices)} if choices else {})}
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def read_answers(file: Path) -> dict[str, Reply]:
-    """Answer by key of a recording.
+    """Read the answers of a recording, by key.
 
     Raises:
-        DataError: the file cannot be read, a line is damaged, or a question is answered twice; names file and line.
+        DataError: The file cannot be read, a line is damaged, or a question is answered twice; names file and line.
     """
     answers: dict[str, Reply] = {}
     lines: dict[str, int] = {}
@@ -74,12 +74,13 @@ def read_answers(file: Path) -> dict[str, Reply]:
 class Recorded(Provider):
     """Replays `descriptions.jsonl` and `answers.jsonl`. Costs nothing and is never cached.
 
-    Settings: `options["file"]` is the path of the descriptions, `options["answers"]` that of the answers (default:
-    answers.jsonl beside the descriptions). Either may be absent (with `options["new"]` both); an answer goes before a
-    description.
+    Args:
+        settings: `options["file"]` is the path of the descriptions, `options["answers"]` that of the answers (default:
+            answers.jsonl beside the descriptions). Either may be absent (with `options["new"]` both); an answer goes before
+            a description.
 
     Raises:
-        DataError: both files are missing, or one is malformed (when the provider is made).
+        DataError: Both files are missing, or one is malformed.
     """
 
     name = "recorded"
@@ -89,16 +90,16 @@ class Recorded(Provider):
     def __init__(self, settings: ProviderSettings) -> None:
         self.file = Path(settings.options.get("file", "descriptions.jsonl"))
         self.answers = Path(settings.options.get("answers") or self.file.with_name(ANSWERS))
-        there = self.answers.is_file() or settings.options.get("new")
-        needed = "answers" in settings.options and not there
-        self._answers = read_answers(self.answers) if self.answers.is_file() or needed else {}
+        may_miss = self.answers.is_file() or settings.options.get("new")
+        named = "answers" in settings.options and not may_miss
+        self._answers = read_answers(self.answers) if self.answers.is_file() or named else {}
         self._texts: dict[Path, str] = {}
-        if not there and not self.file.exists():
+        if not may_miss and not self.file.exists():
             raise DataError(
                 f"nothing is recorded: no {self.file.name}, no {self.answers.name} (`batch record` makes it)",
                 self.file.parent,
             )
-        if self.file.is_file() or not there:
+        if self.file.is_file() or not may_miss:
             for _, record in read_jsonl(self.file, required=("image", "description")):
                 self._texts[(self.file.parent / str(record["image"])).resolve()] = str(record["description"])
 
@@ -106,45 +107,28 @@ class Recorded(Provider):
         """Find the recorded answer.
 
         Raises:
-            Unanswered: nothing is recorded for this question.
+            Unanswered: Nothing is recorded for this question.
         """
-        image = request.images[0].path if len(request.images) == 1 else None
-        record = request_record(request)
-        found = self.recall(record["messages"], request.sample, request.template, image, request.choices)
-        if found is None:
-            raise Unanswered(Status.MISSING, self._absent(request))
-        return found
-
-    def recall(
-        self, messages: Sequence[Any], sample: int, template: str, image: Path | None, choices: Sequence[str] = ()
-    ) -> Reply | None:
-        """Find what is recorded for a question; `image` is what it shows, when it is one.
-
-        Args: as `question_key`.
-        """
-        answer = self._answers.get(question_key(messages, sample, choices))
+        answer = self._answers.get(question_key(request_record(request)["messages"], request.sample, request.choices))
         if answer is not None:
             return answer
-        if template == DESCRIBE and image is not None and (text := self._texts.get(image.resolve())) is not None:
-            return _reply(text, self.file)
-        return None
+        if request.template == DESCRIBE and len(request.images) == 1:
+            text = self._texts.get(request.images[0].path.resolve())
+            if text is not None:
+                return _reply(text, self.file)
+        raise Unanswered(Status.MISSING, self._reason_missing(request))
 
-    def _absent(self, request: Request) -> str:
+    def _reason_missing(self, request: Request) -> str:
         what = request.images[0].path.name if request.images else "a question without an image"
         if request.template == DESCRIBE:
             return f"{self.file.name} holds no description of {what}"
         if not self._answers:
             return f"{self.file.name} holds descriptions only, no answer to {request.template}"
-        again = f", sample {request.sample}" if request.sample else ""
-        return f"{self.answers.name} holds no answer to {request.template} ({what}{again})"
+        sample = f", sample {request.sample}" if request.sample else ""
+        return f"{self.answers.name} holds no answer to {request.template} ({what}{sample})"
 
 
 def _reply(text: str, file: Path, first: FirstToken | None = None) -> Reply:
     return Reply(
-        text,
-        finish_reason="stop",
-        model_version="recorded",
-        endpoint=file.name,
-        flags=("recorded",),
-        first_token=first,
+        text, finish_reason="stop", model_version="recorded", endpoint=file.name, flags=("recorded",), first_token=first
     )

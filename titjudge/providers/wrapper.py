@@ -1,4 +1,4 @@
-"""A provider in the place of another: one that stands in for it, and one that speaks for a class of a user's package."""
+"""A provider in the place of another, and adapters for classes of user packages that do not subclass `Provider`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WrappedProvider(Provider):
 
     @property
     def on_headers(self) -> OnHeaders | None:
-        """What the engine wants told of headers; it goes to the real provider."""
+        """The engine's observer of headers; the real provider calls it."""
         return self.real.on_headers
 
     @on_headers.setter
@@ -58,7 +58,7 @@ class WrappedProvider(Provider):
 
 
 class _DuckProvider(WrappedProvider):
-    """Speaks for an object with a provider's five attributes and four methods whose class does not subclass `Provider`."""
+    """Adapts an object with a provider's five attributes and four methods whose class does not subclass `Provider`."""
 
     real: Any
 
@@ -76,7 +76,7 @@ class _DuckProvider(WrappedProvider):
         try:
             reply: Reply = await self.real.complete(request)
         finally:
-            self.capabilities = self.real.capabilities  # it may have learned that no tools are called here
+            self.capabilities = self.real.capabilities  # it may have learned that the model calls no tools
         return reply
 
     def ready(self) -> None:
@@ -90,7 +90,7 @@ class _DuckProvider(WrappedProvider):
 
 
 class _DuckEmbedder(Embedder):
-    """Speaks for an object with an embedder's attributes and methods whose class does not subclass `Embedder`."""
+    """Adapts an object with an embedder's attributes and methods whose class does not subclass `Embedder`."""
 
     def __init__(self, real: Any) -> None:
         self.real = real
@@ -111,10 +111,10 @@ class _DuckEmbedder(Embedder):
 
 
 def adapted_provider(made: Any) -> Provider:
-    """Return the provider that was made; where it does not subclass `Provider`, one that speaks for it."""
+    """Return a provider as it is, or an adapter where it does not subclass `Provider`."""
     return made if isinstance(made, Provider) else _DuckProvider(made)
 
 
 def adapted_embedder(made: Any) -> Embedder:
-    """Return the embedder that was made; where it does not subclass `Embedder`, one that speaks for it."""
+    """Return an embedder as it is, or an adapter where it does not subclass `Embedder`."""
     return made if isinstance(made, Embedder) else _DuckEmbedder(made)
