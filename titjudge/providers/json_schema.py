@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 
+IN_PROMPT = "schema-in-prompt"  # flag of a reply: the schema was asked for in words
+
 # Keywords that strict mode does not support ("Structured model outputs", supported schemas, platform.openai.com/docs);
 # what they demand is still checked on the answer, by pydantic.
 _UNSUPPORTED = frozenset([

@@ -109,14 +109,24 @@ class Recorded(Provider):
         Raises:
             Unanswered: Nothing is recorded for this question.
         """
-        answer = self._answers.get(question_key(request_record(request)["messages"], request.sample, request.choices))
-        if answer is not None:
-            return answer
-        if request.template == DESCRIBE and len(request.images) == 1:
-            text = self._texts.get(request.images[0].path.resolve())
-            if text is not None:
-                return _reply(text, self.file)
-        raise Unanswered(Status.MISSING, self._reason_missing(request))
+        image = request.images[0].path if len(request.images) == 1 else None
+        messages = request_record(request)["messages"]
+        answer = self.recall(messages, request.sample, request.template, image, request.choices)
+        if answer is None:
+            raise Unanswered(Status.MISSING, self._reason_missing(request))
+        return answer
+
+    def recall(
+        self, messages: Sequence[Any], sample: int, template: str, image: Path | None, choices: Sequence[str] = ()
+    ) -> Reply | None:
+        """Find what is recorded for a question; `image` is the one image that it shows, if it is one.
+
+        Args: as `question_key`.
+        """
+        answer = self._answers.get(question_key(messages, sample, choices))
+        if answer is None and template == DESCRIBE and image is not None and image.resolve() in self._texts:
+            return _reply(self._texts[image.resolve()], self.file)
+        return answer
 
     def _reason_missing(self, request: Request) -> str:
         what = request.images[0].path.name if request.images else "a question without an image"

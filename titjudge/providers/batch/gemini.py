@@ -13,8 +13,8 @@ from titjudge.providers.batch.service import BatchService, JobStatus
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini
-from titjudge.providers.hosted.openai import IN_PROMPT
 from titjudge.providers.hosted.sdk import gemini_client
+from titjudge.providers.json_schema import IN_PROMPT
 
 # google.rpc.Code to HTTP (github.com/googleapis/googleapis, google/rpc/code.proto)
 _HTTP_STATUS = {

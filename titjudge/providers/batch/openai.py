@@ -12,8 +12,9 @@ from titjudge.core.types import FailureKind, Reply, Request
 from titjudge.providers.batch.service import BatchService, JobStatus
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import ProviderFailure
-from titjudge.providers.hosted.openai import IN_PROMPT, OpenAI
+from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.sdk import openai_client
+from titjudge.providers.json_schema import IN_PROMPT
 
 TAG = "titjudge"  # key of the tag in a batch's metadata
 _SLACK = 3600.0  # seconds by which the clocks of this machine and the provider may differ
@@ -88,7 +89,7 @@ class OpenAIBatches(BatchService[OpenAI]):
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self.unreadable(line) from None
         if not 200 <= answer.status < 300:
-            raise self.real.read_error(answer, native=not in_prompt, tools=tools)
+            raise self.real.read_error(answer, schema=not in_prompt, tools=tools)
         return self.real.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:

@@ -1,4 +1,4 @@
-"""What the hosted adapters share: the key, the addresses, one request over the wire, and images as base64."""
+"""What hosted providers share: the key, the addresses, one request over the network, and images as base64."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from base64 import b64encode
 from collections import OrderedDict
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -14,12 +15,13 @@ import orjson
 from titjudge.core.errors import ConfigError
 from titjudge.core.images import loaded
 from titjudge.core.redaction import one_line, register_secret
-from titjudge.core.types import Failure, FailureKind, ImageFile, ProviderSettings, Request, Usage
+from titjudge.core.types import Failure, FailureKind, ImageFile, ProviderSettings, Reply, Request, Usage
 from titjudge.providers import model_families, token_counts
 from titjudge.providers.base import Provider
 from titjudge.providers.hosted import http, tool_calls
 from titjudge.providers.hosted.failures import ProviderFailure, classify
 from titjudge.providers.image_size import fitted
+from titjudge.providers.json_schema import IN_PROMPT
 
 logger = logging.getLogger(__name__)
 
@@ -61,45 +63,29 @@ class _Encoded:
 encoded = _Encoded(_PICTURES)
 
 
-class Hosted(Provider):
-    """A provider that sends JSON to one or several addresses. Subclasses say what is sent and read what comes.
+class Remote(Provider):
+    """A model behind a network: what it takes, by its family, until its server says that it does not.
 
     Raises:
-        ConfigError: a base_url that is not a web address; from `complete` also a missing or unusable key.
+        ConfigError: The option `tools` is no truth value.
     """
 
-    default_base = ""
-    base_env = ""
-    key_envs: tuple[str, ...] = ()
+    no_schema_words: tuple[str, ...] = ()
+    """Words of errors that say that the server takes no JSON schemas."""
 
-    def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
+    def __init__(self, settings: ProviderSettings) -> None:
         self.settings = settings
         self.model = settings.model
         self.family = self._family()
-        self.endpoints = http.Endpoints(self._address())
-        self.base_url = self.endpoints.identity
-        self.account = f"{self.name}|{self.base_url}|{self._key_env()}|{settings.model}"
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
         asked = tool_calls.wanted(settings)
         self.capabilities = self.family.capabilities(tools=self._calls_tools() if asked is None else asked)
-        self._transport = transport or (self._sdk() if self._through_sdk() else http.shared)
-        self._headers: dict[str, dict[str, str]] = {}
-        self.key = ""
-
-    def ready(self) -> None:
-        """Look for the key now rather than at the first request.
-
-        Raises:
-            ConfigError: there is none, and an address needs one.
-        """
-        for endpoint in self.endpoints.all:
-            self.headers_for(endpoint)
 
     def classify(self, error: Exception) -> Failure:
         return classify(error)
 
     def usage_bound(self, request: Request) -> Usage:
-        """At most what a request can use, in tokens: every byte of text counts as one."""
+        """Bound the tokens of a request; every byte of text counts as a token."""
         request = fitted(request)
         params = self.family.sent(request)
         extra = orjson.dumps(request.schema).decode() if request.schema else ""
@@ -107,28 +93,145 @@ class Hosted(Provider):
         output = int(params.get("max_tokens") or self.family.max_output)
         return Usage(input=total, output=output, thinking=output if self.family.thinks else 0, image=images)
 
-    async def aclose(self) -> None:
-        await self._transport.leave(self)
-
     def _family(self) -> model_families.Family:
         return model_families.family(self.name, self.model)
+
+    def _calls_tools(self) -> bool:
+        """Whether the model calls tools, where the option `tools` does not say."""
+        return self.family.tools
+
+    def _secrets(self) -> list[str]:
+        """List what no message may hold."""
+        raise NotImplementedError
+
+    def unsupported(self, status: int, message: str, *, schema: bool, tools: bool) -> ProviderFailure | None:
+        """Read from an error that the server takes no JSON schemas, or that the model calls no tools: then none are sent again.
+
+        Args:
+            status: HTTP status of the error.
+            message: Its text.
+            schema: The request had a JSON schema outside its prompt.
+            tools: The request had tools.
+        """
+        lower = message.lower()
+        of_schemas = "invalid schema" not in lower and any(word in lower for word in self.no_schema_words)
+        if schema and self.settings.structured == "auto" and status in (400, 422, 501) and of_schemas:
+            self.native_schema = False
+            self._log_unsupported("%(model)s takes no JSON schemas at %(address)s: they are asked for in words")
+            return self.failure(FailureKind.RETRY, f"no JSON-schema answers here, asking in words: {message}", wait=0.0)
+        if tools and self.settings.options.get("tools") is None and tool_calls.unknown_here(status, message):
+            self.capabilities = replace(self.capabilities, tools=False)
+            self._log_unsupported("%(model)s calls no tools at %(address)s")
+            return self.failure(FailureKind.REJECTED, f"no tools are called here: {message}")
+        return None
+
+    def _log_unsupported(self, text: str) -> None:
+        logger.info(text, {"model": self.model, "address": self.base_url})
+
+    def failure(
+        self, kind: FailureKind, message: str, *, wait: float | None = None, maybe_billed: bool = False
+    ) -> ProviderFailure:
+        """Make a classified failure whose message holds no key."""
+        return ProviderFailure(kind, one_line(message, self._secrets()), retry_after=wait, maybe_billed=maybe_billed)
+
+    def unusable(
+        self,
+        message: str,
+        usage: Usage | None = None,
+        kind: FailureKind = FailureKind.RETRY,
+        wait: float | None = None,
+    ) -> ProviderFailure:
+        """Make the failure of an answer with a status of success. It may have been billed, whatever is wrong with it."""
+        return ProviderFailure(
+            kind,
+            one_line(message, self._secrets()),
+            retry_after=wait,
+            usage=usage,
+            maybe_billed=usage is None,
+            answered=True,
+        )
+
+
+class Hosted(Remote):
+    """A provider that sends JSON to one or several addresses. Subclasses write requests and read answers.
+
+    Raises:
+        ConfigError: A base_url is no web address; from `complete` also: the key is missing or unusable.
+    """
+
+    default_base = ""
+    base_env = ""
+    key_envs: tuple[str, ...] = ()
+
+    def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
+        super().__init__(settings)
+        self.base_url = self.endpoints.identity
+        self.account = f"{self.name}|{self.base_url}|{self._key_env()}|{settings.model}"
+        self._transport = transport or (self._sdk() if self._through_sdk() else http.shared)
+        self._headers: dict[str, dict[str, str]] = {}
+        self.key = ""
+
+    @cached_property
+    def endpoints(self) -> http.Endpoints:
+        """The addresses of the server."""
+        return http.Endpoints(self._address())
+
+    async def complete(self, request: Request) -> Reply:
+        """Send one request once.
+
+        Raises:
+            ConfigError: There is no key.
+            ProviderFailure, TransportError: There is no answer; see `classify`.
+        """
+        in_prompt = request.schema is not None and not self.native_schema
+        tools = bool(request.tools)
+        body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
+        answer, endpoint = await self._post(self.path, body)
+        if not 200 <= answer.status < 300:
+            raise self.read_error(answer, schema=request.schema is not None and not in_prompt, tools=tools)
+        return self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools, endpoint=endpoint.identity)
+
+    @property
+    def path(self) -> str:
+        """What is appended to an address."""
+        raise NotImplementedError
+
+    async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
+        """Write a request for `orjson.dumps` (images are `orjson.Fragment`s); with `in_prompt` its schema is in the prompt."""
+        raise NotImplementedError
+
+    def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False, endpoint: str = "") -> Reply:
+        """Read an answer with a status of success.
+
+        Raises:
+            ProviderFailure: It holds no reply, or cannot be read.
+        """
+        raise NotImplementedError
+
+    def read_error(self, answer: http.Answer, *, schema: bool = False, tools: bool = False) -> ProviderFailure:
+        """Make the failure of an error status; learns from it what the server does not support."""
+        raise NotImplementedError
+
+    def _secrets(self) -> list[str]:
+        return [self.key]
+
+    def ready(self) -> None:
+        """Look for the key now rather than at the first request.
+
+        Raises:
+            ConfigError: There is none, and an address needs one.
+        """
+        for endpoint in self.endpoints.all:
+            self.headers_for(endpoint)
+
+    async def aclose(self) -> None:
+        await self._transport.leave(self)
 
     def _address(self) -> str:
         return self.settings.base_url or os.environ.get(self.base_env) or self.default_base
 
-    def _calls_tools(self) -> bool:
-        return self.family.tools
-
-    def _learns_no_tools(self, status: int, message: str) -> bool:
-        """Whether an error says that no tools are called here; from then on none are offered."""
-        if self.settings.options.get("tools") is not None or not tool_calls.unknown_here(status, message):
-            return False
-        self.capabilities = replace(self.capabilities, tools=False)
-        logger.info("%(model)s calls no tools at %(address)s", {"model": self.model, "address": self.base_url})
-        return True
-
     async def _post(self, path: str, body: bytes) -> tuple[http.Answer, http.Endpoint]:
-        """Send once; only an address that cannot be reached at all (nothing sent) makes way for the next."""
+        """Send once; the next address is tried only where one cannot be reached at all (nothing was sent)."""
         self._transport.join(self)
         missing: http.Unreachable | None = None
         for endpoint in self.endpoints.order():
@@ -159,7 +262,7 @@ class Hosted(Provider):
         raise missing or http.Unreachable("no address to send to")
 
     def headers_for(self, endpoint: http.Endpoint) -> dict[str, str]:
-        """Make the headers that authorise a request to an address; reads `key` from the environment.
+        """Make the headers that authorise a request to an address; the key is read from the environment.
 
         Raises:
             ConfigError: There is no key, and the address needs one, or it cannot be one.
@@ -179,6 +282,7 @@ class Hosted(Provider):
         raise NotImplementedError
 
     def _through_sdk(self) -> bool:
+        """Whether requests go through the vendor's SDK, by the option `client`."""
         client = self.settings.options.get("client", "http")
         if client not in ("http", "sdk"):
             raise ConfigError(f"options: client is http (our own, the default) or sdk (the vendor's), not '{client}'")
@@ -189,49 +293,23 @@ class Hosted(Provider):
         raise NotImplementedError
 
     def _key_env(self) -> str:
+        """Name the environment variable that holds the key."""
         if self.settings.api_key_env:
             return self.settings.api_key_env
         return next((name for name in self.key_envs if os.environ.get(name)), self.key_envs[0])
 
     def _key_at_fault(self, status: int, message: str) -> str:
-        """Which variable holds the key that a server does not take; nothing for other errors."""
+        """Say which variable holds the key that a server refuses; nothing for other errors."""
         if not self.key or not (status == 401 or "api key" in message.lower()):
             return ""
         return f" (the key in {self._key_env()})"
-
-    def read_error(self, answer: http.Answer, *, tools: bool = False) -> ProviderFailure:
-        """Make the failure behind an answer with an error status."""
-        raise NotImplementedError
-
-    def failure(
-        self, kind: FailureKind, message: str, *, wait: float | None = None, maybe_billed: bool = False
-    ) -> ProviderFailure:
-        """Make a classified failure whose message holds no key."""
-        return ProviderFailure(kind, one_line(message, [self.key]), retry_after=wait, maybe_billed=maybe_billed)
-
-    def unusable(
-        self,
-        message: str,
-        usage: Usage | None = None,
-        kind: FailureKind = FailureKind.RETRY,
-        wait: float | None = None,
-    ) -> ProviderFailure:
-        """Make the failure behind an answer with a status of success. It may have been billed, whatever is wrong with it."""
-        return ProviderFailure(
-            kind,
-            one_line(message, [self.key]),
-            retry_after=wait,
-            usage=usage,
-            maybe_billed=usage is None,
-            answered=True,
-        )
 
 
 def parsed(body: bytes) -> Any:
     """Read the JSON of an answer; also what orjson is too strict for (half an emoji at the end of a cut answer, NaN).
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: It is not JSON.
     """
     try:
         return orjson.loads(body)
@@ -242,7 +320,7 @@ def parsed(body: bytes) -> Any:
 
 
 def unreadable(body: bytes) -> str:
-    """Say what is wrong with an answer that is not in the form it should have."""
+    """Say what is wrong with an answer that is in no known form."""
     if not body.strip():
         return "the answer is empty"
     try:

@@ -176,7 +176,7 @@ class GeminiEmbedder(Gemini, Embedder):
         return Embedding(vector, min(total, self.max_tokens), total, billed or None)
 
     async def _ask(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        path = self._path.rpartition(":")[0]
+        path = self.path.rpartition(":")[0]
         answer, _ = await self._post(f"{path}:{verb}", orjson.dumps(body))
         if not 200 <= answer.status < 300:
             raise self.read_error(answer)

@@ -20,24 +20,15 @@ from titjudge.providers.hosted import http, tool_calls
 from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.first_tokens import gemini_first_token
-from titjudge.providers.hosted.openai import IN_PROMPT
 from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import gemini as gemini_schema
 from titjudge.providers.json_schema import instruction
 
-_REFUSED = frozenset(
-    [
-        "SAFETY",
-        "PROHIBITED_CONTENT",
-        "RECITATION",
-        "BLOCKLIST",
-        "SPII",
-        "IMAGE_SAFETY",
-        "IMAGE_PROHIBITED_CONTENT",
-        "IMAGE_RECITATION",
-    ]
-)
+_REFUSED = frozenset({
+    "SAFETY", "PROHIBITED_CONTENT", "RECITATION", "BLOCKLIST", "SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT",
+    "IMAGE_RECITATION",
+})  # fmt: skip
 _GARBLED = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
 _FINISHED = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
 _CONFIG = {
@@ -72,35 +63,23 @@ class Gemini(Hosted):
     base_env = "GOOGLE_GEMINI_BASE_URL"
     key_envs = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
-    async def complete(self, request: Request) -> Reply:
-        """Send one request once.
-
-        Raises:
-            ConfigError: no key. ProviderFailure, TransportError: anything else that is not an answer; see `classify`.
-        """
-        in_prompt = request.schema is not None and not self.native_schema
-        body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
+    async def _post(self, path: str, body: bytes) -> tuple[http.Answer, http.Endpoint]:
         if len(body) > _MOST_BYTES:
             raise self.failure(
                 FailureKind.REJECTED,
                 f"the request has {len(body) / 1e6:.1f} MB, and Google takes at most {_MOST_BYTES // 10**6} MB with its "
                 "images in it: set max_side for this model, make the image smaller, or save it as JPEG",
             )
-        answer, endpoint = await self._post(self._path, body)
-        if not 200 <= answer.status < 300:
-            raise self.read_error(answer, tools=bool(request.tools))
-        flag = IN_PROMPT if in_prompt else ""
-        return self.read_reply(answer, flag, tools=bool(request.tools), endpoint=endpoint.identity)
+        return await super()._post(path, body)
 
     @property
-    def _path(self) -> str:
+    def path(self) -> str:
         versioned = re.search(r"/v\d\w*$", self.endpoints.all[0].identity)
         model = self.model.removeprefix("models/")
         where = model if model.startswith("tunedModels/") else f"models/{model}"
         return f"{'' if versioned else '/v1beta'}/{where}:generateContent"
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
-        """Make what is sent, for `orjson.dumps` (images are `orjson.Fragment`s)."""
         request = fitted(request)
         params = self.family.sent(request)
         safety = params.pop("safety_settings", None)
@@ -174,11 +153,6 @@ class Gemini(Hosted):
     # ------------------------------------------------------------------ answers
 
     def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False, endpoint: str = "") -> Reply:
-        """Read an answer with a status of success.
-
-        Raises:
-            ProviderFailure: It holds no answer, or cannot be read.
-        """
         usage: Usage | None = None
         try:
             data = parsed(answer.body)
@@ -227,8 +201,7 @@ class Gemini(Hosted):
             raise self.unusable(f"no usable answer (finish: {finish or 'none'}) {detail}".strip(), usage)
         return Status.OK, ""
 
-    def read_error(self, answer: http.Answer, *, tools: bool = False) -> ProviderFailure:
-        """Read the failure behind an error status."""
+    def read_error(self, answer: http.Answer, *, schema: bool = False, tools: bool = False) -> ProviderFailure:
         try:
             data = parsed(answer.body)
             error = (data[0] if isinstance(data, list) else data)["error"]
@@ -236,8 +209,8 @@ class Gemini(Hosted):
             details = [each for each in details if isinstance(each, Mapping)]
         except (ValueError, LookupError, TypeError, AttributeError):
             message, details = answer.body[:2000].decode("utf-8", "replace") or "no text", []
-        if tools and self._learns_no_tools(answer.status, message):
-            return self.failure(FailureKind.REJECTED, f"no tools are called here: {message}")
+        if unsupported := self.unsupported(answer.status, message, schema=schema, tools=tools):
+            return unsupported
         kind = _kind(answer.status, message, details)
         wait = None
         if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):

@@ -1,8 +1,8 @@
 """The long tail of hosted models through litellm: Anthropic, Azure, Bedrock, OpenRouter, Mistral, Ollama, ...
 
 litellm takes seconds to import and would fetch a price list then: it is imported at the first request, in a thread,
-with its bundled list. Its retries and its silent dropping of parameters are off; the table in `models.py` says what is
-left out. Names are litellm's: `litellm/anthropic/claude-sonnet-4-5`, `litellm/azure/DEPLOYMENT`, ...
+with its bundled list. Its retries and its silent dropping of parameters are off; `model_families.py` says what is left
+out. Names are litellm's: `litellm/anthropic/claude-sonnet-4-5`, `litellm/azure/DEPLOYMENT`, ...
 """
 
 from __future__ import annotations
@@ -19,11 +19,19 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import environment_secrets, one_line, register_secret
-from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
-from titjudge.providers import Capabilities, Provider, ProviderSettings, model_families, token_counts
+from titjudge.core.types import (
+    Failure,
+    FailureKind,
+    ImageFile,
+    Message,
+    ProviderSettings,
+    Reply,
+    Request,
+    ToolCall,
+    Usage,
+)
 from titjudge.providers.hosted import litellm_client, tool_calls
-from titjudge.providers.hosted.base import encoded
+from titjudge.providers.hosted.base import Remote, encoded
 from titjudge.providers.hosted.failures import (
     ProviderFailure,
     classify,
@@ -32,12 +40,11 @@ from titjudge.providers.hosted.failures import (
     kind_of_status,
     retry_after,
 )
-from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.http import Endpoint
-from titjudge.providers.hosted.openai import IN_PROMPT, message_of, response_format, status_of, text_of
-from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
+from titjudge.providers.hosted.openai import chat_reply, message_of, response_format
+from titjudge.providers.hosted.usage import openai_usage
 from titjudge.providers.image_size import fitted
-from titjudge.providers.json_schema import add_instruction
+from titjudge.providers.json_schema import IN_PROMPT, add_instruction
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +63,6 @@ _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by
     "APIResponseValidationError": FailureKind.RETRY,
     "APIError": FailureKind.RETRY,
 }
-_NO_SCHEMAS = ("response_format", "json_schema", "output_config", "output_format", "structured output")
 
 
 class _Failed(Exception):
@@ -67,37 +73,34 @@ class _Failed(Exception):
         super().__init__(failure.message)
 
 
-class LiteLLM(Provider):
+class LiteLLM(Remote):
     """One model behind litellm.
 
-    Settings and flags as for `titjudge.providers.hosted.openai.OpenAI`; `base_url` is its
-    `api_base`; without `api_key_env` litellm looks for each provider's own variable (ANTHROPIC_API_KEY, ...).
+    Settings and flags as for `titjudge.providers.hosted.openai.OpenAI`; `base_url` is its `api_base`; without `api_key_env`
+    litellm looks for each vendor's own variable (ANTHROPIC_API_KEY, ...).
     """
 
     name = "litellm"
+    no_schema_words = ("response_format", "json_schema", "output_config", "output_format", "structured output")
 
     def __init__(self, settings: ProviderSettings) -> None:
         if "/" not in settings.model and not settings.base_url:
             raise ConfigError(f"'{settings.model}': litellm wants the provider first, as in litellm/anthropic/MODEL")
         if "," in settings.base_url:
             raise ConfigError("litellm takes one base_url; for several use an openai/ model")
-        self.settings = settings
-        self.model = settings.model
-        self.family = model_families.family(self.name, settings.model)
-        self.base_url = Endpoint(settings.base_url).identity if settings.base_url else ""
-        self.account = (
-            f"{self.name}|{self.base_url or settings.model.partition('/')[0]}|{settings.api_key_env}|{settings.model}"
-        )
-        asked = tool_calls.wanted(settings)
-        self.capabilities: Capabilities = self.family.capabilities(tools=self.family.tools if asked is None else asked)
+        super().__init__(settings)
         self.native_schema = settings.structured != "prompt"
+        self.base_url = Endpoint(settings.base_url).identity if settings.base_url else ""
+        self.endpoint = self.base_url or settings.model.partition("/")[0]
+        self.account = f"{self.name}|{self.endpoint}|{settings.api_key_env}|{settings.model}"
         self._litellm: Any = None
 
     async def complete(self, request: Request) -> Reply:
         """Send one request once.
 
         Raises:
-            ConfigError: no key. Anything else that is not an answer is for `classify`.
+            ConfigError: There is no key.
+            Exception: There is no answer; see `classify`.
         """
         litellm = self._litellm or await self._load()
         in_prompt = request.schema is not None and not self.native_schema
@@ -106,27 +109,23 @@ class LiteLLM(Provider):
             with litellm_client.traced() as trace:
                 answer = await litellm.acompletion(**arguments)
         except Exception as error:
-            if request.schema is not None and not in_prompt and self._knows_no_schemas(error):
-                self.native_schema = False
-                message = one_line(f"no JSON-schema answers here, asking in words: {error}", environment_secrets())
-                logger.info("%(model)s takes no JSON schemas: they are asked for in words", {"model": self.model})
-                raise ProviderFailure(FailureKind.RETRY, message, retry_after=0.0) from None
-            if request.tools and self._learns_no_tools(error):
-                message = one_line(f"no tools are called here: {error}", environment_secrets())
-                raise ProviderFailure(FailureKind.REJECTED, message) from None
+            schema = request.schema is not None and not in_prompt
+            status = getattr(error, "status_code", 0)
+            unsupported = self.unsupported(status, str(error), schema=schema, tools=bool(request.tools))
+            if unsupported:
+                raise unsupported from None
             raise _Failed(self._failure_of(error, trace)) from error
         hidden = getattr(answer, "_hidden_params", {})
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
         logger.debug("%(model)s answered HTTP %(status)d", {"model": self.model, "status": trace.status})
-        reply = _reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools), counted=not trace.uncounted)
-        endpoint = self.base_url or self.model.partition("/")[0]
-        return replace(reply, endpoint=endpoint)
+        flag = IN_PROMPT if in_prompt else ""
+        return self._reply(answer, flag, tools=bool(request.tools), counted=not trace.uncounted)
 
     def classify(self, error: Exception) -> Failure:
         return error.failure if isinstance(error, _Failed) else classify(error)
 
     def _failure_of(self, error: Exception, trace: litellm_client.Trace) -> Failure:
-        """By what happened on the wire, then by the name of litellm's exception and its HTTP status."""
+        """Classify by what happened on the network, then by the name of litellm's exception and its HTTP status."""
         known = connection_error(error, self.base_url or self.model)
         if known is not None:
             return classify(known)
@@ -148,20 +147,13 @@ class LiteLLM(Provider):
             kind = FailureKind.RETRY
         if kind is FailureKind.RATE_LIMIT and "insufficient_quota" in f"{text} {getattr(error, 'body', '')}":
             kind = FailureKind.FATAL
-        headers = _lowered(
-            getattr(error, "litellm_response_headers", None)
-            or getattr(getattr(error, "response", None), "headers", None)
-        )
+        response = getattr(error, "response", None)
+        headers = _lowered(getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None))
         self._pass_on(headers)
-        message = one_line(text, environment_secrets())  # litellm reads the variables of its many vendors by itself
-        return Failure(kind or FailureKind.REJECTED, message, retry_after(headers))
+        return Failure(kind or FailureKind.REJECTED, one_line(text, self._secrets()), retry_after(headers))
 
-    def usage_bound(self, request: Request) -> Usage:
-        """At most what a request can use, in tokens: every byte of text counts as one."""
-        request = fitted(request)
-        params = self.family.sent(request)
-        total, images = token_counts.input_bound(request, self.name, self.model, params, str(request.schema or ""))
-        return Usage(input=total, output=int(params.get("max_tokens") or self.family.max_output), image=images)
+    def _secrets(self) -> list[str]:
+        return environment_secrets()  # litellm reads the variables of its many vendors by itself
 
     async def aclose(self) -> None:
         """Close the connections litellm keeps for this process."""
@@ -211,18 +203,19 @@ class LiteLLM(Provider):
         register_secret(key)
         return key
 
-    def _knows_no_schemas(self, error: Exception) -> bool:
-        if self.settings.structured != "auto" or getattr(error, "status_code", 0) not in (400, 422):
-            return False
-        return any(word in str(error).lower() for word in _NO_SCHEMAS)
-
-    def _learns_no_tools(self, error: Exception) -> bool:
-        """Whether an exception says that no tools are called here; from then on none are offered."""
-        status = getattr(error, "status_code", 0)
-        if self.settings.options.get("tools") is not None or not tool_calls.unknown_here(status, str(error)):
-            return False
-        self.capabilities = replace(self.capabilities, tools=False)
-        return True
+    def _reply(self, answer: Any, flag: str, *, tools: bool, counted: bool) -> Reply:
+        """Read an answer; `counted`: its usage holds numbers."""
+        usage: Usage | None = None
+        try:
+            data = answer.model_dump()
+            usage = openai_usage(data.get("usage")) if counted else None
+            choice = (data.get("choices") or [{}])[0]
+            called = _calls(choice.get("message") or {}) if tools else ()
+            return chat_reply(self, data, choice, usage, flag, called, self.endpoint)
+        except ProviderFailure:
+            raise
+        except Exception as error:  # whatever a server may write: it came with a status of success, so it may be billed
+            raise self.unusable(f"the answer has an unexpected form: {error}", usage) from None
 
     def _pass_on(self, headers: Any) -> None:
         if self.on_headers is not None and headers:
@@ -230,7 +223,7 @@ class LiteLLM(Provider):
 
 
 def _lowered(headers: Any) -> dict[str, str]:
-    """Headers by lower-case name, without the prefix litellm gives those of the provider."""
+    """Write header names in lower case, without the prefix that litellm gives those of the provider."""
     return {str(name).lower().removeprefix("llm_provider-"): str(value) for name, value in dict(headers or {}).items()}
 
 
@@ -239,7 +232,7 @@ async def _data_url(image: ImageFile) -> str:
 
 
 def _turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
-    """As OpenAI's; the thinking before a call goes back with it, as Anthropic demands."""
+    """Write a turn as for OpenAI; the thinking before a call goes back with it, as Anthropic demands."""
     turns = tool_calls.openai_turns(message, turn)
     if message.calls and message.calls[0].signature:
         turns[0]["thinking_blocks"] = orjson.loads(message.calls[0].signature)
@@ -249,54 +242,10 @@ def _turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
 def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """Read the calls of an answer.
 
-    Gemini's signatures stand in the ids that litellm gives; Anthropic's thinking goes with the first call.
+    Gemini's signatures are part of the ids that litellm gives; Anthropic's thinking goes with the first call.
     """
-    made = tool_calls.openai_calls(message.get("tool_calls"))
+    calls = tool_calls.openai_calls(message.get("tool_calls"))
     blocks = message.get("thinking_blocks")
-    if made and blocks:
-        return (replace(made[0], signature=orjson.dumps(blocks).decode()), *made[1:])
-    return made
-
-
-def _reply(answer: Any, flag: str, *, tools: bool = False, counted: bool = True) -> Reply:
-    usage: Usage | None = None
-    try:
-        data = answer.model_dump()
-        usage = openai_usage(data.get("usage")) if counted else None
-        return _read(data, usage, flag, tools=tools)
-    except ProviderFailure:
-        raise
-    except Exception as error:  # whatever a server may write: it came with a status of success, so it may be billed
-        raise _unusable(one_line(f"the answer has an unexpected form: {error}"), usage) from None
-
-
-def _unusable(message: str, usage: Usage | None) -> ProviderFailure:
-    return ProviderFailure(FailureKind.RETRY, message, usage=usage, maybe_billed=usage is None, answered=True)
-
-
-def _read(data: Mapping[str, Any], usage: Usage | None, flag: str, *, tools: bool) -> Reply:
-    choice = (data.get("choices") or [{}])[0]
-    message, finish = choice.get("message") or {}, choice.get("finish_reason") or ""
-    special = message.get("provider_specific_fields") or {}
-    refusal = message.get("refusal") or special.get("refusal")
-    text = without_surrogates(text_of(message.get("content")))
-    called = _calls(message) if tools else ()
-    status, reason = status_of(text, refusal, finish, called=bool(called))
-    first = openai_first_token(choice) if status is not Status.REFUSED else None
-    if status is Status.FAILED:
-        if first is None:
-            raise _unusable(reason, usage)
-        status = Status.TRUNCATED
-    version = "@".join(filter(None, (data.get("model"), data.get("system_fingerprint"))))
-    flags = tuple(each for each in (flag, NO_USAGE if usage is None else "") if each)
-    return Reply(
-        text,
-        status,
-        reason,
-        usage or Usage(),
-        finish,
-        model_version=version,
-        flags=flags,
-        tool_calls=called,
-        first_token=first,
-    )
+    if calls and blocks:
+        return (replace(calls[0], signature=orjson.dumps(blocks).decode()), *calls[1:])
+    return calls

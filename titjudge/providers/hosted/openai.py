@@ -1,12 +1,11 @@
 """OpenAI's chat completions, and every server that speaks them (vLLM, SGLang, llama.cpp, Azure, OpenRouter, ...).
 
 Wire format: "Create chat completion", platform.openai.com/docs/api-reference/chat. Requests do not go through the SDK
-(which takes ten times the CPU) unless that is asked for; a contract test holds the bodies equal to the SDK's.
+(which takes ten times the CPU) unless the option `client` says so; a contract test holds the bodies equal to the SDK's.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,18 +14,14 @@ from typing import Any
 import orjson
 
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status, Usage
+from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
 from titjudge.providers.hosted import http, tool_calls
-from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
+from titjudge.providers.hosted.base import Hosted, Remote, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import add_instruction, name_of, strict
-
-logger = logging.getLogger(__name__)
-
-IN_PROMPT = "schema-in-prompt"  # flag: the schema was asked for in words
 
 _NO_QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "account_deactivated")
 _FILTERED = (  # OpenAI and Azure, Alibaba, xAI
@@ -34,7 +29,6 @@ _FILTERED = (  # OpenAI and Azure, Alibaba, xAI
     *("data_inspection_failed", "safety_check_failed"),
 )
 _OWN_HOSTS = ("api.openai.com", ".azure.com")
-_NO_SCHEMAS = ("response_format", "json_schema", "structured output", "guided", "grammar")
 
 
 class OpenAI(Hosted):
@@ -52,23 +46,13 @@ class OpenAI(Hosted):
     default_base = "https://api.openai.com/v1"
     base_env = "OPENAI_BASE_URL"
     key_envs = ("OPENAI_API_KEY",)
+    no_schema_words = ("response_format", "json_schema", "structured output", "guided", "grammar")
 
-    async def complete(self, request: Request) -> Reply:
-        """Send one request once.
-
-        Raises:
-            ConfigError: no key. ProviderFailure, TransportError: anything else that is not an answer; see `classify`.
-        """
-        in_prompt = request.schema is not None and not self.native_schema
-        body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
-        answer, endpoint = await self._post("/chat/completions", body)
-        tools = bool(request.tools)
-        if not 200 <= answer.status < 300:
-            raise self.read_error(answer, native=request.schema is not None and not in_prompt, tools=tools)
-        return self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools, endpoint=endpoint.identity)
+    @property
+    def path(self) -> str:
+        return "/chat/completions"
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
-        """Make what is sent, for `orjson.dumps` (images are `orjson.Fragment`s)."""
         request = fitted(request)
         params = self.family.sent(request)
         detail = params.pop("detail", None)
@@ -89,7 +73,7 @@ class OpenAI(Hosted):
         return out
 
     def _calls_tools(self) -> bool:
-        """At OpenAI and Azure by the table; of any other server nobody knows, and the option `tools` says so."""
+        """Whether the model calls tools: by the table at OpenAI and Azure, no at other servers, of which nothing is known."""
         return self.family.tools and all(each.host.endswith(_OWN_HOSTS) for each in self.endpoints.all)
 
     def _sdk(self) -> http.Transport:
@@ -110,11 +94,6 @@ class OpenAI(Hosted):
     # ------------------------------------------------------------------ answers
 
     def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False, endpoint: str = "") -> Reply:
-        """Read an answer with a status of success.
-
-        Raises:
-            ProviderFailure: It holds no answer, or cannot be read.
-        """
         usage: Usage | None = None
         try:
             data = parsed(answer.body)
@@ -123,53 +102,21 @@ class OpenAI(Hosted):
             error = data.get("error") or (choices and choices[0].get("error"))
             if error and not (choices and choices[0].get("finish_reason") == "content_filter"):
                 raise self._error_of(_status_in(error), error, answer.headers, usage, answered=True)
-            choice = choices[0]
-            message = choice.get("message") or {}
-            text, refusal = text_of(message.get("content")), message.get("refusal")
-            finish = choice.get("finish_reason") or ""
-            called = tool_calls.openai_calls(message.get("tool_calls")) if tools else ()
-            status, reason = status_of(text, refusal, finish, called=bool(called))
-            first = openai_first_token(choice) if status is not Status.REFUSED else None
-            if status is Status.FAILED and first is None:
-                raise self.unusable(reason, usage)
-            return Reply(
-                without_surrogates(text),
-                Status.TRUNCATED if status is Status.FAILED else status,
-                reason,
-                usage or Usage(),
-                finish,
-                model_version="@".join(filter(None, (data.get("model"), data.get("system_fingerprint")))),
-                endpoint=endpoint,
-                flags=tuple(each for each in (flag, NO_USAGE if usage is None else "") if each),
-                tool_calls=called,
-                first_token=first,
-            )
+            called = tool_calls.openai_calls((choices[0].get("message") or {}).get("tool_calls")) if tools else ()
+            return chat_reply(self, data, choices[0], usage, flag, called, endpoint)
         except ProviderFailure:
             raise
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
             raise self.unusable(unreadable(answer.body), usage) from None
 
-    def read_error(self, answer: http.Answer, *, native: bool = False, tools: bool = False) -> ProviderFailure:
-        """Make the failure behind an error status; learns from it when the server knows no JSON schemas or no tools."""
+    def read_error(self, answer: http.Answer, *, schema: bool = False, tools: bool = False) -> ProviderFailure:
         try:
             data = parsed(answer.body)
             error = data.get("error", data)
         except (ValueError, AttributeError):
             error = answer.body[:2000].decode("utf-8", "replace") or "no text"
-        if native and answer.status in (400, 422, 501) and self._knows_no_schemas(_text_in(error)):
-            self.native_schema = False
-            logger.info("%(address)s takes no JSON schemas: they are asked for in words", {"address": self.base_url})
-            return self.failure(
-                FailureKind.RETRY, f"no JSON-schema answers here, asking in words: {_text_in(error)}", wait=0.0
-            )
-        if tools and self._learns_no_tools(answer.status, _text_in(error)):
-            return self.failure(FailureKind.REJECTED, f"no tools are called here: {_text_in(error)}")
-        return self._error_of(answer.status, error, answer.headers)
-
-    def _knows_no_schemas(self, message: str) -> bool:
-        if self.settings.structured != "auto" or "invalid schema" in message.lower():
-            return False
-        return any(word in message.lower() for word in _NO_SCHEMAS)
+        unsupported = self.unsupported(answer.status, _text_in(error), schema=schema, tools=tools)
+        return unsupported or self._error_of(answer.status, error, answer.headers)
 
     def _error_of(
         self,
@@ -201,28 +148,60 @@ class OpenAI(Hosted):
         return self.failure(kind, said, wait=wait, maybe_billed=gave_up(status))
 
 
-def status_of(text: str, refusal: str | None, finish: str, *, called: bool) -> tuple[Status, str]:
-    """Say what an answer in chat form is, and why; FAILED: of no use."""
+def chat_reply(
+    provider: Remote,
+    data: Mapping[str, Any],
+    choice: Mapping[str, Any],
+    usage: Usage | None,
+    flag: str,
+    called: tuple[ToolCall, ...],
+    endpoint: str,
+) -> Reply:
+    """Make the reply of a choice of a chat completion `data`.
+
+    Raises:
+        ProviderFailure: It holds no answer.
+    """
+    message, finish = choice.get("message") or {}, choice.get("finish_reason") or ""
+    refusal = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
+    text = without_surrogates(text_of(message.get("content")))
+    first = None
     if refusal:
-        return Status.REFUSED, f"the model declined: {without_surrogates(refusal)}"
-    if finish in ("content_filter", "refusal"):
-        return Status.REFUSED, "the content filter stopped the answer"
-    if finish == "length":
-        return Status.TRUNCATED, "the answer reached its token limit"
-    if not (called or text.strip()):
-        return Status.FAILED, f"the answer holds no text (finish: {finish or 'none'})"
-    return Status.OK, ""
+        status, reason = Status.REFUSED, f"the model declined: {without_surrogates(refusal)}"
+    elif finish in ("content_filter", "refusal"):
+        status, reason = Status.REFUSED, "the content filter stopped the answer"
+    else:
+        status, reason = Status.OK, ""
+        first = openai_first_token(choice)
+        if finish == "length":
+            status, reason = Status.TRUNCATED, "the answer reached its token limit"
+        elif not (called or text.strip()):
+            status, reason = Status.TRUNCATED, f"the answer holds no text (finish: {finish or 'none'})"
+            if first is None:
+                raise provider.unusable(reason, usage)
+    return Reply(
+        text,
+        status,
+        reason,
+        usage or Usage(),
+        finish,
+        model_version="@".join(filter(None, (data.get("model"), data.get("system_fingerprint")))),
+        endpoint=endpoint,
+        flags=tuple(each for each in (flag, NO_USAGE if usage is None else "") if each),
+        tool_calls=called,
+        first_token=first,
+    )
 
 
 async def data_url(image: ImageFile) -> orjson.Fragment:
-    """Write an image as a JSON text, without a copy of its base64 as a string."""
+    """Write an image as a JSON string, without a copy of its base64."""
     return orjson.Fragment(b'"data:%s;base64,%s"' % (image.media_type.encode(), await encoded.get(image)))
 
 
 async def message_of(
     message: Message, detail: str | None = None, url_of: Callable[[ImageFile], Awaitable[Any]] = data_url
 ) -> dict[str, Any]:
-    """One turn in chat form: a plain string when it holds only text, else its parts in their order."""
+    """Write a turn in chat form: a plain string when it holds only text, else its parts in their order."""
     if all(isinstance(part, str) for part in message.parts):
         return {"role": message.role, "content": message.text}
     content: list[dict[str, Any]] = []
@@ -237,7 +216,7 @@ async def message_of(
 
 
 def response_format(request: Request) -> dict[str, Any]:
-    """`response_format` for a request with a schema."""
+    """Make the `response_format` of a request with a schema."""
     schema, is_strict = strict(request.schema or {})
     return {
         "type": "json_schema",
@@ -263,22 +242,22 @@ def _text_in(error: Any) -> str:
 
 
 def _codes_in(error: Any) -> list[str]:
-    """Every code an error carries, its inner errors included (Azure nests them), in lower case."""
-    found: list[str] = []
+    """List the codes of an error and of its inner errors (Azure nests them), in lower case."""
+    codes: list[str] = []
     while isinstance(error, Mapping):
-        found += [str(error[key]).lower() for key in ("code", "type") if error.get(key)]
+        codes += [str(error[key]).lower() for key in ("code", "type") if error.get(key)]
         error = error.get("innererror") or error.get("inner_error")
-    return found
+    return codes
 
 
 def _moderated(error: Any) -> bool:
-    """OpenRouter answers 403 with the reasons when a moderation service flags the input."""
+    """Whether a moderation service flagged the input (OpenRouter answers 403 with its reasons)."""
     metadata = error.get("metadata") if isinstance(error, Mapping) else None
     return isinstance(metadata, Mapping) and bool(metadata.get("reasons") or metadata.get("flagged_input"))
 
 
 def _wait_in(message: str) -> float | None:
-    """Seconds of "Please try again in 1m2.5s" or "in 450ms", which OpenAI writes even where a gateway drops the header."""
+    """Read the seconds of "Please try again in 1m2.5s" or "in 450ms"; OpenAI writes it even where a gateway drops the header."""
     found = re.search(r"try again in (?:(\d+)m)?(\d+(?:\.\d+)?)(ms|s)\b", message)
     if not found:
         return None

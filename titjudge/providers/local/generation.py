@@ -15,7 +15,7 @@ from typing import Any
 from titjudge.core.answer_probabilities import LEAST, FirstToken
 from titjudge.core.errors import UserError
 from titjudge.core.types import ImageFile, Reply, Request, Usage
-from titjudge.providers.json_schema import add_instruction
+from titjudge.providers.json_schema import IN_PROMPT, add_instruction
 from titjudge.providers.local import hub
 from titjudge.providers.local.base import RowError, make_reply, max_tokens, split_thought
 from titjudge.providers.local.images import decoded
@@ -378,7 +378,7 @@ def _reply(loaded: Loaded, request: Request, tokens: list[int], prompt: Usage, i
         written = _count(loaded, text)
     thought, answer = split_thought(text, in_thought)
     usage = replace(prompt, output=written, thinking=min(_count(loaded, thought), written))
-    flags = ("schema-in-prompt",) if request.schema is not None else ()
+    flags = (IN_PROMPT,) if request.schema is not None else ()
     return make_reply(thought, answer, usage, finish, flags)
 
 
