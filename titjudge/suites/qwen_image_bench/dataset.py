@@ -1,4 +1,4 @@
-"""Qwen-Image-Bench on disk: tables of rows (csv, json, jsonl) and the metadata that say which facets a prompt activates."""
+"""Read the files of Qwen-Image-Bench: tables (csv, json, jsonl) and the metadata with the facets of each prompt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUFFIXES = (".csv", ".json", ".jsonl")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that was not used, by name, and why."""
+    """Something that was not used, and why; `model` is the generator concerned, where there is one."""
 
     name: str
     reason: str
@@ -28,44 +28,34 @@ class Problem:
 
 @dataclass(slots=True)
 class Metadata:
-    """Which facets each prompt activates, by ID as text."""
+    """The facets that each prompt activates, by its ID as text."""
 
     facets: dict[str, Facets] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
 def read_rows(path: Path) -> Rows:
-    """Read number and object of every row: csv (a header), jsonl, json (an array, or one object a line); a bad row is a DataError.
+    """Yield number and object of every row: csv, jsonl, or json (an array, or an object a line); a bad row is a DataError.
 
     Raises:
-        DataError: the file cannot be read at all: missing, another format, not UTF-8, a json array that is no JSON.
+        DataError: The file cannot be read, has another format, is not UTF-8, or is a json array that is no JSON.
     """
     suffix = path.suffix.lower()
-    if suffix == ".csv":
-        return _csv_rows(path)
-    if suffix == ".jsonl":
-        return scan_jsonl(path)
-    if suffix == ".json":
-        return _json_rows(path)
-    raise DataError(f"the format is one of {', '.join(SUFFIXES)}", path)
-
-
-def _csv_rows(path: Path) -> Rows:
-    for line, row in scan_csv(path):
-        lacks = not isinstance(row, DataError) and None in row.values()
-        yield line, DataError("the row has fewer cells than there are columns", path, line) if lacks else row
-
-
-def _json_rows(path: Path) -> Rows:
-    if not read_text(path).lstrip().startswith("["):
+    if suffix not in SUFFIXES:
+        raise DataError(f"the format is one of {', '.join(SUFFIXES)}", path)
+    if suffix == ".json" and read_text(path).lstrip().startswith("["):
+        for number, record in enumerate(read_json(path), 1):
+            yield number, record if isinstance(record, dict) else DataError(f"element {number} is not an object", path)
+    elif suffix == ".csv":
+        for line, row in scan_csv(path):
+            lacks = not isinstance(row, DataError) and None in row.values()
+            yield line, DataError("the row has fewer cells than there are columns", path, line) if lacks else row
+    else:
         yield from scan_jsonl(path)
-        return
-    for number, record in enumerate(read_json(path), 1):
-        yield number, record if isinstance(record, dict) else DataError(f"element {number} is not an object", path)
 
 
 def id_text(value: Any) -> str:
-    """Write an ID as text: 7, 7.0, "7" and " 7 " are one ID; an empty text when there is none."""
+    """Return an ID as text, empty where there is none: 7, 7.0, "7" and " 7 " are the same ID."""
     if value is None or isinstance(value, bool):
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -76,27 +66,27 @@ def id_text(value: Any) -> str:
 
 
 def parse_facets(text: str) -> tuple[Facets, list[str]]:
-    """Parse the facets in a `dims_en` text (`L1 / L2 / L3; ...`), and the entries that the rubric does not have.
+    """Parse a `dims_en` text (`L1 / L2 / L3; ...`): its facets, and the entries that the rubric does not have.
 
-    Split on " / " at most twice: two facets have a slash in their name. (The official code splits on every "/".)
+    It splits on " / " at most twice, as two facets have a slash in their name. (The official code splits on every "/".)
     """
-    found: Facets = {}
+    facets: Facets = {}
     unknown = []
     for entry in filter(None, (part.strip() for part in text.split(";"))):
         levels = [level.strip() for level in entry.split(" / ", 2)]
         pillar, sub, facet = (*levels, levels[-1])[:3] if len(levels) > 1 else (entry, "", "")
         if pillar not in rubric() or homes(pillar).get(facet) != sub:
             unknown.append(entry)
-        elif [sub, facet] not in found.setdefault(pillar, []):
-            found[pillar].append([sub, facet])
-    return found, unknown
+        elif [sub, facet] not in facets.setdefault(pillar, []):
+            facets[pillar].append([sub, facet])
+    return facets, unknown
 
 
 def read_metadata(path: Path) -> Metadata:
-    """Read the activated facets of every ID; what cannot be used is named in `problems`.
+    """Read the activated facets of every ID; rows that cannot be used are among the `problems`.
 
     Raises:
-        DataError: the file cannot be read, or holds no usable row.
+        DataError: The file cannot be read, or holds no usable row.
     """
     found = Metadata()
     for number, row in read_rows(path):
@@ -107,29 +97,29 @@ def read_metadata(path: Path) -> Metadata:
         name, dims = id_text(row.get("ID")), row.get("dims_en")
         if not name or not isinstance(dims, str):
             found.problems.append(Problem(where, "a row of metadata has an ID and a text dims_en"))
-        elif name in found.facets:
-            found.problems.append(Problem(f"{where}: ID {name}", "the ID is there twice; the first row counts"))
+            continue
+        where = f"{where}: ID {name}"
+        if name in found.facets:
+            found.problems.append(Problem(where, "the ID is there twice; the first row counts"))
         else:
             found.facets[name], unknown = parse_facets(dims)
-            found.problems += [
-                Problem(f"{where}: ID {name}", f"the rubric has no facet '{entry}'") for entry in unknown
-            ]
+            found.problems += [Problem(where, f"the rubric has no facet '{entry}'") for entry in unknown]
     if not found.facets:
         raise DataError("no metadata here: expected rows of ID and dims_en", path)
     return found
 
 
 def find_metadata(folder: Path) -> Path | None:
-    """`bench_metadata.json` in the folder, in its `metadata/`, or None."""
+    """Find `bench_metadata.json` in the folder or in its `metadata/`; None where there is none."""
     places = (folder / "bench_metadata.json", folder / "metadata" / "bench_metadata.json")
     return next((place for place in places if place.is_file()), None)
 
 
 def manifests(folder: Path) -> list[Path]:
-    """List the tables of images in a folder: every csv, json and jsonl that is no output of the official scripts."""
-    return [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES and not _is_other(path.stem)]
+    """List the tables of images in a folder: every csv, json and jsonl but the outputs of the official scripts."""
+    return [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES and not _is_output(path.stem)]
 
 
-def _is_other(stem: str) -> bool:
+def _is_output(stem: str) -> bool:
     ends = ("_judged", "_bench_scores", "bench_metadata")
     return stem.endswith(ends) or stem in ("scores_detail", "responses", "pairs", "fetched")

@@ -1,4 +1,4 @@
-"""Answers of a Qwen-Image-Bench judge that exist already, in three shapes, and what they say.
+"""Read saved answers of a Qwen-Image-Bench judge, in three shapes, and score them.
 
 - long: one answer a line, `{"case", "ID", "model", "dim", "response"}`
 - wide (input of compute_scores.py): one ID a line, `<dim>_response_<model>` columns
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,15 @@ from titjudge.suites.qwen_image_bench.dataset import Metadata, Problem, id_text,
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One answer: `id` and `model` are empty where the line names none; `text` is None where there is no answer.
+    """One answer.
 
-    `line` is that of the row that holds all answers about one image, 0 where each line is an answer.
+    Attributes:
+        case: Its name in results.
+        id: The ID of the prompt; empty where the line names none.
+        model: The generator; empty where the line names none.
+        pillar: The pillar that was judged.
+        text: What the judge wrote; None where there is no answer.
+        line: The line of the row with all answers about an image; 0 where each line is one answer.
     """
 
     case: str
@@ -34,35 +41,38 @@ class Response:
 
 @dataclass(slots=True)
 class Judged:
-    """Verdicts by case, and by model, image and pillar.
+    """The verdicts on saved answers.
 
-    An image is an ID and which of its rows; `problems` names what was left out.
+    Attributes:
+        cases: Every verdict by the name of its case.
+        rows: Verdicts by generator, then image (an ID, and which of its rows from 1), then pillar.
+        lines: The line of each (generator, ID, which of its rows).
+        problems: What was left out.
     """
 
     cases: dict[str, Verdict] = field(default_factory=dict)
     rows: dict[str, dict[tuple[str, int], dict[str, Verdict]]] = field(default_factory=dict)
-    lines: dict[tuple[str, str, int], int] = field(default_factory=dict)  # of each model, ID and which of its rows
+    lines: dict[tuple[str, str, int], int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
 def read_responses(path: Path) -> Iterator[Response | Problem]:
-    """Every answer in a file of one of the three shapes; a row that cannot be used is a Problem.
+    """Yield every answer in a file of one of the three shapes; a row that cannot be used is a Problem.
 
-    Models of wide rows are taken from every row (the official script looks at the first only).
+    The generators of wide rows are those of all rows (the official script looks at the first only).
 
     Raises:
-        DataError: the file cannot be read.
+        DataError: The file cannot be read.
     """
     for number, row in read_rows(path):
         where = f"{path.name}:{number}"
         if isinstance(row, DataError):
             yield Problem(where, str(row))
         elif "response" in row and "dim" in row:
-            case = row.get("case")
-            model = "" if row.get("model") is None else str(row["model"])
-            yield Response(
-                where if case is None else str(case), id_text(row.get("ID")), model, str(row["dim"]), row["response"]
+            case, model = (
+                str(default if row.get(key) is None else row[key]) for key, default in (("case", where), ("model", ""))
             )
+            yield Response(case, id_text(row.get("ID")), model, str(row["dim"]), row["response"])
         else:
             yield from _columns(row, number, path)
 
@@ -79,7 +89,7 @@ def _columns(row: Mapping[str, Any], line: int, path: Path) -> Iterator[Response
             else:
                 continue
             known = True
-            if _asked(text):
+            if _is_answer(text):
                 yield Response(f"{name or where}/{model}/{pillar}", name, model, pillar, text, line)
     if not known:
         yield Problem(
@@ -89,71 +99,66 @@ def _columns(row: Mapping[str, Any], line: int, path: Path) -> Iterator[Response
         yield Problem(where, "the row has no ID")
 
 
-def _asked(text: Any) -> bool:
-    """Whether a cell is an answer: judge.py leaves the pillars that it did not ask empty (None; NaN once through pandas)."""
+def _is_answer(text: Any) -> bool:
+    """Tell whether a cell is an answer: judge.py leaves cells of other pillars empty (None, or NaN after pandas)."""
     return not (text is None or text == "" or (isinstance(text, float) and text != text))
 
 
 def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int = 56) -> Judged:
-    """Read the verdict on every answer of a file.
+    """Score every answer of a file.
 
     Raises:
-        DataError: the file cannot be read or holds no answer. ConfigError: an unknown protocol.
+        DataError: The file cannot be read or holds no answer.
+        ConfigError: The protocol is unknown.
     """
     found = Judged(problems=list(metadata.problems))
     for response in read_responses(path):
         if isinstance(response, Problem):
             found.problems.append(response)
         else:
-            _place(found, response, metadata, protocol, facets)
+            _add(found, response, metadata, protocol, facets)
     if not found.cases:
         raise DataError("no answers here: expected lines of case, ID, model, dim, response", path)
     return found
 
 
-def _place(found: Judged, response: Response, metadata: Metadata, protocol: str, facets: int) -> None:
+def _add(found: Judged, response: Response, metadata: Metadata, protocol: str, facets: int) -> None:
+    """Score an answer, and put its verdict where it belongs."""
+
+    def problem(reason: str) -> None:
+        found.problems.append(Problem(case, reason, response.model))
+
     case = response.case
     if case in found.cases:
-        again = 2
-        while f"{case} ({again})" in found.cases:
-            again += 1
+        again = next(n for n in count(2) if f"{case} ({n})" not in found.cases)
         if not response.line:
-            found.problems.append(Problem(case, f"the case is there again; kept as '{case} ({again})'", response.model))
+            problem(f"the case is there again; kept as '{case} ({again})'")
         case = f"{case} ({again})"
-    verdict = _verdict(response, metadata, protocol, facets)
+    known = response.pillar in rubric()
+    targeted = gate(protocol, metadata.facets.get(response.id, {}), response.pillar)
+    verdict = Verdict("invalid", f"there is no pillar '{response.pillar}'")
+    if known:
+        verdict = judge_answer(response.text, response.pillar, targeted, facets)
     found.cases[case] = verdict
     if verdict.status != "ok":
-        found.problems.append(Problem(case, f"{verdict.status}: {verdict.reason}", response.model))
+        problem(f"{verdict.status}: {verdict.reason}")
     elif verdict.reason:
-        found.problems.append(Problem(case, verdict.reason, response.model))
+        problem(verdict.reason)
     if not response.model or not response.id:
-        found.problems.append(
-            Problem(case, "the line names no model or no ID: judged, in no model's result", response.model)
-        )
-        return
-    if response.pillar not in rubric():
-        return
-    if response.id not in metadata.facets:
-        found.problems.append(Problem(case, f"the metadata have no ID {response.id}", response.model))
-    found.rows.setdefault(response.model, {}).setdefault(_image(found, response), {})[response.pillar] = verdict
+        problem("the line names no model or no ID: judged, in no model's result")
+    elif known:
+        if response.id not in metadata.facets:
+            problem(f"the metadata have no ID {response.id}")
+        found.rows.setdefault(response.model, {}).setdefault(_image(found, response), {})[response.pillar] = verdict
 
 
 def _image(found: Judged, response: Response) -> tuple[str, int]:
-    """Which image of an ID an answer is about: of a row each time that of the row, else the first that lacks its pillar."""
+    """Choose the image of an ID that an answer is about: that of its row, else the first that lacks its pillar."""
     rows, nth = found.rows.get(response.model, {}), 1
-    while (response.id, nth) in rows:
-        if response.line:
-            if found.lines[response.model, response.id, nth] == response.line:
-                break
-        elif response.pillar not in rows[response.id, nth]:
+    while (image := (response.id, nth)) in rows:
+        line = found.lines[response.model, *image]
+        if line == response.line if response.line else response.pillar not in rows[image]:
             break
         nth += 1
-    found.lines[response.model, response.id, nth] = response.line
-    return response.id, nth
-
-
-def _verdict(response: Response, metadata: Metadata, protocol: str, facets: int) -> Verdict:
-    targeted = gate(protocol, metadata.facets.get(response.id, {}), response.pillar)
-    if response.pillar not in rubric():
-        return Verdict("invalid", f"there is no pillar '{response.pillar}'")
-    return judge_answer(response.text, response.pillar, targeted, facets)
+    found.lines[response.model, *image] = response.line
+    return image

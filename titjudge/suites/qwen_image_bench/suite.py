@@ -9,12 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.metrics.checklist import FACETS
 from titjudge.suites.base import Suite, check_generator, number_repeats
-from titjudge.suites.manifests import Columns
+from titjudge.suites.manifests import Columns, item_of
 from titjudge.suites.prompt_places import PromptPlace, loose_place
 from titjudge.suites.qwen_image_bench.dataset import (
     Metadata,
@@ -27,8 +26,9 @@ from titjudge.suites.qwen_image_bench.dataset import (
     read_metadata,
     read_rows,
 )
-from titjudge.suites.qwen_image_bench.responses import Judged, judge_responses
+from titjudge.suites.qwen_image_bench.responses import judge_responses
 from titjudge.suites.qwen_image_bench.tables import (
+    LEVELS,
     Levels,
     coverage,
     levels,
@@ -64,15 +64,15 @@ _OWN = {"file_name", "ID", "prompt", "image_path", "model", "generator"}
 def aggregate_responses(
     responses: Path, metadata: Path, protocol: str = "official", facets: int = 56
 ) -> tuple[dict[str, Any], list[Table]]:
-    """Results from judge answers that exist: no model is asked.
+    """Compute results from saved answers of a judge.
 
     Args:
-        responses: csv, json or jsonl in one of three shapes: a line an answer (`case, ID, model, dim, response`), the wide
+        responses: csv, json or jsonl in one of three shapes: an answer a line (`case, ID, model, dim, response`), the wide
             rows of compute_scores.py (`<dim>_response_<model>`), or a `_judged` file of judge.py.
         metadata: `ID, dims_en` rows (bench_metadata.json).
         protocol: "official" (all facets that the judge marked count) or "strict", also called "paper-gated" (only the
             facets that the prompt activates).
-        facets: How many the rubric has: 56 (the paper's), or 38 (Stability AI's fork).
+        facets: Number of facets in the rubric: 56 (the paper's), or 38 (Stability AI's fork).
 
     Returns:
         `{"cases": {CASE: {"status", "level1", "level2", "level3"}}, "models": {NAME: {"overall", "level1", "level2",
@@ -80,50 +80,45 @@ def aggregate_responses(
         where the official code crashes; points are in [0, 100], None where nothing was marked.
 
     Raises:
-        DataError: a file cannot be read or holds nothing of use. ConfigError: an unknown protocol.
+        DataError: A file cannot be read or holds nothing of use.
+        ConfigError: The protocol is unknown.
     """
     known = read_metadata(metadata)
     judged = judge_responses(responses, known, protocol, facets)
     models = {model: summarise(levels(row) for row in rows.values()) for model, rows in judged.rows.items()}
-    counts = {model: coverage(_statuses(rows), known.facets) for model, rows in judged.rows.items()}
-    result = {
-        "cases": _cases(judged),
-        "models": models,
-        "coverage": counts,
-        "problems": [{"name": p.name, "model": p.model, "reason": p.reason} for p in judged.problems],
+    statuses = {
+        model: {image: {pillar: verdict.status for pillar, verdict in row.items()} for image, row in rows.items()}
+        for model, rows in judged.rows.items()
     }
-    return result, tables(models, counts, judged.problems)
+    counts = {model: coverage(of, known.facets) for model, of in statuses.items()}
+    cases = {
+        case: {"status": verdict.status, **{level: getattr(verdict, level) for level in LEVELS}}
+        for case, verdict in judged.cases.items()
+    }
+    return {"cases": cases, **_result(models, counts, judged.problems)}, tables(models, counts, judged.problems)
 
 
 def aggregate_run(items: Sequence[Item], scores: Sequence[Score]) -> tuple[dict[str, Any], list[Table]]:
-    """`models`, `coverage` and `problems` as in `aggregate_responses`, from the scores of a run, and the tables."""
-    models, counts, problems = QwenImageBench().summary(items, scores)
-    named = [{"name": p.name, "model": p.model, "reason": p.reason} for p in problems]
-    return {"models": models, "coverage": counts, "problems": named}, tables(models, counts, problems)
+    """Compute `models`, `coverage` and `problems` as `aggregate_responses` does from the scores of a run, and the tables."""
+    summary = QwenImageBench().summary(items, scores)
+    return _result(*summary), tables(*summary)
 
 
-def _statuses(rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[tuple[str, int], dict[str, str]]:
-    return {name: {pillar: verdict.status for pillar, verdict in row.items()} for name, row in rows.items()}
-
-
-def _cases(judged: Judged) -> dict[str, Any]:
-    found = {}
-    for case, verdict in judged.cases.items():
-        level3 = {sub: dict(facets) for sub, facets in verdict.level3.items()}
-        level2 = dict(verdict.level2)
-        found[case] = {"status": verdict.status, "level1": verdict.level1, "level2": level2, "level3": level3}
-    return found
+def _result(models: dict[str, Any], counts: dict[str, Any], problems: Sequence[Problem]) -> dict[str, Any]:
+    named = [{"name": each.name, "model": each.model, "reason": each.reason} for each in problems]
+    return {"models": models, "coverage": counts, "problems": named}
 
 
 class QwenImageBench(Suite):
     """Qwen-Image-Bench: five pillars, 23 sub-capabilities, 56 facets by checklist.
 
-    The suite. Options: `metadata`, when bench_metadata.json is neither in the data folder nor in its `metadata/`; `facets`,
-    38 for the rubric of Stability AI's fork.
+    It reads DATA/*.csv, *.json or *.jsonl with ID, prompt, image_path (and optionally model, dims_en), one file a generator
+    unless a column `model` or `generator` says otherwise; image paths are relative to the file and stay inside its folder. In
+    the hub's file a column is a generator: those are judged whose images are there, with the Chinese prompt.
 
-    DATA/*.csv, *.json or *.jsonl with ID, prompt, image_path (and optionally model, dims_en), one file a generator unless
-    a column `model` or `generator` says otherwise; image paths are relative to the file and stay inside its folder. In the hub's
-    file a column is a generator: those are judged of whose images any are there, with the Chinese prompt.
+    Args:
+        metadata: bench_metadata.json, where it is neither in the data folder nor in its `metadata/`.
+        facets: 38 for the rubric of Stability AI's fork.
     """
 
     name = "qwen-image-bench"
@@ -157,13 +152,13 @@ class QwenImageBench(Suite):
         self.columns: Columns = {}
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
-        """Items in the order of the files. `id` is `<generator>/<ID>`, `group` the ID; `meta`: ID, facets, further columns.
+        """Yield items in the order of the files; `id` is `<generator>/<ID>`, `meta` has ID, facets and further columns.
 
         Further rows of an ID are further images, `<generator>/<ID> (2)` and so on: every row counts in the means, as
         upstream.
 
         Raises:
-            DataError: no table of images, a table that cannot be read, or no metadata for it.
+            DataError: There is no table of images, it cannot be read, or there are no metadata for it.
         """
         files = manifests(folder) if folder.is_dir() else [folder]
         if not files:
@@ -201,15 +196,14 @@ class QwenImageBench(Suite):
             raise DataError(f"no table has rows with ID and prompt ({', '.join(PROMPTS)})", folder)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """Make the tables of `aggregate_responses` from scores."""
-        models, counts, problems = self.summary(items, scores)
-        return tables(models, counts, problems)
+        """Make the tables of `aggregate_responses` from the scores of a run."""
+        return tables(*self.summary(items, scores))
 
     def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
-        """Write the files of judge.py, scores_detail.json and scores_result.xlsx (this and other .xlsx with openpyxl).
+        """Write the files of judge.py and compute_scores.py; those in .xlsx where openpyxl is installed.
 
         Raises:
-            DataError: a generator's name is no file name.
+            DataError: A generator's name is no file name.
         """
         models, _, _ = self.summary(items, scores)
         for generator in models:
@@ -230,7 +224,7 @@ class QwenImageBench(Suite):
     def summary(
         self, items: Sequence[Item], scores: Sequence[Score]
     ) -> tuple[dict[str, Any], dict[str, Any], list[Problem]]:
-        """`models` and `coverage` as in `aggregate_responses`, and the failed pillars by name."""
+        """Compute `models` and `coverage` as in `aggregate_responses`, and list the failed pillars."""
         by_id = {item.id: item for item in items}
         rows: dict[str, list[Levels]] = {item.generator: [] for item in items}
         statuses: dict[str, dict[tuple[str, str], dict[str, str]]] = {item.generator: {} for item in items}
@@ -239,16 +233,14 @@ class QwenImageBench(Suite):
             item = by_id.get(score.item_id)
             if score.metric != METRIC or item is None:
                 continue
-            row = {level: score.parts.get(level, {}) for level in ("level1", "level2", "level3")}
+            row = {level: score.parts.get(level, {}) for level in LEVELS}
             rows[item.generator].append(row)
             failed = score.parts.get("failed", {})
             statuses[item.generator][item.prompt_id, item.id] = dict.fromkeys(row["level1"], "ok") | {
                 pillar: "invalid" if ": invalid:" in f": {reason}" else "parse_failure"
                 for pillar, reason in failed.items()
             }
-            problems += [
-                Problem(f"{item.id}: {pillar}", str(reason), item.generator) for pillar, reason in failed.items()
-            ]
+            problems += [Problem(f"{item.id}: {name}", str(why), item.generator) for name, why in failed.items()]
         facets = {item.prompt_id: item.meta.get("facets", {}) for item in items}
         counts = {name: coverage(of, facets) for name, of in statuses.items()}
         return {name: summarise(of) for name, of in rows.items()}, counts, problems
@@ -266,50 +258,41 @@ def _items(file: Path, known: Metadata | None, roots: Sequence[Path], columns: C
         if absent:
             yield InvalidItem(where, f"the row has no {' and no '.join(absent)}", generator)
             continue
-        group = id_text(row["ID"])
-        name = f"{generator}/{group}"
-        facets = _facets(row, known, group)
+        prompt_id = id_text(row["ID"])
+        name = f"{generator}/{prompt_id}"
+        facets = _facets(row, known, prompt_id)
         if isinstance(facets, str):
-            yield InvalidItem(name, facets, generator, group)
+            yield InvalidItem(name, facets, generator, prompt_id)
             continue
-        meta = {str(key): value for key, value in row.items() if key not in _OWN} | {"ID": group, "facets": facets}
-        try:
-            yield Item(
-                name,
-                str(row["prompt"]),
-                inside(file.parent, str(row["image_path"]), roots=roots),
-                generator,
-                group,
-                meta,
-                sample_of(row),
-            )
-        except DataError as error:
-            yield InvalidItem(name, error.message, generator, group)
+        meta = {str(key): value for key, value in row.items() if key not in _OWN} | {"ID": prompt_id, "facets": facets}
+        image, prompt = str(row["image_path"]), str(row["prompt"])
+        yield item_of(image, prompt, generator, prompt_id, meta, file.parent, roots, sample_of(row), name=name)
 
 
 def _rows(file: Path, columns: Columns) -> Rows:
-    """Read the rows with the columns that the user has named; one for each image where several hold some."""
+    """Yield the rows with the columns that the user has named; one for each image where several columns hold images."""
     if _is_hub(file, columns):
         yield from _hub_rows(file, columns)
         return
     images = columns.get("image", ())
     named = {_ROLES[role]: names[0] for role, names in columns.items() if role != "image"}
     for number, row in read_rows(file):
-        absent = [] if isinstance(row, DataError) else [name for name in named.values() if name not in row]
-        if isinstance(row, DataError) or absent:
-            yield number, row if isinstance(row, DataError) else DataError(f"there is no '{absent[0]}'", file, number)
+        if isinstance(row, DataError):
+            yield number, row
             continue
-        row = {**row, **{own: row[name] for own, name in named.items()}}
+        if absent := [name for name in named.values() if name not in row]:
+            yield number, DataError(f"there is no '{absent[0]}'", file, number)
+            continue
+        row = {**row, **{role: row[name] for role, name in named.items()}}
         rest = {key: value for key, value in row.items() if key not in images}
         for name in images:
-            by = {"model": name} if len(images) > 1 else {}
-            yield number, {**rest, "image_path": row.get(name), **by}
+            yield number, {**rest, "image_path": row.get(name), **({"model": name} if len(images) > 1 else {})}
         if not images:
             yield number, row
 
 
 def _is_hub(file: Path, columns: Columns) -> bool:
-    """Whether a file is that of the hub: two prompts a row, and no image of its own."""
+    """Tell whether a file is that of the hub: its rows have two prompts, and no column of their own image."""
     if "image" in columns:
         return False
     first = next((row for _, row in read_rows(file)), None)
@@ -317,7 +300,7 @@ def _is_hub(file: Path, columns: Columns) -> bool:
 
 
 def _hub_rows(file: Path, columns: Columns) -> Rows:
-    """Read a row for each image whose folder is there; the judge's replies in the file are none of the input."""
+    """Yield a row for each image whose folder is there, without the judge's replies in the file."""
     prompt = columns.get("prompt", PROMPTS[1:2])[0]
     is_there: dict[Path, bool] = {}
     for number, row in read_rows(file):
@@ -333,7 +316,7 @@ def _hub_rows(file: Path, columns: Columns) -> Rows:
 
 
 def _facets(row: Mapping[str, Any], known: Metadata | None, prompt_id: str) -> dict[str, list[list[str]]] | str:
-    """Read the activated facets of a row, or why there are none."""
+    """Return the activated facets of a row, or the reason why there are none."""
     if known is not None and prompt_id in known.facets:
         facets = known.facets[prompt_id]
     elif isinstance(row.get("dims_en"), str) and row["dims_en"].strip():
