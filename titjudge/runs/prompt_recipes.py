@@ -50,9 +50,8 @@ def _read_themes(recipe: str, themes: Path) -> list[Seed]:
         raise ConfigError(f"--themes goes with --recipe six-block and elements: '{recipe}' draws what it starts from")
     if not themes.is_file():
         raise DataError("no such file", themes)
-    prompts: dict[str, str] = {}
-    meta: dict[str, dict[str, Any]] = {}
-    for invalid in read_prompts(str(themes), prompts, meta):
+    prompts, meta, problems = read_prompts(str(themes))
+    for invalid in problems:
         raise DataError(invalid.reason, themes)
     if not prompts:
         raise DataError("no themes here", themes)

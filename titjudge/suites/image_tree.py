@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
@@ -14,7 +13,7 @@ from titjudge.core.files import read_json
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.base import image_files, printable
 from titjudge.suites.manifests import item_of
-from titjudge.suites.prompt_list import read_prompts
+from titjudge.suites.prompt_list import PromptList, read_prompts
 from titjudge.suites.prompt_places import PromptPlace, filled
 from titjudge.suites.samples import sample_of
 
@@ -59,9 +58,8 @@ class ImageTree:
         unknown = set(_FIELD.findall(self.pattern)) - {"generator", "prompt_id", "suffix", *_NUMBERS}
         if unknown:
             raise ConfigError(f"--images '{self.pattern}': nothing says what {{{min(unknown)}}} of a new image is")
-        prompts = dict(self.known or {})
-        if self.known is None:
-            yield from read_prompts(self.prompts, prompts)
+        prompts, _, problems = self._read()
+        yield from problems
         for name, prompt in prompts.items():
             yield PromptPlace(name, prompt, filled(self.pattern, {"prompt_id": name, "suffix": "png"}))
 
@@ -71,10 +69,8 @@ class ImageTree:
         Raises:
             DataError: No image fits, or the prompts cannot be read.
         """
-        prompts = dict(self.known or {})
-        further: dict[str, dict[str, Any]] = {}
-        if self.known is None:
-            yield from read_prompts(self.prompts, prompts, further)
+        prompts, further, problems = self._read()
+        yield from problems
         regex, others = self.regex(), 0
         made: dict[str, set[str]] = {}
         for path in image_files(root):
@@ -104,6 +100,9 @@ class ImageTree:
             if missing := len(prompts.keys() - ids):
                 whose = f" by {generator}" if generator else ""
                 notes[f"{missing:,} of {len(prompts):,} prompts have no image{whose}"] = None
+
+    def _read(self) -> PromptList:
+        return read_prompts(self.prompts) if self.known is None else PromptList(dict(self.known), {}, [])
 
     def regex(self) -> re.Pattern[str]:
         """Compile the pattern to a regular expression with a group for each field."""

@@ -2,7 +2,8 @@
 
 The paper has 200 prompts, all with ranks; the published data set has grown to 1,000, of which these 200 have ranks.
 
-How the official data set lies on the hub is documented nowhere; a copy of it is read as `suites.lpg_hub` says, and two simple layouts:
+The layout of the official data set on the hub is documented nowhere; a copy of it is read as `suites.lpg_hub` says. Two layouts of
+our own are read, too:
 
     DATA/prompts.jsonl   prompt_id, prompt (and theme: means are then also by theme)
     DATA/images.jsonl    image, prompt_id, generator          or   DATA/images/GENERATOR/PROMPT_ID[_SAMPLE].png
@@ -20,15 +21,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from titjudge.core import registry
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl, read_table, scan_jsonl
 from titjudge.core.images import SUFFIXES
+from titjudge.core.numbers import finite
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.base import Suite
 from titjudge.suites.folder import read_items, read_pairs
 from titjudge.suites.lpg_hub import hub_items, hub_prompts
-from titjudge.suites.manifests import Columns
+from titjudge.suites.manifests import Columns, item_of
 from titjudge.suites.prompt_places import PromptPlace, loose_place
 from titjudge.suites.samples import split_sample
 
@@ -41,9 +42,12 @@ _NOT_RANKS = {"prompt_id", "prompt", "source"}
 class LpgBench(Suite):
     """LPG-Bench: 1,000 prompts of over 250 words, 200 of them with human ranks, 13 generators (TIT-Score paper).
 
-    The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.stats`. Options: `rank`, the
-    column of ranks.csv that has the ranks; of a copy of the hub's files `prompts`, the file of prompts (FILE or FILE:ID,PROMPT), and
-    `images`, a pattern of image paths in it.
+    Agreement of metrics with the ranks is computed by `titjudge.stats`.
+
+    Args:
+        rank: The column of ranks.csv that has the ranks.
+        prompts: The file of prompts in a copy of the hub's files: FILE or FILE:ID,PROMPT.
+        images: A pattern of image paths in it.
     """
 
     name = "lpg-bench"
@@ -75,7 +79,7 @@ class LpgBench(Suite):
         self.notes: dict[str, None] = {}
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
-        """Items in the order of the files. `id` is the image path, `group` the prompt id.
+        """Yield items in the order of the files; `id` is the image path.
 
         Raises:
             DataError: prompts.jsonl is missing or malformed, or there are no images.
@@ -93,10 +97,10 @@ class LpgBench(Suite):
                 yield each
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace]:
-        """Yield the prompts of prompts.jsonl, their images in images/GENERATOR/.
+        """Yield the prompts of prompts.jsonl; their images belong into images/GENERATOR/.
 
         Raises:
-            DataError: images.jsonl says which images there are; an id is no file name.
+            DataError: images.jsonl lists the images already, or an id is no file name.
         """
         if (folder / "images.jsonl").is_file():
             raise DataError("images.jsonl lists the images here: copy prompts.jsonl into a folder of its own", folder)
@@ -112,12 +116,12 @@ class LpgBench(Suite):
             yield replace(place, image=f"images/{place.image}")
 
     def pairs(self, folder: Path) -> list[Pair]:
-        """Human pairs, ties included, from the ranks (or the pairs) of the folder; none when it has neither.
+        """Return human pairs, ties included, from the ranks (or the pairs) of the folder; none where it has neither.
 
-        A ranked image that is not there stands in its pairs as "GENERATOR/PROMPT_ID (no image)", so that they are counted.
+        A ranked image that is not there is "GENERATOR/PROMPT_ID (no image)" in its pairs, so that they are counted.
 
         Raises:
-            DataError: ranks or pairs are malformed, both are there, or no rank belongs to any image.
+            DataError: Ranks or pairs are malformed, both are there, or no rank belongs to any image.
         """
         files = [folder / f"{stem}{suffix}" for stem in ("ranks", "pairs") for suffix in (".jsonl", ".csv")]
         there = [file for file in files if file.is_file()]
@@ -136,29 +140,20 @@ class LpgBench(Suite):
         return ranks_to_pairs(_with_images(read_ranks(there[0], self._rank), images, there[0]))
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """How much of the published set is here, and by metric first places and the mean of each theme.
-
-        Agreement with people is computed for every suite (titjudge.stats).
-        """
+        """Make a table of how much of the published set is here, and one by metric of first places and means by theme."""
         here = {
             "prompts": len({item.prompt_id for item in items}),
             "generators": len({item.generator for item in items}),
             "images": len(items),
         }
-        rows = tuple((name, here[name], PAPER[name], PUBLISHED[name]) for name in PUBLISHED)
-        notes = (
-            ()
-            if here == PAPER
-            else ("The paper's tables are of its 200 prompts with human ranks: these data are others.",)
-        )
+        notes: tuple[str, ...] = ()
         if here == PUBLISHED:
             notes = ("The full set of today; people's ranks, and the paper's tables, are of 200 of its prompts.",)
-        return [
-            Table(
-                "LPG-Bench: the data judged", ("what", "here", "in the paper, ranked", "published today"), rows, notes
-            ),
-            *_first_places(items, scores),
-        ]
+        elif here != PAPER:
+            notes = ("The paper's tables are of its 200 prompts with human ranks: these data are others.",)
+        rows = tuple((name, here[name], PAPER[name], PUBLISHED[name]) for name in here)
+        columns = ("what", "here", "in the paper, ranked", "published today")
+        return [Table("LPG-Bench: the data judged", columns, rows, notes), *_first_places(items, scores)]
 
 
 def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Table]:
@@ -180,11 +175,10 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
             continue
         table = score_table(entries, metric=metric, source="", categories={"theme": themes})
         means = {"mean": table.means, **dict(list(table.slices["theme"].items())[:_THEMES])}
-        columns = [sign * averages(each) for each in means.values()]
-        firsts = first_places(table.means).tolist()
+        columns = [(sign * averages(each)).tolist() for each in means.values()]
         rows = [
-            (name, firsts[k], *(None if math.isnan(column[k]) else float(column[k]) for column in columns))
-            for k, name in enumerate(table.generators)
+            (name, first, *(None if math.isnan(value) else value for value in values))
+            for name, first, *values in zip(table.generators, first_places(table.means).tolist(), *columns, strict=True)
         ]
         rows.sort(key=lambda row: (-row[1], row[0]))
         notes: tuple[str, ...] = (
@@ -197,14 +191,14 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
 
 
 def _own(folder: Path) -> bool:
-    """Whether the folder has our layout: the first line of prompts.jsonl has our keys."""
+    """Tell whether the folder has our own layout: the first line of prompts.jsonl has our keys."""
     file = folder / "prompts.jsonl"
     first = next(scan_jsonl(file, ("prompt_id", "prompt")), None) if file.is_file() else None
     return first is not None and not isinstance(first[1], DataError)
 
 
 def _tree(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
-    """`images/GENERATOR/PROMPT_ID.<suffix>` beside prompts.jsonl; a prompt that a generator lacks is a InvalidItem."""
+    """Yield images/GENERATOR/PROMPT_ID[_SAMPLE].<suffix>; a prompt without an image of a generator is an InvalidItem."""
     records = {
         str(record["prompt_id"]): record for _, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))
     }
@@ -220,31 +214,27 @@ def _tree(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
                 continue
             name = path.relative_to(folder).as_posix()
             key, sample = path.stem, 0
-            if key not in prompts and (parted := split_sample(key)) is not None and parted[0] in prompts:
-                key, sample = parted
+            if key not in prompts and (numbered := split_sample(key)) is not None and numbered[0] in prompts:
+                key, sample = numbered
             if not prompts.get(key, "").strip():
                 yield InvalidItem(name, f"prompts.jsonl has no prompt '{key}'", place.name, key)
                 continue
             missing.pop(key, None)
-            try:
-                image = inside(folder, name, roots=roots)
-                meta = {name: value for name, value in records[key].items() if name not in ("prompt_id", "prompt")}
-                yield Item(name, prompts[key], image, place.name, key, meta, sample)
-            except DataError as error:
-                yield InvalidItem(name, error.message, place.name, key)
+            meta = {field: value for field, value in records[key].items() if field not in ("prompt_id", "prompt")}
+            yield item_of(name, prompts[key], place.name, key, meta, folder, roots, sample)
         for prompt in missing:
             yield InvalidItem(f"images/{place.name}/{prompt}", "there is no image for this prompt", place.name, prompt)
 
 
 def read_ranks(file: Path, column: str = "rank") -> dict[str, dict[str, float]]:
-    """Ranks by prompt id and generator (1 is best, equal numbers are ties), from either shape of the file.
+    """Read ranks by prompt id and generator (1 is best, equal numbers are ties), from either shape of the file.
 
     Args:
         file: The table.
-        column: Which of its columns has the ranks, where it names generators in another.
+        column: The column of the ranks, where another column names the generators.
 
     Raises:
-        DataError: a rank is no number of at least 1, is given twice, or the file has none; names file and line.
+        DataError: A rank is no number of at least 1, is given twice, or the file has none; names file and line.
     """
     ranks: dict[str, dict[str, float]] = {}
     for number, record in read_table(file, ("prompt_id",)):
@@ -267,11 +257,8 @@ def read_ranks(file: Path, column: str = "rank") -> dict[str, dict[str, float]]:
 
 
 def _rank(value: Any, generator: str, file: Path, line: int) -> float:
-    try:
-        rank = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        rank = math.nan
-    if not (math.isfinite(rank) and rank >= 1):
+    rank = finite(value)
+    if rank is None or rank < 1:
         raise DataError(f"the rank of {generator} is {value!r}, not a number of at least 1", file, line)
     return rank
 
@@ -279,10 +266,10 @@ def _rank(value: Any, generator: str, file: Path, line: int) -> float:
 def _with_images(
     ranks: Mapping[str, Mapping[str, float]], images: Mapping[tuple[str, str], str], file: Path
 ) -> dict[str, dict[str, float]]:
-    """Ranks by prompt and image id.
+    """Replace generators by the ids of their images.
 
     Raises:
-        DataError: not one ranked generator and prompt has an image: the names do not fit.
+        DataError: No rank belongs to an image, so the names do not fit.
     """
     if images and not any((prompt, name) in images for prompt, of in ranks.items() for name in of):
         prompt, of = next((prompt, of) for prompt, of in ranks.items() if of)

@@ -1,4 +1,4 @@
-"""The prompts of a suite with the places where their images belong: what is to be generated, as lines of a file."""
+"""Prompts to generate images for, and the paths where a suite expects them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PromptPlace:
 
     Attributes:
         image: Path below the data folder with {generator}, and with {sample} or {seed} where the suite numbers its images.
-        fields: What else the line of the image needs, or what prompts can be chosen by (`length`).
+        fields: Further keys of the line of an image, such as `length`, by which prompts can be chosen.
     """
 
     prompt_id: str
@@ -29,14 +29,14 @@ class PromptPlace:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def path(self, sample: int, samples: int, seed: int) -> str:
-        """Give the path of one of `samples` images: `cat.png`, or `cat_0.png`, `cat_1.png`, ... where there are several."""
+        """Return the path of one of `samples` images: `cat.png`, or `cat_0.png`, `cat_1.png`, ... where there are several."""
         if any(name in self.image for name in NUMBERS):
             return filled(self.image, {"sample": sample, "index": sample, "seed": seed})
         place = PurePosixPath(self.image)
         return str(place.with_stem(f"{place.stem}_{sample}")) if samples > 1 else self.image
 
     def lines(self, samples: int, seed: int) -> Iterator[dict[str, Any]]:
-        """Yield a line for each image that is wanted."""
+        """Yield a line for each image to be generated."""
         for sample in range(samples):
             yield {
                 "prompt_id": self.prompt_id,
@@ -49,12 +49,12 @@ class PromptPlace:
 
 
 def filled(pattern: str, values: Mapping[str, Any]) -> str:
-    """Fill the fields of a path in one pass: what stands in a value is no field."""
+    """Fill the fields of a path in one pass, so that braces in a value are no field."""
     return re.sub(r"\{(\w+)\}", lambda found: str(values.get(found[1], found[0])), pattern)
 
 
 def loose_place(prompt_id: str, prompt: str) -> PromptPlace:
-    """Give a prompt without a layout of its own a file named by its id, or by part of it where that is no file name."""
+    """Name the images of a prompt by its id, or by a part of it and a hash where it is no file name."""
     name = prompt_id
     if not _PLAIN.fullmatch(prompt_id):
         name = re.sub(r"[^\w.+-]+", "_", prompt_id).strip("._")[:60]
@@ -63,7 +63,7 @@ def loose_place(prompt_id: str, prompt: str) -> PromptPlace:
 
 
 def distinct(prompts: Iterable[tuple[str, str]]) -> Iterator[PromptPlace]:
-    """Yield a place for the first of each id."""
+    """Yield a place for the first prompt of each id."""
     seen: set[str] = set()
     for prompt_id, prompt in prompts:
         if prompt_id not in seen:

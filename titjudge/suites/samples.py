@@ -1,4 +1,4 @@
-"""Which of several images of one prompt an image is: by a column, a field of its path, or the end of its name."""
+"""Number the images of one prompt: by a column, a field of the path, the end of the name, or the place in a grid."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ _NAME = re.compile(r"(.+?)[_-]([0-9]{1,18})")
 
 
 def sample_of(record: Mapping[str, Any]) -> int:
-    """Read the number, or seed, of an image among those of its prompt; 0 where nothing says."""
-    found = next((record[name] for name in COLUMNS if record.get(name) not in (None, "")), 0)
-    return as_sample(found)
+    """Read the number, or seed, of an image among those of its prompt; 0 where there is none."""
+    return as_sample(next((record[name] for name in COLUMNS if record.get(name) not in (None, "")), 0))
 
 
 def as_sample(value: Any) -> int:
-    """Make the number of a sample from a cell; 0 where it is no whole number."""
+    """Return a cell as the number of a sample; 0 where it is no whole number."""
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 and not isinstance(value, bool) else 0
 
 
 def cells(items: Iterable[Item | InvalidItem], grid: str | None) -> Iterable[Item | InvalidItem]:
-    """Make an item of each image of a grid; without a grid, the items are as they are.
+    """Yield an item for each cell of each image; without a grid, the items as they are.
 
     Raises:
         ConfigError: It is no grid.
@@ -50,6 +49,6 @@ def _cells(items: Iterable[Item | InvalidItem], grid: Grid) -> Iterator[Item | I
 
 
 def split_sample(name: str) -> tuple[str, int] | None:
-    """Split `cat_2` or `cat-2` into name and sample; None of a name that does not end in a number."""
-    found = _NAME.fullmatch(name)
-    return (found[1], int(found[2])) if found else None
+    """Split `cat_2` or `cat-2` into name and sample; None where the name does not end in a number."""
+    match = _NAME.fullmatch(name)
+    return (match[1], int(match[2])) if match else None

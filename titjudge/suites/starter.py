@@ -1,4 +1,4 @@
-"""The starter set: prompts that come with titjudge, with questions, facets and graphs (examples/starter/README.md)."""
+"""The starter set: bundled prompts with questions, facets and graphs (examples/starter/README.md)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from titjudge.suites.prompts import Prompts
 
 
 class Starter(Folder):
-    """Twenty bundled prompts (five of them short and long) with questions, facets and graphs: bring images alone."""
+    """Twenty bundled prompts (five of them short and long) with questions, facets and graphs: bring only images."""
 
     name = "starter"
     metrics: tuple[str, ...] = ("yes-no", "checklist", "graph-alignment")
@@ -27,7 +27,7 @@ class Starter(Folder):
         """Yield the images of the prompts: those that tables or --images name, else GENERATOR/PROMPT_ID.png.
 
         Raises:
-            DataError: there are no images of them.
+            DataError: There are no images of them.
         """
         if folder == self.PROMPTS.parent:
             raise DataError("give the images of these prompts: --images 'out/{generator}/{prompt_id}.png'", folder)

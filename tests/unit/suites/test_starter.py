@@ -21,7 +21,7 @@ from titjudge.metrics.recipes.facets import MOST_MORE
 from titjudge.metrics.recipes.long_graph import CATEGORIES, ENTITIES_SAID, IN_INTERVAL
 from titjudge.metrics.recipes.rechecks import check_again
 from titjudge.metrics.recipes.tiif import CONCEPTS_KEPT
-from titjudge.runs.prompt_recipes import _apart
+from titjudge.runs.prompt_recipes import _unique
 from titjudge.suites.folder import Folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.starter import Starter
@@ -43,7 +43,9 @@ def test_twenty_prompts_five_of_each_recipe() -> None:
 def test_no_two_prompts_say_the_same() -> None:
     """The prompts of 250 words and more take a minute of a busy processor; they say so of themselves alone."""
     short = [line for line in reversed(LINES) if line["category"] != "six-block"]
-    kept, alike = _apart(RunConfig(), {str(line.get("pair", line["prompt_id"])): str(line["prompt"]) for line in short})
+    kept, alike = _unique(
+        RunConfig(), {str(line.get("pair", line["prompt_id"])): str(line["prompt"]) for line in short}
+    )
     assert (len(kept), alike) == (15, [])
     assert all("unique at a cosine of 0.85" in line["checks"] for line in LINES)
 
