@@ -30,7 +30,7 @@ class Baseline:
             or external (the user's own command); empty where the captioner and the judge are asked.
         weights: `owner/name` or `owner/name:file` on the Hugging Face hub; empty where they are not there and the user
             names a folder.
-        base: Repository of configuration, processor and tokenizer, where that is not `weights`.
+        base: Repository of configuration, processor and tokenizer; empty where they are with the weights.
         licence: Licence of weights and code.
         tokens: Tokens of a text that are read, special tokens included; 0: as many as the user's model reads.
         range: Lowest and highest value.

@@ -1,4 +1,4 @@
-"""Words in images: reading them (rapidocr), reading what PaddleOCR wrote, and comparing them with the words asked for.
+"""OCR: read the text in images (rapidocr), parse results of PaddleOCR, and compare words with those asked for.
 
 Formulas: TIIF-Bench paper, 3.3 (GNED); cal_gned_and_recall_models.py (@3aae750) for case, splitting and recall.
 """
@@ -22,20 +22,20 @@ _QUESTION = re.compile(r"Is the text '(.*)' in the image\?")
 
 
 def words_from_questions(questions: Iterable[str]) -> list[str]:
-    """Find the words of `Is the text '...' in the image?` questions, in order, with repetitions (they count)."""
+    """Extract the words of `Is the text '...' in the image?` questions, in order, with repetitions, which count."""
     return [match[1] for question in questions if (match := _QUESTION.fullmatch(question.strip()))]
 
 
 def words_read(strings: Sequence[str]) -> list[str]:
-    """Lowercase words of what was read: split at single spaces (two in a row leave an empty word, tabs do not split).
+    """Split strings into lowercase words at single spaces (two in a row leave an empty word, tabs do not split).
 
-    Nothing read is one empty word, as upstream counts it: GNED is then exactly 1.
+    Without any strings there is one empty word, as in the official code: GNED is then exactly 1.
     """
     return [word for string in strings or [""] for word in string.lower().split(" ")]
 
 
 class TextErrors(NamedTuple):
-    """How far the words read are from those asked for.
+    """Errors of the words read, against the words asked for.
 
     Attributes:
         gned: Global normalised edit distance, in [0, 1]; 0 is perfect.
@@ -53,15 +53,15 @@ def text_errors(gold: Sequence[str], read: Sequence[str]) -> TextErrors:
     """Compare the words that were read with those asked for.
 
     Args:
-        gold: the words asked for; never split, lowercased here.
-        read: the strings that were read, as `words_read` takes them.
+        gold: The words asked for; they are lowercased and not split.
+        read: The strings that were read; they are lowercased and split into words.
 
-    GNED: Levenshtein distance over the longer length, the best assignment of words, plus one for each word too many or
-    missing, over the larger number of words. Recall: gold words, in order, that still find an unused word with a
-    distance of at most 0.3, over the number of gold words.
+    GNED: the normalised Levenshtein distances of the best assignment of words, plus one for each word too many or missing,
+    over the larger number of words. Recall: the share of gold words that, in order, find an unused word with a distance
+    of at most 0.3.
 
     Raises:
-        ValueError: there are no gold words.
+        ValueError: There are no gold words.
     """
     import numpy as np
     from rapidfuzz.distance import Levenshtein
@@ -85,10 +85,10 @@ def text_errors(gold: Sequence[str], read: Sequence[str]) -> TextErrors:
 
 
 def strings_of(result: Any) -> list[str]:
-    """Find the strings in an OCR result: PaddleOCR 2 lists, PaddleOCR 3 `rec_texts`, plain strings, null for nothing.
+    """Extract the strings of an OCR result: PaddleOCR 2 lists, PaddleOCR 3 `rec_texts`, plain strings, or null.
 
     Raises:
-        ValueError: any other shape, named.
+        ValueError: It has another shape, which is named.
     """
     if result is None:
         return []
@@ -106,7 +106,7 @@ def strings_of(result: Any) -> list[str]:
 
 
 def _entry(entry: Any) -> list[str]:
-    """Find the strings of one element: a string, a PaddleOCR 2 line `[box, [string, confidence]]`, a page of either kind."""
+    """Extract the strings of one entry: a string, a PaddleOCR 2 line `[box, [string, confidence]]`, or a page of either."""
     if isinstance(entry, str):
         return [entry]
     if entry is None or isinstance(entry, dict):
@@ -143,7 +143,7 @@ def _thread() -> ThreadPoolExecutor:
 
 
 def engine_version() -> str:
-    """Name and version of the OCR engine, as scores record it; empty when none is installed."""
+    """Return name and version of the OCR engine, as scores record it; empty when none is installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -153,22 +153,22 @@ def engine_version() -> str:
 
 
 def read_text(path: Path) -> list[str]:
-    """Read the strings in an image, by rapidocr with the models inside its wheel; an empty list when there are none.
+    """Read the strings in an image with rapidocr and the models of its wheel.
 
     Raises:
         MissingExtra: rapidocr is not installed.
-        ValueError: the image cannot be read.
+        ValueError: The image cannot be read.
     """
     engine = _engine()
     try:
         raw = read(path)
-        inspect(raw, path)  # the engine opens what it is given, of any format
-        found = engine(raw)
+        inspect(raw, path)  # the engine itself would open any format
+        result = engine(raw)
     except Exception as error:
         raise ValueError(f"the image cannot be read: {error}") from error
-    return [str(text) for text in found.txts or ()]
+    return [str(text) for text in result.txts or ()]
 
 
 async def read_text_async(path: Path) -> list[str]:
-    """`read_text` in a thread of its own (one image at a time): the event loop goes on."""
+    """Call `read_text` in a thread of its own, one image at a time."""
     return await asyncio.get_running_loop().run_in_executor(_thread(), read_text, path)

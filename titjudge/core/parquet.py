@@ -1,4 +1,4 @@
-"""Parquet tables, read in flat memory: rows as records, and the images that are inside of a table."""
+"""Parquet tables, read in constant memory: rows as records, and the images inside a table."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from titjudge.core.contained import Cell, version
+from titjudge.core.contained import Cell, check_columns, version
 from titjudge.core.errors import DataError, MissingExtra
 
 SUFFIX = ".parquet"
 _ROWS = 2_000  # records at a time
 _IMAGES = 16  # images at a time
-_KEPT = 2**26  # bytes of images of one column that are kept: they are read again when they are sent
+_KEPT = 2**26  # bytes of images of one column that are kept: an image is read once to check it and once to send it
 
 
 def columns(path: Path) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def columns(path: Path) -> tuple[str, ...]:
 
     Raises:
         DataError: It cannot be read.
-        MissingExtra: There is no pyarrow.
+        MissingExtra: pyarrow is not installed.
     """
     with _opened(path) as file:
         return tuple(file.schema_arrow.names)
@@ -36,13 +36,10 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
 
     Raises:
         DataError: It cannot be read, or lacks a required column.
-        MissingExtra: There is no pyarrow.
+        MissingExtra: pyarrow is not installed.
     """
     with _opened(path) as file:
-        names = file.schema_arrow.names
-        for name in required:
-            if name not in names:
-                raise DataError(f"the column '{name}' is missing (there are: {', '.join(names)})", path, 1)
+        check_columns(file.schema_arrow.names, required, path)
         plain, binary, structs = kinds(file.schema_arrow)
         pathless = {*binary, *(name for name, parts in structs.items() if "path" not in parts)}
         places = {name: path / quote(name, safe=" ") for name in (*binary, *structs)}
@@ -57,16 +54,16 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
                         for name, place in places.items():
                             if name in pathless:
                                 record[name] = Cell(place, number, "")
-                            elif (found := record[name]) is not None:
-                                named = found["path"] or ""
-                                record[name] = named if name in without else Cell(place, number, named)
+                            elif (image := record[name]) is not None:
+                                file_name = image["path"] or ""
+                                record[name] = file_name if name in without else Cell(place, number, file_name)
                         yield number, record
         except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
             raise _unreadable(path, error) from error
 
 
 class Window:
-    """The images of one column around the last one read: those after it come cheaply, those just before it are kept."""
+    """The images of one column, read in order in batches; those just before the last one read are kept."""
 
     def __init__(self, path: Path, column: str) -> None:
         self.path, self.version = path, version(path)
@@ -99,17 +96,17 @@ class Window:
             while self._next <= row:
                 self._take(next(self._batches))
         except (OSError, ValueError, StopIteration) as error:
-            self._next = -1  # the next image begins anew
+            self._next = -1  # the next image starts its group again
             raise _unreadable(self.path, error) from error
         return self._kept[row]
 
     def _start(self, group: int) -> None:
         self._kept.clear()
         self._next, self._held = self._starts[group], 0
-        self._batches = (  # group by group: over several, pyarrow would keep what it has read of all of them
+        self._batches = (  # group by group, as pyarrow keeps what it has read of all groups of one call
             batch
-            for each in range(group, self._file.num_row_groups)
-            for batch in self._file.iter_batches(_IMAGES, row_groups=[each], columns=[self._column], use_threads=False)
+            for at in range(group, self._file.num_row_groups)
+            for batch in self._file.iter_batches(_IMAGES, row_groups=[at], columns=[self._column], use_threads=False)
         )
 
     def _take(self, batch: Any) -> None:
@@ -142,9 +139,9 @@ def _unreadable(path: Path, error: Exception) -> DataError:
 
 
 def kinds(schema: Any) -> tuple[list[str], list[str], dict[str, list[str]]]:
-    """Sort the columns: those with plain values, those with bytes, and structs with bytes by the names of their parts.
+    """Sort columns into those of plain values, those of bytes, and structs with bytes (with the names of their fields).
 
-    What holds bytes in another way (a list of images) is none of them: it is not read.
+    A column with bytes in another form, such as a list of images, is in none of them and is not read.
     """
     plain, binary, structs = [], [], {}
     for field in schema:
@@ -161,14 +158,14 @@ def kinds(schema: Any) -> tuple[list[str], list[str], dict[str, list[str]]]:
 
 
 def _without_bytes(file: Any, group: int, structs: dict[str, list[str]]) -> set[str]:
-    """Find the columns whose images have only paths, in a group of rows: all of their bytes are null."""
-    found = set()
-    about = file.metadata.row_group(group)
-    for at in range(about.num_columns):
-        column = about.column(at)
+    """Return the columns of images that have only paths in a row group: all of their bytes are null."""
+    names = set()
+    metadata = file.metadata.row_group(group)
+    for at in range(metadata.num_columns):
+        column = metadata.column(at)
         name, _, part = column.path_in_schema.rpartition(".")
-        facts = column.statistics
-        nothing = facts is not None and facts.has_null_count and facts.null_count == about.num_rows
-        if part == "bytes" and "path" in structs.get(name, ()) and nothing:
-            found.add(name)
-    return found
+        statistics = column.statistics
+        all_null = statistics is not None and statistics.has_null_count and statistics.null_count == metadata.num_rows
+        if part == "bytes" and "path" in structs.get(name, ()) and all_null:
+            names.add(name)
+    return names

@@ -1,4 +1,4 @@
-"""Find titjudge's own files: bundled prompts, the bundled example, the cache."""
+"""Paths of titjudge's own files: bundled prompts, the bundled example, the cache."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _CHECKOUT = _PACKAGE.parent
 
 
 def bundled_root() -> Path:
-    """Find the folder of the prompts that come with titjudge: inside the wheel, or at the top of a checkout."""
+    """Return the folder of the bundled prompts: inside the wheel, or at the top of a checkout."""
     inside = _PACKAGE / "_prompts"
     return inside if inside.is_dir() else _CHECKOUT / "prompts"
 
 
 def example_folder() -> Path | None:
-    """Find the bundled example: in a checkout, or inside the wheel."""
+    """Return the bundled example, inside the wheel or in a checkout; None where it is missing."""
     places = (_PACKAGE / "_example", _CHECKOUT / "examples" / "known_answer")
     return next((place for place in places if (place / "images.jsonl").is_file()), None)
 
@@ -28,7 +28,7 @@ def starter_file() -> Path:
 
 
 def cache_folder(named: Path | None = None) -> Path:
-    """Find where answers are kept: `named`, else $TITJUDGE_CACHE, else `cache/` of a checkout or the user's cache."""
+    """Return the folder of the answer cache: `named`, else $TITJUDGE_CACHE, else `cache/` of a checkout or the user's cache."""
     if named is not None:
         return named
     if variable := os.environ.get("TITJUDGE_CACHE"):

@@ -1,6 +1,7 @@
-"""The prompt that ComfyUI, A1111 or a script with diffusers left in the text chunks of a PNG.
+"""Read the prompt that ComfyUI, A1111 or a diffusers script wrote into the text chunks of a PNG.
 
-The file is somebody's: chunks are read up to the pixels, so many, so long and unpacked no further; a graph is followed so far.
+The file is untrusted: only chunks before the pixels are read, and their number, their unpacked size and the depth to which a
+ComfyUI graph is followed are limited.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import orjson
 
 _HEAD = b"\x89PNG\r\n\x1a\n"
 _MOST_CHUNKS = 200
-_LONGEST = 2**20  # bytes of a chunk, packed or unpacked
-_MOST_NODES = 100  # of a graph on the way to a text
+_LONGEST = 2**20  # bytes of a chunk, compressed or not
+_MOST_NODES = 100  # of a graph, on the way to the text
 _SETTINGS = re.compile(r"^(Negative prompt:|Steps: \d+, )", re.MULTILINE)
 _SEED = re.compile(r"\bSeed: (\d+)")
 _MODEL = re.compile(r"\bModel: ([^,\n]+)")
@@ -28,7 +29,7 @@ _SEEDS = ("seed", "noise_seed", "noise")
 
 @dataclass(frozen=True, slots=True)
 class LeftPrompt:
-    """What a file says of how it was made; `source` is the program that said so."""
+    """How an image was made, as its file says; `source` is the program that wrote it."""
 
     prompt: str
     source: str
@@ -37,7 +38,7 @@ class LeftPrompt:
 
 
 def left_prompt(path: Path) -> LeftPrompt | None:
-    """Read the prompt that a PNG holds; None where there is none.
+    """Read the prompt in a PNG; None where there is none.
 
     Raises:
         OSError: The file cannot be read.
@@ -45,9 +46,9 @@ def left_prompt(path: Path) -> LeftPrompt | None:
     texts = dict(_texts(path))
     if "parameters" in texts:
         return _a1111(texts["parameters"])
-    told = _json(texts.get("prompt", ""))
-    if isinstance(told, dict) and (found := _comfyui(told)) is not None:
-        return found
+    graph = _json(texts.get("prompt", ""))
+    if isinstance(graph, dict) and (prompt := _comfyui(graph)) is not None:
+        return prompt
     for name in ("prompt", "Description", "invokeai_metadata"):
         record = _json(text := texts.get(name, ""))
         if isinstance(record, dict):
@@ -59,8 +60,8 @@ def left_prompt(path: Path) -> LeftPrompt | None:
 
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield keyword and text of the chunks before the pixels, the first of a keyword last."""
-    found: list[tuple[str, str]] = []
+    """Yield keyword and text of the chunks before the pixels, in reverse, so that in a dict the first of a keyword counts."""
+    chunks: list[tuple[str, str]] = []
     with path.open("rb") as file:
         if file.read(8) != _HEAD:
             return
@@ -75,28 +76,28 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
             content = file.read(length)
             file.seek(4, 1)
             if (text := _text(kind, content)) is not None:
-                found.append(text)
-    yield from reversed(found)
+                chunks.append(text)
+    yield from reversed(chunks)
 
 
 def _text(kind: bytes, content: bytes) -> tuple[str, str] | None:
     keyword, _, rest = content.partition(b"\0")
-    packed, encoding = kind == b"zTXt", "latin-1"
+    compressed, encoding = kind == b"zTXt", "latin-1"
     if kind == b"iTXt":
-        packed, encoding = rest[:1] == b"\1", "utf-8"
+        compressed, encoding = rest[:1] == b"\1", "utf-8"
         rest = rest[2:].split(b"\0", 2)[-1]
-    elif packed:
+    elif compressed:
         rest = rest[1:]
-    if packed:
-        unpacking = zlib.decompressobj()
+    if compressed:
+        decompressor = zlib.decompressobj()
         try:
-            rest = unpacking.decompress(rest, _LONGEST)
+            rest = decompressor.decompress(rest, _LONGEST)
         except zlib.error:
             return None
-        if unpacking.unconsumed_tail:
+        if decompressor.unconsumed_tail:
             return None
     try:
-        text = rest.decode("utf-8")  # also where latin-1 is the rule: many programs write it
+        text = rest.decode("utf-8")  # many programs write it even where the format demands latin-1
     except UnicodeDecodeError:
         text = rest.decode(encoding, "replace")
     return keyword.decode("latin-1"), text
@@ -115,7 +116,7 @@ def _whole(value: Any) -> int:
 
 
 def _a1111(text: str) -> LeftPrompt | None:
-    record = _json(text)  # as some of its descendants have it
+    record = _json(text)  # some forks of A1111 write JSON
     if isinstance(record, dict):
         prompt = record.get("prompt")
         return LeftPrompt(prompt.strip(), "A1111", _whole(record.get("seed"))) if isinstance(prompt, str) else None
@@ -128,7 +129,7 @@ def _a1111(text: str) -> LeftPrompt | None:
 
 
 def _comfyui(graph: Mapping[str, Any]) -> LeftPrompt | None:
-    """Follow the links from what samples to the text it is given; of a graph with several texts without that, none."""
+    """Follow the links from the samplers of a graph to their text; None where they lead to no text, or to several."""
     nodes = {
         name: node["inputs"]
         for name, node in graph.items()
@@ -153,12 +154,12 @@ def _comfyui(graph: Mapping[str, Any]) -> LeftPrompt | None:
 
 
 def _follow(nodes: Mapping[str, Mapping[str, Any]], inputs: Mapping[str, Any], seen: set[str]) -> str:
-    """Find the text that a node is given, over its links to others, none of them twice."""
+    """Return the text that a node receives, following its links to other nodes, each of them once."""
     linked = [inputs[name] for name in _LINKS if name in inputs]
-    for given in linked or [inputs[name] for name in _TEXTS if name in inputs]:
-        if isinstance(given, str) and given.strip():
-            return given.strip()
-        name = str(given[0]) if isinstance(given, list) and given else ""
+    for value in linked or [inputs[name] for name in _TEXTS if name in inputs]:
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+        name = str(value[0]) if isinstance(value, list) and value else ""
         if name in nodes and name not in seen and len(seen) < _MOST_NODES:
             seen.add(name)
             if text := _follow(nodes, nodes[name], seen):

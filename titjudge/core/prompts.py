@@ -10,8 +10,8 @@
 Optional front matter: `system` (text of the system turn), `images: first|last` (where images stand in the user turn;
 default first; `{{ image }}` and `{{ image2 }}` in the body place them inline), `output_tokens: [p10, p50, p90]` (expected
 length of the answer, for price estimates). Exactly one newline at the end of the file is not part of the prompt.
-Variables are data: a value that looks like a template is not rendered, and one that holds a tag which closes in the
-template (`<prompt>` ... `</prompt>`) can neither open nor close it: its `<` becomes `‹`.
+Variables are data: a value that looks like a template is not rendered, and one with a tag of the template (`<prompt>` ...
+`</prompt>`) can neither open nor close it, as its `<` becomes `‹`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from titjudge.core.types import ImageFile, Message, Part
 
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
 _KNOWN = {"version", "source", "vars", "system", "images", "output_tokens"}
-_MARK = f"\u2060picture:{secrets.token_hex(8)}:"  # cannot occur in a prompt: nobody outside this process knows it
+_MARK = f"\u2060picture:{secrets.token_hex(8)}:"  # random, so that no prompt can hold it
 _ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One template. `sha256` covers the whole file: it is what a manifest records."""
+    """A template. `sha256` is that of the whole file, as manifests record it; `fence` matches its tags in variables."""
 
     name: str
     version: str
@@ -58,7 +58,7 @@ class Prompt:
         """Render the conversation to send.
 
         Raises:
-            ConfigError: a variable is missing, unknown, or the template fails.
+            ConfigError: A variable is missing or unknown, or the template fails.
         """
         missing, unknown = self.variables - variables.keys(), variables.keys() - self.variables
         if missing or unknown:
@@ -68,7 +68,7 @@ class Prompt:
         try:
             text = self.body.render(**shown, **marks)
             system = self.system.render(**shown) if self.system else ""
-        except Exception as error:  # a template is somebody's code: {{ prompt + 1 }} is a TypeError
+        except Exception as error:  # a template is code of the user's: {{ prompt + 1 }} is a TypeError
             raise ConfigError(f"prompt {self.name}: {type(error).__name__}: {error}") from error
         parts = _place(text, images, self.images)
         turns = [Message("system", (system,))] if system else []
@@ -79,9 +79,9 @@ class Prompt:
         if isinstance(value, str):
             return self.fence.sub("‹", value) if self.fence else value
         if isinstance(value, Mapping):
-            return {self._fenced(key): self._fenced(each) for key, each in value.items()}
+            return {self._fenced(key): self._fenced(entry) for key, entry in value.items()}
         if isinstance(value, list | tuple):
-            return [self._fenced(each) for each in value]
+            return [self._fenced(entry) for entry in value]
         return value
 
 
@@ -101,7 +101,7 @@ def _place(text: str, images: Sequence[ImageFile], where: str) -> tuple[Part, ..
 
 
 class PromptLibrary:
-    """Finds prompts by name: first in the overlay folder, then among the bundled ones."""
+    """Find prompts by name: first in the overlay folder, then among the bundled ones."""
 
     def __init__(self, overlay: Path | None = None) -> None:
         if overlay is not None and not overlay.is_dir():
@@ -110,17 +110,16 @@ class PromptLibrary:
         self._loaded: dict[str, Prompt] = {}
 
     def names(self) -> list[str]:
-        """Every prompt there is, as `suite/name`."""
-        found = {
-            path.relative_to(root).with_suffix("").as_posix() for root in self.roots for path in root.rglob("*.md")
-        }
-        return sorted(found)
+        """List all prompts, as `suite/name`."""
+        return sorted(
+            {path.relative_to(root).with_suffix("").as_posix() for root in self.roots for path in root.rglob("*.md")}
+        )
 
     def get(self, name: str) -> Prompt:
-        """Load the prompt of that name.
+        """Load a prompt.
 
         Raises:
-            ConfigError: no such prompt, or its file is malformed.
+            ConfigError: There is no such prompt, or its file is malformed.
         """
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
@@ -128,7 +127,7 @@ class PromptLibrary:
 
     @property
     def used(self) -> dict[str, str]:
-        """Name and SHA-256 of every prompt asked for so far."""
+        """Name and SHA-256 of every prompt loaded so far."""
         return {name: prompt.sha256 for name, prompt in sorted(self._loaded.items())}
 
     def _load(self, name: str) -> Prompt:
@@ -146,7 +145,7 @@ class PromptLibrary:
         return _parsed(name, path, raw)
 
 
-@lru_cache(maxsize=256)  # compiling a template takes milliseconds, and every judge made in Python has its own library
+@lru_cache(maxsize=256)  # compiling a template takes milliseconds, and every `Judge` has a library of its own
 def _parsed(name: str, path: Path, raw: str) -> Prompt:
     match = re.match(r"---\n(.*?)\n---\n(.*)\Z", raw, re.DOTALL)
     if match is None:
@@ -155,8 +154,6 @@ def _parsed(name: str, path: Path, raw: str) -> Prompt:
     for key in front:
         if key not in _KNOWN:
             raise ConfigError(f"{path}: unknown front matter '{key}'.{nearest(key, _KNOWN)}")
-    if front.get("images", "first") not in ("first", "last"):
-        raise ConfigError(f"{path}: images is first or last")
     above = match[1].count("\n") + 3
     body = _compiled(match[2].removesuffix("\n"), path, above)
     system = _compiled(front["system"].removesuffix("\n"), path) if front.get("system") else None
@@ -168,7 +165,7 @@ def _parsed(name: str, path: Path, raw: str) -> Prompt:
         variables=frozenset(front.get("vars") or ()),
         system=system,
         body=body,
-        images=front.get("images", "first"),
+        images=front.get("images") or "first",
         output_tokens=(lengths[0], lengths[1], lengths[2]) if lengths else None,
         sha256=hashlib.sha256(raw.encode()).hexdigest(),
         fence=tags_of(raw),
@@ -176,7 +173,7 @@ def _parsed(name: str, path: Path, raw: str) -> Prompt:
 
 
 def _compiled(text: str, path: Path, above: int | None = None) -> Template:
-    """Compile a template; `above` lines of its file come before it."""
+    """Compile a template, which starts behind `above` lines of its file."""
     try:
         template = _ENVIRONMENT.from_string(text)
         template.globals = dict(template.globals)  # Jinja copies them at each rendering, slowly from its ChainMap
@@ -188,7 +185,7 @@ def _compiled(text: str, path: Path, above: int | None = None) -> Template:
 
 
 def tags_of(template: str) -> re.Pattern[str] | None:
-    """Make the pattern of what begins a tag that the template closes; None when it closes none."""
+    """Return the pattern of the start of any tag that the template closes; None when it closes none."""
     names = sorted(set(re.findall(r"</([A-Za-z_][\w\-]*)>", template)))
     return re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(names)})\b)", re.IGNORECASE) if names else None
 
@@ -203,6 +200,7 @@ def _front_matter(text: str, path: Path) -> dict[str, Any]:
     shapes: dict[str, tuple[Any, str]] = {
         "vars": (_names, "a list of names"),
         "system": (lambda value: isinstance(value, str), "a text"),
+        "images": (lambda value: value in ("first", "last"), "first or last"),
         "output_tokens": (_three_numbers, "three whole numbers: [p10, p50, p90]"),
     }
     for key, (fits, what) in shapes.items():
@@ -212,8 +210,10 @@ def _front_matter(text: str, path: Path) -> dict[str, Any]:
 
 
 def _names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def _three_numbers(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 3 and all(isinstance(each, int) and each > 0 for each in value)
+    return (
+        isinstance(value, list) and len(value) == 3 and all(isinstance(number, int) and number > 0 for number in value)
+    )
