@@ -1,4 +1,4 @@
-"""run.yaml and the command line's flags as one checked object. Every flag has its key; unknown keys are errors."""
+"""run.yaml and the flags of the command line as one validated object. Every flag has a key; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class RoleConfig(_Strict):
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """The parameters that go into a request."""
+        """The sampling parameters of its requests."""
         names = (
             "max_tokens",
             "temperature",
@@ -166,7 +166,7 @@ Columns = Annotated[_Columns, BeforeValidator(_columns, json_schema_input_type=d
 
 
 class RunConfig(_Strict):
-    """Everything one `judge` run is told. Defaults judge the bundled example."""
+    """The configuration of a `judge` run; the defaults judge the bundled example."""
 
     data: Path | None = None
     """Data folder, or one manifest (.jsonl, .csv, .parquet, .arrow or .tar); without it the bundled example."""
@@ -243,7 +243,7 @@ class RunConfig(_Strict):
 
     @property
     def share(self) -> tuple[int, int]:
-        """(first, step): the prompts of this shard are first, first + step, ... of those listed; (0, 1) is all."""
+        """(first, step): this shard has the prompts first, first + step, ...; (0, 1) is all of them."""
         if self.shard is None:
             return 0, 1
         number, _, count = self.shard.partition("/")
@@ -251,7 +251,7 @@ class RunConfig(_Strict):
 
     @property
     def failed(self) -> Literal["keep", "again"]:
-        """What becomes of kept answers that cannot be used."""
+        """Whether cached answers that cannot be used are kept or asked for again."""
         return "again" if self.retry_failed else "keep"
 
     @property
@@ -261,12 +261,12 @@ class RunConfig(_Strict):
 
     @property
     def roles(self) -> dict[str, RoleConfig]:
-        """The models that are named, by role name."""
+        """The configured roles, by name."""
         names = ("captioner", *self.judge_roles, "embedder")
         return {name: role for name in names if (role := self.role(name)) is not None}
 
     def role(self, name: str) -> RoleConfig | None:
-        """Find the model of a role; a name with a slash is itself `provider/model`."""
+        """Return a role; a name with a slash is itself a `provider/model`."""
         if "/" in name:
             return RoleConfig(model=name)
         if name.startswith("judge "):
@@ -275,19 +275,19 @@ class RunConfig(_Strict):
 
 
 def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> RunConfig:
-    """Read a configuration from a YAML file with `overrides` (nested dicts; None values are left out) on top.
+    """Read a configuration from a YAML file, with the values of `overrides` (nested dicts) that are not None on top.
 
-    `overrides` may hold a `base_url`: the address of the captioner and of every judge that is asked over the network; and
-    `trust_remote_code`: whether the models that run here may run the code that comes with them; and `squash`, as the key of the
-    captioner and every judge.
-
-    Relative paths in the file are relative to the working directory, as on the command line.
+    `overrides` may also have `base_url`, the address of the captioner and the judges that are asked over the network;
+    `trust_remote_code`, whether models that run here may run the code that comes with them; and `squash`, for the captioner
+    and the judges. Relative paths in the file are relative to the working directory, as on the command line.
 
     Raises:
-        ConfigError: unreadable file, unknown key (the nearest is suggested), wrong value, unknown provider or metric.
+        ConfigError: The file cannot be read, has an unknown key (the nearest is suggested) or an invalid value.
     """
     content = read_yaml(path, "a configuration") if path is not None else {}
-    given = {key: value for key, value in content.items() if value is not None}  # `limits:` and nothing behind it
+    given = {
+        key: value for key, value in content.items() if value is not None
+    }  # a key without a value counts as absent
     flags = dict(overrides or {})
     address, trusted = flags.pop("base_url", None), flags.pop("trust_remote_code", None)
     squash = flags.pop("squash", None)
@@ -323,7 +323,7 @@ def _check_panel(config: RunConfig) -> None:
 
 
 def _split_panel(content: dict[str, Any]) -> dict[str, Any]:
-    """Write a list of judges as a judge and its panel; a single judge ends a panel that is not named with it."""
+    """Split a list of judges into a judge and its panel; a judge given alone replaces a panel."""
     judge = content.get("judge")
     if isinstance(judge, list) and judge:
         return {**content, "judge": judge[0], "panel": judge[1:]}
@@ -332,27 +332,27 @@ def _split_panel(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _set_base_url(config: RunConfig, address: str) -> RunConfig:
-    """Ask the captioner and the judges at one address, those that are asked over the network."""
-    asked = [name for name, role in config.roles.items() if name != "embedder" and role.provider not in _OFFLINE]
-    if not asked:
+    """Set the address of the captioner and the judges that are asked over the network."""
+    hosted = [name for name, role in config.roles.items() if name != "embedder" and role.provider not in _OFFLINE]
+    if not hosted:
         raise ConfigError("--base-url needs a model to ask there: --captioner or --judge openai/MODEL")
-    return _update_roles(config, {name: {"base_url": address} for name in asked})
+    return _update_roles(config, {name: {"base_url": address} for name in hosted})
 
 
 def _set_trust_remote_code(config: RunConfig) -> RunConfig:
-    """Let the models that run here run the code that comes with them."""
-    here = {name: role for name, role in config.roles.items() if role.provider in _RUN_HERE}
-    if not here:
+    """Allow the models that run here to run the code that comes with them."""
+    local = {name: role for name, role in config.roles.items() if role.provider in _RUN_HERE}
+    if not local:
         raise ConfigError(
             "--trust-remote-code needs a model that runs here: local/, vllm/ or sentence-transformers/MODEL"
         )
     return _update_roles(
-        config, {name: {"options": {**role.options, "trust_remote_code": True}} for name, role in here.items()}
+        config, {name: {"options": {**role.options, "trust_remote_code": True}} for name, role in local.items()}
     )
 
 
 def _update_roles(config: RunConfig, updates: Mapping[str, Mapping[str, Any]]) -> RunConfig:
-    """Replace fields of models, by role name."""
+    """Replace fields of roles, by role name."""
     roles = {
         name: RoleConfig.model_validate({**role.model_dump(), **updates.get(name, {})})
         for name, role in config.roles.items()
@@ -387,7 +387,7 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _for_model(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Drop what belongs to a role's provider when another provider takes its place: a key must not travel."""
+    """Drop the provider's settings of a role when another provider takes its place: a key must not be sent there."""
     before, after = old.get("model"), new.get("model")
     if not isinstance(before, str) or not isinstance(after, str) or before.partition("/")[0] == after.partition("/")[0]:
         return old
@@ -395,11 +395,10 @@ def _for_model(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _explain(error: ValidationError, path: Path | None) -> str:
-    """Say the first problem in one line, with the nearest known key where one is unknown."""
+    """Describe the first problem in one line, with the nearest known key for an unknown one."""
     problems = error.errors(include_url=False)
-    problem = next(
-        (each for each in problems if each["type"] == "extra_forbidden"), problems[0]
-    )  # a typo explains the rest
+    unknown_keys = (problem for problem in problems if problem["type"] == "extra_forbidden")
+    problem = next(unknown_keys, problems[0])  # a misspelt key often explains the other problems
     where = ".".join(str(part) for part in problem["loc"] if part not in ("function-before[_role()", "nullable"))
     prefix = f"{path}: " if path else ""
     if problem["type"] == "extra_forbidden":
@@ -409,10 +408,10 @@ def _explain(error: ValidationError, path: Path | None) -> str:
         return f"{prefix}unknown key '{where}'.{nearest(key, _keys_of(parent))}"
     if problem["type"] == "missing":
         return f"{prefix}'{where}' is missing"
-    if problem["loc"][-1:] == ("api_key_env",):  # somebody's key may stand there
+    if problem["loc"][-1:] == ("api_key_env",):  # the value may be a key
         return f"{prefix}'{where}': {problem['msg'].removeprefix('Value error, ')}"
     given = problem.get("input")
-    if isinstance(given, dict | list):  # which may be long, and hold what nobody should read
+    if isinstance(given, dict | list):  # may be long, and hold a secret
         return f"{prefix}'{where}': {problem['msg']}"
     shown = repr(given)
     return f"{prefix}'{where}': {problem['msg']} (got {shown if len(shown) <= 100 else shown[:100] + '...'})"

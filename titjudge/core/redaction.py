@@ -1,4 +1,4 @@
-"""Keep keys out of everything that is shown, stored or logged."""
+"""Remove secrets from everything that is printed, stored or logged."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 _LONGEST_MESSAGE = 400  # characters
-_SHORTEST_SECRET = 4  # characters; anything shorter occurs in ordinary words
-_SHORTEST_VALUE = 8  # characters of a secret that is replaced wherever it occurs
+_SHORTEST_SECRET = 4  # characters; shorter ones occur in ordinary words
+_SHORTEST_VALUE = 8  # characters of a key or environment variable that is taken for a secret
 
 _PATTERNS = [
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=*-]{4,}"), r"\1 [key]"),
@@ -30,7 +30,7 @@ _registered: set[str] = set()
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """Replace the given secrets, those registered, and everything that looks like one by `[key]`."""
+    """Replace the given and the registered secrets, and everything that looks like a key, by `[key]`."""
     for secret in sorted({*secrets, *_registered}, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "[key]")
@@ -40,26 +40,26 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def one_line(text: str, secrets: Iterable[str] = ()) -> str:
-    """Make a message fit to be shown: redacted, on one line, without markup, not long."""
+    """Make a message printable: redacted, on one line, without markup, truncated."""
     plain = re.sub(r"(?is)<(script|style).*?</\1>|<[a-z/!][^>]*>", " ", text)
     plain = " ".join(redact(plain, secrets).split())
     return plain if len(plain) <= _LONGEST_MESSAGE else plain[: _LONGEST_MESSAGE - 1] + "…"
 
 
 def register_secret(secret: str) -> None:
-    """Remember a key that is in use, so that no message holds it whatever it looks like."""
+    """Register a key that is in use, so that `redact` removes it whatever it looks like."""
     if len(secret) >= _SHORTEST_VALUE:
         _registered.add(secret)
 
 
 def environment_secrets() -> list[str]:
-    """List the values of environment variables that are named like a key."""
+    """Return the values of environment variables with names like that of a key."""
     named = (value.strip() for name, value in os.environ.items() if _NAMES.search(name))
     return [value for value in named if len(value) >= _SHORTEST_VALUE]
 
 
 class RedactingFilter(logging.Filter):
-    """Takes every secret out of a log record: its message, its fields and its traceback."""
+    """Remove every secret from a log record: its message, its fields and its traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         secrets = environment_secrets()

@@ -1,4 +1,4 @@
-"""Names to code, loaded when used: built-ins are a line in a table, strangers' packages an entry point of the same shape.
+"""The registry: names to code, imported on first use. Built-ins are in a table, other packages have entry points.
 
 A package adds a provider, embedder, metric, suite or sink with, for example,
 
@@ -62,7 +62,7 @@ TABLES: dict[str, dict[str, str]] = {
         "soft-tifa": "titjudge.metrics.soft_tifa:soft_tifa",
         "text-reading": "titjudge.metrics.text_reading:text_reading",
     },
-    "tasks": {  # in the form of a metric, over prompts without images; not for judging
+    "tasks": {  # metrics over prompts without images, which do not judge
         "facet-map": "titjudge.metrics.facet_map:facet_map",
         "six-block": "titjudge.metrics.recipes.six_block:six_block",
         "tiif": "titjudge.metrics.recipes.tiif:tiif",
@@ -106,25 +106,25 @@ def _strangers(kind: str) -> dict[str, str]:
 
 
 def metric_kind(suite: str) -> str:
-    """Name the kind of what a run over a suite measures: `tasks` over prompts alone, else `metrics`."""
+    """Return the kind of metric that a run over a suite uses: `tasks` over prompts alone, else `metrics`."""
     return "tasks" if suite == "prompts" else "metrics"
 
 
 def is_suite_file(name: str) -> bool:
-    """Tell whether a suite is named by its YAML file."""
+    """Tell whether the name of a suite is that of a YAML file."""
     return name.endswith((".yaml", ".yml"))
 
 
 def names(kind: str) -> list[str]:
-    """List every known name of a kind (`providers`, `embedders`, `metrics`, `suites`, `sinks`); imports nothing of them."""
+    """List all names of a kind (`providers`, `embedders`, `metrics`, `suites`, `sinks`) without importing their code."""
     return sorted({*TABLES[kind], *_strangers(kind)})
 
 
 def check(kind: str, name: str) -> str:
-    """Find the `module:attribute` behind a name, without importing it.
+    """Return the `module:attribute` of a name, without importing it.
 
     Raises:
-        ConfigError: no such name; the message suggests the nearest one.
+        ConfigError: There is no such name; the message suggests the nearest one.
     """
     target = TABLES[kind].get(name) or _strangers(kind).get(name)
     if target is None and kind == "suites" and is_suite_file(name):
@@ -137,31 +137,31 @@ def check(kind: str, name: str) -> str:
 
 
 def base_metric(name: str) -> str:
-    """Name the metric that scores are of, without the model of a panel's part: `pairwise [openai/gpt-4o]` is `pairwise`."""
+    """Return the metric in a name of scores: `pairwise` for `pairwise [openai/gpt-4o]`, one judge's part of a panel."""
     return name.partition(" [")[0]
 
 
 def metric_of(name: str) -> Any:
-    """Import the metric that scores are of, as `base_metric` names it.
+    """Import the metric in a name of scores (`base_metric`).
 
     Raises:
-        ConfigError: no such metric.
+        ConfigError: There is no such metric.
     """
     return load("metrics", base_metric(name))
 
 
 def load(kind: str, name: str) -> Any:
-    """Import the object behind a name.
+    """Import the object of a name.
 
     Raises:
-        ConfigError: no such name; the message suggests the nearest one. Or it is a stranger's, and broken.
+        ConfigError: There is no such name (the message suggests the nearest one), or another package's object does not load.
     """
     module, _, attribute = check(kind, name).partition(":")
-    if name in TABLES[kind] or (kind == "suites" and is_suite_file(name)):
-        return getattr(importlib.import_module(module), attribute)
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:
+        if name in TABLES[kind] or (kind == "suites" and is_suite_file(name)):
+            raise
         one = kind.removesuffix("s")
         cause = f"{type(error).__name__}: {error}"
         raise ConfigError(

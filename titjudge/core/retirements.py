@@ -1,8 +1,8 @@
-"""Judges retire: which hosted models are announced to end, what answers in their place, and who really answered.
+"""Retirements of hosted models: when they end, which model answers in their place, and whether another model answered.
 
-A vendor may route requests for a retired model to its successor, at the successor's rates: the answer then names another
-model than was asked for. Such an answer is priced as the model that gave it and never kept under the asked name. The
-table is `retirements.yaml`.
+A vendor may route requests for a retired model to its successor, at the successor's rates: the reply then names another
+model than the request. Such a reply is priced as that of the model that gave it, and never cached under the requested
+name. The table is `retirements.yaml`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 from titjudge.core import clock
 
 DEFAULT_MODELS = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}
-OTHER_MODEL = "other-model"  # flag: another model answered than was asked for
-_NAMED = re.compile(r"(chatgpt|gpt|gemini|claude)-|o[1-9]\b")  # names that say which model it is; an alias says nothing
+OTHER_MODEL = "other-model"  # flag of a reply: another model answered than was requested
+_NAMED = re.compile(r"(chatgpt|gpt|gemini|claude)-|o[1-9]\b")  # names of models, as opposed to aliases and deployments
 _SNAPSHOT = re.compile(r"(?:[-@:](?:\d{2,8}|v\d+(?::\d+)?|latest|preview|exp))*")
 
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """`on`: the first day without the model. `routed`: `successor` answers from then on; else requests fail."""
+    """The end of a model: from the day `on`, `successor` answers its requests where they are `routed`; else they fail."""
 
     provider: str
     model: str
@@ -34,7 +34,7 @@ class Retirement:
     source: str
 
     def line(self, label: str) -> str:
-        """Say what happens when, and what follows, for the model that somebody calls `label`."""
+        """Write when the model ends and what follows, in a line; `label` is the user's name of the model."""
         past = self.on <= clock.today()
         if self.routed:
             verb = "retired" if past else "retires"
@@ -54,52 +54,52 @@ def table() -> tuple[Retirement, ...]:
     data = yaml.safe_load(Path(__file__).with_name("retirements.yaml").read_text(encoding="utf-8"))
     return tuple(
         Retirement(
-            each["provider"],
-            each["model"],
-            each["date"],
-            each["then"] == "routed",
-            each.get("successor", ""),
-            data["sources"][each["source"]],
+            row["provider"],
+            row["model"],
+            row["date"],
+            row["then"] == "routed",
+            row.get("successor", ""),
+            data["sources"][row["source"]],
         )
-        for each in data["models"]
+        for row in data["models"]
     )
 
 
-@lru_cache(maxsize=256)  # asked several times a request
+@lru_cache(maxsize=256)  # called several times for each request
 def of(provider: str, model: str) -> Retirement | None:
-    """Find the retirement of a model as a provider calls it, or None. Of litellm's, those asked at the vendor itself."""
+    """Return the retirement of a provider's model, or None; of litellm's models, of those that the vendor itself serves."""
     if provider == "litellm":
         provider, _, model = model.rpartition("/")
         provider = provider or "openai"
     name = model.removeprefix("models/").lower()
-    return next((each for each in table() if (each.provider, each.model) == (provider, name)), None)
+    return next((entry for entry in table() if (entry.provider, entry.model) == (provider, name)), None)
 
 
 def default_model(provider: str) -> str:
-    """Choose the model of a provider that is named alone: from the day it retires, its successor; empty without one."""
+    """Return a provider's default model, from the day of its retirement on its successor; empty where there is none."""
     model = DEFAULT_MODELS.get(provider, "")
-    while (gone := of(provider, model)) is not None and gone.successor and gone.on <= clock.today():
-        model = gone.successor
+    while (retired := of(provider, model)) is not None and retired.successor and retired.on <= clock.today():
+        model = retired.successor
     return model
 
 
 def stands_in(provider: str, model: str) -> str:
-    """Name the model that answers in place of a retired one today, or an empty string."""
-    gone = of(provider, model)
-    return gone.successor if gone is not None and gone.routed and gone.on <= clock.today() else ""
+    """Return the model that answers in place of a retired one today, or an empty string."""
+    retired = of(provider, model)
+    return retired.successor if retired is not None and retired.routed and retired.on <= clock.today() else ""
 
 
 @lru_cache(maxsize=1024)
 def same_model(asked: str, answered: str) -> bool:
-    """Tell whether the model that answered is the one that was asked for, or may be.
+    """Tell whether the model that answered is, or may be, the one that was requested.
 
-    Snapshots (`gpt-4o` answers as `gpt-4o-2024-08-06`), prefixes (`models/`, a vendor's) and fingerprints (`@fp_1`) are
-    no other model; names that do not say which model it is (deployments, aliases) are taken as they are.
+    Snapshots (`gpt-4o` answers as `gpt-4o-2024-08-06`), prefixes (`models/`, a vendor's) and fingerprints (`@fp_1`) do not
+    make another model; names of deployments and aliases do not tell, and are accepted.
     """
-    mine, theirs = _bare(asked), _bare(answered)
-    if not (_NAMED.match(mine) and _NAMED.match(theirs)) or mine.endswith("-latest"):
+    requested, replied = _bare(asked), _bare(answered)
+    if not (_NAMED.match(requested) and _NAMED.match(replied)) or requested.endswith("-latest"):
         return True
-    short, long = sorted((mine, theirs), key=len)
+    short, long = sorted((requested, replied), key=len)
     return long.startswith(short) and _SNAPSHOT.fullmatch(long[len(short) :]) is not None
 
 
@@ -110,14 +110,14 @@ def notices(models: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _bare(name: str) -> str:
-    """Find a model's own name: `models/gemini-2.5-pro` and `bedrock/eu.anthropic.claude-3` without what stands before."""
+    """Strip the prefixes of a model's name: `models/gemini-2.5-pro`, `bedrock/eu.anthropic.claude-3`."""
     name = name.rsplit("/", 1)[-1].lower().partition("@")[0]
-    found = re.search(r"(?:claude|gemini)-.*", name)
-    return found.group(0) if found else name
+    match = re.search(r"(?:claude|gemini)-.*", name)
+    return match[0] if match else name
 
 
 def same_name(asked: str, answered: str) -> str:
-    """Write the name of the model that answered in the form in which it was asked for (litellm's names have a prefix)."""
+    """Return the name of the model that answered, with the prefix of the requested one (litellm's have one)."""
     prefix = asked.rpartition("/")[0]
     name = answered.rsplit("/", 1)[-1].partition("@")[0]
     return f"{prefix}/{name}" if prefix else name

@@ -1,13 +1,14 @@
-"""manifest.json and results.json of a run folder as typed records, for everything that reads them.
+"""manifest.json and results.json of a run folder as typed records.
 
 Both are published as JSON schemas (docs/schemas). Within a version keys may be added, and a reader keeps those it does
-not know; a key that goes, or changes its meaning, makes a new version.
+not know; a new version is needed where a key is removed or changes its meaning.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -28,11 +29,11 @@ class _Record(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     def to_json(self) -> dict[str, Any]:
-        """Give back the object as it stands in the file: without the keys that it lacks."""
+        """Return the object as in the file, without keys that it does not have there."""
         return self.model_dump(mode="json", exclude_unset=True)
 
     def with_(self, **changes: Any) -> Self:
-        """Copy it with some keys changed, checked again."""
+        """Copy it with some keys changed, and validate the copy."""
         return type(self).model_validate(self.to_json() | changes)
 
 
@@ -45,12 +46,12 @@ class _File(_Record):
         """Read a file.
 
         Args:
-            file: its path.
-            repair: what makes the file again, for the message when it is damaged.
+            file: Its path.
+            repair: How to make the file again, for the message when it is damaged.
 
         Raises:
-            OSError: the file cannot be read.
-            DataError: it is damaged, or a later titjudge wrote it.
+            OSError: The file cannot be read.
+            DataError: It is damaged, or was written by a later version of titjudge.
         """
         try:
             return cls.model_validate_json(file.read_bytes(), strict=True)
@@ -102,12 +103,12 @@ class RoleRecord(_Record):
     tokens: Tokens = Tokens()
 
     def plus(self, other: RoleRecord) -> RoleRecord:
-        """Add what the same role did in another session or part of the run; the other's model and address stand."""
-        counts: dict[tuple[str, str], int] = {}
-        for each in (*self.answered, *other.answered):
-            counts[each.version, each.endpoint] = counts.get((each.version, each.endpoint), 0) + each.answers
+        """Add the counts of the same role in another session or part of the run; model and address are the other's."""
+        answers: Counter[tuple[str, str]] = Counter()
+        for record in (*self.answered, *other.answered):
+            answers[record.version, record.endpoint] += record.answers
         return other.with_(
-            answered=[{"version": v, "endpoint": e, "answers": n} for (v, e), n in sorted(counts.items())],
+            answered=[{"version": v, "endpoint": e, "answers": n} for (v, e), n in sorted(answers.items())],
             asked=self.asked + other.asked,
             cached=self.cached + other.cached,
             errors=self.errors + other.errors,
@@ -376,7 +377,7 @@ class Results(_File):
 
     @property
     def human_pairs(self) -> list[Pair]:
-        """The pairs as statistics take them."""
+        """The pairs in the form that statistics take."""
         source = "construction" if self.reference == "construction" else ""
         return [Pair(pair.group, pair.a, pair.b, pair.preference, source, pair.both_bad) for pair in self.pairs or ()]
 
@@ -394,7 +395,7 @@ def record_schema(kind: type[Manifest | Results]) -> dict[str, Any]:
 
 
 class StoredRun(Protocol):
-    """A run folder as a report reads it. Raises DataError where the folder is no run, or damaged."""
+    """A run folder, for reports. Its methods raise DataError where the folder is not a run, or is damaged."""
 
     path: Path
 
@@ -414,7 +415,7 @@ class StoredRun(Protocol):
 
 
 def is_locked(run: Path) -> bool:
-    """Tell whether a process is writing a run folder: a shared lock is tried, and given back at once."""
+    """Tell whether a process is writing to a run folder, by trying to take a shared lock on it."""
     try:
         lock = os.open(run / ".lock", os.O_RDONLY)
     except OSError:

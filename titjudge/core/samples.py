@@ -1,13 +1,13 @@
-"""Numbers of repeated answers: one space of integers, shared out in this one place.
+"""Sample numbers of repeated requests, with a range for each purpose.
 
-The number is part of an answer's key (`titjudge.core.keys`): the same question under another number is asked anew. So
-that no two askings share an answer by accident, each purpose has numbers of its own:
+The number is part of a reply's cache key (`titjudge.core.keys`): the same question with another number is asked again. So
+that no two requests share a reply by accident, the numbers are assigned here:
 
-    the k-th judgement of a run (`--samples`)    100 k + attempt; the judge's questions only, others are asked once
-    the k-th repetition of a probe               100 k + attempt; all questions
-    the k-th round of canaries                   1,000,000 + 1,000 k + attempt; all questions
+    the k-th judgement of a run (`--samples`)    100 k + attempt; for the judge only, other roles are asked once
+    the k-th repetition of a probe               100 k + attempt; for all roles
+    the k-th round of canaries                   1,000,000 + 1,000 k + attempt; for all roles
 
-A probe's repetitions thereby share the judge's answers with a run that samples it as often.
+A probe's repetitions thus share the judge's replies with a run that has as many samples.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _FIRST_AND_STEP = {Purpose.JUDGEMENT: (0, 100), Purpose.PROBE: (0, 100), Purpose
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One asking of a question.
+    """One repetition of a request.
 
-    Args:
-        repeat: which repetition of the whole judgement, from 0.
-        attempt: which try of the metric within it, from 0 (the `sample` that a metric gives to `ask`).
-        purpose: whose repetitions these are.
+    Attributes:
+        repeat: Number of the repetition of the whole judgement, from 0.
+        attempt: Number of the attempt of the metric within it, from 0 (the `sample` that a metric passes to `ask`).
+        purpose: Why it is repeated.
     """
 
     repeat: int = 0
@@ -46,7 +46,7 @@ class Sample:
         """The sample number of the request.
 
         Raises:
-            ValueError: it would be that of another repetition or purpose.
+            ValueError: It would be in the range of another repetition or purpose.
         """
         first, step = _FIRST_AND_STEP[self.purpose]
         if self.repeat and self.attempt >= step:
@@ -57,7 +57,7 @@ class Sample:
         return number
 
     def repeats(self, role: str) -> bool:
-        """Tell whether the questions of a role are repeated: a run repeats its judge, probes and canaries everything."""
+        """Tell whether the requests to a role are repeated: in a run those to the judge, in probes and canaries all."""
         return role == "judge" or self.purpose is not Purpose.JUDGEMENT
 
 

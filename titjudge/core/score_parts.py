@@ -1,8 +1,8 @@
-"""What metrics keep in `Score.parts` beside their number, and what runs, reports and statistics read of it.
+"""The schema of `Score.parts`: what metrics keep beside their score, for runs, reports and statistics.
 
-Parts are JSON: they are written to scores.jsonl as they are, and keys are only ever added. A metric may keep anything;
-what more than one module knows is defined here, as a `TypedDict` for whoever writes it and as a function for whoever
-reads it. What is read comes from a file that may be old, foreign or damaged, so readers leave out what is malformed.
+Parts are JSON, written to scores.jsonl; keys are only ever added. A metric may keep anything; what more than one module uses
+is defined here, as a `TypedDict` for those that write it and a function for those that read it. A file may be old, foreign
+or damaged, so the readers leave out what is malformed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ LEVELS = ("pillar", "sub_capability", "facet")  # of a checklist, each within th
 TABLED = (
     "am", "lower", "upper", "questions", "matched", "wanted", "distance", "level1", "level2", "level3",
 )  # fmt: skip
-"""What suites make tables of: a panel keeps it joined, as its votes are."""
+"""The parts from which suites make tables; a panel of judges combines them as it does its votes."""
 
 
 # -- texts that a model read -------------------------------------------------------------------------------------------
 
 
 class TokensRead(TypedDict, total=False):
-    """How much of its texts a model read: `tit` and the learned metrics. Fewer used than there are: the text was cut."""
+    """Tokens that a model read of its texts, and that they have: `tit` and the learned metrics. Fewer used: truncated."""
 
     prompt_tokens_used: int
     prompt_tokens: int
@@ -36,7 +36,7 @@ class TokensRead(TypedDict, total=False):
 
 
 class PromptRead(TypedDict):
-    """How much of the prompt a learned metric's model read; `cut` where that was not all."""
+    """Tokens of the prompt that a learned metric's model read; `cut` where these are not all."""
 
     prompt_tokens_used: int
     prompt_tokens: int
@@ -44,14 +44,14 @@ class PromptRead(TypedDict):
 
 
 class TextRead(NamedTuple):
-    """Tokens of one text that were read, and tokens that there were."""
+    """Tokens of one text that were read, and all its tokens."""
 
     used: int
     total: int
 
 
 def texts_cut(parts: Parts) -> list[TextRead]:
-    """Return the texts of which a model read only a part."""
+    """Return the token counts of the texts that a model read only in part."""
     read = [(parts.get(f"{text}_tokens_used"), parts.get(f"{text}_tokens")) for text in ("prompt", "description")]
     return [
         TextRead(used, total)
@@ -61,27 +61,26 @@ def texts_cut(parts: Parts) -> list[TextRead]:
 
 
 class ElementScores(TypedDict):
-    """How well each element of the prompt matches, 0 to 1: `fga-blip2`. None: the prompt as read does not hold its words."""
+    """Scores of the elements of the prompt, 0 to 1: `fga-blip2`. None for one whose words the model has not read."""
 
     elements: dict[str, float | None]
 
 
 def element_words(element: str) -> tuple[str, str]:
-    """Split an element into its words and its type: `red cube (color)`; the type is empty where none is told."""
-    found = _TYPED.fullmatch(element)
-    return (found[1], found[2].strip()) if found else (element, "")
+    """Split an element such as `red cube (color)` into its words and its type, which may be empty."""
+    match = _TYPED.fullmatch(element)
+    return (match[1], match[2].strip()) if match else (element, "")
 
 
 def element_scores(parts: Parts) -> Iterator[tuple[str, str, float]]:
-    """Yield the elements that have a score: name, type, score."""
-    found = parts.get("elements")
-    for element, value in found.items() if isinstance(found, Mapping) else ():
+    """Yield name, type and score of the elements that have a score."""
+    for element, value in mapping(parts.get("elements")).items():
         if is_number(value):
             yield str(element), element_words(str(element))[1] or "element", float(value)
 
 
 class Bounds(TypedDict):
-    """The least and the most that a value can be, where only the likeliest tokens of an answer are known."""
+    """Bounds of a score for which only the likeliest tokens of an answer are known."""
 
     lower: float
     upper: float
@@ -123,21 +122,21 @@ class Vote(TypedDict):
 
 
 class PanelVotes(TypedDict):
-    """The votes of several judges; `disagreement` is the highest minus the lowest value."""
+    """The votes of a panel; `disagreement` is the greatest minus the least value."""
 
     votes: list[Vote]
     disagreement: float | None
 
 
 class Samples(TypedDict):
-    """The values of one judge that was asked repeatedly; `spread` is their standard deviation."""
+    """The repeated scores of one judge; `spread` is their standard deviation."""
 
     samples: list[float | None]
     spread: float | None
 
 
 class Duel(TypedDict):
-    """A comparison of the image with another one of its prompt, asked in both orders. Points are 0 to 1, 1 a win."""
+    """A comparison with another image of the prompt, asked in both orders; points are 0 (loss) to 1 (win)."""
 
     other: str
     points: float
@@ -148,7 +147,7 @@ class Duel(TypedDict):
 
 
 class Duels(TypedDict):
-    """All comparisons of an image: `pairwise`, `pairwise-text`; `against` where they were drawn: points by the other's id."""
+    """The comparisons of an image: `pairwise`, `pairwise-text`. `against`, points by the other's id, where only some are asked."""
 
     duels: list[Duel]
     unanswered: int
@@ -159,7 +158,7 @@ class Duels(TypedDict):
 
 STEADINESS = ("disagreement", "spread", "order_effect", "first_advantage")
 SUMMED = frozenset({*TokensRead.__annotations__, *STEADINESS, "against"})
-"""All that is left of a score's parts where only tables are made of it."""
+"""The parts that are kept in memory where only tables are made."""
 
 
 def steadiness(parts: Parts) -> dict[str, float]:
@@ -168,10 +167,8 @@ def steadiness(parts: Parts) -> dict[str, float]:
 
 
 def against(parts: Parts) -> dict[str, float]:
-    """Return the points of a pairwise score by the id of the other image, where comparisons were drawn."""
-    told = parts.get("against")
-    pairs = told.items() if isinstance(told, Mapping) else ()
-    return {other: points for other, points in pairs if isinstance(points, int | float)}
+    """Return the points of a pairwise score by the id of the other image, where only some comparisons are asked."""
+    return {other: pts for other, pts in mapping(parts.get("against")).items() if isinstance(pts, int | float)}
 
 
 def duels(parts: Parts) -> list[Duel]:
@@ -183,7 +180,7 @@ def duels(parts: Parts) -> list[Duel]:
 
 
 class YesNoAnswers(TypedDict):
-    """Answers of the judge to yes/no questions: `yes-no`. Without a value there are no `preds`."""
+    """The judge's answers to yes/no questions: `yes-no`. A score without a value has no `preds`."""
 
     preds: NotRequired[list[str]]
     gold: list[str]
@@ -195,57 +192,51 @@ class YesNoAnswers(TypedDict):
 
 def predictions(parts: Parts) -> Sequence[str]:
     """Return the answers to yes/no questions; empty where there are none."""
-    found: Sequence[str] = parts.get("preds") or ()
-    return found
+    answers: Sequence[str] = parts.get("preds") or ()
+    return answers
 
 
 def questions(parts: Parts) -> list[Mapping[str, Any]]:
-    """Return the questions of DSG (`tuple`, `yes`, `valid`) or TIFA (`element`, `type`, `right`)."""
+    """Return the rows on questions, of DSG (`tuple`, `yes`, `valid`) or TIFA (`element`, `type`, `right`)."""
     return objects(parts.get("questions"))
 
 
 def alignment(parts: Parts) -> Mapping[str, Any] | None:
-    """`graph-alignment`: by category, each element (its words) and whether the image shows it."""
+    """Return the elements of `graph-alignment` by category, each with its words and whether the image shows it."""
     found = parts.get("alignment")
     return found if isinstance(found, Mapping) else None
 
 
 def levels(parts: Parts) -> dict[str, dict[tuple[str, ...], float]]:
-    """`checklist`: the points of each pillar, sub-capability and facet that was judged, by its names from the pillar down."""
-    found: dict[str, dict[tuple[str, ...], float]] = {}
+    """Return the points of each pillar, sub-capability and facet of `checklist`, by its names from the pillar down."""
+    points: dict[str, dict[tuple[str, ...], float]] = {}
     for depth, column in enumerate(LEVELS, 1):
         tree: list[tuple[tuple[str, ...], Any]] = [((), parts.get(f"level{depth}"))]
         for _ in range(depth):
-            tree = [
-                ((*names, str(name)), each)
-                for names, of in tree
-                if isinstance(of, Mapping)
-                for name, each in of.items()
-            ]
-        if points := {names: float(each) for names, each in tree if is_number(each)}:
-            found[column] = points
-    return found
+            tree = [((*names, str(name)), child) for names, node in tree for name, child in mapping(node).items()]
+        if of_level := {names: float(value) for names, value in tree if is_number(value)}:
+            points[column] = of_level
+    return points
 
 
 def element_name(words: Iterable[Any]) -> str:
-    """Name an element of a graph in files and tables: `cat | on | mat`."""
+    """Return the name of a graph's element in files and tables: `cat | on | mat`."""
     return " | ".join(map(str, words))
 
 
 def facet_name(pillar: str, sub: str, facet: str) -> str:
-    """Name a facet in files and tables, since a facet's own name may stand under two pillars."""
+    """Return the name of a facet in files and tables; its own name alone may occur under two pillars."""
     return f"{pillar} / {sub} / {facet}"
 
 
 def facet_points(parts: Parts) -> Mapping[tuple[str, str, str], float | None]:
-    """`checklist`: the points of each facet that was judged, None where it does not apply; what could not be read is left out."""
-    found = parts.get("level3")
-    unread = {(pillar, str(facet)) for pillar, of in (parts.get("unread") or {}).items() for facet in of}
+    """Return the points of each facet of `checklist`, None where it does not apply; without marks that could not be read."""
+    unread = {(pillar, str(facet)) for pillar, facets in (parts.get("unread") or {}).items() for facet in facets}
     return {
         (str(pillar), str(sub), str(facet)): points
-        for pillar, subs in (found.items() if isinstance(found, Mapping) else ())
-        for sub, of in subs.items()
-        for facet, points in of.items()
+        for pillar, subs in mapping(parts.get("level3")).items()
+        for sub, facets in subs.items()
+        for facet, points in facets.items()
         if (pillar, facet) not in unread
     }
 
@@ -256,10 +247,16 @@ def facet_points(parts: Parts) -> Mapping[tuple[str, str, str], float | None]:
 class ClaimRow(TypedDict):
     """One claim of the prompt and its verdict.
 
-    `number` counts from 1 in the order of the prompt; `kind` is entity, attribute, relation, text or style; `level` macro,
-    micro or generic; `weight` its points of 100; `span` [start, end) in characters of the prompt, `quote` its words,
-    `position` its start over the prompt's length; `verdict` met, not_met, cannot_be_seen or open; `evidence` the id of what settled it; `before` the earlier
-    verdicts, each [verdict, evidence].
+    Attributes:
+        number: From 1, in the order of the prompt.
+        kind: entity, attribute, relation, text or style.
+        level: macro, micro or generic.
+        weight: Its points of 100.
+        span: [start, end) in characters of the prompt; `quote` are the words there.
+        position: Start of the span over the length of the prompt.
+        verdict: met, not_met, cannot_be_seen or open.
+        evidence: Id of the evidence that settled it.
+        before: Earlier verdicts, each [verdict, evidence].
     """
 
     number: int
@@ -276,11 +273,15 @@ class ClaimRow(TypedDict):
 
 
 class EvidenceRow(TypedDict):
-    """What one look brought.
+    """The result of one look.
 
-    `tool` is describe, ask, zoom, count or read_text; `box` [left, top, right, bottom] in fractions; `failed`
-    empty or a status; `cut`: the answer was longer than is read; `settles`: it can settle a claim; `source`: the OCR
-    engine.
+    Attributes:
+        tool: describe, ask, zoom, count or read_text.
+        box: [left, top, right, bottom] in fractions of width and height.
+        failed: The status of a look without a result, else empty.
+        cut: The answer was truncated.
+        settles: It can settle a claim.
+        source: The OCR engine.
     """
 
     id: str
@@ -295,7 +296,7 @@ class EvidenceRow(TypedDict):
 
 
 class SettledRow(TypedDict):
-    """A verdict as one round gave it."""
+    """A verdict of one round."""
 
     claim: int
     verdict: str
@@ -303,10 +304,12 @@ class SettledRow(TypedDict):
 
 
 class RoundRow(TypedDict):
-    """One round of the transcript, 0 being the description.
+    """One round of the transcript; round 0 is the description.
 
-    `protocol` is tools or json, empty for round 0; `looks` are the ids of the evidence that came of it; `refused` the
-    lines on what was not accepted.
+    Attributes:
+        protocol: tools or json; empty for round 0.
+        looks: Ids of the evidence of this round.
+        refused: The notes on looks and verdicts that were not accepted.
     """
 
     round: int
@@ -318,13 +321,22 @@ class RoundRow(TypedDict):
 
 
 class AgentParts(TypedDict):
-    """All that `tit-agent` keeps; a score without a number has it too, as far as it came.
+    """The parts of `tit-agent`; a score without a value has them, too, as far as they are known.
 
-    `number` and `weight` are of claims, by verdict; `levels` the met share of decided claims that are macro, micro
-    or style, None where none is decided; `counts` looks, rounds and everything refused, by kind; `stopped` covered, little left, looks, budget, no
-    progress, rounds, or "no answer: STATUS"; `protocol` that of the last round; `max_looks` and `max_cost` (USD or None)
-    the bounds it was judged under. `unfounded` are claims whose words are not in the prompt; `repeated` and `claims_over`
-    count those said twice and those beyond the limit.
+    Attributes:
+        number: Number of claims, by verdict.
+        weight: Weight of claims, by verdict.
+        levels: Met share of the decided macro, micro and style claims; None where none is decided.
+        unfounded: Claims whose words are not in the prompt.
+        repeated: Number of claims that repeat another one.
+        claims_over: Number of claims beyond the limit.
+        prompt_covered: Share of the prompt's words that claims quote.
+        counts: Looks, rounds and everything refused, by kind.
+        max_looks: Bound on looks.
+        max_cost: Bound in USD, or None.
+        stopped: covered, little left, looks, budget, no progress, rounds, or "no answer: STATUS".
+        protocol: That of the last round.
+        ocr: The OCR engine.
     """
 
     claims: list[ClaimRow]
@@ -347,7 +359,7 @@ class AgentParts(TypedDict):
 
 
 def claims(parts: Parts) -> list[Mapping[str, Any]]:
-    """Return rows like `ClaimRow`; other metrics may leave out columns."""
+    """Return rows like `ClaimRow`; those of other metrics may lack columns."""
     return objects(parts.get("claims"))
 
 
@@ -362,10 +374,15 @@ def transcript(parts: Parts) -> list[Mapping[str, Any]]:
 
 
 def objects(value: Any) -> list[Mapping[str, Any]]:
-    """Return the JSON objects of a list; none of anything else."""
-    return [each for each in sequence(value) if isinstance(each, Mapping)]
+    """Return the JSON objects of a list; an empty list for anything else."""
+    return [entry for entry in sequence(value) if isinstance(entry, Mapping)]
 
 
 def sequence(value: Any) -> Sequence[Any]:
-    """Return the entries of a list; none of anything else."""
+    """Return a list; an empty one for anything else."""
     return value if isinstance(value, list | tuple) else ()
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}

@@ -1,4 +1,4 @@
-"""How requests, replies, embeddings, scores and items stand in a file: JSON types only, and back again."""
+"""Convert requests, replies, embeddings, scores and items to JSON types, and back."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ _CHECKSUM = "seal"  # its key in a record
 
 
 def without_surrogates(text: str) -> str:
-    """Put question marks for lone surrogates, which JSON escapes and file names bring in and UTF-8 cannot hold."""
+    """Replace lone surrogates by question marks: they come from JSON escapes and file names, and UTF-8 cannot encode them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def request_record(request: Request) -> dict[str, Any]:
-    """Write a request as a run folder keeps it: images by hash, never by content.
-
-    `tools` (names) and `choices` only where there are some.
-    """
+    """Convert a request, with images by hash; `tools` (names) and `choices` only where there are some."""
     record: dict[str, Any] = {
         "item": request.item_id,
         "role": request.role,
@@ -53,7 +50,7 @@ def request_record(request: Request) -> dict[str, Any]:
 
 
 def reply_record(reply: Reply) -> dict[str, Any]:
-    """Write a reply as the cache keeps it: JSON types only, without data (it is read again from the text).
+    """Convert a reply, without `data`, which is parsed again from the text.
 
     `tool_calls`, each [name, arguments, id, signature], and `first_token` only where there are some.
     """
@@ -78,7 +75,7 @@ def reply_record(reply: Reply) -> dict[str, Any]:
 
 
 def reply_from(record: Mapping[str, Any]) -> Reply:
-    """Read what `reply_record` wrote."""
+    """Make a reply from what `reply_record` returned."""
     return Reply(
         text=record["text"],
         status=Status(record["status"]),
@@ -137,7 +134,7 @@ def score_from(record: Mapping[str, Any]) -> Score:
 
 
 def storable(item: Item | InvalidItem) -> Item | InvalidItem:
-    """Return the item, or an invalid one if it cannot be written as JSON (data nested hundreds deep, odd numbers)."""
+    """Return the item, or an invalid one where it cannot be written as JSON (data nested too deeply, huge integers)."""
     if isinstance(item, Item):
         try:
             orjson.dumps(
@@ -172,17 +169,17 @@ def item_from(record: Mapping[str, Any]) -> Item | InvalidItem:
 
 
 def checksum(record: Mapping[str, Any]) -> str:
-    """Compute the first 16 hexadecimal digits of the SHA-256 over the record's content, its own checksum left out."""
+    """Compute the first 16 hexadecimal digits of the SHA-256 of a record, without its checksum."""
     content = {name: value for name, value in record.items() if name != _CHECKSUM}
     raw = orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY)
     return hashlib.sha256(raw).hexdigest()[:16]
 
 
 def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the checksum, which finds accidents, but nobody who computes a new one."""
+    """Add the checksum, which detects accidental changes, and not those of somebody who computes a new one."""
     return {**record, _CHECKSUM: checksum(record)}
 
 
 def checksum_differs(record: Mapping[str, Any]) -> bool:
-    """Check a record: one without a checksum passes."""
+    """Tell whether a record has a checksum that does not match."""
     return _CHECKSUM in record and record[_CHECKSUM] != checksum(record)

@@ -1,4 +1,4 @@
-"""Signals that end a command."""
+"""Handle signals that end a command."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 @contextlib.contextmanager
 def terminated_like_ctrl_c() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM too, so that what is open is closed and what was started is ended."""
+    """Raise KeyboardInterrupt on SIGTERM, too, so that files are closed and processes ended."""
     before = None
-    with contextlib.suppress(ValueError):  # only the main thread may
+    with contextlib.suppress(ValueError):  # only the main thread can set signal handlers
         before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield

@@ -1,6 +1,6 @@
-"""Structured answers: the JSON schema that is asked for, and the object that an answer holds.
+"""Structured output: the JSON schema to ask for, and the JSON object in an answer.
 
-Never a guess: what does not validate is `None`.
+Nothing is guessed: an answer that does not validate gives None.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 
 M = TypeVar("M", bound=BaseModel)
 
-_LONGEST = 200_000  # characters; an answer beyond this is read from its end
+_LONGEST = 200_000  # characters; of a longer answer only the end is parsed
 _MOST_BRACES = 2_000
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def after_thinking(text: str) -> str:
-    """Cut the text behind the last `</think>`; all of it when there is none."""
+    """Return the text after the last `</think>`; all of it when there is none."""
     return text.rpartition("</think>")[2]
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """Read the JSON object that a text is, and nothing else; None when it is none."""
+    """Parse a text that is a JSON object; None when it is not."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -35,12 +35,12 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def objects(text: str) -> list[dict[str, Any]]:
-    """Find every complete top-level JSON object in a text, in order; fences and prose around them are skipped."""
+    """Return the complete top-level JSON objects in a text, in order; code fences and prose are skipped."""
     return [value for value, _ in _spans(text)]
 
 
 def _spans(text: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Find each complete top-level object with the text it stands in."""
+    """Yield each complete top-level object with its text."""
     text = text[-_LONGEST:]
     decoder = json.JSONDecoder()
     at = text.find("{")
@@ -59,11 +59,11 @@ def _spans(text: str) -> Iterator[tuple[dict[str, Any], str]]:
 def validated(
     text: str, schema: type[M], *, lenient: bool = False, given: str = ""
 ) -> tuple[M | None, tuple[str, ...]]:
-    """Find the last object in `text` that validates as `schema`, with flags that say how it was found.
+    """Return the last object in `text` that validates as `schema`, with flags that say how it was obtained.
 
-    The last one, because a judge may quote the text it judges (which may hold a score) before it answers; and none that
-    stands word for word in `given`, the text it was asked, because it may quote after it has answered, too.
-    An object that validates under the one key of another (`{"answer": {...}}`) is taken and flagged `unwrapped`.
+    It is the last one, because a judge may quote the text it judges (which may hold a score) before it answers. An object
+    that occurs verbatim in `given`, the text of the question, is skipped, because it may be quoted after the answer.
+    An object that validates under the only key of another (`{"answer": {...}}`) is accepted and flagged `unwrapped`.
     With `lenient`, an answer without any complete object is repaired with json-repair and flagged `json-repaired`.
     """
     answer = after_thinking(text)
@@ -89,16 +89,16 @@ def validated(
 
 
 def _wrapped(candidate: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the object that is all there is in another."""
+    """Return the object under the only key of another."""
     (value,) = candidate.values() if len(candidate) == 1 else (None,)
     return value if isinstance(value, dict) else None
 
 
 def plain_number(value: Any) -> Any:
-    """Accept a number as JSON writes it, also between quotes, but not `true` and `"1_0"`, which Python takes for 1 and 10.
+    """Accept a JSON number, also as a string, but not `true` or `"1_0"`, which Python would read as 1 and 10.
 
     Raises:
-        ValueError: it is no number.
+        ValueError: It is not a number.
     """
     if isinstance(value, bool) or (isinstance(value, str) and not _NUMBER.fullmatch(value.strip())):
         raise ValueError("this is not a number")
@@ -110,19 +110,19 @@ Whole = Annotated[int, BeforeValidator(plain_number)]
 
 
 def problem(text: str, schema: type[BaseModel]) -> str:
-    """One line saying why `text` did not validate, for the repair turn and the report."""
-    found = objects(after_thinking(text))
-    if not found:
+    """Return in one line why `text` did not validate, for the repair turn and the report."""
+    candidates = objects(after_thinking(text))
+    if not candidates:
         return "the answer holds no complete JSON object"
     try:
-        schema.model_validate(found[-1])
+        schema.model_validate(candidates[-1])
     except ValidationError as error:
         return f"field {first_problem(error)}"
     return "no object in the answer validates"
 
 
 def first_problem(error: ValidationError, whole: str = "(top)") -> str:
-    """Say in one line which field is wrong first, and why; `whole` stands for the object itself."""
+    """Return in one line the first invalid field and why; `whole` is the name of the object itself."""
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
 
@@ -131,7 +131,7 @@ _KNOWN: dict[Any, dict[str, Any]] = {}
 
 
 def schema_of(model: Any) -> dict[str, Any]:
-    """Make the JSON schema of a pydantic model, with `$ref`s resolved (some servers know none); the same object each time."""
+    """Return the JSON schema of a pydantic model, with `$ref`s resolved as some servers lack them; cached by model."""
     if model not in _KNOWN:
         schema = model.model_json_schema()
         _KNOWN[model] = _inline(schema, schema.pop("$defs", {}))
@@ -140,7 +140,7 @@ def schema_of(model: Any) -> dict[str, Any]:
 
 def _inline(node: Any, definitions: Mapping[str, Any]) -> Any:
     if isinstance(node, list):
-        return [_inline(each, definitions) for each in node]
+        return [_inline(child, definitions) for child in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
@@ -149,7 +149,7 @@ def _inline(node: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 def stub(schema: Mapping[str, Any]) -> str:
-    """Write the smallest JSON text that validates against a schema of the kind pydantic makes."""
+    """Write the smallest JSON that validates against a pydantic model's schema: the stand-in of a dry run."""
     return json.dumps(_instance(schema), ensure_ascii=False)
 
 

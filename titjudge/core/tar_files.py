@@ -1,4 +1,4 @@
-"""WebDataset archives: files of one name with different endings are a row; images are read where they are in the archive."""
+"""WebDataset archives: files of one name with different endings are a row; images are read in place from the archive."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from titjudge.core.errors import DataError
 SUFFIX = ".tar"
 MAGIC = b"ustar"
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
-_TEXT = 2**20  # bytes of a text or JSON that are read
+_TEXT = 2**20  # most bytes of a text or JSON file
 
 
 def columns(path: Path) -> tuple[str, ...] | None:
-    """Name no columns: each row has its own."""
+    """Return None: each row has its own columns."""
     return None
 
 
 def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Yield number, from 1, and record of every sample; a bad one is the DataError that describes it.
+    """Yield number, from 1, and record of every sample; for a bad one the DataError that describes it.
 
-    `a/7.png` and `a/7.txt` are one sample: an image is its `image`, or, where the ending has several parts (`7.flux.png`), a column of
-    that name (`flux`); `.txt` is its `txt`, and the keys of `.json` are columns.
+    `a/7.png` and `a/7.txt` are one sample. The image is the column `image`, or, where the ending has several parts
+    (`7.flux.png`), the column of that name (`flux`); `.txt` is the column `txt`, and the keys of `.json` are columns.
 
     Raises:
         DataError: It cannot be read as an archive, or is compressed.
@@ -38,7 +38,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
     try:
         with tarfile.open(path, "r:") as archive:
             while (member := archive.next()) is not None:
-                archive.members = []  # type: ignore[attr-defined]  # it would hold all of them
+                archive.members = []  # type: ignore[attr-defined]  # else it would keep all members in memory
                 if not member.isfile():
                     continue
                 stem, ending = _split(member.name)
@@ -52,16 +52,16 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
             yield number + 1, _checked(record, problem, required, path, number + 1)
     except (tarfile.TarError, OSError, EOFError) as error:
         with path.open("rb") as opened:
-            packed = opened.read(2) == b"\x1f\x8b"
-        hint = ": it is compressed, gunzip it first" if packed else f": {error}"
+            compressed = opened.read(2) == b"\x1f\x8b"
+        hint = ": it is compressed, gunzip it first" if compressed else f": {error}"
         raise DataError(f"cannot be read as a tar archive{hint}", path) from error
 
 
 def read(file: Path, offset: str, size: int) -> bytes:
-    """Read so many bytes of an archive from a place on.
+    """Read `size` bytes of an archive from an offset on.
 
     Raises:
-        DataError: They are not there.
+        DataError: The archive does not have them.
     """
     try:
         with file.open("rb") as opened:
@@ -75,32 +75,32 @@ def read(file: Path, offset: str, size: int) -> bytes:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Split the path of a member where the first dot of its file name is."""
+    """Split the path of a member at the first dot of its file name."""
     place = PurePosixPath(name)
     stem, _, ending = place.name.partition(".")
     return str(place.with_name(stem)) if stem else name, ending
 
 
 def _add(record: dict[str, Any], archive: Any, member: Any, ending: str, path: Path) -> str:
-    """Put a member into its record; says what is wrong with it."""
-    before, _, last = ending.rpartition(".")
+    """Add a member to the record of its sample; return what is wrong with it, else an empty string."""
+    column, _, last = ending.rpartition(".")
     kind = f".{last.lower()}"
     if kind in IMAGES:
         cell = Cell(path / str(member.offset_data), member.size, member.name)
-        if member.issparse() or isinstance(record.get(before or "image"), Cell):
+        if member.issparse() or isinstance(record.get(column or "image"), Cell):
             return f"'{member.name}' is {'a sparse file' if member.issparse() else 'a second image of its sample'}"
-        record[before or "image"] = cell
+        record[column or "image"] = cell
     elif kind in (".txt", ".json"):
         if member.size > _TEXT:
             return f"'{member.name}' has {member.size / 2**20:.1f} MiB of text, more than 1"
         raw = archive.extractfile(member).read()
         try:
             if kind == ".txt":
-                record[before or "txt"] = raw.decode("utf-8-sig").strip()
-            elif not isinstance(told := orjson.loads(raw), dict):
+                record[column or "txt"] = raw.decode("utf-8-sig").strip()
+            elif not isinstance(keys := orjson.loads(raw), dict):
                 return f"'{member.name}' is no JSON object"
             else:
-                record.update({name: value for name, value in told.items() if not isinstance(record.get(name), Cell)})
+                record.update({name: value for name, value in keys.items() if not isinstance(record.get(name), Cell)})
         except ValueError as error:
             return f"'{member.name}' cannot be read: {error}"
     return ""

@@ -1,4 +1,4 @@
-"""The nouns of titjudge: plain frozen records without behaviour beyond their own bookkeeping."""
+"""The data types that all packages share: frozen dataclasses without behaviour of their own."""
 
 from __future__ import annotations
 
@@ -14,22 +14,16 @@ from titjudge.core.dry_run import DryRun
 
 
 class Status(StrEnum):
-    """How one question, or one score, ended. Only `OK` carries a number (and `TRUNCATED` under the official protocol).
-
-    `TRUNCATED`: the answer hit its token limit. `REFUSED`: a content filter or the model itself declined. `UNPARSED`: an answer
-    came, and it does not say what was asked. `FAILED`: no answer came (outage, timeout, rejected request). `BAD_INPUT`: the
-    image or prompt cannot be used. `MISSING`: a recorded answer was asked for and is not on file. `BUDGET`: not asked, as the
-    cap was reached.
-    """
+    """The outcome of a question or a score. Only `OK` has a number (and `TRUNCATED` under the official protocol)."""
 
     OK = "ok"
-    TRUNCATED = "truncated"
-    REFUSED = "refused"
-    UNPARSED = "unparsed"
-    FAILED = "failed"
-    BAD_INPUT = "bad_input"
-    MISSING = "missing"
-    BUDGET = "budget"
+    TRUNCATED = "truncated"  # the answer hit its token limit
+    REFUSED = "refused"  # by a content filter or by the model itself
+    UNPARSED = "unparsed"  # the answer does not say what was asked
+    FAILED = "failed"  # there is no answer: outage, timeout, rejected request
+    BAD_INPUT = "bad_input"  # the image or the prompt cannot be used
+    MISSING = "missing"  # a recorded answer is not on file
+    BUDGET = "budget"  # not asked, as the cap was reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +31,12 @@ class Item:
     """One image with the prompt it was made from.
 
     Attributes:
-        id: Its name in scores and pairs; the path inside the data folder, where there is one.
+        id: Its name in scores and pairs: the path inside the data folder, where there is one.
         image: The image file; None where there is only a description, in `meta["description"]`.
-        prompt_id: The id of the prompt: the unit of all statistics.
-        meta: Further keys of its line in the data, such as `category`.
-        sample: Which of several images of its prompt by its generator, by number or seed; 0 where the data do not say.
-        same_prompt: All images of the prompt, this one among them: a run fills it in where a metric compares images, and no
-            file holds it.
+        prompt_id: The id of the prompt, which is the unit of all statistics.
+        meta: Further columns of the data, such as `category`.
+        sample: Number or seed of the image among those of its prompt and generator; 0 where the data do not say.
+        same_prompt: All images of the prompt, this one included; set during a run where a metric compares images.
     """
 
     id: str
@@ -58,7 +51,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class InvalidItem:
-    """An input that cannot be judged: named with its `reason` in the report, never scored."""
+    """An input that cannot be judged; the report names it with its `reason`."""
 
     id: str
     reason: str
@@ -67,7 +60,7 @@ class InvalidItem:
 
     @property
     def is_image(self) -> bool:
-        """Tell whether it is an image of its own: not one listed again, nor a line of prompts."""
+        """Tell whether it is an image, and not one listed twice or a line of a prompt file."""
         if self.id.endswith(" (again)") or re.fullmatch(r"prompts\.jsonl:\d+", self.id):
             return False
         return bool(self.generator or self.prompt_id)
@@ -81,8 +74,8 @@ class Pair:
         a: Id of one image.
         b: Id of the other.
         preference: `a`, `b` or `tie`.
-        source: Who says so, where that is known.
-        both_bad: The tie is one of two images that people find bad, both.
+        source: The origin of the preference, where it is known.
+        both_bad: Whether the tie is one of two bad images.
     """
 
     prompt_id: str
@@ -94,13 +87,13 @@ class Pair:
 
     @property
     def choice(self) -> str:
-        """The preference as files have it: `a`, `b`, `tie` or `both_bad`."""
+        """The preference as it is in files: `a`, `b`, `tie` or `both_bad`."""
         return "both_bad" if self.both_bad else self.preference
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """An image as it is sent: identified by the SHA-256 of exactly those bytes, which `load` reads when needed."""
+    """An image as it is sent; `sha256` is that of the bytes sent, which `load` reads."""
 
     sha256: str
     media_type: str
@@ -115,7 +108,7 @@ Part = str | ImageFile
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something a model may call; `parameters` is the JSON schema (an object) of its arguments."""
+    """A tool that a model may call; `parameters` is the JSON schema (an object) of its arguments."""
 
     name: str
     description: str
@@ -124,12 +117,12 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call as a model made it.
+    """A model's call of a tool.
 
     Attributes:
-        arguments: JSON text, which may be malformed.
+        arguments: JSON, which may be malformed.
         id: Empty where the provider gives none.
-        signature: A text that the provider wants back with the call, unread (Gemini's thought signature, Anthropic's
+        signature: An opaque text that the provider requires back with the call (Gemini's thought signature, Anthropic's
             thinking).
     """
 
@@ -141,7 +134,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call brought, in words."""
+    """The result of a tool call, in words."""
 
     call: ToolCall
     text: str
@@ -154,8 +147,8 @@ class Message:
     Attributes:
         role: system, user or assistant.
         parts: Texts and images, in order.
-        calls: Calls of tools in an assistant's turn, after its text.
-        results: What these calls brought, in the user's turn that follows, before its text.
+        calls: Tool calls of an assistant's turn, after its text.
+        results: Their results, in the user's turn that follows, before its text.
     """
 
     role: str
@@ -165,23 +158,23 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Its texts, a line each."""
+        """Its texts, joined by newlines."""
         return "\n".join(part for part in self.parts if isinstance(part, str))
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to one model: everything that can change the answer, and nothing else but `role` and `item_id`.
+    """A request to a model: everything that can change the answer, and beside it only `role` and `item_id`.
 
     Attributes:
-        params: Sampling parameters that are really sent (`max_tokens`, `temperature`, ...).
+        params: Sampling parameters as they are sent (`max_tokens`, `temperature`, ...).
         schema: JSON schema of a structured answer.
         adapter_version: `Provider.version`.
         sample: Number of this answer among repeated ones, from 0.
         attempt: Number of repair turns before it.
         template: Name of the prompt template.
-        tools: What the model may call instead of, or besides, answering in words.
-        choices: Tokens whose probability as the first of the answer is wanted.
+        tools: Tools that the model may call.
+        choices: Tokens whose probability at the start of the answer is wanted.
     """
 
     provider: str
@@ -208,14 +201,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """What a provider is built from: one model of one role.
+    """The settings of a provider for the model of one role.
 
     Attributes:
         model: The model's name at the provider.
         base_url: Its address; several, comma-separated, share the load.
-        api_key_env: Environment variable with the key, which is read when the first request is sent and kept nowhere else.
-        timeout: Seconds one request may take.
-        structured: Answers in JSON by the server's schema mode (native), by words in the prompt (prompt), or as it can (auto).
+        api_key_env: Environment variable of the key, which is read when the first request is sent and stored nowhere else.
+        timeout: Longest time for a request, in seconds.
+        structured: JSON by the server's schema mode (native), by words in the prompt (prompt), or whichever works (auto).
         options: Settings of this provider (dtype, device_map, revision, ...).
     """
 
@@ -232,9 +225,9 @@ class Usage:
     """Tokens of one answer, as the provider bills them.
 
     Attributes:
-        input: Of the request; `cached_input`, those read from the provider's cache, and those of images included.
-        output: Of the answer; `thinking` included.
-        image: Of images, where the provider says so.
+        input: Tokens of the request, with `cached_input` (read from the provider's cache) and those of images.
+        output: Tokens of the answer, with `thinking`.
+        image: Tokens of images, where the provider reports them.
     """
 
     input: int = 0
@@ -255,18 +248,20 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What one model answered.
+    """The reply of a model to a request.
 
     Attributes:
-        reason: Why, where it is not OK; `finish_reason` is the provider's word for why the model stopped.
-        model_version: The model that answered, as the provider says it.
-        list_cost: List price in USD; None when unknown. What was `cached`, kept from before, costs nothing now.
-        key: The key of the answer in cache and recordings.
-        flags: What is odd about it.
+        reason: Why the status is not OK.
+        finish_reason: The provider's word for why the model stopped.
+        model_version: The model that answered, as the provider reports it.
+        list_cost: List price in USD; None when unknown.
+        cached: Whether it comes from the cache, and so costs nothing now.
+        key: Its key in cache and recordings.
+        flags: What is unusual about it (`unwrapped`, `json-repaired`, ...).
         data: The validated object of a structured answer.
-        tool_calls: What the model wants to call, where the request offered tools.
-        first_token: What the model says of the first token, where that was asked for.
-        probabilities: How likely each choice is, where `ask` was given choices.
+        tool_calls: The tool calls, where the request offered tools.
+        first_token: Probabilities of the first token, where the request has `choices`.
+        probabilities: Probability of each choice, where `ask` was given choices.
     """
 
     text: str
@@ -289,7 +284,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """What an embedder makes of a text.
+    """The embedding of a text.
 
     Attributes:
         vector: NumPy array of float32, shape (dim,), of length 1.
@@ -305,25 +300,19 @@ class Embedding:
 
     @property
     def cut(self) -> bool:
-        """Whether the model read less than the whole text."""
+        """Tell whether the text was truncated."""
         return self.tokens_used < self.tokens_total
 
 
 class FailureKind(StrEnum):
-    """What a provider says of an exception; `engine/retry.py` alone decides what follows.
+    """A provider's classification of an exception; `engine/retry.py` decides what follows."""
 
-    `RETRY`: 408, 409, 5xx, connection, timeout, an answer that is not JSON. `RATE_LIMIT`: 429, retried, and the concurrency goes
-    down. `REFUSED`: a content filter answered with an error. `REJECTED`: 400, 413, 422, this request will never pass.
-    `BARRED`: 403, 404, 405, no request will pass; or, where others do, this one will not. `FATAL`: 401, no such model, no
-    quota, no request will pass.
-    """
-
-    RETRY = "retry"
-    RATE_LIMIT = "rate_limit"
-    REFUSED = "refused"
-    REJECTED = "rejected"
-    BARRED = "barred"
-    FATAL = "fatal"
+    RETRY = "retry"  # 408, 409, 5xx, connection, timeout, an answer that is not JSON
+    RATE_LIMIT = "rate_limit"  # 429: retried, with a lower concurrency
+    REFUSED = "refused"  # a content filter answered with an error
+    REJECTED = "rejected"  # 400, 413, 422: this request will never succeed
+    BARRED = "barred"  # 403, 404, 405: no request will succeed, or, where others do, this one will not
+    FATAL = "fatal"  # 401, no such model, no quota: no request will succeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,12 +320,12 @@ class Failure:
     """A classified exception.
 
     Attributes:
-        retry_after: Seconds that the server wants us to wait.
-        usage: What a failed request billed, where the provider says so.
-        maybe_billed: The request was sent and nobody said what it cost: it may have been billed.
+        retry_after: Seconds to wait, as the server says.
+        usage: Tokens that were billed for the failed request, where the provider reports them.
+        maybe_billed: The request was sent and its cost is unknown: it may have been billed.
         not_sent: There was no connection.
-        outage: There was a connection before, and the server is likely to come back.
-        answered: An answer came with a status of success and cannot be used: asking again is likely to be billed again.
+        outage: There was a connection before, so the server is likely to come back.
+        answered: The server answered with a status of success, but unusably: a retry is likely to be billed again.
     """
 
     kind: FailureKind
@@ -351,14 +340,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One metric's number for one item, or the reason why there is none.
+    """The score of a metric for an item, or the reason why there is none.
 
     Attributes:
-        value: In the metric's range; None exactly when nothing was measured.
-        status: How it ended.
-        reason: Why: the judge's words, or what went wrong.
+        value: In the metric's range; None where there is no score.
+        status: The outcome.
+        reason: The judge's reason, or what went wrong.
         parts: Numbers and lists behind the value (JSON types only).
-        replies: Keys of the answers it was computed from.
+        replies: Keys of the replies it was computed from.
     """
 
     item_id: str
@@ -373,18 +362,18 @@ class Score:
 
     @classmethod
     def of(cls, value: float, *, reason: str = "", status: Status = Status.OK, **parts: Any) -> Score:
-        """Make a score as a metric returns it, `parts` behind it; the run adds item, metric and replies."""
+        """Make a score as a metric returns it; the engine adds item, metric and replies."""
         return cls("", "", float(value), status, reason, parts)
 
     @classmethod
     def none(cls, status: Status, reason: str, **parts: Any) -> Score:
-        """Make a score without a value, with the reason in one line, and what is known nevertheless in `parts`."""
+        """Make a score without a value, with the reason in one line."""
         return cls("", "", None, status, reason, parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A result as people read it: cells are str, int, float or None, which is shown as a dash."""
+    """A table of results; cells are str, int, float or None, which is printed as a dash."""
 
     title: str
     columns: tuple[str, ...]
@@ -393,11 +382,11 @@ class Table:
 
 
 class Ask(Protocol):
-    """Put questions to models: what a metric is given besides its item. See `titjudge.engine.ask.BoundAsk`.
+    """The interface by which a metric asks models; `titjudge.engine.ask.BoundAsk` implements it.
 
     Attributes:
         protocol: official (as published) or strict.
-        dry_run: Why nothing is sent; None in a run.
+        dry_run: The kind of dry run; None in a run.
         siblings: The other images of the item's prompt, for metrics with `scope="prompt"`; else empty.
     """
 
@@ -423,27 +412,27 @@ class Ask(Protocol):
         """Ask one question of a role.
 
         Args:
-            template: Name of the prompt template, such as `tit/describe`; `variables` fill it in.
-            role: captioner, judge, or `provider/model`; `params` go before its own.
-            images: Files to show.
-            schema: A pydantic model; the reply's `data` is one of it.
-            accept_truncated: Return an answer that hit its token limit.
+            template: Name of the prompt template, such as `tit/describe`.
+            role: captioner, judge, or `provider/model`.
+            images: Image files.
+            schema: A pydantic model; the reply's `data` is an instance of it.
+            accept_truncated: Whether to return an answer that hit its token limit.
             sample: Number of this answer among repeated ones.
-            params: Sampling parameters.
-            tools: What the model may call.
+            params: Sampling parameters, which override those of the role.
+            tools: Tools that the model may call.
             turns: The conversation after the question.
-            choices: Answers of one token; the reply's `probabilities` says how likely each is.
+            choices: Answers of one token; the reply's `probabilities` has the probability of each.
             **variables: Values of the template's variables.
 
         Raises:
-            Unanswered: There is no usable answer; a metric lets it pass, and it becomes a score without a value.
+            Unanswered: There is no usable answer; a metric need not catch it: it becomes a score without a value.
         """
         ...
 
     def has_tools(self, role: str) -> bool:
-        """Say whether the model of a role calls tools natively."""
+        """Tell whether the model of a role supports native tool calls."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """Embed texts by the role `embedder`, in order."""
+        """Embed texts with the model of the role `embedder`, in order."""
         ...
