@@ -29,40 +29,42 @@ _TEXT = 300  # characters of a prompt or a reason
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def verdict_line(decided: Gate, each: GeneratorDifference) -> str:
+def verdict_line(gate: Gate, pair: GeneratorDifference) -> str:
     """Say in a line how the gate decided about a candidate."""
-    verdict = decided.verdicts[each.a]
-    margin = f"than {each.b} by more than {decided.delta:g}"
-    if each.interval:
-        margin += f", interval {each.interval[0]:.4g} to {each.interval[1]:.4g}"
+    verdict = gate.verdicts[pair.a]
+    margin = f"than {pair.b} by more than {gate.delta:g}"
+    if pair.interval:
+        margin += f", interval {pair.interval[0]:.4g} to {pair.interval[1]:.4g}"
     if verdict == CANNOT_TELL:
-        return f"cannot tell with {each.prompts:,} prompts whether {each.a} is worse {margin}"
-    return f"{each.a} is {verdict} {margin}"
+        return f"cannot tell with {pair.prompts:,} prompts whether {pair.a} is worse {margin}"
+    return f"{pair.a} is {verdict} {margin}"
 
 
-def fails(decided: Gate, each: GeneratorDifference, strict: bool) -> bool:
+def fails(gate: Gate, pair: GeneratorDifference, strict: bool) -> bool:
     """Tell whether a candidate fails the gate."""
-    return decided.verdicts[each.a] in ((WORSE, CANNOT_TELL) if strict else (WORSE,))
+    return gate.verdicts[pair.a] in ((WORSE, CANNOT_TELL) if strict else (WORSE,))
 
 
-def write_junit(file: Path, metric: str, found: Sequence[GeneratorDifference], decided: Gate, *, strict: bool) -> None:
+def write_junit(
+    file: Path, metric: str, differences: Sequence[GeneratorDifference], gate: Gate, *, strict: bool
+) -> None:
     """Write a test case for each candidate: failed, skipped (the gate cannot tell) or passed."""
     suites = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(suites, "testsuite", name="titjudge compare generators", tests=str(len(found)))
-    for each in found:
-        name = f"{each.a} is not worse than {each.b} by more than {decided.delta:g}"
+    suite = ElementTree.SubElement(suites, "testsuite", name="titjudge compare generators", tests=str(len(differences)))
+    for pair in differences:
+        name = f"{pair.a} is not worse than {pair.b} by more than {gate.delta:g}"
         case = ElementTree.SubElement(suite, "testcase", classname=_xml(f"titjudge.{metric}"), name=_xml(name))
-        if fails(decided, each, strict):
-            ElementTree.SubElement(case, "failure", message=_xml(verdict_line(decided, each)))
-        elif decided.verdicts[each.a] == CANNOT_TELL:
-            ElementTree.SubElement(case, "skipped", message=_xml(verdict_line(decided, each)))
+        if fails(gate, pair, strict):
+            ElementTree.SubElement(case, "failure", message=_xml(verdict_line(gate, pair)))
+        elif gate.verdicts[pair.a] == CANNOT_TELL:
+            ElementTree.SubElement(case, "skipped", message=_xml(verdict_line(gate, pair)))
     suite.set("failures", str(len(suite.findall("*/failure"))))
     suite.set("skipped", str(len(suite.findall("*/skipped"))))
     write_atomic(file, ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True))
 
 
 def write_comment(
-    file: Path, table: ScoreTable, found: Sequence[GeneratorDifference], decided: Gate, runs: Sequence[Path],
+    file: Path, table: ScoreTable, differences: Sequence[GeneratorDifference], gate: Gate, runs: Sequence[Path],
     *, strict: bool, image_url: str = "",
 ) -> None:  # fmt: skip
     """Write a comment for a pull request: the verdicts, and for each candidate the three prompts that lost most.
@@ -70,43 +72,46 @@ def write_comment(
     Args:
         file: The Markdown file. Thumbnails go into a folder beside it, `NAME_images`.
         table: The scores.
-        found: The differences to the baseline.
-        decided: The verdicts of the gate.
+        differences: The differences to the baseline.
+        gate: The verdicts of the gate.
         runs: The run folders that the scores come from; without them there are no texts and no images.
         strict: Whether a candidate fails when the gate cannot tell.
         image_url: URL of the folder of the thumbnails; without it their links are relative.
     """
-    worst = {each.a: _worst(table, each) for each in found}
+    worst = {pair.a: _worst(table, pair) for pair in differences}
     judged = _Judged(runs, table.metric)
-    judged.load((table.prompts[row], name) for each in found for row in worst[each.a] for name in (each.a, each.b))
+    judged.load(
+        (table.prompts[row], name) for pair in differences for row in worst[pair.a] for name in (pair.a, pair.b)
+    )
     place = file.parent / f"{file.stem}_images"
-    outcome = "failed" if any(fails(decided, each, strict) for each in found) else "passed"
+    outcome = "failed" if any(fails(gate, pair, strict) for pair in differences) else "passed"
     lines = [f"### titjudge: the gate has {outcome}", ""]
-    lines += [f"- {_sign(decided, each, strict)} {_md(verdict_line(decided, each))}" for each in found]
-    for each in found:
-        if not worst[each.a]:
-            lines += ["", f"{_md(each.a)} lost on no prompt ({_md(table.metric)})"]
+    lines += [f"- {_sign(gate, pair, strict)} {_md(verdict_line(gate, pair))}" for pair in differences]
+    for pair in differences:
+        if not worst[pair.a]:
+            lines += ["", f"{_md(pair.a)} lost on no prompt ({_md(table.metric)})"]
             continue
-        lines += ["", f"**{_md(each.a)} against {_md(each.b)}: the prompts that lost most** ({_md(table.metric)})", ""]
-        lines += [f"| prompt | {_md(each.b)} | {_md(each.a)} |", "| --- | --- | --- |"]
-        a, b = table.column(each.a), table.column(each.b)
-        for row in worst[each.a]:
+        names = f"{_md(pair.a)} against {_md(pair.b)}"
+        lines += ["", f"**{names}: the prompts that lost most** ({_md(table.metric)})", ""]
+        lines += [f"| prompt | {_md(pair.b)} | {_md(pair.a)} |", "| --- | --- | --- |"]
+        a, b = table.column(pair.a), table.column(pair.b)
+        for row in worst[pair.a]:
             prompt = table.prompts[row]
             cells = [_md(judged.text(prompt)[:_TEXT])]
-            for generator, value in ((each.b, table.means[row, b]), (each.a, table.means[row, a])):
+            for generator, value in ((pair.b, table.means[row, b]), (pair.a, table.means[row, a])):
                 cells.append(f"{value:.4g}{judged.image(prompt, generator, place, image_url)}")
             lines.append(f"| {' | '.join(cells)} |")
     write_atomic(file, "\n".join(lines) + "\n")
 
 
-def _worst(table: ScoreTable, each: GeneratorDifference) -> list[int]:
+def _worst(table: ScoreTable, pair: GeneratorDifference) -> list[int]:
     """Return the rows of the prompts in which a candidate lost most."""
-    gaps = table.means[:, table.column(each.a)] - table.means[:, table.column(each.b)]
+    gaps = table.means[:, table.column(pair.a)] - table.means[:, table.column(pair.b)]
     return [int(row) for row in np.argsort(gaps, kind="stable")[:_WORST] if gaps[row] < 0]  # NaN comes last
 
 
-def _sign(decided: Gate, each: GeneratorDifference, strict: bool) -> str:
-    return "❌" if fails(decided, each, strict) else "❔" if decided.verdicts[each.a] == CANNOT_TELL else "✅"
+def _sign(gate: Gate, pair: GeneratorDifference, strict: bool) -> str:
+    return "❌" if fails(gate, pair, strict) else "❔" if gate.verdicts[pair.a] == CANNOT_TELL else "✅"
 
 
 class _Judged:

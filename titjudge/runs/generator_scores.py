@@ -14,6 +14,7 @@ from titjudge.probes.canary import refuse_drift
 from titjudge.runs.human_study import choose
 from titjudge.runs.prompt_languages import script
 from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.subset import prompt_of
 from titjudge.stats.part_scores import ELEMENT, PARTS, part_scores
 from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores_table import DERIVED, Entry, ScoreTable, score_table
@@ -169,12 +170,12 @@ def run_labels(items: Items) -> Callable[[str, Item], str]:
 def prompt_keys(items: Items) -> Callable[[Item], str]:
     """Return a function that names the prompt of an item: by its id, or by its text where ids differ between runs."""
     texts: dict[str, str] = {}
-    ids = [{item.prompt_id or item.id for item in listed.values()} for listed in items.values()]
+    ids = [{prompt_of(item) for item in listed.values()} for listed in items.values()]
     same = len(ids) < 2 or bool(set.intersection(*ids))
     for listed in items.values():
         for item in listed.values():
-            same = same and texts.setdefault(item.prompt_id or item.id, item.prompt) == item.prompt
-    return (lambda item: item.prompt_id or item.id) if same or len(ids) < 2 else (lambda item: item.prompt)
+            same = same and texts.setdefault(prompt_of(item), item.prompt) == item.prompt
+    return prompt_of if same or len(ids) < 2 else (lambda item: item.prompt)
 
 
 def _incomparable(manifests: Mapping[str, Manifest], metric: str) -> list[str]:

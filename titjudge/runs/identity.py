@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from pydantic import ValidationError
 
 from titjudge.core.config import RunConfig
+from titjudge.core.errors import DataError
 from titjudge.core.retirements import DEFAULT_MODELS, default_model
 from titjudge.providers.hosted.http import Endpoint
 
@@ -45,6 +47,22 @@ def _drop_unset(record: dict[str, Any], names: Iterable[str]) -> None:
     for name in names:
         if not record[name]:
             del record[name]
+
+
+def config_of(identity: Mapping[str, Any], path: Path) -> RunConfig:
+    """Read the configuration of a run from its identity.
+
+    Raises:
+        DataError: this version cannot read it.
+    """
+    try:
+        return RunConfig.model_validate(identity)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DataError(
+            f"its configuration cannot be read ({where}: {first['msg']})", path / "manifest.json"
+        ) from error
 
 
 def without_credentials(addresses: str) -> str:

@@ -20,14 +20,13 @@ from titjudge.core.run_records import Manifest, RoleRecord
 from titjudge.core.types import Pair, Status
 from titjudge.metrics import Metric
 from titjudge.probes.canary import drift_between
-from titjudge.runs.identity import identity
+from titjudge.runs.identity import config_of, identity
 from titjudge.runs.journal import damage_lines, write_records
 from titjudge.runs.merge_scores import Part, Record, chosen, examined_differently, other_models, shard_numbers
 from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import load_metrics, load_suite
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.score_digests import PLACE
-from titjudge.runs.verify import config_of
 
 
 def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = None, report: bool = True) -> Outcome:
@@ -73,6 +72,7 @@ def _join(
     if pairs is None:
         pairs = _pairs(parts, suite, config)
     items = _items(parts)
+    order = {item["id"]: number for number, item in enumerate(items)}
     scores, sources = chosen(parts, items, metrics)
     status = _status(parts)
     _replace_files(
@@ -81,7 +81,7 @@ def _join(
         vectors=_vectors(parts),
         billing=(record for part in parts for record in part.read("billing")),
         items=items,
-        scores=_in_order(scores, items),
+        scores=sorted(scores.values(), key=lambda score: order.get(score["item"], len(order))),
     )
     target.write_manifest(_manifest(parts, items, scores, metrics, status, target.money()["spent"]))
     drift = drift_between({part.folder.path.name: part.manifest for part in parts})
@@ -218,11 +218,6 @@ def _items(parts: Sequence[Part]) -> list[Record]:
                 raise UserError(f"{part.folder.path}: {item['id']} has another prompt than in the other runs")
             items[item["id"]] = item
     return sorted(items.values(), key=lambda item: places[item["id"]])
-
-
-def _in_order(scores: Mapping[tuple[str, str], Record], items: Sequence[Record]) -> Iterator[Record]:
-    places = {item["id"]: number for number, item in enumerate(items)}
-    yield from sorted(scores.values(), key=lambda score: places.get(score["item"], len(places)))
 
 
 def _replies(parts: Sequence[Part]) -> Iterator[Record]:

@@ -14,6 +14,7 @@ from titjudge.core.run_records import Manifest, Results
 from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.runs.prompt_languages import script
 from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.subset import prompt_of
 from titjudge.stats.published_tables import Counterpart, Published
 
 _LEAST = 0.95  # share of a row's images that must have a score for a rank
@@ -104,7 +105,7 @@ def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | Inva
     flags += [Flag("judge", line, True) for line in manifest.mixed]
     if reference.protocol and manifest.protocol != reference.protocol:
         flags.append(Flag("protocol", f"{manifest.protocol or 'unknown'}, not {reference.protocol}", True))
-    prompts = {item.prompt_id or item.id: item.prompt for item in items if isinstance(item, Item)}
+    prompts = {prompt_of(item): item.prompt for item in items if isinstance(item, Item)}
     scripts = Counter(script(prompt) for prompt in prompts.values())
     usual = scripts.most_common(1)[0][0] if scripts else ""
     if usual != reference.script:
@@ -171,7 +172,7 @@ def _counts(reference: Published, items: Sequence[Item | InvalidItem], folder: R
         if isinstance(item, Item) or item.is_image:
             images[item.generator] += 1
             with_score[item.generator] += item.id in scored
-            prompts.setdefault(item.generator, set()).add(item.prompt_id or item.id)
+            prompts.setdefault(item.generator, set()).add(prompt_of(item))
     flags_of: dict[str, list[Flag]] = {}
     for name, count in images.items():
         flags = flags_of.setdefault(name, [])

@@ -70,7 +70,11 @@ def summarize(
         "not_applicable": {name: len(ids) for name, ids in excluded.items()},
         "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
     }
-    results["warnings"] = [*results.get("warnings", []), *extra_warnings, *_cut_warnings(results["cut"])]
+    results["warnings"] = [*results.get("warnings", []), *extra_warnings]
+    results["warnings"] += [
+        f"{name}: {cut['scores']} texts were cut to the model's {cut['read']} tokens (the longest has {cut['longest']})"
+        for name, cut in results["cut"].items()
+    ]
     results["warnings"] += [
         f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}"
         for name, ids in excluded.items()
@@ -144,10 +148,3 @@ def _cut(scores: Sequence[Score]) -> dict[str, dict[str, int]]:
             entry["scores"] += 1
             entry["longest"] = max(entry["longest"], text.total)
     return cut
-
-
-def _cut_warnings(cut: dict[str, dict[str, int]]) -> list[str]:
-    return [
-        f"{name}: {entry['scores']} texts were cut to the model's {entry['read']} tokens (the longest has {entry['longest']})"
-        for name, entry in cut.items()
-    ]

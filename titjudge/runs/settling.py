@@ -15,6 +15,7 @@ from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Session, pairs_among
+from titjudge.runs.subset import prompt_of
 from titjudge.stats.equality import apart
 from titjudge.stats.sequential import EQUIVALENT, OPEN, Race
 
@@ -65,7 +66,7 @@ class Settling:
         for item in items:
             generators.add(item.generator)
             if isinstance(item, Item) and item.generator in question.names and metric.applies(item):
-                by_prompt.setdefault(item.prompt_id or item.id, {}).setdefault(item.generator, []).append(item)
+                by_prompt.setdefault(prompt_of(item), {}).setdefault(item.generator, []).append(item)
         for name in question.names:
             if name not in generators:
                 known = ", ".join(sorted(generators - {""})) or "none is named"

@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from pydantic import ValidationError
 
 from titjudge.core import containers
-from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.images import Shown
 from titjudge.core.prompts import PromptLibrary
@@ -30,6 +28,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.runs import journal
+from titjudge.runs.identity import config_of
 from titjudge.runs.loop import prepared
 from titjudge.runs.replay import BAD_CHECKSUM, Stored, StoredImages, replay_engine
 from titjudge.runs.resolve import load_metrics, load_suite
@@ -98,22 +97,6 @@ class Verification:
             "problems": [asdict(problem) for problem in self.problems[:1000]],
             "notes": self.notes,
         }
-
-
-def config_of(identity: Mapping[str, Any], path: Path) -> RunConfig:
-    """Read the configuration of a run from its identity.
-
-    Raises:
-        DataError: this version cannot read it.
-    """
-    try:
-        return RunConfig.model_validate(identity)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise DataError(
-            f"its configuration cannot be read ({where}: {first['msg']})", path / "manifest.json"
-        ) from error
 
 
 def verify(path: Path) -> Verification:
