@@ -63,5 +63,5 @@ def test_a_request_passes_at_most_eleven_calls_from_the_metric_to_the_network() 
         return reply.text
 
     assert asyncio.run(work()) == "a cube"
-    assert {"BoundAsk.__call__", "OpenAI.complete"} <= set(transport.stack)
+    assert {"BoundAsk.__call__", "Hosted.complete"} <= set(transport.stack)
     assert len(transport.stack) + 1 <= MOST, transport.stack  # and `post_json`

@@ -8,8 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
+from titjudge.core.types import FailureKind, ProviderSettings
 from titjudge.providers.hosted import litellm_client
 from titjudge.providers.hosted.failures import ProviderFailure
+from titjudge.providers.hosted.http import Unreachable
+from titjudge.providers.hosted.litellm import LiteLLM
+from titjudge.providers.hosted.sdk import lost
 
 
 @pytest.fixture
@@ -42,3 +46,14 @@ def test_a_call_of_titjudge_follows_no_redirect_and_is_sent_once(outgoing: httpx
                 await litellm_client._once(_anew)()
 
     asyncio.run(guarded())
+
+
+def test_a_reset_that_litellm_calls_a_failed_connection_may_have_been_billed() -> None:
+    """litellm raises httpx.ConnectError for connections that break after sending, too; in an SDK it says that none was made."""
+    provider = LiteLLM(ProviderSettings("openai/m", base_url="http://127.0.0.1:9/v1"))
+    reset = httpx.ConnectError("Connection reset by peer")
+    failure = provider._failure_of(reset, litellm_client.Trace(sent=True))
+    assert (failure.kind, failure.maybe_billed, failure.not_sent) == (FailureKind.RETRY, True, False)
+    assert isinstance(lost(reset, "http://127.0.0.1:9"), Unreachable)
+    refused = provider._failure_of(ConnectionRefusedError("refused"), litellm_client.Trace(sent=True))
+    assert (refused.maybe_billed, refused.not_sent) == (False, True)

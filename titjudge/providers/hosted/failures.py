@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from email.utils import parsedate_to_datetime
 
 from titjudge.core.errors import DataError, TitjudgeError
@@ -16,8 +16,7 @@ from titjudge.providers.hosted.http import Dropped, TimedOut, TooLong, Transport
 LONGEST_WAIT = 3600.0  # seconds; a longer Retry-After is cut
 _LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not send its own time
 _UNCONNECTED = frozenset({  # exceptions of HTTP libraries that say that nothing was sent
-    "ClientConnectorError", "ClientProxyConnectionError", "ConnectError", "ConnectionRefusedError",
-    "ConnectionTimeoutError", "ConnectTimeout", "PoolTimeout", "gaierror",
+    "ClientConnectorError", "ClientProxyConnectionError", "ConnectionRefusedError", "ConnectionTimeoutError", "gaierror",
 })  # fmt: skip
 
 
@@ -122,8 +121,15 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def connection_error(error: BaseException, address: str) -> Exception | None:
-    """Find what kept an SDK from connecting to `address`: the error of ours behind its exception, else one made for it."""
+def connection_error(error: BaseException, address: str, also: Set[str] = frozenset()) -> Exception | None:
+    """Find what kept an SDK from connecting to `address`: the error of ours behind its exception, else one made for it.
+
+    Args:
+        error: The exception.
+        address: Where the request was to go.
+        also: Further names of exceptions that say that nothing was sent. What may be raised after sending must not be among
+            them: its request would be sent again without counting against the cap.
+    """
     chain = list(causes(error))
     for each in chain:
         if isinstance(each, ProviderFailure | TransportError | TitjudgeError):
@@ -131,6 +137,7 @@ def connection_error(error: BaseException, address: str) -> Exception | None:
     text = one_line(f"{address}: {chain[-1] or type(chain[-1]).__name__}")
     if any(isinstance(each, ssl.SSLError) for each in chain) or "CERTIFICATE_VERIFY_FAILED" in text:
         return Untrusted(text)
-    if any(kind.__name__ in _UNCONNECTED for each in chain for kind in type(each).__mro__):
+    names = {kind.__name__ for each in chain for kind in type(each).__mro__}
+    if names & (_UNCONNECTED | also):
         return Unreachable(text)
     return None

@@ -31,6 +31,9 @@ from titjudge.providers.hosted.failures import causes, connection_error
 if TYPE_CHECKING:
     import httpx
 
+_UNCONNECTED = frozenset(
+    {"ConnectError", "ConnectTimeout", "PoolTimeout"}
+)  # httpx's; litellm raises them for resets, too
 _PACKED = ("content-encoding", "content-length", "transfer-encoding")
 
 
@@ -110,7 +113,7 @@ def _tls() -> ssl.SSLContext:
 
 def lost(error: BaseException, address: str, *, sent: bool = True) -> Exception:
     """Translate an exception of an SDK that is no HTTP status; its text holds no registered secret."""
-    known = connection_error(error, address)
+    known = connection_error(error, address, _UNCONNECTED)
     if known is not None:
         return known
     chain = list(causes(error))
