@@ -314,7 +314,7 @@ def test_an_expert_sees_what_was_said_and_decides_with_the_keyboard(browser: Any
     store = tmp_path / "votes.db"
     split(store, "all")
     with serving(data, store, script=SERVE_EXPERTS) as (_, links), page_of(browser, links[0]) as page:
-        assert "You decide what is open" in page.inner_text("#guide")
+        assert "You decide open cases" in page.inner_text("#guide")
         begin(page)
         assert page.inner_text("#count") == "0 answered"
         assert page.inner_text("#said-counts") == "left by 1 · tie by 1 · right by 1"

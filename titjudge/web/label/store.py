@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
@@ -181,15 +182,18 @@ class Store:
             finally:
                 self._depth -= 1
 
+    def _read(self, query: str, arguments: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        with self._lock:
+            return self._db.execute(query, arguments).fetchall()
+
     # -- what is being labelled ------------------------------------------------------------------------------------
 
     def setting(self, key: str, default: str | None = None) -> str | None:
         """Read a setting; if it is not set yet, `default` is stored."""
-        with self._lock:
-            if default is not None:
-                self._db.execute("INSERT OR IGNORE INTO meta VALUES(?, ?)", (key, default))
-            row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+        if default is not None:
+            self._read("INSERT OR IGNORE INTO meta VALUES(?, ?)", (key, default))
+        rows = self._read("SELECT value FROM meta WHERE key = ?", (key,))
+        return str(rows[0][0]) if rows else None
 
     def secret(self) -> bytes:
         """Read the key from which tokens and image codes are derived, so that links stay valid after a restart."""
@@ -237,28 +241,22 @@ class Store:
             self._db.executemany("INSERT OR REPLACE INTO gold VALUES(?, ?, ?, ?)", rows)
 
     def prompts(self) -> dict[str, str]:
-        with self._lock:
-            return dict(self._db.execute("SELECT id, text FROM prompts ORDER BY rowid"))
+        return dict(self._read("SELECT id, text FROM prompts ORDER BY rowid"))
 
     def images(self) -> dict[str, tuple[str, str]]:
         """Read (prompt id, generator) of each image id."""
-        with self._lock:
-            rows = self._db.execute("SELECT id, prompt_id, generator FROM images ORDER BY rowid").fetchall()
-        return {row[0]: (row[1], row[2]) for row in rows}
+        rows = self._read("SELECT id, prompt_id, generator FROM images ORDER BY rowid")
+        return {image: (prompt_id, generator) for image, prompt_id, generator in rows}
 
     def gold(self) -> list[Pair]:
-        with self._lock:
-            rows = self._db.execute(
-                "SELECT prompt_id, image_a, image_b, preference FROM gold ORDER BY rowid"
-            ).fetchall()
+        rows = self._read("SELECT prompt_id, image_a, image_b, preference FROM gold ORDER BY rowid")
         return [pair_of(group, a, b, preference, "gold") for group, a, b, preference in rows]
 
     def known(self) -> dict[str, dict[str, str]]:
         """Read the elements with a known value: image -> element -> value."""
         known: dict[str, dict[str, str]] = {}
-        with self._lock:
-            for image, element, value in self._db.execute("SELECT image, element, value FROM known ORDER BY rowid"):
-                known.setdefault(image, {})[element] = value
+        for image, element, value in self._read("SELECT image, element, value FROM known ORDER BY rowid"):
+            known.setdefault(image, {})[element] = value
         return known
 
     # -- votes -----------------------------------------------------------------------------------------------------
@@ -267,14 +265,12 @@ class Store:
         """Count the votes and undos of an annotator."""
         query = "SELECT 1 + max(coalesce((SELECT max(turn) FROM votes WHERE annotator = :who), -1), \
             coalesce((SELECT max(turn) FROM undos WHERE annotator = :who), -1))"
-        with self._lock:
-            return int(self._db.execute(query, {"who": annotator}).fetchone()[0])
+        return int(self._read(query, {"who": annotator})[0][0])
 
     def version(self) -> tuple[int, int]:
         """Count all votes and undos; the counts change with every vote and undo."""
-        with self._lock:
-            row = self._db.execute("SELECT coalesce(max(id), 0), (SELECT count(*) FROM undos) FROM votes").fetchone()
-        return int(row[0]), int(row[1])
+        ((votes, undos),) = self._read("SELECT coalesce(max(id), 0), (SELECT count(*) FROM undos) FROM votes")
+        return int(votes), int(undos)
 
     def votes(self, annotator: str | None = None, *, prompt_id: str | None = None, undone: bool = False) -> list[Vote]:
         """Read votes in order, without those taken back unless `undone`."""
@@ -282,8 +278,7 @@ class Store:
         wanted = {column: value for column, value in given.items() if value is not None}
         where = [*([] if undone else ["u.vote_id IS NULL"]), *(f"{column} = ?" for column in wanted)]
         query = f"{_SELECT} {'WHERE ' + ' AND '.join(where) if where else ''} ORDER BY v.id"
-        with self._lock:
-            return [Vote(*row) for row in self._db.execute(query, tuple(wanted.values()))]
+        return [Vote(*row) for row in self._read(query, tuple(wanted.values()))]
 
     def add(
         self,
@@ -317,13 +312,12 @@ class Store:
         """Take back the last vote, or the one with this id, and return it; None if there is none."""
         with self.writing():
             query = f"{_SELECT} WHERE v.annotator = ? AND u.vote_id IS NULL AND v.id = coalesce(?, v.id) ORDER BY v.turn DESC LIMIT 1"
-            row = self._db.execute(query, (annotator, vote)).fetchone()
-            if row is None:
+            rows = self._read(query, (annotator, vote))
+            if not rows:
                 return None
-            undone = Vote(*row)
-            self._db.execute(
-                "INSERT INTO undos VALUES(?, ?, ?, ?)", (undone.id, annotator, self.turn(annotator), time.time())
-            )
+            undone = Vote(*rows[0])
+            values = (undone.id, annotator, self.turn(annotator), time.time())
+            self._db.execute("INSERT INTO undos VALUES(?, ?, ?, ?)", values)
         return undone
 
     # -- marks of elements -----------------------------------------------------------------------------------------
@@ -332,22 +326,16 @@ class Store:
         """Read submissions in order, also those that were replaced or taken back."""
         wanted = {column: value for column, value in (("annotator", annotator), ("image", image)) if value is not None}
         where = f"WHERE {' AND '.join(f'{column} = ?' for column in wanted)}" if wanted else ""
-        with self._lock:
-            rows = self._db.execute(f"SELECT * FROM submissions {where} ORDER BY id", tuple(wanted.values())).fetchall()
-        return [
-            Submission(number, who, turn, image, _marks(text), *rest) for number, who, turn, image, text, *rest in rows
-        ]
+        rows = self._read(f"SELECT * FROM submissions {where} ORDER BY id", tuple(wanted.values()))
+        return [Submission(id, who, turn, image, _marks(text), *rest) for id, who, turn, image, text, *rest in rows]
 
     def sent(self, annotator: str) -> int:
         """Count the submissions of an annotator."""
-        query = "SELECT count(*) FROM submissions WHERE annotator = ?"
-        with self._lock:
-            return int(self._db.execute(query, (annotator,)).fetchone()[0])
+        return int(self._read("SELECT count(*) FROM submissions WHERE annotator = ?", (annotator,))[0][0])
 
     def sent_after(self, number: int) -> list[tuple[int, str]]:
         """List (id, image) of the submissions after this id, in order."""
-        with self._lock:
-            return self._db.execute("SELECT id, image FROM submissions WHERE id > ? ORDER BY id", (number,)).fetchall()
+        return self._read("SELECT id, image FROM submissions WHERE id > ? ORDER BY id", (number,))
 
     def submit(
         self,

@@ -2,77 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _TEXT = {"type": "string"}
-_IMAGE = {"type": "string", "description": "An image file (PNG, JPEG, WebP, ...) as base64."}
-_ERROR = {"type": "object", "required": ["error"], "properties": {"error": _TEXT}}
 
 
 def description(metrics: Sequence[str]) -> dict[str, Any]:
     """Make the description for a server with these metrics."""
     name = {"type": "string", "enum": list(metrics)}
-    sample = {"type": "object", "required": ["prompt", "image"], "properties": {"prompt": _TEXT, "image": _IMAGE}}
-    asked = {
-        "type": "object",
-        "required": ["samples"],
-        "properties": {"samples": {"type": "array", "items": sample}, "metrics": {"type": "array", "items": name}},
+    image = {"type": "string", "description": "An image file (PNG, JPEG, WebP, ...) as base64."}
+    sample = _object({"prompt": _TEXT, "image": image})
+    request = _object({"samples": _list(sample)}, metrics=_list(name))
+    reward = _object({"value": {"type": ["number", "null"]}, "status": _TEXT, "reason": _TEXT})
+    rewards = _object({"results": _list({"type": "object", "additionalProperties": reward})})
+    health = _object({"status": {"enum": ["ok", "failed"]}})
+    failures = {
+        "400": "The request cannot be used.",
+        "401": "The token is missing or wrong.",
+        "402": "The cap on money, requests or tokens is reached.",
+        "404": "There is no such metric.",
+        "413": "The body is too large.",
+        "422": "An image or an answer cannot be used.",
+        "503": "A judgement failed; the same request may be answered later.",
     }
-    reward = {
-        "type": "object",
-        "required": ["value", "status", "reason"],
-        "properties": {"value": {"type": ["number", "null"]}, "status": _TEXT, "reason": _TEXT},
-    }
-    by_metric = {"type": "object", "additionalProperties": reward}
-    answered = {"type": "object", "required": ["results"], "properties": {"results": _list(by_metric)}}
     post = {
         "summary": "Judge images against their prompts.",
-        "requestBody": {"required": True, "content": {"application/json": {"schema": asked}}},
+        "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
         "responses": {
-            "200": _answer("One object for each sample, in order.", answered),
-            **{
-                code: _answer(text, _ERROR)
-                for code, text in (
-                    ("400", "The request cannot be used."),
-                    ("401", "The token is missing or wrong."),
-                    ("402", "The cap on money, requests or tokens is reached."),
-                    ("404", "There is no such metric."),
-                    ("413", "The body is too large."),
-                    ("422", "An image or an answer cannot be used."),
-                    ("503", "A judgement failed; the same request may be answered later."),
-                )
-            },
+            "200": _answer("One object for each sample, in order.", rewards),
+            **{code: _answer(text, _object({"error": _TEXT})) for code, text in failures.items()},
         },
     }
-    health = {"type": "object", "required": ["status"], "properties": {"status": {"enum": ["ok", "failed"]}}}
+    health_responses = {"200": _answer("It judges.", health), "503": _answer("It does not.", health)}
+    schemes = {name: {"type": "http", "scheme": name} for name in ("bearer", "basic")}
     return {
         "openapi": "3.1.0",
         "info": {"title": "titjudge serve", "version": "1"},
-        "components": {
-            "securitySchemes": {
-                "bearer": {"type": "http", "scheme": "bearer"},
-                "basic": {"type": "http", "scheme": "basic"},
-            }
-        },
+        "components": {"securitySchemes": schemes},
         "security": [{"bearer": []}, {"basic": []}],
         "paths": {
             "/v1/rewards": {"post": post},
-            "/health": {
-                "get": {
-                    "security": [],
-                    "responses": {"200": _answer("It judges.", health), "503": _answer("It does not.", health)},
-                }
-            },
-            "/rewards": {
-                "get": {
-                    "responses": {
-                        "200": _answer("The metrics.", {"type": "object", "properties": {"rewards": _list(name)}})
-                    }
-                }
-            },
+            "/health": {"get": {"security": [], "responses": health_responses}},
+            "/rewards": {"get": {"responses": {"200": _answer("The metrics.", _object({}, rewards=_list(name)))}}},
         },
     }
+
+
+def _object(required: Mapping[str, Any], **optional: Any) -> dict[str, Any]:
+    """Describe an object with these properties."""
+    described = {"type": "object", "properties": {**required, **optional}}
+    return {**described, "required": list(required)} if required else described
 
 
 def _list(items: Any) -> dict[str, Any]:

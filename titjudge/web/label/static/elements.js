@@ -2,7 +2,7 @@
 // Elements of one image: questions, facets, parts of a graph, pillars. An element that needs a missing one is locked.
 
 let rows = [];     // {element, value, node, buttons} in the order of the elements
-let current = 0;   // the row that keys go to
+let current = 0;   // the row that gets the keys
 
 const images = () => [state.sheet?.image];
 const locked = (row) => row.element.needs.find((place) => rows[place].value === "no");
@@ -12,24 +12,11 @@ const KEY_OF = { "10": "0", "cannot tell": "c", "n/a": "n", yes: "y", no: "n" };
 // -- showing -----------------------------------------------------------------------------------------------------------
 
 async function show(next) {
-  const samePrompt = state?.sheet?.prompt === next?.sheet?.prompt;
-  const sheet = next?.sheet;
-  enter(next);
-  if (sheet) {
-    let url;
-    try {
-      url = await image(sheet.image);
-    } catch {
-      return load();
-    }
-    if (state !== next) return;
-    if (!samePrompt) {
-      $("prompt").textContent = sheet.prompt;
-      $("prompt").scrollTop = 0;
-    }
-    $("picture").src = url;
-    prefetch();
-    fill(sheet);
+  const urls = await arrive(next);
+  if (!urls) return;
+  if (next?.sheet) {
+    [$("picture").src] = urls;
+    fill(next.sheet);
   }
   for (const node of document.querySelectorAll("[data-mode]")) node.hidden = node.dataset.mode !== next?.mode;
   $("prompt").blur();

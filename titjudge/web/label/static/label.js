@@ -13,28 +13,16 @@ function vote(answer) {
 }
 
 async function show(next) {
-  const samePrompt = state?.pair?.prompt === next?.pair?.prompt;
+  const urls = await arrive(next);
+  if (!urls) return;
   const pair = next?.pair;
-  enter(next);
   if (pair) {
-    let urls;
-    try {
-      urls = await Promise.all([image(pair.left), image(pair.right)]);
-    } catch {
-      return load();
-    }
-    if (state !== next) return;
-    if (!samePrompt) {
-      $("prompt").textContent = pair.prompt;
-      $("prompt").scrollTop = 0;
-    }
     [$("left").src, $("right").src] = urls;
     if (next.expert) {
       counts($("said-counts"), pair.said);
       notes(pair.notes.map(([answer, note]) => `${answer.replace("_", " ")}: ${note}`));
     }
     $("note").value = localStorage.getItem(draftName()) ?? pair.note;
-    prefetch();
   }
   for (const button of document.querySelectorAll(".chosen")) button.classList.remove("chosen");
   $("prompt").blur();

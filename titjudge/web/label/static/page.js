@@ -1,24 +1,24 @@
 "use strict";
-// What the pages share: talking to the server, images, the clock, dialogs. A page brings show, controls and images.
-// Text from outside goes through textContent only; images are fetched with the token and kept as blobs.
+// Shared by label.js and elements.js, which define show, controls, images and key: requests, images, clock, dialogs.
+// Untrusted text is set by textContent only. Images are fetched with the token and kept as blobs.
 
 const $ = (id) => document.getElementById(id);
 const token = decodeURIComponent(location.hash.slice(1));
 const RETRY_MS = 1000;
 const KEEP_BLOBS = 32;
 
-let state = null;     // what the server said last
-let busy = false;     // an answer is on its way
-let clock = 0;        // ms this question was in view
-let since = null;     // when it came (back) into view
+let state = null;     // last state from the server
+let busy = false;     // an answer is being sent
+let clock = 0;        // ms that this question was in view before `since`
+let since = null;     // when it came into view last; null while paused
 const blobs = new Map();  // image code -> Promise of an object URL, oldest first
 
 const pauseMs = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-const draftName = () => `draft ${state.question}`;  // what is written and not yet sent outlives a reload
+const draftName = () => `draft ${state.question}`;  // key of localStorage: a draft survives a reload
 const asked = () => state?.pair ?? state?.sheet ?? null;
 const dialogOpen = () => document.querySelector("dialog[open]") !== null;
 
-// -- talking to the server ---------------------------------------------------------------------------------------------
+// -- requests ----------------------------------------------------------------------------------------------------------
 
 async function ask(path, body) {
   const options = { headers: { Authorization: `Bearer ${token}` }, cache: "no-store" };
@@ -34,7 +34,7 @@ async function ask(path, body) {
         notice("");
         return reply;
       }
-    } catch { /* the server is away: the same request again is safe, an answer counts once */ }
+    } catch { /* no connection; repeating a request is safe, since an answer counts once */ }
     notice(body ? "The server does not answer. Your answer is not stored yet; trying again." : "The server does not answer; trying again.");
     await pauseMs(RETRY_MS);
   }
@@ -118,7 +118,7 @@ function notice(text) {
   $("notice").hidden = !text;
 }
 
-// -- the clock counts what was really looked at --------------------------------------------------------------------------
+// -- clock: how long a question was in view, without pauses ----------------------------------------------------------------
 
 function startClock() {
   const resting = $("rest").open || $("guide").open || document.visibilityState === "hidden";
@@ -154,6 +154,29 @@ function enter(next) {
   head();
 }
 
+// Enter a state and load the images of its question. Returns their URLs; null if another state has come meanwhile.
+
+async function arrive(next) {
+  const question = next?.pair ?? next?.sheet;
+  const samePrompt = asked()?.prompt === question?.prompt;
+  enter(next);
+  if (!question) return [];
+  let urls;
+  try {
+    urls = await Promise.all(images().map(image));
+  } catch {
+    await load();
+    return null;
+  }
+  if (state !== next) return null;
+  if (!samePrompt) {
+    $("prompt").textContent = question.prompt;
+    $("prompt").scrollTop = 0;
+  }
+  prefetch();
+  return urls;
+}
+
 function made(tag, name, text) {
   const node = document.createElement(tag);
   if (name) node.className = name;
@@ -161,7 +184,7 @@ function made(tag, name, text) {
   return node;
 }
 
-// What annotators said, for experts: how many for each answer, and their reasons.
+// For experts: how many annotators gave each answer, and their reasons.
 
 function counts(node, said) {
   const given = Object.entries(said).filter(([, number]) => number);
@@ -184,7 +207,7 @@ function settled() {
   document.body.dataset.question = state ? state.question : "";
 }
 
-// In a text that is longer than its box these keys scroll.
+// Arrow keys scroll a focused text that is longer than its box.
 const scrolls = (pressed) => (pressed === "ArrowUp" || pressed === "ArrowDown") && document.activeElement.matches(".text, .said") && document.activeElement.scrollHeight > document.activeElement.clientHeight;
 
 function sharedKey(event, pressed) {
@@ -195,7 +218,7 @@ function sharedKey(event, pressed) {
   return true;
 }
 
-// In the field keys write; Enter and Escape leave it.
+// Keys write in the note field; Enter and Escape leave it.
 function noteKey(event, pressed) {
   const writing = document.activeElement === $("note");
   if (writing && (pressed === "Escape" || pressed === "Enter" && !event.shiftKey && !event.isComposing)) $("note").blur();

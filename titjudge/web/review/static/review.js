@@ -1,11 +1,11 @@
 "use strict";
-// One prompt at a time. Text from outside goes through textContent only.
+// One prompt at a time. Untrusted text is set by textContent only.
 
 const $ = (id) => document.getElementById(id);
 const key = decodeURIComponent(location.hash.slice(1));
 const RETRY_MS = 1000;
-const APART = new Set(["prompt_id", "prompt", "checks", "provenance", "written", "gold_answers"]);  // shown elsewhere, or for programs
-let state = null;  // what the server said last
+const HIDDEN = new Set(["prompt_id", "prompt", "checks", "provenance", "written", "gold_answers"]);  // shown elsewhere, or only for programs
+let state = null;  // last state from the server
 let busy = false;
 
 async function ask(path, body) {
@@ -23,7 +23,7 @@ async function ask(path, body) {
       notice(`Nothing was stored: ${told}`);
       throw new Error(told);
     } catch (error) {
-      if (!(error instanceof TypeError)) throw error;  // a TypeError: the server is away; to say the same again is safe
+      if (!(error instanceof TypeError)) throw error;  // a TypeError means no connection; repeating a request is safe
     }
     notice(body ? "The server does not answer. Your decision is not stored yet; trying again." : "The server does not answer; trying again.");
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
@@ -37,7 +37,7 @@ async function exchange(path, body) {
   try {
     return await ask(path, body);
   } catch {
-    return null;  // the notice says what; what was typed stays
+    return null;  // the notice shows the error; the typed text stays
   } finally {
     busy = false;
     controls();
@@ -104,7 +104,7 @@ function about({ line, rechecked }) {
     parts.push(element("dt", name), dd);
   };
   for (const [name, value] of Object.entries(line)) {
-    if (APART.has(name) || value === null || value === "" || (typeof value === "object" && !Object.keys(value).length)) continue;
+    if (HIDDEN.has(name) || value === null || value === "" || (typeof value === "object" && !Object.keys(value).length)) continue;
     if (name === "questions" && Array.isArray(value)) {
       add("questions, and what the prompt asks for", listed(value.map((each, at) => [plain(each), plain(line.gold_answers?.[at] ?? "")])));
     } else add(name.replaceAll("_", " "), shaped(value));

@@ -1,5 +1,5 @@
 "use strict";
-// Looks at the runs again and again. Everything that comes from outside is written through textContent.
+// Polls the state of the runs. Untrusted text is set by textContent only.
 
 const EVERY_MS = 2000;
 const $ = (id) => document.getElementById(id);
@@ -44,8 +44,8 @@ function show({ root, runs }) {
   $("root").textContent = root === "runs" ? "" : root;
   const going = runs.filter((run) => run.status === "running").length;
   const spent = runs.reduce((sum, run) => sum + (run.spent ?? 0), 0);
-  $("summary").textContent = `${count(runs.length)} in all, ${count(going)} going on, ${money(spent)} spent`;
-  document.title = going ? `${going} going on · Runs` : "Runs";
+  $("summary").textContent = `${count(runs.length)} in all, ${count(going)} running, ${money(spent)} spent`;
+  document.title = going ? `${going} running · Runs` : "Runs";
   $("empty").hidden = runs.length > 0;
   const present = new Set(runs.map((run) => run.id));
   for (const [id, row] of rows) {
@@ -70,7 +70,7 @@ function notice(text) {
   $("notice").hidden = !text;
 }
 
-async function look() {
+async function poll() {
   try {
     const reply = await fetch("api/runs", { cache: "no-store" });
     if (reply.ok) {
@@ -81,9 +81,9 @@ async function look() {
       notice("This page is locked: open the link that view printed.");
     }
   } catch {
-    notice("The server does not answer. What you see is the last that was known.");
+    notice("The server does not answer. This is the last known state.");
   }
-  setTimeout(look, document.visibilityState === "hidden" ? EVERY_MS * 5 : EVERY_MS);
+  setTimeout(poll, document.visibilityState === "hidden" ? EVERY_MS * 5 : EVERY_MS);
 }
 
-look();
+poll();
