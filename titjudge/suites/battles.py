@@ -1,7 +1,7 @@
-"""Votes of an arena: `model_a`, `model_b` and `winner` (model_a, model_b, tie, "tie (bothbad)") on a prompt.
+"""Read votes of an arena: `model_a`, `model_b` and `winner` (model_a, model_b, tie, "tie (bothbad)") on a prompt.
 
 The prompt is `prompt_id`, `question_id` or the text `prompt`. Images are `image_a` and `image_b`, or those that the two models
-made of the prompt; a vote on an image that is not there stays a pair, which is counted as one without a score.
+made of the prompt. A vote on an image that is not there is still a pair, which counts as one without a score.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ _PROMPTS = ("prompt_id", "question_id", "prompt")
 
 
 def is_battles(file: Path) -> bool:
-    """Tell whether the first line of a table is a battle."""
+    """Tell whether the first good line of a table is a battle."""
     first = next((record for _, record in scan_table(file) if not isinstance(record, DataError)), {})
     return all(name in first for name in COLUMNS)
 
 
 def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) -> list[Pair]:
-    """Read battles as pairs; votes on two images of one model are left out, for nobody wins them.
+    """Read battles as pairs, without those of a model with itself.
 
     Args:
         file: The table.
-        items: The images; asked for where a battle names none.
+        items: Reads the images; called where a battle names none.
 
     Raises:
-        DataError: A battle has another winner, a model has several images of its prompt, or no battle has both images;
-            names file and line.
+        DataError: A winner is unknown, a model has several images of a prompt, or no battle has both its images; names file
+            and line.
     """
-    pairs, lacking, whole = [], "", False
+    pairs, lacking, complete = [], "", False
     images: _Images | None = None
     for number, record in read_table(file, COLUMNS):
         choice = read_choice(record["winner"], "model_a", "model_b")
         if choice is None:
-            told = "model_a, model_b, tie or 'tie (bothbad)'"
-            raise DataError(f"the winner is {told}, not '{record['winner']}'", file, number)
+            names = "model_a, model_b, tie or 'tie (bothbad)'"
+            raise DataError(f"the winner is {names}, not '{record['winner']}'", file, number)
         models = str(record["model_a"]), str(record["model_b"])
         if models[0] == models[1]:
             continue
@@ -61,11 +61,11 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
                 raise DataError(f"{error}", file, number) from error
             prompt_id = next((item.prompt_id for item in found if item), prompt)
             a, b = (item.id if item else _unknown(prompt, model) for item, model in zip(found, models, strict=True))
-            whole |= all(found)
+            complete |= all(found)
             if not all(found) and not lacking:
                 lacking = f"{file}:{number}: there is no image of {b if found[0] else a}"
         pairs.append(pair_of(prompt_id, a, b, choice, judge))
-    if lacking and not whole:
+    if lacking and not complete:
         raise DataError(f"{lacking}, nor both images of any other battle")
     return pairs
 

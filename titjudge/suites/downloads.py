@@ -1,4 +1,4 @@
-"""Download files over HTTP: resumed where they broke, several at once, moved into place only when they are what they should be.
+"""Download files over HTTP, several at once: interrupted files are resumed, and a file is moved into place once its checksum fits.
 
 `huggingface_hub` could do this for the hub; its release 1.33 throws a broken file away when the command ends, and sends a token on to
 huggingface.co when a mirror redirects there.
@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
@@ -30,10 +29,10 @@ PAUSE = 1.0
 """Seconds before the first repetition; doubled each time."""
 _LONGEST_WAIT = 60.0  # seconds that a server may ask to wait before it is asked again
 _TIMEOUT = httpx.Timeout(30)
-_TELL_EVERY = 5.0  # seconds
-_NAMED = 200  # of more files than these only their number is told
+_REPORT_EVERY = 5.0  # seconds
+_NAMED = 200  # of more files than these only the number is reported
 PARTS = ".parts"
-"""Folder of files that have not come whole."""
+"""Folder of incomplete files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Wanted:
 
 
 class Unavailable(UserError):
-    """A server does not give a file; `status` is its HTTP status, 0 where there was no reply."""
+    """A file cannot be had from its server; `status` is the HTTP status, 0 where there was no reply."""
 
     def __init__(self, url: str, reason: str, status: int = 0) -> None:
         self.url, self.reason, self.status = url, reason, status
@@ -72,10 +71,10 @@ def checksum_of(path: Path, like: str) -> str:
 
 
 class Downloads:
-    """An HTTP client for files; use it as a context.
+    """An HTTP client for files, to be closed.
 
     Args:
-        token: Sent as a bearer token to the hosts that are asked, never to another that they redirect to.
+        token: A bearer token, which is sent to the hosts that are asked and never to those that they redirect to.
     """
 
     def __init__(self, token: str = "") -> None:
@@ -84,19 +83,15 @@ class Downloads:
         self._stop = threading.Event()
         self._bytes = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the connections."""
         self._client.close()
 
     def json(self, url: str) -> Any:
         """Get a JSON document.
 
         Raises:
-            Unavailable: The server does not give it, or something else.
+            Unavailable: It cannot be had, or is no JSON.
         """
 
         def get() -> Any:
@@ -110,30 +105,30 @@ class Downloads:
             raise Unavailable(url, "the reply is not JSON") from error
 
     def files(self, wanted: list[Wanted], folder: Path, say: Callable[[str], None]) -> None:
-        """Download files, some at once. What came whole stays when one fails, and a file in part is gone on with next time.
+        """Download files. When one fails, complete files stay, and the next call resumes the incomplete ones.
 
         Args:
             wanted: The files.
-            folder: Where parts are kept until they are whole.
-            say: Told of each file that came, or every few seconds how far it is.
+            folder: Where incomplete files are kept.
+            say: Gets a line for each file that is complete, and every few seconds one on the progress.
 
         Raises:
-            Unavailable: A server does not give a file.
-            DataError: What came is not the file: it is not written.
-            UserError: The disk has no room for them.
+            Unavailable: A file cannot be had.
+            DataError: What came is not the file; it is not written.
+            UserError: The disk is too small for them.
         """
         total = sum(each.size or 0 for each in wanted)
         parts = folder / PARTS
         parts.mkdir(parents=True, exist_ok=True)
-        self._bytes = _held(parts)
+        self._bytes = sum(path.stat().st_size for path in parts.iterdir())
         if total - self._bytes > (free := shutil.disk_usage(folder).free):
             raise UserError(f"{folder}: {total:,} bytes are to come and {free:,} are free")
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
-            tell = say if len(wanted) <= _NAMED else lambda line: None
-            waiting: set[Future[None]] = {pool.submit(self._whole, each, parts, tell) for each in wanted}
+            report = say if len(wanted) <= _NAMED else lambda line: None
+            waiting: set[Future[None]] = {pool.submit(self._download, each, parts, report) for each in wanted}
             while waiting:
-                done, waiting = wait(waiting, _TELL_EVERY, FIRST_EXCEPTION)
+                done, waiting = wait(waiting, _REPORT_EVERY, FIRST_EXCEPTION)
                 for each in done:
                     each.result()
                 if waiting:
@@ -142,59 +137,60 @@ class Downloads:
         finally:
             self._stop.set()
             pool.shutdown(cancel_futures=True)
-            with contextlib.suppress(OSError):  # it still has parts
+            with contextlib.suppress(OSError):  # not empty
                 parts.rmdir()
 
-    def _whole(self, wanted: Wanted, parts: Path, say: Callable[[str], None]) -> None:
+    def _download(self, wanted: Wanted, parts: Path, say: Callable[[str], None]) -> None:
         part = parts / f"{wanted.checksum}.{hashlib.sha256(str(wanted.place).encode()).hexdigest()[:8]}"
-        self._repeated(wanted.url, lambda: self._continue(wanted, part))
+        self._repeated(wanted.url, lambda: self._resume(wanted, part))
+        size = part.stat().st_size
         if checksum_of(part, wanted.checksum) != wanted.checksum:
-            size = part.stat().st_size
             part.unlink()
             expected = f", expected {wanted.size:,}" if wanted.size not in (None, size) else ""
             raise DataError(
                 f"what came is another file than was pinned ({size:,} bytes{expected}): not written", wanted.place
             )
         wanted.place.parent.mkdir(parents=True, exist_ok=True)
-        size = part.stat().st_size
         os.replace(part, wanted.place)
         say(f"{wanted.place} ({size:,} bytes)")
 
-    def _continue(self, wanted: Wanted, part: Path) -> None:
-        """Get what is missing of a file, or all of it where the server gives no parts."""
+    def _resume(self, wanted: Wanted, part: Path) -> None:
+        """Get the missing rest of a file, or all of it where the server knows no ranges."""
         here = part.stat().st_size if part.exists() else 0
         if here and here == wanted.size:
             return
         with self._client.stream("GET", wanted.url, headers={"Range": f"bytes={here}-"} if here else {}) as reply:
             if reply.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-                return  # nothing is missing, says the server; the checksum decides
+                return  # the server says that nothing is missing; the checksum decides
             reply.raise_for_status()
-            goes_on = reply.headers.get("Content-Range", "").startswith(f"bytes {here}-")
-            with part.open("ab" if reply.status_code == httpx.codes.PARTIAL_CONTENT and goes_on else "wb") as file:
+            resumed = reply.headers.get("Content-Range", "").startswith(f"bytes {here}-")
+            with part.open("ab" if reply.status_code == httpx.codes.PARTIAL_CONTENT and resumed else "wb") as file:
                 for chunk in reply.iter_raw():
                     if self._stop.is_set():
                         raise _Stopped
                     file.write(chunk)
                     self._bytes += len(chunk)
                     if wanted.size is not None and file.tell() > wanted.size:
-                        return  # it is another file
+                        return  # another file; the checksum will not fit
 
     def _repeated(self, url: str, ask: Callable[[], Any]) -> Any:
-        """Ask until there is an answer, a few times where it failed for a while only."""
-        for tried in range(1, _TRIES + 1):
+        """Call until there is an answer; a failure that may pass is repeated a few times."""
+        for tried in range(_TRIES):
             try:
                 return ask()
-            except httpx.HTTPStatusError as error:
-                status = error.response.status_code
-                if status not in _PASSING or tried == _TRIES:
-                    raise Unavailable(url, f"HTTP {status} {error.response.reason_phrase}".strip(), status) from None
-                pause = _asked(error.response.headers, PAUSE * 2 ** (tried - 1))
-            except httpx.TransportError as error:
-                if tried == _TRIES or isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol):
-                    raise Unavailable(url, one_line(str(error)) or type(error).__name__) from None
-                pause = PAUSE * 2 ** (tried - 1)
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise Unavailable(url, one_line(str(error)) or type(error).__name__) from None
+                status, reason = 0, one_line(str(error)) or type(error).__name__
+                pause = PAUSE * 2**tried
+                if isinstance(error, httpx.HTTPStatusError):
+                    status = error.response.status_code
+                    reason = f"HTTP {status} {error.response.reason_phrase}".strip()
+                    may_pass = status in _PASSING
+                    pause = _retry_after(error.response.headers, pause)
+                else:
+                    lasting = isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol)
+                    may_pass = isinstance(error, httpx.TransportError) and not lasting
+                if not may_pass or tried == _TRIES - 1:
+                    raise Unavailable(url, reason, status) from None
             if self._stop.wait(pause):
                 raise _Stopped
         raise AssertionError("the last try raises")
@@ -204,11 +200,7 @@ class _Stopped(Exception):
     """Another file failed, or the command was interrupted."""
 
 
-def _asked(headers: Mapping[str, str], otherwise: float) -> float:
-    """Read how long a server asks to wait, in seconds."""
+def _retry_after(headers: Mapping[str, str], otherwise: float) -> float:
+    """Return how long the server asks to wait, in seconds."""
     text = headers.get("Retry-After", "")
     return min(float(text), _LONGEST_WAIT) if text.isascii() and text.isdigit() else otherwise
-
-
-def _held(parts: Path) -> int:
-    return sum(path.stat().st_size for path in parts.iterdir())

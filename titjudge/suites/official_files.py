@@ -1,8 +1,8 @@
-"""The published files of suites, downloaded at a pinned revision and checked.
+"""Download the published files of suites at a pinned revision and check them.
 
-`official_files.json` names repositories on GitHub and on the Hugging Face hub, their commits, and the SHA-256 of each file. Where it names
-no commit of a data set on the hub, the first download pins it: `fetched.json` beside the files then holds the commit of that day and the
-checksum of every file, and later downloads take these and nothing else.
+`official_files.json` names repositories on GitHub and on the Hugging Face hub, their commits, and the SHA-256 of each file. Where it
+names no commit of a data set on the hub, the first download pins it: `fetched.json` beside the files then holds that commit and the
+checksum of every file, and later downloads take exactly these.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -39,7 +40,7 @@ class OfficialFiles:
         revision: The commit; "" where the first download pins it.
         files: The checksum of each path: its SHA-256, or the id that git gives it.
         sizes: Bytes of each path, where they are known.
-        by_hand: Why nothing can be downloaded, and what to put into a folder instead.
+        by_hand: Why nothing can be downloaded, and what to put into a folder instead; empty where it can.
     """
 
     repository: str
@@ -55,25 +56,25 @@ class OfficialFiles:
 
     @property
     def page(self) -> str:
-        """Where people find it."""
+        """Its web page."""
         where = "huggingface.co" if self.on_hub else "github.com"
         return f"{where}/{self.repository.removeprefix('models/')}"
 
     def url(self, path: str) -> str:
-        """Write the address of a file."""
+        """Return the address of a file."""
         if not self.on_hub:
             return f"{GITHUB}/{self.repository}/{self.revision}/{quote(path)}"
         return f"{endpoint()}/{self.repository.removeprefix('models/')}/resolve/{self.revision}/{quote(path)}"
 
 
 def official_files() -> dict[str, OfficialFiles]:
-    """Read which files of which suites are known."""
+    """Read the known files by suite."""
     text = (Path(__file__).parent / "official_files.json").read_text(encoding="utf-8")
     return {suite: OfficialFiles(**known) for suite, known in json.loads(text).items()}
 
 
 def endpoint() -> str:
-    """Read the address of the hub: HF_ENDPOINT, else huggingface.co.
+    """Return the address of the hub: HF_ENDPOINT, else huggingface.co.
 
     Raises:
         ConfigError: HF_ENDPOINT is no web address, or holds a password.
@@ -93,17 +94,17 @@ def fetch_suite(
     include: Sequence[str] = (),
     revision: str = "",
 ) -> int:
-    """Download the files of a suite that the folder lacks; returns how many came.
+    """Download the files of a suite that the folder lacks; returns their number.
 
     Args:
         suite: Its name, or datasets/OWNER/NAME or models/OWNER/NAME on the hub.
         folder: Where they go, each at its path in the repository.
-        say: Told of each file that came.
+        say: Gets a line for each file.
         include: Patterns of paths, such as `images/*`: these files of the repository instead of those the suite needs.
         revision: Commit, branch or tag on the hub instead of the pinned one.
 
     Raises:
-        UserError: The suite's files are not known here, or cannot be reached.
+        UserError: The files of the suite are not known, or cannot be had.
         DataError: A file that is there, or that came, is not the published one; it is left alone, or not written.
     """
     known = official_files()
@@ -117,7 +118,7 @@ def fetch_suite(
         raise UserError(f"the files of {suite} ({source.page}) come by hand: {source.by_hand} {folder}")
     if revision and not source.on_hub:
         raise ConfigError(f"--revision: the files of {suite} are pinned to a commit on GitHub")
-    with Downloads(_token() if source.on_hub else "") as downloads:
+    with closing(Downloads(_token() if source.on_hub else "")) as downloads:
         try:
             pinned = _pinned(source, folder, include, revision, downloads)
             chosen = [path for path in pinned.files if not include or any(fnmatchcase(path, each) for each in include)]
@@ -139,14 +140,14 @@ def fetch_suite(
 def _pinned(
     source: OfficialFiles, folder: Path, include: Sequence[str], revision: str, downloads: Downloads
 ) -> OfficialFiles:
-    """Find the files and checksums to go by: ours, else those of fetched.json, else the hub's of today, which are written there."""
+    """Find the revision and its checksums: the bundled ones, else those of fetched.json, else the hub's, which are written there."""
     lock = _read_lock(folder, source) if source.on_hub else None
-    asked = revision or (lock.revision if lock else source.revision)
-    if not source.on_hub or (lock is None and asked == source.revision and source.files and not include):
+    wanted = revision or (lock.revision if lock else source.revision)
+    if not source.on_hub or (lock is None and wanted == source.revision and source.files and not include):
         return source
-    if lock is None or lock.revision != asked:
+    if lock is None or lock.revision != wanted:
         _check_online(source)
-        lock = _listed(replace(source, revision=asked or "main"), downloads)
+        lock = _listed(replace(source, revision=wanted or "main"), downloads)
         write_atomic(folder / LOCK, _lock_text(lock))
     files = {**lock.files, **(source.files if lock.revision == source.revision else {})}
     needed = lock.files if include or not source.files else source.files
@@ -159,16 +160,18 @@ def _check_online(source: OfficialFiles) -> None:
 
 
 def _listed(source: OfficialFiles, downloads: Downloads) -> OfficialFiles:
-    """Ask the hub which commit a revision is, and which files it has."""
+    """Ask the hub for the commit and the files of a revision."""
     kind, owner, name = source.repository.split("/")
     url = f"{endpoint()}/api/{kind}/{owner}/{name}/revision/{quote(source.revision, safe='')}?blobs=true"
     reply = downloads.json(url)
     try:
-        commit, entries = reply["sha"], reply["siblings"]
-        large = {each["rfilename"]: each.get("lfs") or {} for each in entries}
-        files = {each["rfilename"]: large[each["rfilename"]].get("sha256") or each["blobId"] for each in entries}
-        told = {each["rfilename"]: large[each["rfilename"]].get("size", each.get("size")) for each in entries}
-        sizes = {path: size for path, size in told.items() if isinstance(size, int)}
+        commit, files, sizes = reply["sha"], {}, {}
+        for entry in reply["siblings"]:
+            path, large = entry["rfilename"], entry.get("lfs") or {}
+            files[path] = large.get("sha256") or entry["blobId"]
+            size = large.get("size", entry.get("size"))
+            if isinstance(size, int):
+                sizes[path] = size
     except (TypeError, KeyError, AttributeError) as error:
         raise Unavailable(url, "the reply is not that of a hub") from error
     if _COMMIT.fullmatch(source.revision) and commit != source.revision:
@@ -177,7 +180,7 @@ def _listed(source: OfficialFiles, downloads: Downloads) -> OfficialFiles:
 
 
 def _checked(source: OfficialFiles, where: Path | str) -> OfficialFiles:
-    """Refuse what is no commit, checksum or path of a file."""
+    """Return the files; a DataError where commit, checksums or paths are malformed."""
     fits = (
         isinstance(source.revision, str)
         and _COMMIT.fullmatch(source.revision)
@@ -216,7 +219,7 @@ def _read_lock(folder: Path, source: OfficialFiles | None = None) -> OfficialFil
 
 
 def _complete_lock(folder: Path) -> None:
-    """Write the SHA-256 of files that came into fetched.json, where the hub had only git's id of them."""
+    """Add the SHA-256 of downloaded files to fetched.json, where the hub had only their id in git."""
     lock = _read_lock(folder)
     if lock is None:
         return
@@ -233,7 +236,7 @@ def _missing(source: OfficialFiles, paths: Sequence[str], folder: Path) -> Itera
     """Yield the files that are not there yet.
 
     Raises:
-        DataError: A file that is there is another.
+        DataError: A file that is there differs.
     """
     for path in paths:
         place, checksum = inside(folder, path, "file"), source.files[path]
@@ -251,7 +254,7 @@ def _token() -> str:
 
 
 def _by_hand(error: Unavailable, source: OfficialFiles, folder: Path) -> str:
-    """Write the line for files that cannot be had: why, and which to put where."""
+    """Explain that files cannot be had, why, and which to put where by hand."""
     why = error.reason
     if source.on_hub and error.status in (401, 403):
         why += f"; HF_TOKEN may not read {source.page}" if _token() else "; private or not there: set HF_TOKEN"

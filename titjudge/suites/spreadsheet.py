@@ -1,4 +1,4 @@
-"""Spreadsheets (xlsx) as the official scripts of the suites write them."""
+"""Write spreadsheets (xlsx) as the official scripts of suites do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def openpyxl() -> Any:
 
 
 def put_row(sheet: Any, row: int, values: Sequence[str | float | None]) -> None:
-    """Write the cells of a row; an empty one for None, and a text is never a formula."""
+    """Write the cells of a row: None is left empty, and a text is never a formula."""
     for column, value in enumerate(values, 1):
         if isinstance(value, str):
             cell = sheet.cell(row=row, column=column, value=_FORBIDDEN.sub("\ufffd", value))
@@ -36,7 +36,7 @@ def put_row(sheet: Any, row: int, values: Sequence[str | float | None]) -> None:
 
 
 def write_sheets(path: Path, sheets: Mapping[str, Iterable[Sequence[str | float | None]]]) -> None:
-    """Write a workbook: the rows of each sheet, the first of them its heads.
+    """Write a workbook with these rows in each sheet.
 
     Raises:
         MissingExtra: openpyxl is not installed.

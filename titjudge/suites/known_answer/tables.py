@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from titjudge.core.numbers import mean
 from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
 from titjudge.core.types import Item, Score, Table
-from titjudge.stats.bootstrap import Interval
+from titjudge.stats.bootstrap import Interval, codes, group_sums
+from titjudge.stats.correlation import correlation
+from titjudge.stats.intervals import mean_intervals, share_intervals
+from titjudge.stats.tables import percent, plain
 
 RESAMPLES = 2000
 READS_TEXT = "text-rendering"
@@ -49,9 +54,6 @@ def adherence(item: Item, score: Score) -> float | None:
 
 
 def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
-    from titjudge.stats.correlation import correlation
-    from titjudge.stats.tables import plain
-
     rows = []
     notes = [
         "true alignment: elements of the prompt that the image shows over all; 95% intervals by resampling prompts"
@@ -81,11 +83,6 @@ def _mean(rows: Iterable[tuple[str, float]], *, shares: bool = False) -> tuple[f
 
     `shares`: values are 0 and 1, so that the interval is that of a share.
     """
-    import numpy as np
-
-    from titjudge.stats.bootstrap import codes, group_sums
-    from titjudge.stats.intervals import mean_intervals, share_intervals
-
     listed = list(rows)
     if not listed:
         return None, None
@@ -101,8 +98,6 @@ Verdict = tuple[str, str, bool, bool]  # category or level, prompt id, truth, ve
 
 def _verdict_rows(metric: str, verdicts: Sequence[Verdict]) -> list[tuple[Any, ...]]:
     """Make a row of all verdicts and one of each category: accuracy, and the two kinds of errors."""
-    from titjudge.stats.tables import percent
-
     rows = []
     categories = sorted({verdict[0] for verdict in verdicts})
     for category in ["all", *(categories if len(categories) > 1 else [])]:
@@ -163,8 +158,6 @@ def _element_verdicts(item: Item, alignment: Mapping[str, Any]) -> list[Verdict]
 
 
 def _words(by_metric: Mapping[str, Sequence[Score]]) -> Table:
-    from titjudge.stats.tables import plain
-
     rows: list[tuple[Any, ...]] = []
     for metric, scores in by_metric.items():
         scored = [score for score in scores if base_metric(metric) == READS_TEXT and score.value is not None]

@@ -7,14 +7,10 @@ It is plain numpy, so the same pixels always give the same pixels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Image = NDArray[np.float32]
+Image = NDArray[np.float32]
 
 _KERNEL = (1 / 16, 1 / 4, 3 / 8, 1 / 4, 1 / 16)
 _STEPS = (1, 2, 4)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.suites.known_answer.scenes.shapes import Part
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Mesh = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint32]]  # vertices, normals (n, 3); faces (m, 3)
+Mesh = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint32]]  # vertices, normals (n, 3); faces (m, 3)
 
 _AROUND, _TUBE = 64, 32
 _CREASE = math.cos(math.radians(40.0))  # profile corners sharper than this stay edges
@@ -36,14 +33,10 @@ def mesh(part: Part) -> Mesh:
 
 def merged(parts: Iterable[Part]) -> Mesh:
     """Make one mesh of several parts."""
-    vertices, normals, faces, count = [], [], [], 0
-    for part in parts:
-        v, n, f = mesh(part)
-        vertices.append(v)
-        normals.append(n)
-        faces.append(f + np.uint32(count))
-        count += len(v)
-    return np.concatenate(vertices), np.concatenate(normals), np.concatenate(faces)
+    vertices, normals, faces = zip(*map(mesh, parts), strict=True)
+    starts = np.cumsum([0, *map(len, vertices[:-1])], dtype=np.uint32)
+    shifted = [face + start for face, start in zip(faces, starts, strict=True)]
+    return np.concatenate(vertices), np.concatenate(normals), np.concatenate(shifted)
 
 
 def write_ply(file: Path, made: Mesh) -> None:

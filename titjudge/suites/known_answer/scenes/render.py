@@ -5,7 +5,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.core.errors import MissingExtra
 from titjudge.suites.known_answer.scenes import layout, textures
@@ -14,13 +17,9 @@ from titjudge.suites.known_answer.scenes.layout import placed
 from titjudge.suites.known_answer.scenes.meshes import merged, write_ply
 from titjudge.suites.known_answer.scenes.scene import Scene
 from titjudge.suites.known_answer.scenes.shapes import Finish, Part
+from titjudge.suites.known_answer.scenes.textures import Pixels
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Pixels = NDArray[np.uint8]
-    Ids = NDArray[np.int32]
+Ids = NDArray[np.int32]
 
 VARIANT = "scalar_rgb"
 _DEPTH = 7  # bounces
@@ -69,8 +68,6 @@ class Stage:
 
         `only`: the label of an object to be shown alone.
         """
-        import numpy as np
-
         labels = [each.label for each in self.objects] if only is None else [only]
         shapes = self._room() if only is None else {}
         scene = self._loaded(
@@ -111,8 +108,6 @@ class Stage:
         return {f"shape-{number}": shape for number, shape in enumerate(shapes)}
 
     def _rendered(self, parts: dict[str, Any]) -> Any:
-        import numpy as np
-
         return np.nan_to_num(np.asarray(self._mi.render(self._loaded(parts)), dtype=np.float32))
 
     def _loaded(self, parts: dict[str, Any]) -> Any:
@@ -166,8 +161,6 @@ class Stage:
         return {"type": "diffuse", "reflectance": self._bitmap(pixels)}
 
     def _bitmap(self, pixels: Pixels) -> dict[str, Any]:
-        import numpy as np
-
         return {"type": "bitmap", "bitmap": self._mi.Bitmap(np.array(pixels[::-1])), "wrap_mode": "clamp"}
 
     def _single(self, part: Part, look: dict[str, Any]) -> Any:
@@ -211,8 +204,6 @@ class Stage:
 
 def _surroundings(ambient: tuple[float, float, float]) -> Any:
     """Make the surroundings, a dim room with tall bright windows: metal that mirrors nothing looks like paint."""
-    import numpy as np
-
     room = np.full((48, 96, 3), 0.62, dtype=np.float32)
     for left in range(4, 96, 16):
         room[4:22, left : left + 5] = 2.6
@@ -229,8 +220,6 @@ def _rgb(colour: Iterable[float]) -> dict[str, Any]:
 
 def _developed(light: Any) -> Pixels:
     """Convert linear light, (height, width, 3), to sRGB, with highlights rolled off."""
-    import numpy as np
-
     rolled = np.where(light > 0.75, 0.75 + 0.25 * np.tanh((light - 0.75) / 0.25), light)
     srgb = np.where(rolled <= 0.0031308, 12.92 * rolled, 1.055 * np.maximum(rolled, 1e-8) ** (1 / 2.4) - 0.055)
     return np.asarray(np.rint(np.clip(srgb, 0, 1) * 255), dtype=np.uint8)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
-    Pixels = NDArray[np.uint8]  # (height, width, 3)
+Pixels = NDArray[np.uint8]  # (height, width, 3)
 
 _PLAIN = {  # sRGB, 0 to 255
     "pale blue": (154, 192, 234),
@@ -21,8 +21,6 @@ _PLAIN = {  # sRGB, 0 to 255
 
 def surface(name: str, grain: int) -> Pixels:
     """Paint a table top or wall; `grain` is the seed of its noise."""
-    import numpy as np
-
     rng = np.random.default_rng(grain)
     if name == "red brick":
         return _bricks(rng)
@@ -37,15 +35,11 @@ def surface(name: str, grain: int) -> Pixels:
 
 def light_wood(grain: int) -> Pixels:
     """Paint pale yellowish wood, for things on the table."""
-    import numpy as np
-
     return planks(np.random.default_rng(grain + 2), (206, 160, 98), boards=3, size=512)
 
 
 def planks(rng: Any, colour: tuple[int, int, int], boards: int, size: int = 1024) -> Pixels:
     """Paint boards that run from bottom to top, with streaks along them and dark seams between."""
-    import numpy as np
-
     x = np.arange(size)
     board = x * boards // size
     shade = rng.uniform(0.82, 1.14, boards)[board]
@@ -56,23 +50,16 @@ def planks(rng: Any, colour: tuple[int, int, int], boards: int, size: int = 1024
 
 
 def _bytes(tone: NDArray[np.float64]) -> Pixels:
-    import numpy as np
-
     return np.asarray(np.clip(tone, 0, 255), dtype=np.uint8)
 
 
 def _stretched(rng: Any, size: int, across: int, along: int) -> NDArray[np.float64]:
     """Return noise from -1 to 1 with `across` x `along` knots, interpolated to a square."""
-    import numpy as np
-    from PIL import Image
-
     knots = rng.uniform(-1, 1, (along, across)).astype(np.float32)
     return np.asarray(Image.fromarray(knots).resize((size, size), Image.Resampling.BICUBIC), dtype=np.float64)
 
 
 def _marble(rng: Any, size: int = 1024) -> Pixels:
-    import numpy as np
-
     warp = sum(_stretched(rng, size, 4 * 2**k, 4 * 2**k) / 1.7**k for k in range(5))
     y, x = np.mgrid[0:size, 0:size] / size
     vein = np.abs(np.sin((2.2 * x + 1.3 * y) * 9 + 2.1 * warp)) ** 0.35
@@ -81,16 +68,11 @@ def _marble(rng: Any, size: int = 1024) -> Pixels:
 
 
 def _checkerboard(squares: int = 14, size: int = 980) -> Pixels:
-    import numpy as np
-
     k = np.arange(size) * squares // size
     return np.where(((k[:, None] + k[None, :]) % 2 == 0)[..., None], 228, 22).repeat(3, axis=2).astype(np.uint8)
 
 
 def _bricks(rng: Any, columns: int = 14, rows: int = 20, width: int = 1400, height: int = 1000) -> Pixels:
-    import numpy as np
-    from PIL import Image, ImageDraw
-
     picture = Image.new("RGB", (width, height), (206, 192, 172))
     draw = ImageDraw.Draw(picture)
     w, h = width // columns, height // rows
@@ -106,9 +88,6 @@ def _bricks(rng: Any, columns: int = 14, rows: int = 20, width: int = 1400, heig
 
 def words(text: str, width: int = 1120, height: int = 570) -> Pixels:
     """Draw black text on white, a word a line, as large as the board allows."""
-    import numpy as np
-    from PIL import Image, ImageDraw, ImageFont
-
     lines = text.split()
     height = height if len(lines) > 1 else width * 12 // 34  # a card
     picture = Image.new("RGB", (width, height), (238, 238, 234))

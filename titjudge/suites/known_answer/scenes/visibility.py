@@ -6,18 +6,16 @@ All measures are shares of the image, so that a small rendering stands for a lar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.suites.known_answer.scenes.layout import holds, label_of, tray_of, words_of
 from titjudge.suites.known_answer.scenes.objects import KINDS
 from titjudge.suites.known_answer.scenes.scene import SIGN, Graph, Scene, Thing
 from titjudge.suites.known_answer.scenes.shapes import Body
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Mask = NDArray[np.bool_]  # (size, size): the pixels of one object
+Mask = NDArray[np.bool_]  # (size, size): the pixels of one object
 
 CHECK_SIZE = 192  # pixels
 LETTER, _CARD_LETTER = 0.024, 0.016  # height of a line of text, of the image's: 12 pixels of 512, and of 768 in a crowd
@@ -175,8 +173,6 @@ def _contradicted(scene: Scene, graph: Graph, seen: Mapping[str, Mask]) -> list[
 
 def _place(thing: Thing, seen: Mapping[str, Mask]) -> tuple[float, float]:
     """Return the middle of a thing's pixels across and their lowest point, each from 0 to 1."""
-    import numpy as np
-
     mask = np.logical_or.reduce([seen[label_of(thing, number)] for number in range(thing.count)])
     rows, columns = np.nonzero(mask)
     return float(columns.mean()) / mask.shape[1], float(rows.max()) / mask.shape[0]
