@@ -19,6 +19,7 @@ from titjudge.metrics.questions import Asked, Asking
 from titjudge.metrics.text_reading import Wanted, listed, matched_share
 from titjudge.suites.base import Suite, by_generator, reason_of
 from titjudge.suites.image_tree import ImageTree, find_tree
+from titjudge.suites.prompt_file import Prompts
 from titjudge.suites.prompt_places import PromptPlace
 from titjudge.suites.question_schema import TableSpec
 from titjudge.suites.question_tables import make_table
@@ -31,9 +32,10 @@ CLASSES = {
     "text": "Text_Rendering",
     "reasoning": "Knowledge_Reasoning",
 }
-_FARTHEST = {"EN": 100, "ZH": 50}  # edits that count
+_ALIGNED = ("anime", "human", "object", "multilingualism")  # classes with questions
+_MOST_EDITS = {"EN": 100, "ZH": 50}  # more edits count as so many
 _ASKED, _READ = "questions", "text-reading"
-Found = dict[str, tuple[str, dict[str, Any]]]
+Rows = Mapping[str, dict[str, Any]]
 
 
 class OneIGBench(Suite):
@@ -62,7 +64,7 @@ class OneIGBench(Suite):
     )
 
     def __init__(self, *, mode: str = "EN", images: str = "") -> None:
-        if mode.upper() not in _FARTHEST:
+        if mode.upper() not in _MOST_EDITS:
             raise ConfigError(f"mode is EN or ZH, not '{mode}'")
         if images and "{class}" not in images:
             raise ConfigError(f"images={images}: the pattern needs {{class}}, as ids are those of a class")
@@ -70,22 +72,21 @@ class OneIGBench(Suite):
         self.notes: dict[str, None] = {}
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
-        """Yield the images of the three tasks; what cannot be judged says file and row.
+        """Yield the images of the three tasks with what metrics ask about them.
 
         Raises:
-            DataError: there are no prompts, or no images.
+            DataError: There are no prompts, or no images.
         """
-        problems: list[InvalidItem] = []
-        found = self._read(folder, problems)
+        by_class, problems = self._read(folder)
         yield from problems
         lacking = 0
-        for name, prompts in found.items():
-            wanted = [f"images/{name}/{{generator}}/{{prompt_id}}{end}" for end in ("_{sample}", "")]
+        for name, prompts in by_class.items():
+            patterns = [f"images/{name}/{{generator}}/{{prompt_id}}{end}" for end in ("_{sample}", "")]
             try:
-                root, pattern = find_tree(folder, wanted, self._images.replace("{class}", name))
+                root, pattern = find_tree(folder, patterns, self._images.replace("{class}", name))
             except DataError:
                 self.notes[f"there are no images of {name}"] = None
-                if (lacking := lacking + 1) == len(found):
+                if (lacking := lacking + 1) == len(by_class):
                     places = "images/anime/{generator}/{prompt_id}_{sample}.png and so on"
                     raise DataError(
                         f"no images: expected {places}, or say --suite-option images=PATTERN", folder
@@ -93,129 +94,102 @@ class OneIGBench(Suite):
                 continue
             tree = ImageTree(pattern, f"OneIG-Bench ({name})", {key: prompt for key, (prompt, _) in prompts.items()})
             for item in tree.items(root, self.image_roots, self.notes):
-                own = f"{name}/{item.id}"
-                if isinstance(item, InvalidItem):
-                    yield replace(item, id=own)
-                    continue
-                yield replace(item, id=own, prompt_id=f"{name}/{item.prompt_id}", meta=prompts[item.prompt_id][1])
+                item = replace(item, id=f"{name}/{item.id}")
+                if isinstance(item, Item):
+                    item = replace(item, prompt_id=f"{name}/{item.prompt_id}", meta=prompts[item.prompt_id][1])
+                yield item
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts of the three tasks, and where their images belong.
 
         Raises:
-            DataError: there are no prompts.
+            DataError: There are no prompts.
         """
-        problems: list[InvalidItem] = []
-        found = self._read(folder, problems)
+        by_class, problems = self._read(folder)
         yield from problems
-        for name, prompts in found.items():
+        for name, prompts in by_class.items():
             for key, (prompt, meta) in prompts.items():
-                told = meta.get("generated_from", prompt)
-                yield PromptPlace(f"{name}/{key}", told, f"images/{name}/{{generator}}/{key}_{{sample}}.png")
+                text = meta.get("generated_from", prompt)
+                yield PromptPlace(f"{name}/{key}", text, f"images/{name}/{{generator}}/{key}_{{sample}}.png")
 
-    def _read(self, folder: Path, problems: list[InvalidItem]) -> dict[str, Found]:
-        """Read the prompts of each class by their ids, with what is asked of their images."""
-        end = "" if self._mode == "EN" else "_zh"
-        table = _file(folder, "OneIG-Bench.csv" if self._mode == "EN" else "OneIG-Bench-ZH.csv")
-        known: dict[str, dict[str, dict[str, Any]]] = {}
-        for number, row in scan_csv(table, ("category", "id", "prompt_en" if self._mode == "EN" else "prompt_cn")):
+    def _read(self, folder: Path) -> tuple[dict[str, Prompts], list[InvalidItem]]:
+        """Read the prompts by class, with what is asked of their images, and what is wrong with rows."""
+        problems: list[InvalidItem] = []
+        end, column = ("", "prompt_en") if self._mode == "EN" else ("_zh", "prompt_cn")
+        table = _file(folder, f"OneIG-Bench{end.replace('_', '-').upper()}.csv")
+        rows: dict[str, dict[str, dict[str, Any]]] = {category: {} for category in CLASSES.values()}
+        for number, row in scan_csv(table, ("category", "id", column)):
             if isinstance(row, DataError):
                 problems.append(InvalidItem(f"{table.name}:{number}", str(row)))
-            else:
-                known.setdefault(row["category"], {})[row["id"]] = row
-        found: dict[str, Found] = {}
-        for name, category in CLASSES.items():
-            if name == "multilingualism" and self._mode == "EN":
-                continue
-            rows = known.get(category, {})
-            if name == "text":
-                found[name] = self._texts(_file(folder, f"scripts/text/text_content{end}.csv"), rows, problems)
-            elif name == "reasoning":
-                answers = read_json(_file(folder, f"scripts/reasoning/gt_answer{end}.json"))
-                found[name] = {
-                    key: (answer, {**_fields(row), "class": name, "generated_from": _prompt(row)})
-                    for key, row in rows.items()
-                    if isinstance(answer := answers.get(key), str) and answer.strip()
-                }
-            else:
-                file = _file(folder, f"scripts/alignment/Q_D/{name}{end}.json")
-                found[name] = self._questions(file, name, rows, problems)
-        return found
+            elif row["category"] in rows:
+                rows[row["category"]][row["id"]] = row
+        found: dict[str, Prompts] = {}
+        for name in _ALIGNED[: 3 if self._mode == "EN" else 4]:
+            file = _file(folder, f"scripts/alignment/Q_D/{name}{end}.json")
+            found[name] = self._questions(file, name, rows[CLASSES[name]], problems)
+        file = _file(folder, f"scripts/text/text_content{end}.csv")
+        found["text"] = _texts(file, rows[CLASSES["text"]], problems)
+        answers = read_json(_file(folder, f"scripts/reasoning/gt_answer{end}.json"))
+        found["reasoning"] = {
+            key: (answer, {**_fields(row), "class": "reasoning", "generated_from": _prompt(row)})
+            for key, row in rows[CLASSES["reasoning"]].items()
+            if isinstance(answer := answers.get(key), str) and answer.strip()
+        }
+        return found, problems
 
-    def _questions(
-        self, file: Path, name: str, rows: Mapping[str, dict[str, Any]], problems: list[InvalidItem]
-    ) -> Found:
-        found: Found = {}
+    def _questions(self, file: Path, name: str, rows: Rows, problems: list[InvalidItem]) -> Prompts:
+        prompts: Prompts = {}
         rule = "oneig" if self.protocol == "official" else "yes-no"
         how = Asking(template="oneig/question", answer=rule, max_tokens=128).model_dump()
         for key, entry in read_json(file).items():
             try:
-                asked, above = (_decoded(entry[part]) for part in ("question", "dependency"))
+                texts, parents = (_decoded(entry[part]) for part in ("question", "dependency"))
                 questions = [
-                    {"id": n, "question": text, "parents": [str(each) for each in above.get(n, []) if each != 0]}
-                    for n, text in asked.items()
+                    {"id": n, "question": text, "parents": [str(each) for each in parents.get(n, []) if each != 0]}
+                    for n, text in texts.items()
                 ]
                 checked = Asked.model_validate({**how, "questions": questions})
                 ids = {question.id for question in checked.questions}
                 if lost := [each for question in checked.questions for each in question.parents if each not in ids]:
                     raise ValueError(f"there is no question {lost[0]}, on which one depends")
-                row = rows[key]
+                asked = {**how, "questions": questions}
+                prompts[key] = _prompt(rows[key]), {**_fields(rows[key]), "class": name, "asked": asked}
             except (ValueError, TypeError, AttributeError, KeyError) as error:
                 reason = first_problem(error) if isinstance(error, ValidationError) else reason_of(error)
                 problems.append(InvalidItem(f"{file.name}:{key}", f"{file.name}:{key}: {reason}"))
-            else:
-                found[key] = _prompt(row), {**_fields(row), "class": name, "asked": {**how, "questions": questions}}
-        return found
-
-    def _texts(self, file: Path, rows: Mapping[str, dict[str, Any]], problems: list[InvalidItem]) -> Found:
-        found: Found = {}
-        for number, row in scan_csv(file, ("id", "text_content")):
-            where = f"{file.name}:{number}"
-            if isinstance(row, DataError):
-                problems.append(InvalidItem(where, str(row)))
-                continue
-            cell = row["text_content"]
-            try:
-                wanted = Wanted(
-                    texts=listed(cell), rule="oneig", source=cell, max_tokens=256 if len(cell.split()) > 60 else 128
-                )
-            except ValueError as error:
-                problems.append(InvalidItem(where, f"{where}: 'text_content' is {error}"))
-                continue
-            known = rows.get(row["id"], row)
-            found[row["id"]] = _prompt(known), {**_fields(known), "class": "text", "text": wanted.model_dump()}
-        return found
+        return prompts
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of alignment, text and reasoning, as far as there are images of each."""
         of = {name: [item for item in items if item.meta.get("class") == name] for name in CLASSES}
-        aligned = [item for name in ("anime", "human", "object", "multilingualism") for item in of[name]]
-        asked = [score for score in scores if score.metric == _ASKED]
-        title = f"OneIG-Bench ({self._mode})"
+        by_metric: dict[str, list[Score]] = {}
+        for score in scores:
+            by_metric.setdefault(score.metric, []).append(score)
+
+        def table(part: str, items: Sequence[Item], metric: str, by: str) -> Table:
+            title = f"OneIG-Bench ({self._mode}): {part}"
+            spec = TableSpec(title=title, mean="prompts", by=by, overall="all", times=1)
+            return make_table(spec, items, by_metric.get(metric, ()))
+
         tables = []
-        if aligned:
+        if aligned := [item for name in _ALIGNED for item in of[name]]:
             for by in ("class", "prompt_length", "type") if self._mode == "EN" else ("class",):
-                spec = TableSpec(
-                    title=f"{title}: alignment by {by.replace('_', ' ')}", mean="prompts", by=by, overall="all", times=1
-                )
-                tables.append(make_table(spec, aligned, asked))
+                tables.append(table(f"alignment by {by.replace('_', ' ')}", aligned, _ASKED, by))
         if of["text"]:
-            tables.append(self._text_table(title, of["text"], scores))
+            tables.append(self._text_table(of["text"], by_metric.get(_READ, ())))
         ids = {item.id for item in of["reasoning"]}
-        for metric in sorted({score.metric for score in scores if score.item_id in ids} - {_ASKED, _READ}):
-            own = [score for score in scores if score.metric == metric]
-            spec = TableSpec(
-                title=f"{title}: reasoning, by {metric}", mean="prompts", by="subject", overall="all", times=1
-            )
-            tables.append(make_table(spec, of["reasoning"], own))
+        for metric in sorted(by_metric.keys() - {_ASKED, _READ}):
+            if any(score.item_id in ids for score in by_metric[metric]):
+                tables.append(table(f"reasoning, by {metric}", of["reasoning"], metric, "subject"))
         return tables
 
-    def _text_table(self, title: str, items: Sequence[Item], scores: Sequence[Score]) -> Table:
+    def _text_table(self, items: Sequence[Item], scores: Sequence[Score]) -> Table:
         rows = []
-        for generator, own, scored in by_generator(items, [score for score in scores if score.metric == _READ]):
-            values = text_scores([score for _, score in scored], _FARTHEST[self._mode])
+        for generator, own, scored in by_generator(items, scores):
+            values = text_scores([score for _, score in scored], _MOST_EDITS[self._mode])
             rows.append((generator, len(own), len(scored), *values))
-        return Table(f"{title}: text", ("generator", "images", "scored", "ED", "CR", "WAC", "text score"), tuple(rows))
+        columns = ("generator", "images", "scored", "ED", "CR", "WAC", "text score")
+        return Table(f"OneIG-Bench ({self._mode}): text", columns, tuple(rows))
 
 
 def text_scores(scores: Sequence[Score], farthest: int) -> tuple[float | None, ...]:
@@ -226,6 +200,25 @@ def text_scores(scores: Sequence[Score], farthest: int) -> tuple[float | None, .
     distance = sum(score.parts["distance"] for score in scores) / len(scores)
     complete = sum(score.parts["distance"] == 0 for score in scores) / len(scores)
     return distance, complete, words, 1 - min(farthest, distance) * (1 - complete) * (1 - words) / farthest
+
+
+def _texts(file: Path, rows: Rows, problems: list[InvalidItem]) -> Prompts:
+    prompts: Prompts = {}
+    for number, row in scan_csv(file, ("id", "text_content")):
+        where = f"{file.name}:{number}"
+        if isinstance(row, DataError):
+            problems.append(InvalidItem(where, str(row)))
+            continue
+        cell = row["text_content"]
+        most = 256 if len(cell.split()) > 60 else 128
+        try:
+            wanted = Wanted(texts=listed(cell), rule="oneig", source=cell, max_tokens=most)
+        except ValueError as error:
+            problems.append(InvalidItem(where, f"{where}: 'text_content' is {error}"))
+            continue
+        prompt = rows.get(row["id"], row)
+        prompts[row["id"]] = _prompt(prompt), {**_fields(prompt), "class": "text", "text": wanted.model_dump()}
+    return prompts
 
 
 def _file(folder: Path, name: str) -> Path:
@@ -247,9 +240,9 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
 def _decoded(value: Any) -> dict[str, Any]:
     """Read the questions of a prompt, or their dependencies: an object, or an object as JSON text."""
     try:
-        found = json.loads(value) if isinstance(value, str) else value
+        decoded = json.loads(value) if isinstance(value, str) else value
     except ValueError as error:
         raise ValueError(f"its questions are not JSON: {value[:40]!r}") from error
-    if not isinstance(found, dict):
+    if not isinstance(decoded, dict):
         raise ValueError("its questions are no object")
-    return found
+    return decoded
