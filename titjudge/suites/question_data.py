@@ -1,4 +1,4 @@
-"""Prompts and questions of a suite, read from official files of any layout as its YAML file describes them."""
+"""Read the prompts and questions of a suite from official files of any layout, as its YAML file describes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = tuple[int, dict[str, Any] | DataError]
 
 @dataclass(slots=True)
 class PromptRecord:
-    """A prompt with its questions; `where` is its file and row."""
+    """A prompt with its questions; `where` is its file and line."""
 
     id: str
     prompt: str
@@ -35,10 +35,16 @@ class PromptRecord:
 def read_prompts(
     folder: Path, spec: QuestionSpec, *, skip_rows: int = 0, parents_exist: bool = True
 ) -> tuple[dict[str, PromptRecord], list[InvalidItem]]:
-    """Read the prompts by their ids, and what is wrong with rows; a prompt with a wrong row is left out.
+    """Read the prompts by their ids, without those that have a malformed row, and what is wrong with rows.
+
+    Args:
+        folder: The data folder.
+        spec: Where prompts and questions are.
+        skip_rows: Rows at the start of the data to be left out.
+        parents_exist: Whether a question may depend only on questions that exist.
 
     Raises:
-        DataError: there are no files, or one cannot be read.
+        DataError: There are no files, or one cannot be read.
     """
     found: dict[str, PromptRecord] = {}
     problems: list[InvalidItem] = []
@@ -69,7 +75,7 @@ def read_prompts(
     if not found and not problems:
         raise DataError("no prompts in it: no rows below the first line", files[0])
     for record in found.values():
-        problem = _badly_linked(record, parents_exist)
+        problem = _inconsistent_ids(record, parents_exist)
         if problem and record.id not in wrong:
             problems.append(InvalidItem(record.where, f"{record.where}: {problem}", prompt_id=record.id))
             wrong.add(record.id)
@@ -77,10 +83,10 @@ def read_prompts(
 
 
 def find_files(folder: Path, prompts: Prompts) -> list[Path]:
-    """Find the files of the first folder that has any.
+    """List the files of the first folder that has any.
 
     Raises:
-        DataError: none has, or a file lies outside of the data folder.
+        DataError: None has any, or a file lies outside of the data folder.
     """
     for below in prompts.folders if folder.is_dir() else ():
         place = inside(folder, below, "folder")
@@ -100,12 +106,13 @@ def _rows(file: Path) -> Iterator[Row]:
     content = read_json(file)
     if not isinstance(content, list | dict):
         raise DataError("neither a list nor an object of rows", file)
-    entries = list(content.items()) if isinstance(content, dict) else [("", entry) for entry in content]
-    for number, (key, entry) in enumerate(entries, 1):
-        if isinstance(entry, dict):
-            yield number, {**entry, "$key": key, "$row": number - 1}
-        else:
-            yield number, DataError("this row is no object", file, number)
+    entries = content.items() if isinstance(content, dict) else (("", entry) for entry in content)
+    for number, (key, row) in enumerate(entries, 1):
+        fits = isinstance(row, dict)
+        yield (
+            number,
+            {**row, "$key": key, "$row": number - 1} if fits else DataError("this row is no object", file, number),
+        )
 
 
 def _id(row: Mapping[str, Any], prompts: Prompts, file: Path) -> str:
@@ -121,9 +128,8 @@ def _record(row: Mapping[str, Any], spec: QuestionSpec, file: Path, number: int,
         raise DataError(f"'{spec.prompts.prompt}' is no prompt: {text!r:.40}")
     fields = {key: _one(row, column, file) for key, column in spec.prompts.fields.items()}
     for key, bands in spec.prompts.bands.items():
-        if not name.isdecimal() or not (
-            fits := [band for band, (low, high) in bands.items() if low <= int(name) <= high]
-        ):
+        fits = [band for band, (low, high) in bands.items() if name.isdecimal() and low <= int(name) <= high]
+        if not fits:
             raise DataError(f"the id {name} is in no {key}")
         fields[key] = fits[0]
     asked = spec.questions if isinstance(spec.questions, list) else _questions(row, spec.questions, file, spec.ask.each)
@@ -135,10 +141,12 @@ def _questions(row: Mapping[str, Any], columns: Columns, file: Path, each: str) 
     lists = {key: values(row, column, file) for key, column in named.items()}
     counts = {key: len(found) for key, found in lists.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{count} of '{named[key]}'" for key, count in counts.items())
-        raise DataError(f"the questions do not fit together: {told}")
-    if not lists["question"] or (each == "question" and not all(map(str.strip, map(str, lists["question"])))):
-        raise DataError("there are no questions" if not lists["question"] else "a question is empty")
+        listed = ", ".join(f"{count} of '{named[key]}'" for key, count in counts.items())
+        raise DataError(f"the questions do not fit together: {listed}")
+    if not lists["question"]:
+        raise DataError("there are no questions")
+    if each == "question" and not all(str(text).strip() for text in lists["question"]):
+        raise DataError("a question is empty")
     try:
         return [
             Question.model_validate({key: _part(key, value) for key, value in zip(lists, entry, strict=True)})
@@ -155,8 +163,8 @@ def _part(key: str, value: Any) -> Any:
     return str(value).strip() if isinstance(value, str | int) else value
 
 
-def _badly_linked(record: PromptRecord, parents_exist: bool) -> str:
-    """Say which ids of the questions do not fit together; empty where all do."""
+def _inconsistent_ids(record: PromptRecord, parents_exist: bool) -> str:
+    """Say which ids of the questions are wrong; empty where none is."""
     ids = [question.id for question in record.questions if question.id]
     if len(set(ids)) < len(ids):
         return f"two questions of '{record.id}' have one id"
@@ -174,10 +182,10 @@ def _one(row: Mapping[str, Any], column: str, file: Path) -> Any:
 
 
 def values(row: Mapping[str, Any], column: str, file: Path) -> list[Any]:
-    """Find the values of a column in a row.
+    """Return the values of a column in a row.
 
     Raises:
-        DataError: there is no such key, or no list where one is expected.
+        DataError: There is no such key, or no list where one is expected.
     """
     if column == "$file":
         return [file.stem]
@@ -205,7 +213,7 @@ def _deeper(value: Any, name: str, column: str) -> Any:
 
 
 def _decoded(value: Any) -> Any:
-    """Read a text that is JSON, as cells of CSV files are."""
+    """Parse a text that is JSON, as in a cell of a CSV file; return anything else as it is."""
     if not isinstance(value, str):
         return value
     try:

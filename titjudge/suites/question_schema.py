@@ -1,4 +1,4 @@
-"""What a suite's YAML file says: where its prompts and questions stand, how they are asked, and which means are published."""
+"""The keys of a suite's YAML file: where prompts and questions are, how they are asked, and which means are published."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class _Strict(BaseModel):
 
 
 class Prompts(_Strict):
-    """Where prompts stand below the data folder.
+    """Where prompts are below the data folder.
 
-    A column is a key of a row; `a.b` goes deeper (also into a text that is JSON), `a[]` is each entry of a list and `a[].0` the
-    first part of each, `$key` the row's key in a JSON object of rows, `$row` its number from 0, `$file` the name of its file
-    without the ending.
+    A column is a key of a row; `a.b` is the key b of the object a (which may be JSON in a text), `a[]` every entry of a list,
+    `a[].0` the first part of every entry, `$key` the row's key in a JSON object of rows, `$row` its number from 0, `$file` the
+    name of its file without the ending.
 
     Attributes:
-        folders: Where its files may lie: the first that has any.
-        files: Names of .csv, .jsonl, .parquet or .json files, or patterns; all that are there are read.
+        folders: Where the files may be; the first folder that has any is used.
+        files: Names or patterns of .csv, .jsonl, .parquet or .json files; all that exist are read.
         id: The column of the prompt's id.
         prompt: The column of its text.
-        fields: What else is kept of it, by name: for tables and templates.
-        bands: Fields by the number of the prompt's id: {category: {CULTURE: [1, 400], ...}}.
-        rows: A row is a prompt, or one question of it (the rows of a prompt then have one id).
+        fields: Further columns that tables and templates need, by name.
+        bands: Fields by ranges of numeric prompt ids: {category: {CULTURE: [1, 400], ...}}.
+        rows: A row is a prompt, or one question of it (the rows of a prompt then have the same id).
     """
 
     folders: list[str] = Field(default=["."], min_length=1)
@@ -46,7 +46,7 @@ class Prompts(_Strict):
 
 
 class Columns(_Strict):
-    """The columns of the questions; what several columns give is taken together, entry by entry."""
+    """The columns of the questions; lists in several columns are combined entry by entry."""
 
     question: str
     category: str = ""
@@ -60,13 +60,13 @@ class TableSpec(_Strict):
 
     Attributes:
         mean: Of images, of prompts (the mean of their images first) or of single answers.
-        by: The field, or for answers their category, whose values are the columns; without it there is one mean.
-        upto: Take the values only up to these texts, one after the other: with "-", `entity - whole` is `entity`.
+        by: The field (or `category` of answers) whose values are the columns; without it there is one mean.
+        upto: Texts at which values are cut off, one after the other: with "-", `entity - whole` is `entity`.
         order: The columns that come first.
         overall: The mean of the columns, of everything, or weights by column; null for none.
-        times: What means are multiplied with.
-        counted: Means of answers: as they enter the score (after their parents), or as given.
-        value: Of images and prompts: another number than the score, by its name among the score's parts.
+        times: The factor of all means.
+        counted: Answers as they enter the score (after their parents), or as given.
+        value: A part of the score instead of its value, for images and prompts.
     """
 
     title: str
@@ -81,7 +81,7 @@ class TableSpec(_Strict):
 
 
 class Official(_Strict):
-    """What the published script does otherwise (`--protocol official`): keys of `ask`, and its slips.
+    """What differs with `--protocol official`, where it follows the published script.
 
     Attributes:
         ask: Keys of `ask` with other values.
@@ -99,20 +99,19 @@ class QuestionSpec(_Strict):
     """A whole suite.
 
     Attributes:
-        name: What results call it.
-        summary: What it is, in a line.
+        name: Its name in results.
+        summary: A description in one line.
         version: Raised whenever the same answers would give other tables.
         source: Where it was published.
         images: Patterns of image paths below the data folder, without ending, as for `--images`; the first that fits counts.
-        prompts: Where prompts stand.
-        questions: The columns of the questions, or the questions themselves, the same for every prompt.
-        metric: How answers become a score: read by a rule (`questions`), or by how likely they are (`soft-tifa`).
-        ask: How they are asked.
-        official: What the published script does otherwise.
+        prompts: Where prompts are.
+        questions: The columns of the questions, or the questions themselves where they are the same for every prompt.
+        metric: How answers become a score: parsed by a rule (`questions`), or by their probabilities (`soft-tifa`).
+        ask: How questions are asked.
+        official: What differs with `--protocol official`.
         tables: The tables.
-        deviations: Where results differ from those of the published script, for people.
-        variants: Keys that another set of the benchmark changes, by its name (`--suite-option variant=NAME`); without that
-            the file is read as it stands.
+        deviations: Where results differ from those of the published script, in words.
+        variants: Keys with other values for another set of the benchmark (`--suite-option variant=NAME`), by its name.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
@@ -152,12 +151,12 @@ class QuestionSpec(_Strict):
         return Asking.model_validate(self.ask.model_dump() | own)
 
     def variant(self, name: str) -> QuestionSpec:
-        """Return the spec of another set of the benchmark."""
+        """Return the spec with the keys of a variant."""
         return QuestionSpec.model_validate(_merged(self.model_dump(exclude={"variants"}), self.variants[name]))
 
 
 def _merged(keys: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Lay changes over keys, mapping by mapping."""
+    """Return `keys` updated with `changes`, mappings within them too."""
     return keys | {
         key: _merged(keys[key], value) if isinstance(value, dict) and isinstance(keys.get(key), dict) else value
         for key, value in changes.items()
@@ -168,7 +167,7 @@ def read_spec(file: Path) -> QuestionSpec:
     """Read a suite's YAML file.
 
     Raises:
-        ConfigError: it is no YAML, or a key is unknown, missing or wrong; names file and key.
+        ConfigError: It is no YAML, or a key is unknown, missing or wrong; names file and key.
     """
     try:
         return QuestionSpec.model_validate(read_yaml(file, "a suite"))

@@ -1,6 +1,6 @@
-"""Suites that are a YAML file: prompts with questions, a rule that reads answers, means by category.
+"""Suites that are defined by a YAML file: prompts with questions, a rule that parses answers, means by category.
 
-The bundled ones lie beside this module; `--suite my_suite.yaml` reads one of your own (docs/suites.md). A file is data: it
+The bundled files are beside this module; `--suite my_suite.yaml` reads one of your own (docs/suites.md). A file is data: it
 names columns, rules and prompt templates, and holds no code.
 """
 
@@ -26,9 +26,9 @@ class QuestionSuite(Suite):
     """Questions, an answer rule, means by category.
 
     Args:
-        template: Another prompt than the suite's.
-        images: A pattern of image paths, from the working directory, where they are not where the suite expects them;
-            or a .json file, an object of prompts and image paths.
+        template: Another prompt template than the suite's.
+        images: A pattern of image paths from the working directory, where they are not where the suite expects them; or a
+            .json file, an object {prompt: image path}.
         variant: Another set of the benchmark.
     """
 
@@ -45,10 +45,10 @@ class QuestionSuite(Suite):
         self.notes: dict[str, None] = {}
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
-        """Yield the images with their prompts and questions; what cannot be judged says file and row.
+        """Yield the images with their prompts and questions.
 
         Raises:
-            DataError: there are no prompts, or no images.
+            DataError: There are no prompts, or no images.
         """
         asking = self.spec.asking(self.protocol)
         if self._template:
@@ -72,30 +72,26 @@ class QuestionSuite(Suite):
         return ImageTree(pattern, "the suite", prompts).items(root, self.image_roots, self.notes)
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
-        """Yield the prompts; images belong where others are, else where the suite expects them first.
+        """Yield the prompts; images belong where others are, else where the suite's first pattern has them.
 
         Raises:
-            DataError: there are no prompts.
+            DataError: There are no prompts.
         """
-        found, problems = self._read(folder)
+        prompts, problems = self._read(folder)
         yield from problems
         try:
             root, pattern = find_tree(folder, self.spec.images, self._images)
             pattern = pattern if self._images else (root.relative_to(folder) / pattern).as_posix()
         except DataError:
             pattern = f"{self.spec.images[0]}.png"
-        for name, record in found.items():
+        for name, record in prompts.items():
             values = {**record.fields, "prompt_id": name, "suffix": "png"}
             yield PromptPlace(name, record.prompt, filled(pattern, values))
 
     def _read(self, folder: Path) -> tuple[dict[str, PromptRecord], list[InvalidItem]]:
-        official = self.spec.official if self.protocol == "official" else None
-        return read_prompts(
-            folder,
-            self.spec,
-            skip_rows=official.skip_rows if official else 0,
-            parents_exist=self.spec.asking(self.protocol).parents == "direct",
-        )
+        skip_rows = self.spec.official.skip_rows if self.protocol == "official" else 0
+        parents_exist = self.spec.asking(self.protocol).parents == "direct"
+        return read_prompts(folder, self.spec, skip_rows=skip_rows, parents_exist=parents_exist)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the suite's tables."""
@@ -105,13 +101,13 @@ class QuestionSuite(Suite):
 
 
 def suite_of(file: Path) -> type[QuestionSuite]:
-    """Make the suite of a YAML file.
+    """Make the class of a suite from its YAML file.
 
     Raises:
-        ConfigError: the file is wrong; names file and key.
+        ConfigError: The file is wrong; names file and key.
     """
     spec = read_spec(file)
-    facts = {
+    attributes = {
         "name": spec.name,
         "spec": spec,
         "metrics": (spec.metric,),
@@ -120,11 +116,11 @@ def suite_of(file: Path) -> type[QuestionSuite]:
         "__doc__": spec.summary,
         "__module__": __name__,
     }
-    return type(re.sub(r"\W", "_", spec.name), (QuestionSuite,), facts)
+    return type(re.sub(r"\W", "_", spec.name), (QuestionSuite,), attributes)
 
 
 def __getattr__(name: str) -> Any:
-    """Make the suite of a bundled file by its name (`wise` is wise.yaml), of any other by its path."""
+    """Make the suite of a bundled file by its name (`wise` is wise.yaml), or of any other by its path."""
     if name.startswith("__"):
         raise AttributeError(name)
     return suite_of(Path(name) if name.endswith((".yaml", ".yml")) else Path(__file__).with_name(f"{name}.yaml"))

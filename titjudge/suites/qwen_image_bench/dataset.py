@@ -61,8 +61,8 @@ def id_text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     text = str(value).strip()
-    whole = text.removesuffix(".0")
-    return str(int(whole)) if whole.isascii() and whole.isdigit() else text
+    number = text.removesuffix(".0")
+    return str(int(number)) if number.isascii() and number.isdigit() else text
 
 
 def parse_facets(text: str) -> tuple[Facets, list[str]]:

@@ -39,21 +39,21 @@ def look(scene: Scene, graph: Graph, size: int = CHECK_SIZE) -> list[str]:
 
 
 def _masks(scene: Scene, size: int) -> tuple[dict[str, Mask], dict[str, Mask]]:
-    """Return the pixels of each object by its label: those that can be seen, and its whole outline."""
+    """Return the pixels of each object by its label: those that can be seen, and its outline."""
     from titjudge.suites.known_answer.scenes.render import Stage
 
     stage = Stage(scene, size)
     ids = stage.ids()
     seen = {each.label: ids == number for number, each in enumerate(stage.objects, 1)}
-    whole: dict[str, Mask] = {}
+    outline: dict[str, Mask] = {}
     for each in stage.objects:
         key = (size, scene.view.height, each.body)
         if key not in _outlines:
             while len(_outlines) >= _REMEMBERED:
                 del _outlines[next(iter(_outlines))]
             _outlines[key] = stage.ids(each.label) > 0
-        whole[each.label] = _outlines[key]
-    return seen, whole
+        outline[each.label] = _outlines[key]
+    return seen, outline
 
 
 _REMEMBERED = 200  # most objects are the same at all levels of a scene
@@ -66,32 +66,32 @@ def look_crowd(scene: Scene, graph: Graph, size: int = 5 * CHECK_SIZE // 4) -> l
     Raises:
         MissingExtra: The renderer is not installed.
     """
-    seen, whole = _masks(scene, size)
+    seen, outline = _masks(scene, size)
     found = []
     partly = 0
     for thing in scene.things:
         for number in range(thing.count):
             label = label_of(thing, number)
-            partly += _share(seen[label], whole[label]) < _PARTLY
-            found += _unclear(label, seen[label], whole[label], _VISIBLE_IN_CROWD, _PIXELS_IN_CROWD)
+            partly += _share(seen[label], outline[label]) < _PARTLY
+            found += _unclear(label, seen[label], outline[label], _VISIBLE_IN_CROWD, _PIXELS_IN_CROWD)
         tray = tray_of(thing)
-        if (share := _share(seen[tray], whole[tray])) < _VISIBLE_TRAY:
+        if (share := _share(seen[tray], outline[tray])) < _VISIBLE_TRAY:
             found.append(f"{tray}: {share:.0%} of it to be seen")
         if "text" in thing.traits:
-            found += _unreadable(thing, seen, whole, lines=1, least=_CARD_LETTER)
+            found += _unreadable(thing, seen, outline, lines=1, least=_CARD_LETTER)
     if partly < _FEWEST_PARTLY:
         found.append(f"only {partly} things stand partly behind others")
     return found or _contradicted(scene, graph, seen)
 
 
-def problems(scene: Scene, graph: Graph, seen: Mapping[str, Mask], whole: Mapping[str, Mask]) -> list[str]:
+def problems(scene: Scene, graph: Graph, seen: Mapping[str, Mask], outline: Mapping[str, Mask]) -> list[str]:
     """List what is hidden, cropped, too small, miscounted or not where the graph's relations say; empty where nothing is.
 
     Args:
         scene: What was rendered.
         graph: What the prompt says of it.
         seen: The pixels of each object in the image, by its label.
-        whole: The pixels it would have if it were alone.
+        outline: The pixels it would have if it were alone.
     """
     found: list[str] = []
     for thing in scene.things:
@@ -103,11 +103,11 @@ def problems(scene: Scene, graph: Graph, seen: Mapping[str, Mask], whole: Mappin
         for label in labels:
             if thing.kind == SIGN and (words := words_of(thing)) in seen:  # the board is behind its words
                 seen = {**seen, label: seen[label] | seen[words]}
-                whole = {**whole, label: whole[label] | whole[words]}
-            found += _unclear(label, seen[label], whole[label], _least(scene, thing), _PIXELS)
+                outline = {**outline, label: outline[label] | outline[words]}
+            found += _unclear(label, seen[label], outline[label], _least(scene, thing), _PIXELS)
     sign = scene.get(SIGN)
     if sign is not None:
-        found += _unreadable(sign, seen, whole, lines=3, least=LETTER)
+        found += _unreadable(sign, seen, outline, lines=3, least=LETTER)
     return found or _contradicted(scene, graph, seen)
 
 
@@ -121,31 +121,31 @@ def _least(scene: Scene, thing: Thing) -> float:
     return _VISIBLE_IN_GROUP if KINDS[thing.kind].plural else _VISIBLE
 
 
-def _share(seen: Mask, whole: Mask) -> float:
-    return float(seen.sum() / max(1, whole.sum()))
+def _share(seen: Mask, outline: Mask) -> float:
+    return float(seen.sum() / max(1, outline.sum()))
 
 
-def _unclear(label: str, seen: Mask, whole: Mask, least: float, pixels: float) -> list[str]:
+def _unclear(label: str, seen: Mask, outline: Mask, least: float, pixels: float) -> list[str]:
     """Say why an object is too small, too much hidden or cropped; empty where it is not."""
     found = []
     if seen.mean() < pixels:
         found.append(f"{label}: only {seen.mean():.2%} of the picture")
-    if (share := _share(seen, whole)) < least:
+    if (share := _share(seen, outline)) < least:
         found.append(f"{label}: {share:.0%} of it to be seen")
-    if whole[0].any() or whole[-1].any() or whole[:, 0].any() or whole[:, -1].any():
+    if outline[0].any() or outline[-1].any() or outline[:, 0].any() or outline[:, -1].any():
         found.append(f"{label}: cut by the edge of the picture")
     return found
 
 
 def _unreadable(
-    thing: Thing, seen: Mapping[str, Mask], whole: Mapping[str, Mask], *, lines: int, least: float
+    thing: Thing, seen: Mapping[str, Mask], outline: Mapping[str, Mask], *, lines: int, least: float
 ) -> list[str]:
     """Say why the text of a sign or card cannot be read; empty where it can."""
     words = words_of(thing)
     if words not in seen or not seen[words].any():
         return [f"{thing.name}: its words are not to be seen"]
-    share = _share(seen[words], whole[words])
-    height = whole[words].any(axis=1).mean() / lines
+    share = _share(seen[words], outline[words])
+    height = outline[words].any(axis=1).mean() / lines
     found = [f"{thing.name}: {share:.0%} of its board to be seen"] if share < _VISIBLE_TEXT else []
     return found + ([f"{thing.name}: a line is {height:.1%} of the picture high"] if height < least else [])
 
