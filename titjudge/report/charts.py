@@ -214,8 +214,8 @@ def span(interval: tuple[float, float] | None, digits: int | None = None) -> str
     return " – ".join(f"{end:.1%}" if digits is None else f"{end:.{digits}f}" for end in interval)
 
 
-def svg_of(draw: Callable[[Any], None], salt: str, width: float = 6.2, height: float = 2.75) -> str:
-    """Return what `draw(figure)` draws as SVG for the page; `salt` makes the ids unique. Sizes are in inches."""
+def svg_of(draw: Callable[[Any], None], salt: str, height: float = 2.75) -> str:
+    """Return what `draw(figure)` draws as SVG for the page; `salt` makes the ids unique. The height is in inches."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -223,7 +223,7 @@ def svg_of(draw: Callable[[Any], None], salt: str, width: float = 6.2, height: f
                 "axes.formatter.use_mathtext": False, "axes.unicode_minus": True}  # fmt: skip
     out = io.StringIO()
     with matplotlib.rc_context(settings):
-        figure = Figure(figsize=(width, height))
+        figure = Figure(figsize=(6.2, height))
         figure.patch.set_visible(False)
         draw(figure)
         with warnings.catch_warnings():  # letters missing in the font: the SVG has text, drawn in the reader's font

@@ -82,9 +82,9 @@ def _bin(report: Report, label: str, pairs: Sequence[tuple[int, bool]]) -> Bin:
     return Bin(label, float(right.mean()), len(pairs), share_interval(prompt, right))
 
 
-def by_length(report: Report, bins: int = 4) -> Cut:
+def by_length(report: Report) -> Cut:
     """Compute the accuracy by the number of words in the prompt."""
-    return _by_number(report, [count_words(report.entries[a].prompt) for a, _, _ in report.pairs], bins)
+    return _by_number(report, [count_words(report.entries[a].prompt) for a, _, _ in report.pairs], 4)
 
 
 def _by_number(report: Report, numbers: Sequence[int], bins: int) -> Cut:

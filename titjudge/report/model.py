@@ -197,8 +197,10 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entr
             at = next((at for at in slot if _is(entries[at], item, judged, same)), None)
             if at is None:
                 at = len(entries)
-                entries.append(_entry(item))
-                entries[at].slot = slot[0] if slot else at
+                bad, meta = (item.reason, {}) if isinstance(item, InvalidItem) else ("", item.meta)
+                entries.append(
+                    Entry(item.id, item.generator, item.prompt_id, prompt, bad, meta, slot=slot[0] if slot else at)
+                )
                 slot.append(at)
             where[item.id] = at
             entry = entries[at]
@@ -224,12 +226,6 @@ def _is(entry: Entry, item: Item | InvalidItem, judged: Judged, same: Sameness) 
     if isinstance(item, Item) and entry.meta.get("description") != item.meta.get("description") and not judged.path:
         return False
     return any(same(one, judged) for one in entry.judged)
-
-
-def _entry(item: Item | InvalidItem) -> Entry:
-    if isinstance(item, InvalidItem):
-        return Entry(item.id, item.generator, item.prompt_id, "", item.reason)
-    return Entry(item.id, item.generator, item.prompt_id, item.prompt, "", item.meta)
 
 
 def _orphans(run: Loaded) -> list[Item]:

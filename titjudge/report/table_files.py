@@ -33,7 +33,10 @@ def write_tables(tables: Sequence[Table], path: Path) -> None:
     """
     check_table_file(path)
     suffix = path.suffix.lower()
-    text = {".md": markdown, ".tex": _latex, ".csv": _csv}[suffix](tables)
+    if suffix == ".csv":
+        text = "\n".join(csv_text(table.columns, table.rows) for table in tables)
+    else:
+        text = markdown(tables) if suffix == ".md" else _latex(tables)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode(errors="replace"))
@@ -59,7 +62,3 @@ def markdown(tables: Sequence[Table]) -> str:
 def _latex(tables: Sequence[Table]) -> str:
     made = ["\n".join(tex_table(cells(table.title, table.columns, table.rows, text=_words(table)))) for table in tables]
     return "\n\n".join([LATEX_HEAD, *made]) + "\n"
-
-
-def _csv(tables: Sequence[Table]) -> str:
-    return "\n".join(csv_text(table.columns, table.rows) for table in tables)

@@ -157,7 +157,8 @@ def agreement(
     for name, each in standings.items():
         warnings += each.warnings
         if srcc[name] is None:
-            metrics[name]["reasons"]["leaderboard_srcc"] = _no_srcc(people)
+            reason = f"fewer than {FEWEST_FOR_SRCC} generators ranked by both, or all of them equal"
+            metrics[name]["reasons"]["leaderboard_srcc"] = reason if people else NO_PAIRS
     warnings += people.warnings if people else ()
     named = any(image[1] for image in images)
     return Agreement(
@@ -261,22 +262,17 @@ def _list(interval: tuple[float, float] | None) -> list[float] | None:
     return list(interval) if interval else None
 
 
-def _no_srcc(people: Standing | None) -> str:
-    if people is None:
-        return NO_PAIRS
-    return f"fewer than {FEWEST_FOR_SRCC} generators ranked by both, or all of them equal"
-
-
 def _leaderboard(standings: Mapping[str, Standing], people: Standing | None) -> list[dict[str, Any]]:
     every = [*([people] if people else []), *standings.values()]
     order = dict.fromkeys(place.generator for each in every for place in each.places)
     by_name = {name: {place.generator: place for place in each.places} for name, each in standings.items()}
-    human = {place.generator: place for place in people.places} if people else {}
+    ranked = [place for place in people.places if place.rank is not None] if people else []
+    human = {place.generator: {"mean_rank": place.mean_rank, "rank": place.rank} for place in ranked}
     return [
         {
             "generator": generator,
             "metrics": {name: _place(places.get(generator) or unplaced(generator)) for name, places in by_name.items()},
-            "human": _human_place(human[generator]) if generator in human else None,
+            "human": human.get(generator),
         }
         for generator in order
     ]
@@ -295,10 +291,6 @@ def _place(place: Place) -> dict[str, Any]:
         "prompts": place.prompts,
         **({} if place.spread is None else {"spread": place.spread}),
     }
-
-
-def _human_place(place: Place) -> dict[str, Any] | None:
-    return None if place.rank is None else {"mean_rank": place.mean_rank, "rank": place.rank}
 
 
 def _notes(metrics: Mapping[str, Mapping[str, Any]], pairs: int, named: bool, per_prompt: PerPrompt) -> tuple[str, ...]:

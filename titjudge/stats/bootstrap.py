@@ -42,8 +42,8 @@ def multiplicities(prompts: int, resamples: int, seed: int) -> Iterator[Floats]:
         yield np.bincount(picks.ravel(), minlength=rows * prompts).reshape(rows, prompts).astype(np.float64)
 
 
-def percentile_interval(draws: Floats, units: int, level: float = LEVEL) -> Interval | None:
-    """Compute the expanded percentile interval (Hesterberg 2015).
+def percentile_interval(draws: Floats, units: int) -> Interval | None:
+    """Compute the 95% expanded percentile interval (Hesterberg 2015).
 
     A bootstrap interval of n units is too narrow by sqrt((n - 1) / n), and by the normal in place of Student's t: the
     percentiles are moved out accordingly. Infinite draws count; NaN draws are dropped.
@@ -51,7 +51,6 @@ def percentile_interval(draws: Floats, units: int, level: float = LEVEL) -> Inte
     Args:
         draws: Draws of the statistic, shape (draws,).
         units: Units (prompts) in each draw.
-        level: Nominal coverage, in (0, 1).
 
     Returns:
         The interval; None when no draw is defined or there are fewer than two units.
@@ -61,7 +60,7 @@ def percentile_interval(draws: Floats, units: int, level: float = LEVEL) -> Inte
     defined = np.sort(draws[~np.isnan(draws)])
     if not len(defined) or units < 2:
         return None
-    tail = float(ndtr(stdtrit(units - 1, (1 - level) / 2) * (units / (units - 1)) ** 0.5))
+    tail = float(ndtr(stdtrit(units - 1, (1 - LEVEL) / 2) * (units / (units - 1)) ** 0.5))
     last = len(defined) - 1
     return float(defined[int(tail * last)]), float(defined[last - int(tail * last)])
 

@@ -93,11 +93,11 @@ class Recommendation:
         notes = (f"{self.pairs} pairs of {self.prompts} prompts; believe the row across folds", *self.warnings)
         return Table("Cascade", ("", "accuracy", "USD per 1,000 pairs", "rule"), tuple(rows), notes)
 
-    def frontier_table(self, most: int = SHOWN) -> Table:
-        """Tabulate at most `most` rules of the frontier."""
+    def frontier_table(self) -> Table:
+        """Tabulate at most `SHOWN` rules of the frontier."""
         from titjudge.stats.tables import percent
 
-        shown = _spaced(self.frontier, self.outcome, most)
+        shown = _spaced(self.frontier, self.outcome)
         rows = tuple(
             (
                 " > ".join(each.rule.judges),
@@ -117,12 +117,12 @@ class Recommendation:
         return Table("Frontier of accuracy and price", columns, rows, tuple(notes))
 
 
-def _spaced(frontier: Sequence[Outcome], chosen: Outcome, most: int) -> list[Outcome]:
+def _spaced(frontier: Sequence[Outcome], chosen: Outcome) -> list[Outcome]:
     """Pick rules of a frontier: its ends, the chosen one, and others at evenly spaced accuracies."""
-    if len(frontier) <= most:
+    if len(frontier) <= SHOWN:
         return list(frontier)
     low, high = frontier[0].accuracy, frontier[-1].accuracy
-    marks = np.linspace(low, high, most - 1)
+    marks = np.linspace(low, high, SHOWN - 1)
     picked = {min(range(len(frontier)), key=lambda k: abs(frontier[k].accuracy - mark)) for mark in marks}
     return [each for k, each in enumerate(frontier) if k in picked or each is chosen]
 

@@ -138,16 +138,13 @@ def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
     return Table(title, (what, *(g or "(unnamed)" for g in generators), "claims"), rows, notes)
 
 
-def forgetting(
-    claims: Iterable[Claim | Mapping[str, Any]], *, bins: int = BINS, resamples: int = 2000, seed: int = 0
-) -> Forgetting:
+def forgetting(claims: Iterable[Claim | Mapping[str, Any]], *, bins: int = BINS, resamples: int = 2000) -> Forgetting:
     """Compute the rates of generators by position, kind and length of prompt, and the step of each.
 
     Args:
         claims: Claims, or records for `Claim.of`.
         bins: Bins of the position.
         resamples: Bootstrap draws of prompts for the interval of a step.
-        seed: Of the draws and the permutations.
 
     Raises:
         DataError: A record is malformed.
@@ -175,7 +172,7 @@ def forgetting(
         rates(place),
         rates(lambda claim: (claim.kind, claim.kind)),
         rates(length),
-        tuple(_step(g, [c for c in listed if c.generator == g], resamples, seed) for g in generators),
+        tuple(_step(g, [c for c in listed if c.generator == g], resamples) for g in generators),
     )
 
 
@@ -198,7 +195,7 @@ def _rates(
     ]
 
 
-def _step(generator: str, claims: Sequence[Claim], resamples: int, seed: int) -> Step:
+def _step(generator: str, claims: Sequence[Claim], resamples: int) -> Step:
     seen = sorted((claim for claim in claims if claim.met is not None), key=lambda claim: (claim.prompt_id, claim.kind))
     group, groups = codes(claim.prompt_id for claim in seen)
     met = np.array([bool(claim.met) for claim in seen], dtype=np.float64)
@@ -211,12 +208,12 @@ def _step(generator: str, claims: Sequence[Claim], resamples: int, seed: int) ->
     np.add.at(asked, (group, cell), 1.0)
     drop, at = _split(hits.sum(axis=0)[None], asked.sum(axis=0)[None])
     alike, _ = codes((claim.prompt_id, claim.kind) for claim in seen)
-    p_value = _exchange(met, cell, alike, float(drop[0]), seed)
+    p_value = _exchange(met, cell, alike, float(drop[0]))
     if p_value >= SIGNIFICANT:
         return Step(generator, None, None, None, None, None, p_value, "no step beyond chance")
     where = int(at[0])
     before, after = met[cell < where].mean(), met[cell >= where].mean()
-    draws = [_split(block @ hits, block @ asked)[1] / CELLS for block in multiplicities(len(groups), resamples, seed)]
+    draws = [_split(block @ hits, block @ asked)[1] / CELLS for block in multiplicities(len(groups), resamples, 0)]
     interval = percentile_interval(np.concatenate(draws), len(groups)) if draws else None
     kinds = [claim.kind for claim in seen]
     return Step(
@@ -243,9 +240,9 @@ def _split(hits: Floats, asked: Floats) -> tuple[Floats, Ints]:
     return explained.max(axis=1), np.where(same, (best + last + 1) // 2, best) + 1
 
 
-def _exchange(met: Floats, cell: Ints, group: Ints, drop: float, seed: int) -> float:
+def _exchange(met: Floats, cell: Ints, group: Ints, drop: float) -> float:
     """Compute the p-value of a drop by exchanging verdicts within groups; claims are sorted by group."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     asked = np.bincount(cell, minlength=CELLS).astype(np.float64)[None]
     larger = done = 0
     rows = max(1, min(PERMUTATIONS, (1 << 21) // len(met)))

@@ -84,9 +84,7 @@ class Gate:
         return {"delta": self.delta, "verdicts": dict(self.verdicts), "outcome": outcome}
 
 
-def generator_differences(
-    table: ScoreTable, *, baseline: str | None = None, seed: int = 0
-) -> list[GeneratorDifference]:
+def generator_differences(table: ScoreTable, *, baseline: str | None = None) -> list[GeneratorDifference]:
     """Compare every two generators, or every other one with the baseline.
 
     Raises:
@@ -108,11 +106,8 @@ def generator_differences(
     if max(shared) < 2:
         names = [table.generators[k] for k in pairs[shared.index(max(shared))]]
         raise table.too_few(names, max(shared), "a comparison needs two")
-    ps = [
-        p
-        for k in range(0, len(columns), _TOGETHER)
-        for p in sign_flip_p(np.stack(columns[k : k + _TOGETHER], axis=1), seed)
-    ]
+    blocks = (np.stack(columns[k : k + _TOGETHER], axis=1) for k in range(0, len(columns), _TOGETHER))
+    ps = [p for block in blocks for p in sign_flip_p(block)]
     differences = []
     for k, (a, b) in enumerate(pairs):
         start = k * len(cuts)

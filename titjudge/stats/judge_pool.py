@@ -53,15 +53,12 @@ class Pool:
         )
 
 
-def best_pool(
-    pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *, most: int = MOST, seed: int = 0
-) -> Pool | None:
+def best_pool(pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *, seed: int = 0) -> Pool | None:
     """Find the pool that agrees best with people; None with a single judge, or with fewer prompts than folds.
 
     Args:
         pairs: Human pairs.
         values: Judge -> score by image id, higher is better.
-        most: Judges of a pool at most.
         seed: Of the folds.
     """
     index = pair_index(pairs)
@@ -79,9 +76,9 @@ def best_pool(
     right, alone = np.zeros(len(index)), np.zeros(len(index))
     for k in range(FOLDS):
         train, test = usable & (fold != k), usable & (fold == k)
-        pool, single = _choose(index, scores, train, most)
+        pool, single = _choose(index, scores, train)
         right[test], alone[test] = _right(index, scores, pool)[test], _right(index, scores, single)[test]
-    pool, single = _choose(index, scores, usable, most)
+    pool, single = _choose(index, scores, usable)
     return Pool(
         tuple(names[k] for k in pool), float(right[usable].mean()),
         share_interval(index.group, right * usable, usable.astype(np.float64)),
@@ -107,13 +104,13 @@ def _right(index: PairIndex, scores: Floats, pool: Sequence[int]) -> Floats:
 
 
 def _choose(
-    index: PairIndex, scores: Floats, train: np.ndarray[Any, np.dtype[np.bool_]], most: int
+    index: PairIndex, scores: Floats, train: np.ndarray[Any, np.dtype[np.bool_]]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Choose the most accurate pool on the training pairs, the smaller of equal ones, and the most accurate single judge."""
     alone = np.array([_right(index, scores, (k,))[train].mean() for k in range(len(scores))])
     candidates = np.argsort(-alone, kind="stable")[:_CANDIDATES].tolist()
     best, reached = (candidates[0],), float(alone[candidates[0]])
-    for size in range(2, most + 1):
+    for size in range(2, MOST + 1):
         for pool in combinations(candidates, size):
             accuracy = float(_right(index, scores, pool)[train].mean())
             if accuracy > reached + 1e-12:

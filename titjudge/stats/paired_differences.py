@@ -81,7 +81,7 @@ def paired_differences(
     )
 
 
-def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values], *, seed: int = 0) -> list[float | None]:
+def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values]) -> list[float | None]:
     """Test whether each row is less accurate than the best one, which was chosen on the same pairs.
 
     Multiple comparisons with the best: the rows down to the one in question are exchanged within each prompt, and p is how
@@ -90,7 +90,6 @@ def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values], 
     Args:
         pairs: Human pairs.
         values: Of each row, score by image id, higher is better; the most accurate row first, then in order.
-        seed: Of the exchanges.
 
     Returns:
         One p for each row but the first; None for a row that shares no scored pair with all rows above it.
@@ -106,16 +105,16 @@ def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values], 
         sums = group_sums(index.group, len(index.groups), *right.astype(np.float64), both.astype(np.float64))
         sums = sums[sums[:, -1] > 0, :-1]
         gap = float(sums[:, 0].sum() - sums[:, k].sum()) if len(sums) else 0.0
-        ps.append(_range_p(sums, gap, seed) if len(sums) > 1 else None)
+        ps.append(_range_p(sums, gap) if len(sums) > 1 else None)
     for k, p in reversed(list(enumerate(ps))):
         if p is not None:
             ps[k] = worst = max(worst, p)
     return ps
 
 
-def _range_p(sums: Floats, gap: float, seed: int) -> float:
+def _range_p(sums: Floats, gap: float) -> float:
     """Share of exchanges within prompts after which the rows lie at least `gap` apart; `sums` is (prompts, rows)."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     larger = done = 0
     step = max(1, (1 << 21) // sums.size)
     while done < EXCHANGES:

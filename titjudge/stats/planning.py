@@ -198,7 +198,7 @@ def plan_table(of: Sequence[Plan], pilots: Sequence[Pilot], difference: float, p
     return Table("Plan", columns, rows, tuple(notes))
 
 
-def curve(plan: Plan, difference: float, factor: float, points: int = 60) -> tuple[Floats, list[Floats]]:
+def curve(plan: Plan, difference: float, factor: float) -> tuple[Floats, list[Floats]]:
     """Compute the power curve: numbers of prompts, and the power with the pilot's variance and at both ends of its range."""
-    n = np.unique(np.linspace(2, 2 * plan.range[1], points).astype(np.int64)).astype(np.float64)
+    n = np.unique(np.linspace(2, 2 * plan.range[1], 60).astype(np.int64)).astype(np.float64)
     return n, [power_of(n, plan.variance * each, difference) for each in (1.0, 1 / factor, factor)]

@@ -97,7 +97,11 @@ class PeopleBoard:
             *self.warnings,
         )
         columns = ("generator", "rank", *_WAYS, "labels", "worth labels")
-        rows = tuple((s.generator, _places(s.ranks), *_ways(s.win_rate), *_labels(s.win_rate)) for s in self.standings)
+        ranks = ("-".join(map(str, dict.fromkeys(s.ranks))) if s.ranks else None for s in self.standings)
+        rows = tuple(
+            (s.generator, rank, *_ways(s.win_rate), *_labels(s.win_rate))
+            for s, rank in zip(self.standings, ranks, strict=True)
+        )
         return Table("Leaderboard for people", columns, rows, notes)
 
     def _couples(self) -> Table:
@@ -138,10 +142,6 @@ def _ways(found: Estimate) -> tuple[str | None, str | None, str | None]:
 
 def _labels(found: Estimate) -> tuple[int, int | None]:
     return found.labelled, None if found.worth is None else round(found.worth)
-
-
-def _places(ranks: tuple[int, int] | None) -> str | None:
-    return None if ranks is None else f"{ranks[0]}-{ranks[1]}" if ranks[0] < ranks[1] else str(ranks[0])
 
 
 def people_board(
@@ -273,16 +273,16 @@ def _gap(found: Fit, columns: Columns, names: Sequence[str], k: int, j: int, lev
 
 
 def more_labels(
-    found: Fit, k: int, j: int, labelled: int, unlabelled: int, *, level: float = LEVEL, power: float = POWER
+    found: Fit, k: int, j: int, labelled: int, unlabelled: int, *, level: float = LEVEL
 ) -> tuple[int | None, str]:
-    """Find how many more labels, drawn like the present ones, separate columns `k` and `j` with that power; or None and a reason.
+    """Find how many more labels, drawn like the present ones, separate columns `k` and `j` with 80% power; or None and a reason.
 
     Takes the estimated difference and variance for the truth; lambda is tuned anew for every number of labels.
     """
     from scipy.stats import norm
 
     difference = abs(float(found.value[k] - found.value[j]))
-    wanted = (difference / float(norm.ppf(0.5 + level / 2) + norm.ppf(power))) ** 2
+    wanted = (difference / float(norm.ppf(0.5 + level / 2) + norm.ppf(POWER))) ** 2
     a, b, u = (part[:, k] - part[:, j] for part in found.parts)
     total = labelled + unlabelled
 

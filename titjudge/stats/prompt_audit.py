@@ -211,9 +211,7 @@ def audit(
     )
 
 
-def unique(
-    names: Sequence[str], vectors: np.ndarray, versions: Sequence[str] = (), same: float = SAME
-) -> tuple[list[int], list[Alike]]:
+def unique(names: Sequence[str], vectors: np.ndarray, versions: Sequence[str] = ()) -> tuple[list[int], list[Alike]]:
     """Drop each near-duplicate of a prompt kept before it; returns the indices kept, and what was dropped.
 
     Prompts with the same entry in `versions` are versions of one prompt (short and long), and meant to say the same.
@@ -225,7 +223,7 @@ def unique(
         if kept:
             cosines = np.where(groups[kept] == groups[place], -2.0, room[: len(kept)] @ vector)
             best = int(np.argmax(cosines))
-            if cosines[best] >= same:
+            if cosines[best] >= SAME:
                 alike.append(Alike(names[place], names[kept[best]], round(float(cosines[best]), 4)))
                 continue
         room[len(kept)] = vector

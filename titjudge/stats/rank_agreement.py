@@ -44,13 +44,13 @@ def human_scores(pairs: Sequence[Pair] | PairIndex) -> dict[str, dict[str, float
     return found
 
 
-def ranks_to_pairs(ranks: Mapping[str, Mapping[str, float]], source: str = "ranks") -> list[Pair]:
+def ranks_to_pairs(ranks: Mapping[str, Mapping[str, float]]) -> list[Pair]:
     """Turn ranks with ties (prompt -> image -> rank, 1 is best) into all pairs of images of each prompt.
 
     LPG-Bench: 13 ranks a prompt become 78 pairs, 15,600 over 200 prompts, 12,832 of them no ties.
     """
     return [
-        Pair(group, a, b, "tie" if images[a] == images[b] else "a" if images[a] < images[b] else "b", source)
+        Pair(group, a, b, "tie" if images[a] == images[b] else "a" if images[a] < images[b] else "b", "ranks")
         for group, images in ranks.items()
         for a, b in combinations(images, 2)
     ]

@@ -32,18 +32,18 @@ def radius(prompts: Any, squares: Any, level: float = LEVEL) -> Any:
     return np.sqrt(squares / prompts * 2 * mixed / (prompts**2 * rho) * np.log(np.sqrt(mixed) / alpha))
 
 
-def share_at_most(hits: float, trials: int, level: float = LEVEL) -> float:
-    """Compute an upper confidence bound of a share that holds after every trial at once: one may look, and stop, at any time.
+def share_at_most(hits: float, trials: int) -> float:
+    """Compute a 95% upper confidence bound of a share that holds after every trial at once: one may look, and stop, at any time.
 
     Exact for trials that are hits or misses, and valid for fractional hits (`hits` is their sum), as long as the mean of a
     trial does not depend on the ones before. The uniform mixture of likelihood ratios over all shares (Robbins, "Statistical
-    methods related to the law of the iterated logarithm", 1970) exceeds 1 / (1 - level) in at most 1 - level of all
+    methods related to the law of the iterated logarithm", 1970) exceeds 20 in at most 5% of all
     sequences (Ville's inequality); a likelihood ratio is convex in the hit, so that fractional hits do not increase it.
     """
     misses = trials - hits
     if misses <= 0:
         return 1.0
-    mixed = math.lgamma(hits + 1) + math.lgamma(misses + 1) - math.lgamma(trials + 2) + math.log(1 - level)
+    mixed = math.lgamma(hits + 1) + math.lgamma(misses + 1) - math.lgamma(trials + 2) + math.log(1 - LEVEL)
     low, high = hits / trials, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -71,9 +71,7 @@ class Settled:
         return asdict(self)
 
 
-def settle(
-    names: tuple[str, str], differences: Floats, *, span: float, margin: float | None = None, level: float = LEVEL
-) -> Settled:
+def settle(names: tuple[str, str], differences: Floats, *, span: float, margin: float | None = None) -> Settled:
     """Go through differences in the given order and stop at the first verdict.
 
     Args:
@@ -81,11 +79,10 @@ def settle(
         differences: a - b of each prompt, in random order.
         span: Width of the scale: the largest possible difference.
         margin: Equivalence margin; None asks for a winner only.
-        level: Coverage of the confidence sequence, in (0, 1).
     """
     of = len(differences)
     n = np.arange(1, of + 1)
-    mean, half = np.cumsum(differences) / n, radius(n, np.cumsum(differences**2) + span**2, level)
+    mean, half = np.cumsum(differences) / n, radius(n, np.cumsum(differences**2) + span**2)
     low, high = mean - half, mean + half
     ended = (low > 0) | (high < 0)
     if margin is not None:
@@ -104,7 +101,7 @@ def settle(
 class Race:
     """Find the best of several generators, prompt by prompt; those that the leader beats drop out.
 
-    The best one drops out in at most 1 - level of races: the error is split over its k - 1 comparisons (Bonferroni).
+    The best one drops out in at most 5% of races: the error is split over its k - 1 comparisons (Bonferroni).
 
     Args:
         names: Of the generators.
@@ -115,7 +112,6 @@ class Race:
     names: Sequence[str]
     span: float
     margin: float | None = None
-    level: float = LEVEL
     prompts: int = 0
     judged: int = 0  # prompts x generators that were still in
     left: list[str] = field(default_factory=list)
@@ -125,7 +121,7 @@ class Race:
         k = len(self.names)
         self.left = list(self.names)
         self._sum, self._squares = np.zeros((k, k)), np.zeros((k, k))
-        self._level = 1 - (1 - self.level) / max(1, k - 1)
+        self._level = 1 - (1 - LEVEL) / max(1, k - 1)
 
     @property
     def over(self) -> bool:

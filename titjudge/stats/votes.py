@@ -198,7 +198,6 @@ def aggregate_votes(
     annotators: int = ANNOTATORS,
     panel: int = PANEL,
     resamples: int = 2000,
-    seed: int = 0,
 ) -> VoteSummary:
     """Decide each pair and compute the agreement of the annotators, experts not included.
 
@@ -222,7 +221,6 @@ def aggregate_votes(
         [(o.votes_a, o.votes_b, o.votes_tie, o.votes_bad) for o in outcomes],
         annotators=len({vote.annotator for vote in votes}),
         resamples=resamples,
-        seed=seed,
     )
     return VoteSummary(tuple(outcomes), agreement, {rule.value: used[rule] for rule in Rule}, human_ceiling(votes))
 
