@@ -117,8 +117,8 @@ def runs(
     lower = {name for name, metric in metrics.items() if not metric.higher_is_better}
     ranges = {name: metric.range for name, metric in metrics.items()}
     shown = list(items.values())
-    apart = not_applicable(shown, scores, {registry.base_metric(name): metric for name, metric in metrics.items()})
-    agreed = agreement(shown, scores, pairs, negate=lower, ranges=ranges, apart=apart, strengths=strengths)
+    excluded = not_applicable(shown, scores, {registry.base_metric(name): metric for name, metric in metrics.items()})
+    agreed = agreement(shown, scores, pairs, negate=lower, ranges=ranges, not_applicable=excluded, strengths=strengths)
     tables = agreement_tables(agreed)
     results: dict[str, Any] = agreed.to_json()
     notes = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from titjudge.stats.equality import apart
+from titjudge.stats.equality import score_distance
 
 CLEAR = (
     0.1  # least difference between the best and the worst images that counts, as a share of the spread of all scores
@@ -20,7 +20,7 @@ def spread(values: Iterable[float], limits: tuple[float, float]) -> float:
     ordered = sorted(values)
     whole = limits[1] - limits[0]
     default = whole if math.isfinite(whole) else 1.0
-    return min(apart(ordered[0], ordered[-1], default), whole) if ordered else default
+    return min(score_distance(ordered[0], ordered[-1], default), whole) if ordered else default
 
 
 def span(by_level: Mapping[int, Sequence[float]], limits: tuple[float, float]) -> float:

@@ -43,7 +43,14 @@ def summarize(
     ranges = {s.metric: metrics[base_metric(s.metric)].range for s in scores}
     excluded = not_applicable(images, scores, metrics)
     compared = agreement(
-        images, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges, apart=excluded, per_prompt=per_prompt
+        images,
+        scores,
+        pairs,
+        negate=lower,
+        marks_judge=marks,
+        ranges=ranges,
+        not_applicable=excluded,
+        per_prompt=per_prompt,
     )
     tables = [*agreement_tables(compared), *_steadiness(scores), *duel_tables(items, scores)]
     tables += suite.aggregate(items, scores)

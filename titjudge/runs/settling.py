@@ -16,7 +16,7 @@ from titjudge.runs.loop import RunLoop
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Session, pairs_among
 from titjudge.runs.subset import prompt_of
-from titjudge.stats.equality import apart
+from titjudge.stats.equality import score_distance
 from titjudge.stats.sequential import EQUIVALENT, OPEN, Race
 
 STOPPED = (
@@ -120,7 +120,7 @@ class Settling:
         if any(map(math.isnan, known)):
             return
         self._ends = min(*known, self._ends[0]), max(*known, self._ends[1])
-        self._race.span = apart(*self._ends, self._range)
+        self._race.span = score_distance(*self._ends, self._range)
         self._race.add(scores)
 
     def record(self, spent: float, list_cost: float) -> dict[str, Any]:

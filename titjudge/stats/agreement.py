@@ -15,7 +15,7 @@ from titjudge.core.registry import base_metric
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.intervals import WAY
-from titjudge.stats.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_correlation, standing, unplaced
+from titjudge.stats.leaderboard import FEWEST_FOR_SRCC, Leaderboard, Place, leaderboard, rank_correlation, unplaced
 from titjudge.stats.pair_conflicts import distinct
 from titjudge.stats.pairwise_accuracy import (
     PairIndex,
@@ -93,7 +93,7 @@ def agreement(
     negate: Collection[str] = (),
     marks_judge: Collection[str] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    apart: Mapping[str, Collection[str]] | None = None,
+    not_applicable: Mapping[str, Collection[str]] | None = None,
     strengths: bool = False,
     resamples: int = 2000,
     seed: int = 0,
@@ -108,7 +108,7 @@ def agreement(
         negate: Names of metrics where less is better.
         marks_judge: Names of metrics whose scores do not rank images: they get their mean and coverage only.
         ranges: Name -> (low, high) of metrics on a bounded scale; intervals are cut to it.
-        apart: Metric -> ids of images to which it does not apply; they do not count for its coverage.
+        not_applicable: Metric -> ids of images to which it does not apply; they do not count for its coverage.
         strengths: Also fit Bradley-Terry strengths (about a second a metric).
         resamples: Bootstrap draws of prompts for the strengths; 0 for no intervals at all.
         seed: Of the random draws.
@@ -129,9 +129,9 @@ def agreement(
     warnings += _pair_warnings(index, images)
     if bad := sum(pair.both_bad for pair in grouped):
         warnings.append(f"people find both images bad in {bad} of {len(grouped)} pairs: they count as ties")
-    base = {name: _without(images, (apart or {}).get(base_metric(name), ())) for name in own}
+    base = {name: _without(images, (not_applicable or {}).get(base_metric(name), ())) for name in own}
     standings = {
-        name: standing(
+        name: leaderboard(
             base[name],
             own[name],
             higher_is_better=name not in negate,
@@ -143,7 +143,7 @@ def agreement(
         for name in ranked
     }
     human_score = {id: score for scores in human.values() for id, score in scores.items()}
-    people = standing(images, human_score, intervals=False, name=PEOPLE) if len(index) else None
+    people = leaderboard(images, human_score, intervals=False, name=PEOPLE) if len(index) else None
     srcc = {
         name: rank_correlation(each.mean_ranks(), people.mean_ranks()) if people else None
         for name, each in standings.items()
@@ -262,7 +262,7 @@ def _list(interval: tuple[float, float] | None) -> list[float] | None:
     return list(interval) if interval else None
 
 
-def _leaderboard(standings: Mapping[str, Standing], people: Standing | None) -> list[dict[str, Any]]:
+def _leaderboard(standings: Mapping[str, Leaderboard], people: Leaderboard | None) -> list[dict[str, Any]]:
     every = [*([people] if people else []), *standings.values()]
     order = dict.fromkeys(place.generator for each in every for place in each.places)
     by_name = {name: {place.generator: place for place in each.places} for name, each in standings.items()}

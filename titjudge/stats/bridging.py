@@ -55,7 +55,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BridgedGenerator:
     """A generator on the new leaderboard.
 
     Attributes:
@@ -89,7 +89,7 @@ class Bridge:
 
     anchors: tuple[str, ...]
     line: Line
-    standings: tuple[Standing, ...]
+    standings: tuple[BridgedGenerator, ...]
     held: int
     half_width: float
     unbridged: float
@@ -140,11 +140,13 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
         raise DataError(
             "the two judges order the anchors in opposite ways: no map between them keeps the order", new.source
         )
-    standings = [Standing(name, False, mean, interval, count) for name, (mean, interval, count) in boards[1].items()]
+    standings = [
+        BridgedGenerator(name, False, mean, interval, count) for name, (mean, interval, count) in boards[1].items()
+    ]
     for name, (mean, _, count) in boards[0].items():
         if name not in boards[1]:
             outside = not line.x.min() <= mean <= line.x.max()
-            standings.append(Standing(name, True, *line.predict(mean), count, outside))
+            standings.append(BridgedGenerator(name, True, *line.predict(mean), count, outside))
     standings.sort(key=lambda each: (-each.score, each.generator))
     predicted = [Line(*rest.T).predict(at)[1] for rest, at in zip(left, pairs[:, 0], strict=True)]
     return Bridge(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, group_sums
-from titjudge.stats.cascade_rules import Outcome, Recommendation, Rule
+from titjudge.stats.cascade_rules import CascadeOutcome, CascadeRule, Recommendation
 from titjudge.stats.equality import reaches, with_ties
 from titjudge.stats.intervals import share_interval, share_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
@@ -52,7 +52,7 @@ class _Table:
     def only(self, keep: Mask) -> _Table:
         return replace(self, right=self.right[:, keep], margin=self.margin[:, keep])
 
-    def chain(self, rule: Rule) -> tuple[int, ...]:
+    def chain(self, rule: CascadeRule) -> tuple[int, ...]:
         return tuple(self.names.index(name) for name in rule.judges)
 
     def steps(self, chain: tuple[int, ...]) -> list[float]:
@@ -75,8 +75,8 @@ class _Candidates:
 
 
 def apply(
-    rule: Rule, index: PairIndex | Sequence[Pair], values: Mapping[str, Values], prices: Mapping[str, float]
-) -> Outcome:
+    rule: CascadeRule, index: PairIndex | Sequence[Pair], values: Mapping[str, Values], prices: Mapping[str, float]
+) -> CascadeOutcome:
     """Evaluate a rule on human pairs.
 
     Args:
@@ -147,7 +147,9 @@ def recommend(
     )
 
 
-def _with_intervals(table: _Table, group: NDArray[np.int64], outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _with_intervals(
+    table: _Table, group: NDArray[np.int64], outcomes: Sequence[CascadeOutcome]
+) -> list[CascadeOutcome]:
     prompt = np.unique(group, return_inverse=True)[1]
     right = [_run(table, table.chain(each.rule), each.rule.thresholds)[1][0].astype(np.float64) for each in outcomes]
     sums = group_sums(prompt, int(prompt.max()) + 1, *right, np.ones(len(group)))
@@ -178,7 +180,9 @@ def _read(
     return _Table(tuple(values), price, np.array(right), np.array(margin)), index.group[keep]
 
 
-def _run(table: _Table, chain: tuple[int, ...], thresholds: Sequence[float]) -> tuple[Outcome, tuple[Mask, Floats]]:
+def _run(
+    table: _Table, chain: tuple[int, ...], thresholds: Sequence[float]
+) -> tuple[CascadeOutcome, tuple[Mask, Floats]]:
     """Evaluate a rule: its outcome, and whether each pair is right and what it costs."""
     size = table.right.shape[1]
     open_, right, cost, asked = np.ones(size, bool), np.zeros(size, bool), np.zeros(size), []
@@ -189,8 +193,8 @@ def _run(table: _Table, chain: tuple[int, ...], thresholds: Sequence[float]) -> 
         decides = open_ & reaches(table.margin[judge], thresholds[step]) if step < len(thresholds) else open_.copy()
         right[decides] = table.right[judge][decides]
         open_ &= ~decides
-    rule = Rule(tuple(table.names[k] for k in chain), tuple(float(t) for t in thresholds))
-    return Outcome(rule, float(right.mean()), float(cost.mean()), tuple(asked)), (right, cost)
+    rule = CascadeRule(tuple(table.names[k] for k in chain), tuple(float(t) for t in thresholds))
+    return CascadeOutcome(rule, float(right.mean()), float(cost.mean()), tuple(asked)), (right, cost)
 
 
 def _candidates(table: _Table, longest: int) -> Iterator[_Candidates]:
@@ -237,7 +241,7 @@ def _three(table: _Table, chain: tuple[int, int, int]) -> Iterator[_Candidates]:
         yield _Candidates(chain, both, right + own, cost + prices[0] * len(margin))
 
 
-def _frontier(table: _Table, longest: int) -> list[Outcome]:
+def _frontier(table: _Table, longest: int) -> list[CascadeOutcome]:
     """Find the Pareto frontier of accuracy and price, cheapest first; of equal rules the one with the shortest chain."""
     best: list[tuple[float, float, int, tuple[int, ...], Floats]] = []
     for of in _candidates(table, longest):
@@ -258,7 +262,9 @@ def _undominated(cost: Floats, right: Floats) -> list[int]:
     return [int(k) for k in order[right[order] > top]]
 
 
-def _choose(table: _Table, rules: Sequence[Outcome], max_price: float | None, tolerance: float) -> Outcome:
+def _choose(
+    table: _Table, rules: Sequence[CascadeOutcome], max_price: float | None, tolerance: float
+) -> CascadeOutcome:
     """Choose a rule of the frontier, as `recommend` says."""
     if max_price is not None:
         within = [rule for rule in rules if rule.price <= max_price + 1e-12]

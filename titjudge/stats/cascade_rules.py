@@ -15,7 +15,7 @@ SHOWN = 12  # rules of a frontier in a table; `to_json` has all
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CascadeRule:
     """Judges in the order in which they are asked; `judges[k]` decides if its margin is at least `thresholds[k]`, the last always."""
 
     judges: tuple[str, ...]
@@ -29,13 +29,13 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CascadeOutcome:
     """A rule on some pairs: `accuracy` in [0, 1], `price` in USD a pair, `asked` the share of pairs each judge sees.
 
     `interval` is that of the accuracy, 95% over prompts; it does not allow for the rule being chosen on the same pairs.
     """
 
-    rule: Rule
+    rule: CascadeRule
     accuracy: float
     price: float
     asked: tuple[float, ...]
@@ -54,13 +54,13 @@ class Recommendation:
         frontier: The rules that no other beats in both accuracy and price, cheapest first, on the pairs that chose them.
     """
 
-    outcome: Outcome
+    outcome: CascadeOutcome
     accuracy: float | None
     interval: Interval | None
     price: float | None
-    singles: tuple[Outcome, ...]
-    best_single: Outcome
-    frontier: tuple[Outcome, ...]
+    singles: tuple[CascadeOutcome, ...]
+    best_single: CascadeOutcome
+    frontier: tuple[CascadeOutcome, ...]
     pairs: int
     prompts: int
     warnings: tuple[str, ...]
@@ -117,7 +117,7 @@ class Recommendation:
         return Table("Frontier of accuracy and price", columns, rows, tuple(notes))
 
 
-def _spaced(frontier: Sequence[Outcome], chosen: Outcome) -> list[Outcome]:
+def _spaced(frontier: Sequence[CascadeOutcome], chosen: CascadeOutcome) -> list[CascadeOutcome]:
     """Pick rules of a frontier: its ends, the chosen one, and others at evenly spaced accuracies."""
     if len(frontier) <= SHOWN:
         return list(frontier)
@@ -127,7 +127,7 @@ def _spaced(frontier: Sequence[Outcome], chosen: Outcome) -> list[Outcome]:
     return [each for k, each in enumerate(frontier) if k in picked or each is chosen]
 
 
-def _record(outcome: Outcome) -> dict[str, Any]:
+def _record(outcome: CascadeOutcome) -> dict[str, Any]:
     rule = outcome.rule
     return {
         "judges": list(rule.judges), "thresholds": list(rule.thresholds), "accuracy": outcome.accuracy,

@@ -20,7 +20,7 @@ def same(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
 
 
-def apart(low: float, high: float, otherwise: float) -> float:
+def score_distance(low: float, high: float, otherwise: float) -> float:
     """Return `high - low`, or `otherwise` where the two are equal up to rounding."""
     return otherwise if same(low, high) else high - low
 

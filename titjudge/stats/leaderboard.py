@@ -55,7 +55,7 @@ def unplaced(generator: str) -> Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Leaderboard:
     """All generators under one metric, best first, with warnings."""
 
     places: tuple[Place, ...]
@@ -66,7 +66,7 @@ class Standing:
         return {place.generator: place.mean_rank for place in self.places}
 
 
-def standing(
+def leaderboard(
     images: Sequence[tuple[str, str, str]],
     values: Values,
     *,
@@ -75,7 +75,7 @@ def standing(
     intervals: bool = True,
     name: str = "the metric",
     per_prompt: PerPrompt = MEAN,
-) -> Standing:
+) -> Leaderboard:
     """Rank generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores and intervals over prompts.
 
     Args:
@@ -88,7 +88,7 @@ def standing(
         per_prompt: How several images of one generator for one prompt become one score.
     """
     if not images:
-        return Standing(())
+        return Leaderboard(())
     generator, generators = codes(image[1] for image in images)
     prompt, prompts = codes(image[2] for image in images)
     shape = (len(prompts), len(generators))
@@ -134,7 +134,7 @@ def standing(
     ]
     places.sort(key=lambda place: (place.rank is None, place.rank, place.generator))
     uneven = rule.warnings(np.bincount(cell, minlength=shape[0] * shape[1]), name)
-    return Standing(tuple(places), (*_coverage_warnings(places, present, name), *uneven))
+    return Leaderboard(tuple(places), (*_coverage_warnings(places, present, name), *uneven))
 
 
 def prompt_ranks(scores: Floats) -> Floats:

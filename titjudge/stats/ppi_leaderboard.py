@@ -18,7 +18,7 @@ POWER = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RankedGenerator:
     """One generator: its win rate against the others (ties count half), its rank, and the range of ranks it may have."""
 
     generator: str
@@ -59,7 +59,7 @@ class Couple:
 class PeopleBoard:
     """Best first. `power` is lambda, the judge's weight; `level` that of all intervals."""
 
-    standings: tuple[Standing, ...]
+    standings: tuple[RankedGenerator, ...]
     gaps: tuple[Gap, ...]
     couples: tuple[Couple, ...]
     power: float
@@ -169,7 +169,7 @@ def people_board(
     order = sorted(range(len(names)), key=lambda k: (each[k].value is None, -rates[k], names[k]))
     place = {k: i + 1 for i, k in enumerate(order) if each[k].value is not None}
     ranks = _ranks(found, columns, len(names), level)
-    standings = tuple(Standing(names[k], each[k], place.get(k), ranks[k]) for k in order)
+    standings = tuple(RankedGenerator(names[k], each[k], place.get(k), ranks[k]) for k in order)
     gaps = tuple(_gap(found, columns, names, k, j, level) for k, j in pairwise(order))
     warnings = [*_sampled(couples), *sorted({e.reason for e in each if e.reason})]
     if joined.unjudged:

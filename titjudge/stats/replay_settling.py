@@ -10,7 +10,7 @@ import numpy as np
 
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.equality import apart
+from titjudge.stats.equality import score_distance
 from titjudge.stats.scores_table import ScoreTable
 from titjudge.stats.sequential import OPEN, Race, Settled, settle
 
@@ -60,7 +60,9 @@ def replay_race(
 
 
 def _span(scores: Floats) -> float:
-    return apart(float(np.nanmin(scores)), float(np.nanmax(scores)), 1.0)  # constant scores: no verdict for a long time
+    return score_distance(
+        float(np.nanmin(scores)), float(np.nanmax(scores)), 1.0
+    )  # constant scores: no verdict for a long time
 
 
 def replay_tables(pairs: Sequence[Settled], races: Sequence[dict[str, Any]]) -> list[Table]:

@@ -10,10 +10,10 @@ import pytest
 from titjudge.core.types import Pair
 from titjudge.stats.bradley_terry import bradley_terry
 from titjudge.stats.cascade import apply
-from titjudge.stats.cascade_rules import Rule
+from titjudge.stats.cascade_rules import CascadeRule
 from titjudge.stats.correlation import correlation
 from titjudge.stats.equality import reaches, same, with_ties
-from titjudge.stats.leaderboard import standing
+from titjudge.stats.leaderboard import leaderboard
 from titjudge.stats.paired_differences import mean_differences, prompt_differences
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy, tie_optimised_accuracy
 from titjudge.stats.rank_agreement import prompt_statistics
@@ -61,14 +61,14 @@ def test_no_statistic_hangs_on_the_last_digit(values: dict[str, float]) -> None:
     found = pairwise_accuracy(pair, values, intervals=False)
     assert (found.correct, found.ties) == (0, 1)
     assert tie_optimised_accuracy([Pair("p", "x", "y", "tie")], values).epsilon == 0.0
-    places = standing([("x", "g", "p"), ("y", "h", "p")], values, intervals=False).places
+    places = leaderboard([("x", "g", "p"), ("y", "h", "p")], values, intervals=False).places
     assert [place.mean_rank for place in places] == [1.5, 1.5]
     assert [place.rank for place in places] == [1, 1]
     ranks = prompt_statistics({"p": {"x": 1.0, "y": 0.0}}, values, intervals=False)
     assert ranks.srcc is None
     assert ranks.ndcg == pytest.approx((1 + 1 / math.log2(3)) / 2)
     assert correlation([*values.values(), 1.0], [1.0, 2.0, 3.0], resamples=0).srcc == pytest.approx(-(0.75**0.5))
-    assert apply(Rule(("j",)), pair, {"j": values}, {"j": 0.0}).accuracy == 0.0
+    assert apply(CascadeRule(("j",)), pair, {"j": values}, {"j": 0.0}).accuracy == 0.0
 
 
 def test_runs_that_differ_by_rounding_alone_do_not_differ() -> None:

@@ -12,7 +12,7 @@ from titjudge.core.types import Item, Pair, Score
 from titjudge.stats import bradley_terry as bradley_terry_module
 from titjudge.stats.agreement import agreement
 from titjudge.stats.bradley_terry import bradley_terry
-from titjudge.stats.leaderboard import UNEVEN, prompt_ranks, rank_correlation, standing
+from titjudge.stats.leaderboard import UNEVEN, leaderboard, prompt_ranks, rank_correlation
 from titjudge.stats.tables import _strengths as strengths_table
 from titjudge.stats.tables import agreement_tables
 
@@ -25,7 +25,7 @@ def grid(prompts: int, generators: str) -> list[Image]:
 
 def test_mean_ranks_are_averages_of_the_ranks_in_each_prompt() -> None:
     images = grid(2, "xyz")
-    found = standing(images, {"x0": 3, "y0": 2, "z0": 1, "x1": 1, "y1": 5, "z1": 1})
+    found = leaderboard(images, {"x0": 3, "y0": 2, "z0": 1, "x1": 1, "y1": 5, "z1": 1})
     places = {place.generator: place for place in found.places}
     assert [place.generator for place in found.places] == ["y", "x", "z"]
     assert [places[g].mean_rank for g in "xyz"] == [1.75, 1.5, 2.75]
@@ -36,18 +36,18 @@ def test_mean_ranks_are_averages_of_the_ranks_in_each_prompt() -> None:
 
 
 def test_lower_is_better_turns_ranks_but_not_means() -> None:
-    found = standing(grid(2, "xy"), {"x0": 1, "x1": 1, "y0": 2, "y1": 2}, higher_is_better=False)
+    found = leaderboard(grid(2, "xy"), {"x0": 1, "x1": 1, "y0": 2, "y1": 2}, higher_is_better=False)
     assert [(place.generator, place.mean, place.rank) for place in found.places] == [("x", 1, 1), ("y", 2, 2)]
 
 
 def test_equal_mean_ranks_share_a_place() -> None:
-    found = standing(grid(2, "xyz"), {"x0": 2, "y0": 1, "z0": 0, "x1": 1, "y1": 2, "z1": 0})
+    found = leaderboard(grid(2, "xyz"), {"x0": 2, "y0": 1, "z0": 0, "x1": 1, "y1": 2, "z1": 0})
     assert [(place.generator, place.rank) for place in found.places] == [("x", 1), ("y", 1), ("z", 3)]
 
 
 def test_several_images_of_a_generator_for_a_prompt_are_averaged() -> None:
     images = [("x-a", "x", "p"), ("x-b", "x", "p"), ("y-a", "y", "p")]
-    found = standing(images, {"x-a": 0.0, "x-b": 1.0, "y-a": 0.4})
+    found = leaderboard(images, {"x-a": 0.0, "x-b": 1.0, "y-a": 0.4})
     assert [(place.generator, place.mean, place.images) for place in found.places] == [("x", 0.5, 2), ("y", 0.4, 1)]
 
 
@@ -55,7 +55,7 @@ def test_several_images_of_a_generator_for_a_prompt_are_averaged() -> None:
 def test_a_generator_to_which_a_metric_does_not_apply_stays_with_the_others(names: tuple[str, str]) -> None:
     items = [Item(image, "a prompt", None, generator, prompt) for image, generator, prompt in grid(2, "xyz")]
     scores = [Score(item.id, name, 0.5) for name in names for item in items if name == "a" or item.generator != "z"]
-    found = agreement(items, scores, [], apart={"b": {"z0", "z1"}}, resamples=0)
+    found = agreement(items, scores, [], not_applicable={"b": {"z0", "z1"}}, resamples=0)
     places = {row["generator"]: row["metrics"] for row in found.leaderboard}
     assert set(places) == {"x", "y", "z"}
     assert (places["z"]["a"]["scored"], places["z"]["b"]["images"], places["z"]["b"]["coverage"]) == (2, 0, None)
@@ -63,7 +63,7 @@ def test_a_generator_to_which_a_metric_does_not_apply_stays_with_the_others(name
 
 
 def test_a_generator_without_scores_has_no_place_and_warns() -> None:
-    found = standing(grid(2, "xyz"), {"x0": 1.0, "y0": None, "x1": 1.0, "y1": 2.0}, name="tit")
+    found = leaderboard(grid(2, "xyz"), {"x0": 1.0, "y0": None, "x1": 1.0, "y1": 2.0}, name="tit")
     last = found.places[-1]
     assert (last.generator, last.mean, last.interval, last.mean_rank, last.rank) == ("z", None, None, None, None)
     assert last.coverage == 0.0
@@ -76,7 +76,7 @@ def test_a_generator_without_scores_has_no_place_and_warns() -> None:
 
 def test_full_coverage_of_different_prompts_warns_too() -> None:
     images = [("x0", "x", "p0"), ("y0", "y", "p0"), ("y1", "y", "p1")]
-    assert UNEVEN in standing(images, {"x0": 1, "y0": 2, "y1": 3}).warnings[0]
+    assert UNEVEN in leaderboard(images, {"x0": 1, "y0": 2, "y1": 3}).warnings[0]
 
 
 def test_the_ranks_of_a_prompt_leave_missing_scores_out() -> None:
@@ -93,8 +93,8 @@ def test_correlation_of_leaderboards_needs_three_and_variation() -> None:
 
 
 def test_nothing_to_rank() -> None:
-    assert standing([], {}).places == ()
-    alone = standing([("i", "x", "p")], {"i": 0.5})
+    assert leaderboard([], {}).places == ()
+    alone = leaderboard([("i", "x", "p")], {"i": 0.5})
     assert (alone.places[0].rank, alone.places[0].interval, alone.warnings) == (None, None, ())
 
 
@@ -245,7 +245,7 @@ def test_a_fit_is_given_exactly_when_the_likelihood_has_a_maximum(outcomes: list
 def test_a_generator_without_competition_takes_no_rank() -> None:
     images = [("l0", "lonely", "p0"), ("l1", "lonely", "p1"), ("x", "x", "q"), ("y", "y", "q"), ("l2", "lonely", "r")]
     images += [("y2", "y", "r")]
-    found = standing(images, {"l0": 9, "l1": 9, "x": 2, "y": 1, "l2": 3, "y2": 4})
+    found = leaderboard(images, {"l0": 9, "l1": 9, "x": 2, "y": 1, "l2": 3, "y2": 4})
     places = {place.generator: place for place in found.places}
     assert (places["lonely"].mean_rank, places["lonely"].prompts, places["lonely"].mean) == (2.0, 1, 7.0)
     assert [place.generator for place in found.places] == ["x", "y", "lonely"]

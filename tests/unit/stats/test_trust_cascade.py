@@ -8,7 +8,7 @@ import pytest
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Pair
 from titjudge.stats.cascade import apply, recommend
-from titjudge.stats.cascade_rules import Outcome, Rule
+from titjudge.stats.cascade_rules import CascadeOutcome, CascadeRule
 from titjudge.stats.pairwise_accuracy import PairIndex
 
 PRICES = {"local": 0.0, "small": 0.001, "large": 0.02}
@@ -48,7 +48,7 @@ def brute(pairs: list[Pair], values: Judges, longest: int) -> list[tuple[float, 
     return found
 
 
-def beaten(outcome: Outcome, others: list[tuple[float, float]]) -> bool:
+def beaten(outcome: CascadeOutcome, others: list[tuple[float, float]]) -> bool:
     price, accuracy = outcome.price, outcome.accuracy
     return any(
         p <= price + 1e-12 and a >= accuracy - 1e-12 and (p < price - 1e-12 or a > accuracy + 1e-12) for p, a in others
@@ -64,7 +64,9 @@ def test_the_recommendation_lies_on_the_brute_forced_frontier(seed: int, options
     assert not beaten(found.outcome, everything)
     assert not any(beaten(each, everything) for each in found.frontier)
     undominated = {
-        (round(p, 9), round(a, 9)) for p, a in everything if not beaten(Outcome(Rule(("x",)), a, p, ()), everything)
+        (round(p, 9), round(a, 9))
+        for p, a in everything
+        if not beaten(CascadeOutcome(CascadeRule(("x",)), a, p, ()), everything)
     }
     assert {(round(each.price, 9), round(each.accuracy, 9)) for each in found.frontier} == undominated
 
@@ -136,13 +138,13 @@ def test_no_answer_is_passed_on_and_is_never_right() -> None:
         "local": {"a": None, "b": 1.0, "c": 0.0, "d": 5.0},
         "large": {"a": 2.0, "b": 1.0, "c": 1.0, "d": 1.0},
     }
-    rule = Rule(("local", "large"), (0.0,))
+    rule = CascadeRule(("local", "large"), (0.0,))
     found = apply(rule, pairs, values, PRICES)
     assert found.accuracy == 1.0
     assert found.price == pytest.approx(0.01)
     assert found.asked == (1.0, 0.5)
-    assert apply(Rule(("local",)), pairs, values, PRICES).accuracy == 0.5
-    assert apply(Rule(("large",)), pairs, values, PRICES).accuracy == 0.5  # its tie is not right
+    assert apply(CascadeRule(("local",)), pairs, values, PRICES).accuracy == 0.5
+    assert apply(CascadeRule(("large",)), pairs, values, PRICES).accuracy == 0.5  # its tie is not right
     assert str(rule) == "local if its margin is at least 0, else large"
 
 
@@ -157,7 +159,7 @@ def test_what_a_person_can_mend_is_said() -> None:
     with pytest.raises(ConfigError, match="cheapest costs"):
         recommend(pairs, {"large": values["large"]}, PRICES, max_price=0.001)
     with pytest.raises(ConfigError, match="no scores"):
-        apply(Rule(("medium",)), pairs, values, PRICES)
+        apply(CascadeRule(("medium",)), pairs, values, PRICES)
 
 
 def test_one_prompt_cannot_be_held_out_and_the_table_says_what_to_believe() -> None:
