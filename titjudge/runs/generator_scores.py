@@ -21,6 +21,7 @@ from titjudge.stats.scores_table import DERIVED, Entry, ScoreTable, score_table
 
 LANGUAGE = "language"
 Items = Mapping[str, Mapping[str, Item]]  # by run and item id
+Cell = tuple[str, str]  # run and item id, or prompt and generator
 
 
 def run_scores(
@@ -77,24 +78,11 @@ def run_scores(
     if sign < 0 and not rule.counts:
         notes.append(f"{chosen}: less is better, so its scores are negated: a positive difference favours a")
     label, key = run_labels(items), prompt_keys(items)
-    cells = {(name, id): (key(item), label(name, item)) for name, of in items.items() for id, item in of.items()}
+    cells: dict[Cell, Cell] = {
+        (name, id): (key(item), label(name, item)) for name, of in items.items() for id, item in of.items()
+    }
     categories = {column: _categories(items, key, column) for column in by if column not in PARTS}
-    for column, values in categories.items():
-        if not any(values.values()):
-            meta = (str(name) for of in items.values() for item in of.values() for name in item.meta)
-            known = dict.fromkeys((*DERIVED, LANGUAGE, *PARTS, *meta))
-            raise ConfigError(
-                f"{first}: its prompts have no '{column}'.{nearest(column, known)} Known: {', '.join(known)}"
-            )
-    parts: dict[str, list[tuple[str, str, str, float]]] = {column: [] for column in by if column in PARTS}
-    for name, own in scores.items():
-        for column, by_item in part_scores(items[name], own, parts).items():
-            factor = 1.0 if column == ELEMENT else sign
-            parts[column] += [
-                (*cells[name, id], value, factor * number)
-                for id, values in by_item.items()
-                for value, number in values.items()
-            ]
+    parts = {column: _part_scores(items, scores, cells, column, sign) for column in by if column in PARTS}
     for column, numbers in parts.items():
         if not numbers:
             what = f"the scores of {chosen} hold no {PARTS[column]}: --by {column} has nothing to show"
@@ -133,12 +121,33 @@ def _values(score: Score, sign: float) -> list[float | None]:
 
 
 def _categories(items: Items, key: Callable[[Item], str], column: str) -> dict[str, str]:
-    """Map each prompt to its category; empty where it has none."""
+    """Map each prompt to its category; empty where it has none.
+
+    Raises:
+        ConfigError: no prompt has one.
+    """
+    listed = [item for of_run in items.values() for item in of_run.values()]
     categories: dict[str, str] = {}
-    for listed in items.values():
-        for item in listed.values():
-            categories.setdefault(key(item), _category(item, column))
+    for item in listed:
+        categories.setdefault(key(item), _category(item, column))
+    if not any(categories.values()):
+        known = dict.fromkeys((*DERIVED, LANGUAGE, *PARTS, *(str(name) for item in listed for name in item.meta)))
+        what = f"its prompts have no '{column}'.{nearest(column, known)} Known: {', '.join(known)}"
+        raise ConfigError(f"{next(iter(items))}: {what}")
     return categories
+
+
+def _part_scores(
+    items: Items, scores: Mapping[str, Sequence[Score]], cells: Mapping[Cell, Cell], column: str, sign: float
+) -> list[tuple[str, str, str, float]]:
+    """List prompt, generator, value of `column` and number of the parts of scores."""
+    factor = 1.0 if column == ELEMENT else sign
+    return [
+        (*cells[name, id], value, factor * number)
+        for name, own in scores.items()
+        for id, numbers in part_scores(items[name], own, [column]).get(column, {}).items()
+        for value, number in numbers.items()
+    ]
 
 
 def _category(item: Item, column: str) -> str:

@@ -302,18 +302,17 @@ class Judge:
             )
 
     def _sync(self, work: Any) -> Any:
+        """Run a coroutine where no event loop runs."""
+        if _in_event_loop():
+            work.close()
+            raise UserError(_RUNNING)
+        if self._runner is None:
+            self._runner = asyncio.Runner()
         try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            if self._runner is None:
-                self._runner = asyncio.Runner()
-            try:
-                return self._runner.run(work)
-            finally:
-                if self._finalizer is None and self._engine is not None:
-                    self._finalizer = weakref.finalize(self, _finish, self._runner, self._engine, self._cache)
-        work.close()
-        raise UserError(_RUNNING)
+            return self._runner.run(work)
+        finally:
+            if self._finalizer is None and self._engine is not None:
+                self._finalizer = weakref.finalize(self, _finish, self._runner, self._engine, self._cache)
 
     async def aclose(self) -> None:
         """Close connections and the cache, and delete copies of images. Answers in flight are awaited and kept."""
@@ -340,12 +339,9 @@ class Judge:
             self._runner.close()
             self._runner = None
         elif self._engine is not None:
-            try:
-                asyncio.get_running_loop()
-            except RuntimeError:
-                asyncio.run(self.aclose())
-            else:
+            if _in_event_loop():
                 raise UserError(_RUNNING)
+            asyncio.run(self.aclose())
 
     def __enter__(self) -> Judge:
         return self
@@ -401,6 +397,14 @@ def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
         except (TypeError, ValueError) as error:
             raise type(error)(f"number {number}: {error}" if len(found) > 1 else str(error)) from None
     return found
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
