@@ -144,7 +144,11 @@ class Judge:
 
     async def ascore(self, image: Any, prompt: str) -> JudgedScore:
         """Score one image; see `score`."""
-        self._check_single()
+        if len(self._metrics) != 1:
+            names = ", ".join(self._metrics)
+            raise UserError(
+                f"this Judge has the metrics {names}: `score_many([(image, prompt)])` gives a score of each"
+            )
         return (await self.ascore_many([(image, prompt)]))[0]
 
     def ascore_many(
@@ -167,8 +171,8 @@ class Judge:
         self._warn(pairs)
         gate = asyncio.Semaphore(max(64, 2 * self._config.limits.concurrency))
         in_groups = any(map(compares, metrics.values()))  # an image is compared with others, which must be placed first
-        placed: list[Placed] = []
-        ready: dict[int, Item] = {}
+        all_placed: list[Placed] = []
+        items: dict[int, Item] = {}
 
         async def place(image: Any) -> Placed:
             quick = isinstance(image, str | os.PathLike) or (isinstance(image, bytes) and len(image) <= _SMALL)
@@ -177,26 +181,26 @@ class Judge:
 
         async def judged(number: int) -> list[JudgedScore]:
             image, prompt = pairs[number]
-            found = placed[number] if in_groups else await place(image)
-            if found.refusal:
-                refused = [Score(found.name, name, None, Status.BAD_INPUT, found.refusal) for name in metrics]
+            placed = all_placed[number] if in_groups else await place(image)
+            if placed.refusal:
+                refused = [Score(placed.name, name, None, Status.BAD_INPUT, placed.refusal) for name in metrics]
                 return [JudgedScore.judged(score, number, prompt, None, None) for score in refused]
-            item = ready[number] if in_groups else _item(found, prompt)
+            item = items[number] if in_groups else _item(placed, prompt)
             try:
                 async with gate:
                     scores = await asyncio.gather(*(self._measure(engine, item, name) for name in metrics))
-                if found.path in self._memory:  # a temporary file, whose path means nothing to the user
-                    scores = [replace(score, reason=score.reason.replace(f"{found.path}: ", "")) for score in scores]
-                return [JudgedScore.judged(score, number, prompt, found.path, found.thumbnail) for score in scores]
+                if placed.path in self._memory:  # a temporary file, whose path means nothing to the user
+                    scores = [replace(score, reason=score.reason.replace(f"{placed.path}: ", "")) for score in scores]
+                return [JudgedScore.judged(score, number, prompt, placed.path, placed.thumbnail) for score in scores]
             finally:
-                for gone in self._memory.release(found.path):
-                    engine.images.forget(gone)
+                for deleted in self._memory.release(placed.path):
+                    engine.images.forget(deleted)
 
         if in_groups:
-            placed = list(await asyncio.gather(*(place(image) for image, _ in pairs)))
-            usable = {n: _item(found, pairs[n][1]) for n, found in enumerate(placed) if not found.refusal}
-            together = [item for item in prepared(usable.values(), metrics) if isinstance(item, Item)]
-            ready = dict(zip(usable, together, strict=True))
+            all_placed = list(await asyncio.gather(*(place(image) for image, _ in pairs)))
+            single = {n: _item(placed, pairs[n][1]) for n, placed in enumerate(all_placed) if not placed.refusal}
+            grouped = [item for item in prepared(single.values(), metrics) if isinstance(item, Item)]
+            items = dict(zip(single, grouped, strict=True))
         finished: asyncio.Queue[asyncio.Task[list[JudgedScore]]] = asyncio.Queue()
         tasks = [asyncio.create_task(judged(number)) for number in range(len(pairs))]
         self._tasks.update(tasks)
@@ -294,13 +298,6 @@ class Judge:
             made.update(filled(names, scores.scores[position :: len(columns)]))
         return source.with_columns(made)
 
-    def _check_single(self) -> None:
-        if len(self._metrics) != 1:
-            names = ", ".join(self._metrics)
-            raise UserError(
-                f"this Judge has the metrics {names}: `score_many([(image, prompt)])` gives a score of each"
-            )
-
     def _sync(self, work: Any) -> Any:
         """Run a coroutine where no event loop runs."""
         if _in_event_loop():
@@ -385,8 +382,8 @@ def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
     """
     if is_array(pairs):
         raise TypeError("a batch of images needs its prompts: score_many(images, prompts)")
-    found = list(pairs)
-    for number, pair in enumerate(found):
+    checked = list(pairs)
+    for number, pair in enumerate(checked):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             shown = repr(pair) if isinstance(pair, str) else type(pair).__name__
             raise TypeError(f"score_many takes (image, prompt) pairs; number {number} is {shown}")
@@ -395,8 +392,8 @@ def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
         try:
             check(pair[0])
         except (TypeError, ValueError) as error:
-            raise type(error)(f"number {number}: {error}" if len(found) > 1 else str(error)) from None
-    return found
+            raise type(error)(f"number {number}: {error}" if len(checked) > 1 else str(error)) from None
+    return checked
 
 
 def _in_event_loop() -> bool:

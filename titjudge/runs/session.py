@@ -114,9 +114,8 @@ class Session:
 
         if self.config.pairs is not None:
             prompts = known_prompts(self.config.data) if self.config.data else None
-            return read_pairs(
-                self.config.pairs, prompts, lambda: (item for item in self.items() if isinstance(item, Item))
-            )
+            valid = (item for item in self.items() if isinstance(item, Item))
+            return read_pairs(self.config.pairs, prompts, lambda: valid)
         assert self.config.data is not None
         pairs: list[Pair] = self.suite.pairs(self.config.data)
         return pairs
@@ -181,11 +180,8 @@ class Session:
         except TitjudgeError as error:
             if isinstance(error, UserError):
                 folder.discard()
-            begun = (folder.path / "manifest.json").is_file()
-            if (
-                begun and folder.manifest().status == "running"
-            ):  # a second start that fails leaves the first one's status
-                folder.mark(f"failed: {error}")
+            if (folder.path / "manifest.json").is_file() and folder.manifest().status == "running":
+                folder.mark(f"failed: {error}")  # the status of an earlier session that ended stays
             raise
         finally:
             folder.close()
