@@ -25,8 +25,8 @@ def watcher(cap: float | None) -> Any:
 def line(progress: Progress, engine: Engine, cap: float | None) -> str:
     """Format items done, requests, failures, rate, cost and time left."""
     seconds = max(1e-9, time.monotonic() - progress.started)
-    fresh = progress.done - progress.resumed
-    rate = fresh / seconds
+    judged = progress.done - progress.resumed - progress.bad  # in this session
+    rate = judged / seconds
     total = progress.total
     tallies = [role.tally for role in engine.roles.open()]
     asked, spent = sum(tally.asked for tally in tallies), engine.budget.spent
@@ -40,9 +40,10 @@ def line(progress: Progress, engine: Engine, cap: float | None) -> str:
     parts.append(f"{rate:.1f} items/s")
     if spent or cap is not None:
         parts.append(f"${spent:.3f}" + (f" of ${cap:.2f}" if cap is not None else " spent"))
-    if total and asked >= _MIN_ASKED and 0 < fresh < total - progress.resumed and spent:
-        cost = sum(tally.spent for tally in tallies) / fresh
-        parts.append(f"about ${spent + cost * (total - progress.done):.2f} in all")
+    in_flight = progress.begun - judged
+    if total and progress.done < total and asked >= _MIN_ASKED and judged >= max(1, in_flight) and spent:
+        cost = sum(tally.spent for tally in tallies) / (judged + in_flight / 2)  # those are half paid on average
+        parts.append(f"about ${spent + cost * (total - progress.done - in_flight / 2):.2f} in all")
     if total and rate > 0 and progress.done < total:
         parts.append(f"{duration((total - progress.done) / rate)} left")
     return ", ".join(parts)

@@ -36,6 +36,7 @@ class Progress:
     """Counts of a run in progress. `total` is None while the items are being counted."""
 
     total: int | None = None
+    begun: int = 0  # of those that are judged: neither bad nor resumed
     done: int = 0
     resumed: int = 0
     scored: int = 0
@@ -157,6 +158,7 @@ class RunLoop:
             self.progress.resumed += bool(applying) and not todo
             self.progress.done += not todo
             if todo:
+                self.progress.begun += 1
                 await self._judge(item, todo)
             else:
                 await asyncio.sleep(0)
