@@ -1,10 +1,10 @@
-"""What each family of hosted models takes and does: one row a family, the first that matches counts.
+"""What each family of hosted models accepts and does: one row a family, the first that matches counts.
 
 Rows say what the providers' documentation says of their families, as known in November 2026 ("Reasoning models" and "Images
 and vision" of OpenAI, "Thinking", "Gemini models" and "What's new in Gemini 3.6 Flash and 3.5 Flash-Lite" of Google,
 "Models overview" and "Migration guide" of Anthropic);
-none was tried against a live service. A model that no row knows is taken to accept everything; its server will say what
-it rejects.
+none was tried against a live service. A model without a row is assumed to accept everything; its server rejects what it
+does not take.
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ _CLAUDE = frozenset(
 class Family:
     """One row.
 
-    `limit_name` is the wire name of `max_tokens`; `thinks` says that hidden tokens are billed as output;
-    `thinking` is how many of them to leave room for when no budget is set (tokens); `max_output` bounds an answer for
-    which no `max_tokens` is set; `system` is False when the model takes no system turn; `tools` says that it calls tools
-    where it is asked (OpenAI's from 5.2 on do so beside reasoning only on another address than chat completions).
+    Attributes:
+        limit_name: What `max_tokens` is called in a request.
+        thinks: Hidden tokens are billed as output.
+        thinking: How many of them to leave room for when no budget is set.
+        max_output: Bounds the tokens of an answer for which no `max_tokens` is set.
+        system: It takes a system turn.
+        tools: It calls tools in chat completions (OpenAI's from 5.2 on, which reason, do so on another address only).
     """
 
     name: str
@@ -66,18 +69,15 @@ class Family:
         )
 
     def sent(self, request: Request) -> dict[str, Any]:
-        """Choose the parameters that go out: those given, without those the family rejects."""
+        """Return the parameters that are sent: those of the request, without those that the family rejects."""
         asked = {"logprobs": True, "top_logprobs": TOP} if request.choices else {}
         params = {**asked, **request.params}
         return {name: value for name, value in params.items() if name not in self.omit and value is not None}
 
 
 _REASONS: dict[str, Any] = {
-    "omit": _OPENAI_REASONING,
-    "limit_name": "max_completion_tokens",
-    "thinks": True,
-    "thinking": 8_192,
-}
+    "omit": _OPENAI_REASONING, "limit_name": "max_completion_tokens", "thinks": True, "thinking": 8_192,
+}  # fmt: skip
 _NO_THINKING = _GEMINI | {"thinking_budget", "thinking_level"}
 _BY_BUDGET = _GEMINI | {"thinking_level"}
 _OWN_SAMPLING = _GEMINI | {"temperature", "top_p", "top_k"}  # ignored, and an error in later models
@@ -132,7 +132,7 @@ def family(provider: str, model: str) -> Family:
 
 
 def vendor(model: str) -> str:
-    """Who made a model, as far as its name tells: openai, gemini, anthropic, or an empty string."""
+    """Return the vendor of a model by its name: openai, gemini, anthropic, or "" where the name does not say."""
     name = bare(model)
     if name.startswith("claude"):
         return "anthropic"
@@ -142,7 +142,7 @@ def vendor(model: str) -> str:
 
 
 def bare(model: str) -> str:
-    """Find the model's own name: `models/gemini-2.5-pro` and `bedrock/eu.anthropic.claude-3` without what stands before."""
+    """Return the model's own name, without prefixes as of `models/gemini-2.5-pro` and `bedrock/eu.anthropic.claude-3`."""
     name = model.rsplit("/", 1)[-1].lower()
-    found = re.search(r"(claude|gemini)-.*", name)
-    return found.group(0) if found else name
+    match = re.search(r"(claude|gemini)-.*", name)
+    return match.group(0) if match else name

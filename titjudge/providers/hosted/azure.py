@@ -40,7 +40,7 @@ class Azure(OpenAI):
         super().__init__(settings, transport)
 
     def headers_for(self, endpoint: http.Endpoint) -> dict[str, str]:
-        """Make no headers, as the SDK authorises; a key that cannot be one is said now."""
+        """Make no headers, as the SDK authorises requests; a malformed key is refused now."""
         if os.environ.get(self._key_env(), "").strip() or self.settings.api_key_env:
             super().headers_for(endpoint)
         return {}

@@ -6,6 +6,7 @@ import logging
 import os
 from base64 import b64encode
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -88,10 +89,14 @@ class Remote(Provider):
         """Bound the tokens of a request; every byte of text counts as a token."""
         request = fitted(request)
         params = self.family.sent(request)
-        extra = orjson.dumps(request.schema).decode() if request.schema else ""
-        total, images = token_counts.input_bound(request, self.name, self.listed_as or self.model, params, extra)
+        schema = self._schema_text(request.schema) if request.schema else ""
+        total, images = token_counts.input_bound(request, self.name, self.listed_as or self.model, params, schema)
         output = int(params.get("max_tokens") or self.family.max_output)
         return Usage(input=total, output=output, thinking=output if self.family.thinks else 0, image=images)
+
+    def _schema_text(self, schema: Mapping[str, Any]) -> str:
+        """Write a schema about as it is sent, for the bound of its tokens."""
+        return orjson.dumps(schema).decode()
 
     def _family(self) -> model_families.Family:
         return model_families.family(self.name, self.model)

@@ -6,6 +6,7 @@ One text a request: usage is then known for each text. No instruction, no task t
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,7 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Embedding, FailureKind, ProviderSettings, Usage
-from titjudge.providers.base import Embedder
+from titjudge.providers.base import Embedder, check_options
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed, unreadable
 from titjudge.providers.hosted.gemini import Gemini
@@ -23,26 +24,21 @@ from titjudge.providers.hosted.usage import count
 from titjudge.providers.token_counts import text_tokens_estimate
 
 OPTIONS = frozenset({"dimensions", "max_length", "task_type"})
-GEMINI_LIMITS = (
-    ("gemini-embedding-001", 2048),
-    ("text-embedding-", 2048),
-    ("", 8192),
-)  # tokens; ai.google.dev, Embeddings
+# tokens; ai.google.dev, Embeddings
+GEMINI_LIMITS = (("gemini-embedding-001", 2048), ("text-embedding-", 2048), ("", 8192))
 
 
-def _checked(settings: ProviderSettings, kind: str) -> None:
-    unknown = sorted(set(settings.options) - OPTIONS)
-    if unknown:
-        raise ConfigError(f"unknown embedder option '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
+def _check(settings: ProviderSettings, kind: str) -> None:
+    check_options("embedder option", settings.options, OPTIONS)
     if not settings.model:
         raise ConfigError(f"name the embedding model: {kind}/MODEL")
 
 
 def _unit(values: Sequence[float]) -> Any:
-    """`values` as a float32 unit vector, shape (dim,).
+    """Scale `values` to a float32 unit vector, shape (dim,).
 
     Raises:
-        ValueError: it has no direction.
+        ValueError: It has no direction.
     """
     import numpy as np
 
@@ -57,18 +53,34 @@ def _usage(billed: int | None) -> Usage | None:
     return None if billed is None else Usage(input=billed)
 
 
-class OpenAIEmbedder(OpenAI, Embedder):
+class HostedEmbedder(Embedder, ABC):
+    """An embedding model behind a network, asked for one text a request."""
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        """Embed each text as a unit vector, in order.
+
+        Raises:
+            ConfigError: There is no key.
+            ProviderFailure, TransportError: There is no vector; see `classify`.
+        """
+        return list(await asyncio.gather(*(self._embed_one(text) for text in texts)))
+
+    @abstractmethod
+    async def _embed_one(self, text: str) -> Embedding: ...
+
+
+class OpenAIEmbedder(OpenAI, HostedEmbedder):
     """One model behind `/embeddings`: OpenAI, vLLM, TEI, llama.cpp, Ollama and others that speak the same.
 
-    `options`: `dimensions` (sent), `max_length` (tokens; what the model reads, 8191 at OpenAI). OpenAI rejects a longer
-    text (it becomes a failed score); a server that cuts silently reports at most its limit, and a text whose reported
-    tokens reach `max_length` while its words make more is counted as cut.
+    `options`: `dimensions` (sent), `max_length` (tokens that the model reads; 8191 at OpenAI). OpenAI rejects a longer text
+    (it becomes a failed score). A server that cuts silently reports at most its limit: a text whose reported tokens reach
+    `max_length`, and whose estimate is longer, counts as cut.
     """
 
     local = False
 
     def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
-        _checked(settings, "openai")
+        _check(settings, "openai")
         super().__init__(settings, transport)
         self.name = f"openai/{model}"
         self.max_tokens = int(settings.options.get("max_length", 8191))
@@ -83,15 +95,7 @@ class OpenAIEmbedder(OpenAI, Embedder):
             "adapter": 1,
         }
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """One unit vector for each text, in order.
-
-        Raises:
-            ConfigError: no key. ProviderFailure, TransportError: see `classify`.
-        """
-        return list(await asyncio.gather(*(self._one(text) for text in texts)))
-
-    async def _one(self, text: str) -> Embedding:
+    async def _embed_one(self, text: str) -> Embedding:
         body: dict[str, Any] = {"model": self.model, "input": text, "encoding_format": "float"}
         if self.settings.options.get("dimensions"):
             body["dimensions"] = int(self.settings.options["dimensions"])
@@ -111,8 +115,8 @@ class OpenAIEmbedder(OpenAI, Embedder):
         return Embedding(vector, used, max(used, estimate) if used >= self.max_tokens else used, billed)
 
 
-class GeminiEmbedder(Gemini, Embedder):
-    """One model behind `:embedContent`. Google cuts what is too long and does not say so: longer texts are counted first.
+class GeminiEmbedder(Gemini, HostedEmbedder):
+    """One model behind `:embedContent`. Google cuts long texts without saying so: their tokens are counted first.
 
     `options`: `dimensions` (outputDimensionality), `task_type` (none is sent by default), `max_length` (tokens).
     """
@@ -120,7 +124,7 @@ class GeminiEmbedder(Gemini, Embedder):
     local = False
 
     def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
-        _checked(settings, "gemini")
+        _check(settings, "gemini")
         super().__init__(settings, transport)
         if self.vertex:
             raise ConfigError(
@@ -143,15 +147,7 @@ class GeminiEmbedder(Gemini, Embedder):
             "adapter": 1,
         }
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """One unit vector for each text, in order.
-
-        Raises:
-            ConfigError: no key. ProviderFailure, TransportError: see `classify`.
-        """
-        return list(await asyncio.gather(*(self._one(text) for text in texts)))
-
-    async def _one(self, text: str) -> Embedding:
+    async def _embed_one(self, text: str) -> Embedding:
         content = {"parts": [{"text": text}]}
         total, billed = text_tokens_estimate(text), 0
         if len(text.encode("utf-8", "replace")) > self.max_tokens:  # a token is a byte at least: shorter texts fit

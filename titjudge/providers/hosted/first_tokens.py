@@ -1,6 +1,6 @@
-"""What servers say of the first token of an answer: `logprobs` of chat completions, `logprobsResult` of Gemini.
+"""Read the log probabilities of the first token: `logprobs` of chat completions, `logprobsResult` of Gemini.
 
-None where they say nothing, or something else: an answer is no worse for that where its probability is not asked for.
+None where they are missing or malformed, which matters only to a request that asks for them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 
 
 def openai_first_token(choice: Mapping[str, Any]) -> FirstToken | None:
-    """Read it from a choice of a chat completion; none where the answer begins with a thought."""
+    """Read them from a choice of a chat completion; None where the answer begins with a thought."""
     message = choice.get("message") or {}
     if not message.get("content") and (message.get("reasoning_content") or message.get("reasoning")):
         return None
@@ -29,7 +29,7 @@ def openai_first_token(choice: Mapping[str, Any]) -> FirstToken | None:
 
 
 def gemini_first_token(candidate: Mapping[str, Any]) -> FirstToken | None:
-    """Read it from a candidate of Gemini."""
+    """Read them from a candidate of Gemini."""
     with suppress(*_MALFORMED):
         result = candidate["logprobsResult"]
         top = [_pair(each, "logProbability") for each in result["topCandidates"][0]["candidates"]]

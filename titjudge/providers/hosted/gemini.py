@@ -125,7 +125,7 @@ class Gemini(Hosted):
         return f"{self._vertex_home()}/projects/{self.project}/locations/{self.location}"
 
     def _vertex_home(self) -> str:
-        """Where Vertex AI is; the SDK names its hosts alike."""
+        """Return the address of Vertex AI, as the SDK forms it."""
         given = self.settings.base_url or os.environ.get("GOOGLE_VERTEX_BASE_URL")
         region = "" if self.location == "global" else f"{self.location}-"
         several = self.location in ("us", "eu")
@@ -163,9 +163,7 @@ class Gemini(Hosted):
             text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
             finish, detail = candidate.get("finishReason") or "", candidate.get("finishMessage") or ""
             called = tool_calls.gemini_calls(parts) if tools else ()
-            garbled = (
-                tools and finish in _GARBLED
-            )  # an answer all the same: the model is told, and not asked the same again
+            garbled = tools and finish in _GARBLED  # a reply all the same: the metric tells the model
             first = gemini_first_token(candidate)
             status, reason = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
             return Reply(
@@ -278,7 +276,7 @@ def _kind(status: int, message: str, details: list[Mapping[str, Any]]) -> Failur
 def _used_up(message: str, details: list[Mapping[str, Any]]) -> bool:
     """Whether a 429 means that nothing will pass today: a daily quota, a quota of zero, no credit left.
 
-    Google words short and long limits alike; the violated quota's name tells, and a short one names a delay.
+    Google words short and long limits alike; the name of the violated quota differs, and a short limit names a delay.
     """
     violations = [each for detail in details for each in detail.get("violations") or [] if isinstance(each, Mapping)]
     if any("PerDay" in str(each.get("quotaId", "")) or each.get("quotaValue") == "0" for each in violations):
@@ -289,9 +287,9 @@ def _used_up(message: str, details: list[Mapping[str, Any]]) -> bool:
 
 
 def _delay(details: list[Mapping[str, Any]]) -> float | None:
-    """Seconds of a `RetryInfo` (`"retryDelay": "34.5s"`)."""
+    """Read the seconds of a `RetryInfo` (`"retryDelay": "34.5s"`)."""
     for each in details:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(each.get("retryDelay", "")))
-        if found:
-            return min(float(found.group(1)), LONGEST_WAIT)
+        delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(each.get("retryDelay", "")))
+        if delay:
+            return min(float(delay.group(1)), LONGEST_WAIT)
     return None

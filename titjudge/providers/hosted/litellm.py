@@ -152,6 +152,9 @@ class LiteLLM(Remote):
         self._pass_on(headers)
         return Failure(kind or FailureKind.REJECTED, one_line(text, self._secrets()), retry_after(headers))
 
+    def _schema_text(self, schema: Mapping[str, Any]) -> str:
+        return str(schema)  # not compact
+
     def _secrets(self) -> list[str]:
         return environment_secrets()  # litellm reads the variables of its many vendors by itself
 

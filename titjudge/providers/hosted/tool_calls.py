@@ -1,4 +1,4 @@
-"""Tools, calls and their results as the wires want them: OpenAI's chat form (which litellm speaks, too) and Gemini's parts.
+"""Write and read tools, calls and their results: OpenAI's chat form (litellm's, too) and Gemini's parts.
 
 Sources: "Function calling" (platform.openai.com/docs/guides/function-calling), "Function calling" and "Thought signatures"
 (ai.google.dev/gemini-api/docs).
@@ -25,7 +25,7 @@ def wanted(settings: ProviderSettings) -> bool | None:
     """Read the option `tools` of a role: True or False; None when it is not set.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: It is neither.
     """
     given = settings.options.get("tools")
     if given is None or isinstance(given, bool):
@@ -34,7 +34,7 @@ def wanted(settings: ProviderSettings) -> bool | None:
 
 
 def unknown_here(status: int, message: str) -> bool:
-    """Whether an error says that this model or server calls no tools (vLLM, Ollama, OpenRouter, OpenAI beside reasoning)."""
+    """Whether an error says that this model or server calls no tools (as of vLLM, Ollama, OpenRouter, OpenAI's reasoning)."""
     if status == 500:
         return "jinja" in message.lower()  # llama.cpp
     return status in (400, 404, 422, 501) and _ABOUT_TOOLS.search(message) is not None
@@ -44,7 +44,7 @@ def unknown_here(status: int, message: str) -> bool:
 
 
 def openai_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """`tools` of a chat completion, strict wherever the schema allows it."""
+    """Write the `tools` of a chat completion, strict wherever the schema allows it."""
     offered = []
     for tool in tools:
         schema, is_strict = strict(tool.parameters)
@@ -54,7 +54,7 @@ def openai_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 
 def openai_turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
-    """Write a turn with its calls, or the results it brings and then the turn itself where it says something, too."""
+    """Write a turn with its calls; or its results, and then the turn itself where it also has text or images."""
     if message.calls:
         return [{**turn, "content": turn["content"] or None, "tool_calls": [_openai_call(c) for c in message.calls]}]
     results = [{"role": "tool", "tool_call_id": each.call.id, "content": each.text} for each in message.results]
@@ -62,7 +62,7 @@ def openai_turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]
 
 
 def _openai_call(call: ToolCall) -> dict[str, Any]:
-    """Write a call as the model made it; arguments that are no object become none, a name no tool could have a possible one."""
+    """Write a call as the model made it; arguments that are no object become `{}`, an impossible name a possible one."""
     arguments = "{}" if json_object(call.arguments) is None else call.arguments
     return {"id": call.id, "type": "function", "function": {"name": name_of(call.name), "arguments": arguments}}
 
@@ -79,12 +79,12 @@ def openai_calls(given: Any) -> tuple[ToolCall, ...]:
         ident = str(each.get("id") or f"call_{number}") if isinstance(each, Mapping) else f"call_{number}"
         ident = f"{ident}_{number}" if ident in seen else ident
         seen.add(ident)
-        calls.append(ToolCall(_whole(function.get("name")), _whole(arguments), _whole(ident)))
+        calls.append(ToolCall(_storable(function.get("name")), _storable(arguments), _storable(ident)))
     return tuple(calls)
 
 
-def _whole(text: Any) -> str:
-    """Text that can be stored: without lone surrogates."""
+def _storable(text: Any) -> str:
+    """Make a text that can be stored: without lone surrogates."""
     return without_surrogates(str(text or ""))
 
 
@@ -92,20 +92,16 @@ def _whole(text: Any) -> str:
 
 
 def gemini_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """`tools` of generateContent."""
-    declared = [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "parametersJsonSchema": gemini_schema(tool.parameters),
-        }
-        for tool in tools
-    ]
-    return [{"functionDeclarations": declared}]
+    """Write the `tools` of generateContent."""
+    declarations = []
+    for tool in tools:
+        schema = gemini_schema(tool.parameters)
+        declarations.append({"name": tool.name, "description": tool.description, "parametersJsonSchema": schema})
+    return [{"functionDeclarations": declarations}]
 
 
 def gemini_parts(message: Message) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Results, which stand before the text of a turn, and calls, which stand after it, each with its thought signature."""
+    """Write results, which go before the text of a turn, and calls, which go after it with their thought signatures."""
     results = []
     for each in message.results:
         response = {"name": name_of(each.call.name), "response": {"output": each.text}}
@@ -124,7 +120,7 @@ def gemini_calls(parts: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
     for part in parts:
         call = part.get("functionCall")
         if isinstance(call, Mapping):
-            arguments = _whole(json.dumps(call.get("args") or {}, ensure_ascii=False))
-            signature = _whole(part.get("thoughtSignature"))
-            calls.append(ToolCall(_whole(call.get("name")), arguments, _whole(call.get("id")), signature))
+            arguments = _storable(json.dumps(call.get("args") or {}, ensure_ascii=False))
+            signature = _storable(part.get("thoughtSignature"))
+            calls.append(ToolCall(_storable(call.get("name")), arguments, _storable(call.get("id")), signature))
     return tuple(calls)

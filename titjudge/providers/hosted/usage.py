@@ -1,7 +1,7 @@
-"""What an answer says it billed, in tokens: None where it does not say so in numbers that can be believed.
+"""Read the tokens that an answer reports as billed; None where it reports no plausible numbers.
 
-A count is a finite number of at least 0, or the text of one. What is not said is never taken for nothing: a request
-whose usage is unknown is billed at the most it may have cost.
+A count is a finite number of at least 0, or the text of one. A missing usage is never taken for zero: a request whose usage
+is unknown is booked at the most it may have cost.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 from titjudge.core.types import Reply, Usage
 
-NO_USAGE = "usage-missing"  # flag: the server did not say what it billed
-ODD_USAGE = "usage-odd"  # flag: the server says that it billed more than the request can have used
-BEYOND_BELIEF = 10  # times the bound of a request; a usage above that is no count
+NO_USAGE = "usage-missing"  # flag: the server did not report what it billed
+ODD_USAGE = "usage-odd"  # flag: the server reports more than the request can have used
+BEYOND_BELIEF = 10  # times the bound of a request; a usage above that is not plausible
 
 
 def count(value: Any) -> int | None:
-    """Read a count of tokens, or None for what is none: missing, negative, a boolean, not a finite number."""
+    """Read a count of tokens; None where it is missing, negative, a boolean, or no finite number."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -31,9 +31,9 @@ def count(value: Any) -> int | None:
 
 
 def openai_usage(usage: Any) -> Usage | None:
-    """Usage in OpenAI's form. Where only the total is said, it counts as output, the dearer side.
+    """Read usage in OpenAI's form. Where only the total is reported, it counts as output, which costs more.
 
-    xAI counts reasoning beside the completion rather than in it: then the total tells.
+    xAI counts reasoning beside the completion rather than in it; the total shows which.
     """
     if not isinstance(usage, Mapping):
         return None
@@ -47,13 +47,13 @@ def openai_usage(usage: Any) -> Usage | None:
     if thinking and total == sent + out + thinking:
         out += thinking
     cached = count(details_in.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens")) or 0
-    return _said(Usage(sent, out, cached, thinking, count(details_in.get("image_tokens")) or 0))
+    return _nonzero(Usage(sent, out, cached, thinking, count(details_in.get("image_tokens")) or 0))
 
 
 def gemini_usage(usage: Any) -> Usage | None:
-    """Usage in Google's form: thinking is output, text read by tools is input.
+    """Read usage in Google's form: thinking is output, text read by tools is input.
 
-    Google leaves out what is 0. So an answer without `candidatesTokenCount` is believed only if the total is there.
+    Google leaves out counts of 0, so an answer without `candidatesTokenCount` counts only if the total is there.
     """
     if not isinstance(usage, Mapping):
         return None
@@ -62,19 +62,18 @@ def gemini_usage(usage: Any) -> Usage | None:
         return None
     sent, tools, out, thinking = (count(usage.get(name)) for name in names)
     total = count(usage.get("totalTokenCount"))
-    given = (sent or 0) + (tools or 0)
+    read = (sent or 0) + (tools or 0)
+    written = (out or 0) + (thinking or 0)
     if sent is None or out is None:
         if total is None:
             return None
-        said = max((out or 0) + (thinking or 0), total - given)
-    else:
-        said = out + (thinking or 0)
+        written = max(written, total - read)
     details = usage.get("promptTokensDetails")
     images = [each for each in details if isinstance(each, Mapping)] if isinstance(details, list) else []
-    return _said(
+    return _nonzero(
         Usage(
-            input=given,
-            output=said,
+            input=read,
+            output=written,
             cached_input=count(usage.get("cachedContentTokenCount")) or 0,
             thinking=thinking or 0,
             image=sum(count(each.get("tokenCount")) or 0 for each in images if each.get("modality") == "IMAGE"),
@@ -83,17 +82,17 @@ def gemini_usage(usage: Any) -> Usage | None:
 
 
 def believed(usage: Usage, bound: Usage) -> tuple[Usage, bool]:
-    """Decide what to book of a usage, and whether it is more than its request can have used.
+    """Decide what to book of a reported usage, and whether it is more than its request can have used.
 
-    A little above the bound is booked as said (a server may add a prompt of its own); what is far beyond it is no count,
-    and the bound is booked.
+    A little above the bound is booked as reported (a server may add a prompt of its own); of what is far above it, the bound
+    is booked.
     """
-    said, most = usage.input + usage.output, bound.input + bound.output
-    return (bound if said > BEYOND_BELIEF * most else usage), said > most
+    total, most = usage.input + usage.output, bound.input + bound.output
+    return (bound if total > BEYOND_BELIEF * most else usage), total > most
 
 
 def billed(reply: Reply, bound: Usage) -> Reply:
-    """Give the reply the usage that is booked for it."""
+    """Return the reply with the usage that is booked for it."""
     if NO_USAGE in reply.flags:
         return reply
     usage, odd = believed(reply.usage, bound)
@@ -105,6 +104,6 @@ def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else {}
 
 
-def _said(usage: Usage) -> Usage | None:
-    """Say whether a usage says anything: all zeros say nothing, as a request without any token does not exist."""
+def _nonzero(usage: Usage) -> Usage | None:
+    """Take a usage of all zeros for a missing one: no request is without tokens."""
     return usage if usage.input or usage.output else None

@@ -1,4 +1,4 @@
-"""Released state dicts under the names of transformers' classes; nothing is dropped silently.
+"""Rename released state dicts to the parameters of transformers' classes; nothing is dropped silently.
 
 Each function takes a state dict and returns a new one. `fill` loads it and refuses what is missing or left over.
 """
@@ -15,7 +15,7 @@ State = dict[str, Any]
 
 
 def unwrapped(state: Mapping[str, Any]) -> State:
-    """Find the tensors themselves: some files hold them under `state_dict` or `model`, or behind `module.`."""
+    """Return the tensors themselves; some files hold them under `state_dict` or `model`, or with the prefix `module.`."""
     for key in ("state_dict", "model"):
         if isinstance(state.get(key), Mapping):
             state = state[key]
@@ -45,11 +45,13 @@ _OPEN_CLIP = (
 
 
 def open_clip(state: Mapping[str, Any]) -> State:
-    """open_clip's CLIP (HPSv2) for `CLIPModel`."""
+    """Convert open_clip's CLIP (HPSv2) for `CLIPModel`."""
     made: State = {}
     for name, value in unwrapped(state).items():
-        if name in ("attn_mask", "logit_scale"):
-            made.update({name: value} if name == "logit_scale" else {})
+        if name == "attn_mask":
+            continue
+        if name == "logit_scale":
+            made[name] = value
         elif name == "visual.proj":
             made["visual_projection.weight"] = value.T.contiguous()
         elif name == "text_projection":
@@ -89,7 +91,7 @@ _QFORMER = (
 
 
 def lavis_blip2(state: Mapping[str, Any]) -> State:
-    """LAVIS' BLIP-2 first stage (FGA-BLIP2) for `Blip2ForImageTextRetrieval`; heads used in training only are dropped."""
+    """Convert LAVIS' BLIP-2 first stage (FGA-BLIP2) for `Blip2ForImageTextRetrieval`; heads used in training only are dropped."""
     import torch
 
     made: State = {}
@@ -110,7 +112,7 @@ def lavis_blip2(state: Mapping[str, Any]) -> State:
 
 
 def image_reward(state: Mapping[str, Any]) -> tuple[State, State]:
-    """ImageReward.pt for `BlipForImageTextRetrieval`, and the five linear layers of its MLP."""
+    """Convert ImageReward.pt for `BlipForImageTextRetrieval`; returns it and the five linear layers of its MLP."""
     made: State = {}
     head: State = {}
     for name, value in unwrapped(state).items():
@@ -123,9 +125,9 @@ def image_reward(state: Mapping[str, Any]) -> tuple[State, State]:
 
 
 def mps(state: Mapping[str, Any]) -> tuple[State, State]:
-    """MPS's state dict for `CLIPModel`, and its cross-attention layers without the residual wrapper's `fn.`.
+    """Convert MPS for `CLIPModel`; returns it and its cross-attention layers, without the residual wrapper's `fn.`.
 
-    What stands before `cross_model.` (nothing as released, `mps.` in the hub's copy) is taken off every name.
+    The prefix before `cross_model.` (none as released, `mps.` in the hub's copy) is removed from every name.
     """
     clip: State = {}
     cross: State = {}
@@ -146,7 +148,7 @@ def fill(model: Any, state: State, name: str, *, spare: tuple[str, ...] = ()) ->
     """Load `state` into `model`; parameters that start with one of `spare` may be missing (they are not used).
 
     Raises:
-        UserError: a parameter is missing, left over, or of another shape.
+        UserError: A parameter is missing, left over, or of another shape.
     """
     try:
         outcome = model.load_state_dict(state, strict=False)

@@ -1,4 +1,4 @@
-"""One run of a command: input given, output bounded, time bounded, nothing left behind."""
+"""Run a command with bounded output and time, and leave no process behind."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from dataclasses import dataclass
 from typing import IO
 
 _TAIL = 8 * 2**10  # bytes of the error output that are kept
-_LOOK = 0.02  # seconds between two looks at the clock
+_POLL = 0.02  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a command ended.
 
-    `code` is negative for a signal; it was `late` if its time was over, and there is `overflow` if it wrote more than `limit`
-    bytes; `last_words` is the last line of its error output.
+    Attributes:
+        code: The exit code, negative for a signal.
+        late: Its `timeout` (seconds) was over.
+        overflow: It wrote more than `limit` bytes.
+        last_words: The last line of its error output.
     """
 
     output: bytes
@@ -103,7 +106,7 @@ def _wait(process: subprocess.Popen[bytes], deadline: float, enough: Callable[[]
     """Whether the command ended by itself."""
     while not enough():
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(max(0.0, min(_LOOK, deadline - time.monotonic())))
+            process.wait(max(0.0, min(_POLL, deadline - time.monotonic())))
             return True
         if time.monotonic() >= deadline:
             return False
