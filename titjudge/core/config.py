@@ -18,6 +18,9 @@ from titjudge.core.types import ProviderSettings
 Positive = Annotated[int, Field(gt=0)]
 _OFFLINE = ("recorded", "local", "fake")
 _RUN_HERE = ("local", "vllm", "sentence-transformers")
+_SAMPLING = (
+    "max_tokens", "temperature", "top_p", "seed", "thinking_budget", "reasoning_effort", "detail", "max_side", "squash",
+)  # fmt: skip
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -78,18 +81,7 @@ class RoleConfig(_Strict):
     @property
     def sampling(self) -> dict[str, Any]:
         """The sampling parameters of its requests."""
-        names = (
-            "max_tokens",
-            "temperature",
-            "top_p",
-            "seed",
-            "thinking_budget",
-            "reasoning_effort",
-            "detail",
-            "max_side",
-            "squash",
-        )
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {name: value for name in _SAMPLING if (value := getattr(self, name)) is not None}
 
     def settings(self, timeout: float) -> ProviderSettings:
         return ProviderSettings(

@@ -185,10 +185,14 @@ def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
     Raises:
         DataError: The file is missing, or a line is not UTF-8, not an object, or lacks a required key.
     """
-    for number, record in scan_jsonl(path, required):
+    return _raising(scan_jsonl(path, required))
+
+
+def _raising(records: Iterable[tuple[int, dict[str, Any] | DataError]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for line, record in records:
         if isinstance(record, DataError):
             raise record
-        yield number, record
+        yield line, record
 
 
 def write_atomic(path: Path, content: bytes | str, *, sync: bool = False) -> None:
@@ -404,7 +408,4 @@ def read_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
     Raises:
         DataError: Names file and line.
     """
-    for line, record in scan_table(path, required):
-        if isinstance(record, DataError):
-            raise record
-        yield line, record
+    return _raising(scan_table(path, required))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from titjudge.core.contained import version
@@ -16,7 +16,6 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.image_decoding import open_image, quietly, upright
 
 _SIZE = re.compile(r"([1-9]|1[0-6])x([1-9]|1[0-6])")
-_KEPT = 4  # grids whose cells stay in memory: a cell is read once to check it and once to send it
 MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 
 
@@ -47,9 +46,6 @@ class Grid:
         return [path / str(self) / str(at) for at in range(1, self.rows * self.columns + 1)]
 
 
-_cut: OrderedDict[tuple[str, str, tuple[int, int]], list[bytes]] = OrderedDict()
-
-
 def is_grid(folder: str) -> bool:
     """Tell whether a folder name in a path is a grid, such as `2x2`."""
     return _SIZE.fullmatch(folder) is not None
@@ -64,15 +60,11 @@ def read(file: Path, grid: str, cell: int) -> bytes:
     size = Grid.parse(grid)
     if not 1 <= cell <= size.rows * size.columns:
         raise DataError(f"a grid of {grid} has no image {cell}", file)
-    key = (str(file), grid, version(file))
-    cells = _cut.pop(key, None) or _cells(file, size)
-    _cut[key] = cells
-    while len(_cut) > _KEPT:
-        _cut.popitem(last=False)
-    return cells[cell - 1]
+    return _cells(file, size, version(file))[cell - 1]
 
 
-def _cells(file: Path, size: Grid) -> list[bytes]:
+@lru_cache(maxsize=4)  # a cell is read once to check it and once to send it
+def _cells(file: Path, size: Grid, _version: tuple[int, int]) -> list[bytes]:
     cells = []
     with quietly(), open_image(file.read_bytes(), file) as opened:
         try:

@@ -142,13 +142,7 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
         except Exception as error:
             reason = "is truncated" if "truncated" in str(error).lower() else "cannot be decoded"
             raise DataError(f"the file {reason} or is not an image ({type(error).__name__})", path) from error
-    return {
-        "sha256": sha256,
-        "media_type": media_type,
-        "width": width,
-        "height": height,
-        "converted": not plain,
-    }
+    return {"sha256": sha256, "media_type": media_type, "width": width, "height": height, "converted": not plain}
 
 
 def as_png(raw: bytes, path: Path) -> bytes:

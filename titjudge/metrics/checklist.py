@@ -335,15 +335,12 @@ def _score(
 ) -> Score:
     parts: dict[str, Any] = {
         "level1": {pillar: verdict.level1 for pillar, verdict in verdicts.items()},
-        "level2": {pillar: dict(verdict.level2) for pillar, verdict in verdicts.items()},
-        "level3": {
-            pillar: {sub: dict(points) for sub, points in verdict.level3.items()}
-            for pillar, verdict in verdicts.items()
-        },
+        "level2": {pillar: verdict.level2 for pillar, verdict in verdicts.items()},
+        "level3": {pillar: verdict.level3 for pillar, verdict in verdicts.items()},
         "foreign": {pillar: list(verdict.foreign) for pillar, verdict in verdicts.items() if verdict.foreign},
         "unread": {pillar: list(verdict.unread) for pillar, verdict in verdicts.items() if verdict.unread},
         "failed": {pillar: f"{status}: {reason}" for pillar, (status, reason) in failed.items()},
-        "outputs": dict(outputs),
+        "outputs": outputs,
     }
     reason = "; ".join(f"{pillar}: {reason}" for pillar, (_, reason) in failed.items())
     total = mean(parts["level1"].values())

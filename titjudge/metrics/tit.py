@@ -44,12 +44,7 @@ async def describe(item: Item, ask: Ask) -> Reply:
     )
 
 
-@metric(
-    "tit",
-    roles=("captioner", "embedder"),
-    range=(-1, 1),
-    source="TIT-Score paper, section 4; README snippet",
-)
+@metric("tit", roles=("captioner", "embedder"), range=(-1, 1), source="TIT-Score paper, section 4; README snippet")
 async def tit(item: Item, ask: Ask) -> Score:
     """TIT-Score: cosine between the embeddings of prompt and description."""
     description = await describe(item, ask)

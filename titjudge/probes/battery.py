@@ -95,20 +95,15 @@ def severity(items: Sequence[Item]) -> list[Test]:
     """Test images with more and more errors against the image of the same prompt without errors."""
     perfect = {item.prompt_id: item for item in items if item.meta.get("level") == 0}
     levels = sorted({item.meta["level"] for item in items if item.meta.get("level")})
-    return [
-        Test(
-            "notices",
-            f"level {level} image",
-            "at least",
-            SENSITIVE,
-            tuple(
-                Trial(perfect[item.prompt_id], item)
-                for item in items
-                if item.meta.get("level") == level and item.prompt_id in perfect
-            ),
+    trials = {
+        level: tuple(
+            Trial(perfect[item.prompt_id], item)
+            for item in items
+            if item.meta.get("level") == level and item.prompt_id in perfect
         )
         for level in levels
-    ]
+    }
+    return [Test("notices", f"level {level} image", "at least", SENSITIVE, trials[level]) for level in levels]
 
 
 def changed_images(items: Sequence[Item], folder: Path) -> list[Test]:

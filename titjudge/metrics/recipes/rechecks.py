@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from titjudge.metrics.recipes._drafts import IN_ENGLISH, Checked, not_english
@@ -15,36 +15,9 @@ from titjudge.metrics.recipes.tiif import CONCEPTS_KEPT, unsaid_concepts
 Line = Mapping[str, Any]
 
 
-def check_again(line: Line) -> dict[str, list[str] | None]:
-    """Run the checks that a line of `make-prompts` names on its present prompt.
-
-    Returns:
-        The problems by check; None for a check that code cannot do: a model made it, or it is about the whole set.
-    """
-    problems: Checked = {}
-    for check in (_english, _six_blocks, _facets, _concepts, _interval, _entities):
-        with contextlib.suppress(
-            KeyError, TypeError, ValueError, AttributeError
-        ):  # a line of another recipe, or damaged
-            problems |= check(line)
-    return {str(name): problems.get(str(name)) for name in line.get("checks") or ()}
-
-
-def _english(line: Line) -> Checked:
-    return {IN_ENGLISH: not_english(line["prompt"])}
-
-
-def _six_blocks(line: Line) -> Checked:
-    return SixBlocks(**line["blocks"], prompt=line["prompt"]).checked()
-
-
-def _facets(line: Line) -> Checked:
+def _facet_texts(line: Line) -> Checked:
     draft = Bilingual(prompt_en=line["prompt"], prompt_zh=line["prompt_zh"])
     return draft.checked_texts(line["length"] == "long")
-
-
-def _concepts(line: Line) -> Checked:
-    return {CONCEPTS_KEPT: unsaid_concepts(line["prompt"], line["concepts"])}
 
 
 def _interval(line: Line) -> Checked:
@@ -52,5 +25,24 @@ def _interval(line: Line) -> Checked:
     return {IN_INTERVAL: outside(line["prompt"], fewest, most)}
 
 
-def _entities(line: Line) -> Checked:
-    return {ENTITIES_SAID: unsaid(line["graph"]["entities"], line["prompt"])}
+_CHECKS: tuple[Callable[[Line], Checked], ...] = (
+    _facet_texts,
+    _interval,
+    lambda line: {IN_ENGLISH: not_english(line["prompt"])},
+    lambda line: SixBlocks(**line["blocks"], prompt=line["prompt"]).checked(),
+    lambda line: {CONCEPTS_KEPT: unsaid_concepts(line["prompt"], line["concepts"])},
+    lambda line: {ENTITIES_SAID: unsaid(line["graph"]["entities"], line["prompt"])},
+)
+
+
+def check_again(line: Line) -> dict[str, list[str] | None]:
+    """Run the checks that a line of `make-prompts` names on its present prompt.
+
+    Returns:
+        The problems by check; None for a check that code cannot do: a model made it, or it is about the whole set.
+    """
+    problems: Checked = {}
+    for check in _CHECKS:  # a check of another recipe fails for want of its keys
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+            problems |= check(line)
+    return {str(name): problems.get(str(name)) for name in line.get("checks") or ()}
