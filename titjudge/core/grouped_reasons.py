@@ -37,23 +37,23 @@ def listed(refused: Iterable[Refused], examples: int, kinds: int | None = None, 
     """
     groups = alike(refused)
     for group in groups[:kinds]:
-        yield from (_told(item, reason) for item, reason in group[:examples])
+        yield from (_with_item(item, reason) for item, reason in group[:examples])
         if len(group) > examples:
             yield f"... and {len(group) - examples:,} more like this{all_in}"
     if kinds is not None and len(groups) > kinds:
         yield f"... and {sum(map(len, groups[kinds:])):,} more for other reasons{all_in}"
 
 
-def _told(item: str, reason: str) -> str:
-    """Say one of them; a reason that begins with the item's place does not have it said before."""
+def _with_item(item: str, reason: str) -> str:
+    """Write item and reason; the reason alone where it begins with the item's path."""
     place = reason.partition(": ")[0]
     return reason if place == item or place.endswith(f"/{item}") else f"{item}: {reason}"
 
 
 def _example(group: Sequence[Refused]) -> str:
     item, reason = group[0]
-    said = reason if item in reason else f"{item}: {reason}"
-    return said if len(group) == 1 else f"{said} (and {len(group) - 1:,} more like this)"
+    example = reason if item in reason else f"{item}: {reason}"
+    return example if len(group) == 1 else f"{example} (and {len(group) - 1:,} more like this)"
 
 
 def _kind(item: str, reason: str) -> str:

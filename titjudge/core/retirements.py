@@ -104,9 +104,9 @@ def same_model(asked: str, answered: str) -> bool:
 
 
 def notices(models: Iterable[tuple[str, str]]) -> list[str]:
-    """One line for each of some models, as (provider, model), whose retirement is announced."""
-    found = [(of(provider, model), f"{provider}/{model}") for provider, model in dict.fromkeys(models)]
-    return [gone.line(label) for gone, label in found if gone is not None]
+    """Return a line for each of the models, given as (provider, model), whose retirement is announced."""
+    retired = [(of(provider, model), f"{provider}/{model}") for provider, model in dict.fromkeys(models)]
+    return [retirement.line(label) for retirement, label in retired if retirement is not None]
 
 
 def _bare(name: str) -> str:

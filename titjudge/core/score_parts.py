@@ -203,8 +203,8 @@ def questions(parts: Parts) -> list[Mapping[str, Any]]:
 
 def alignment(parts: Parts) -> Mapping[str, Any] | None:
     """Return the elements of `graph-alignment` by category, each with its words and whether the image shows it."""
-    found = parts.get("alignment")
-    return found if isinstance(found, Mapping) else None
+    by_category = parts.get("alignment")
+    return by_category if isinstance(by_category, Mapping) else None
 
 
 def levels(parts: Parts) -> dict[str, dict[tuple[str, ...], float]]:

@@ -176,7 +176,7 @@ def checksum(record: Mapping[str, Any]) -> str:
 
 
 def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the checksum, which detects accidental changes, and not those of somebody who computes a new one."""
+    """Add the checksum, which detects accidental changes, and not deliberate ones."""
     return {**record, _CHECKSUM: checksum(record)}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 _SIGN = "\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese and Japanese
-_MARK = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"  # their blank and punctuation
+_MARK = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"  # their space and punctuation
 _WORD = re.compile(rf"[{_SIGN}]|[^\s{_SIGN}{_MARK}]+")
 
 
 def count_words(text: str) -> int:
-    """Count the words of a text: what blanks separate, and each sign of Chinese and Japanese, which have no blanks."""
+    """Count the words of a text, with each Chinese or Japanese character as a word."""
     return len(_WORD.findall(text))

@@ -41,10 +41,10 @@ class SceneGraph(QuestionModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> SceneGraph:
-        ids = [each.id for each in self.questions]
+        ids = [question.id for question in self.questions]
         if len(set(ids)) < len(ids):
             raise ValueError("two questions have the same id")
-        parents = {each.id: [parent for parent in each.parents if parent != 0] for each in self.questions}
+        parents = {q.id: [parent for parent in q.parents if parent != 0] for q in self.questions}
         for id_, above in parents.items():
             unknown = [parent for parent in above if parent not in parents]
             if unknown:
@@ -106,7 +106,7 @@ async def dsg(item: Item, ask: Ask) -> Score:
     parents = {question.id: question.parents for question in graph.questions}
     value, plain = dsg_score(yes, parents)
     valid = valid_questions(yes, parents)
-    rows = [{**each.model_dump(), "yes": yes[each.id], "valid": valid[each.id]} for each in graph.questions]
+    rows = [{**q.model_dump(), "yes": yes[q.id], "valid": valid[q.id]} for q in graph.questions]
     return Score.of(value, without_dependencies=plain, questions=rows)
 
 

@@ -108,8 +108,8 @@ class Graph:
         if isinstance(attributes, Mapping):
             attributes = [(entity, f"{name}: {text}") for entity, of in attributes.items() for name, text in of.items()]
         relations = [
-            (each["entity1"], each["relation"], each["entity2"]) if isinstance(each, Mapping) else each
-            for each in raw.get("relations", ())
+            (entry["entity1"], entry["relation"], entry["entity2"]) if isinstance(entry, Mapping) else entry
+            for entry in raw.get("relations", ())
         ]
         return cls(
             tuple(map(str, raw["entities"])),
@@ -150,9 +150,10 @@ async def extract_graph(prompt: str, ask: Ask) -> Graph:
         "longt2ibench/extract_graph", role="judge", schema=PromptGraph, params=STRICT_DECODING, prompt=prompt
     )
     answer: PromptGraph = reply.data
-    attributes = dict.fromkeys((each.name, text) for each in answer.entities for text in each.attributes if text)
-    relations = dict.fromkeys((each.subject, each.relation, each.object) for each in answer.relations)
-    return Graph(tuple(each.name for each in answer.entities), tuple(attributes), tuple(relations))
+    names = tuple(entity.name for entity in answer.entities)
+    attributes = dict.fromkeys((entity.name, text) for entity in answer.entities for text in entity.attributes if text)
+    relations = dict.fromkeys((link.subject, link.relation, link.object) for link in answer.relations)
+    return Graph(names, tuple(attributes), tuple(relations))
 
 
 def read_verdict(graph: Graph, verdict: GraphVerdict) -> tuple[Alignment | None, str]:

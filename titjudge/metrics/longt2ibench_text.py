@@ -21,7 +21,7 @@ relation_score:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from titjudge.core.structured_output import after_thinking
@@ -103,7 +103,7 @@ def parse_target(text: str, known: Mapping[str, Collection[str]] | None = None) 
         for aligned, (body, cut) in lists.items():
             elements, bad = read_elements(body, category, known, cut=cut)
             marks += [(element, aligned) for element in elements]
-            unread += [f"{name}: '{each}' cannot be read" for each in bad]
+            unread += [f"{name}: '{entry}' cannot be read" for entry in bad]
             gaps += [f"{name} is cut off"] if cut else []
         alignment[category] = marks
     return Parsed(alignment, tuple(listed), not gaps, (*unread, *gaps))
@@ -111,22 +111,24 @@ def parse_target(text: str, known: Mapping[str, Collection[str]] | None = None) 
 
 def _sections(text: str) -> dict[str, tuple[str, bool]]:
     """Find the body of each section (the first of its name), and whether it is the last one of the text."""
-    labels = list(_SECTION.finditer(text))
     sections: dict[str, tuple[str, bool]] = {}
-    for i, label in enumerate(labels):
-        last = i + 1 == len(labels)
-        body = text[label.end() : len(text) if last else labels[i + 1].start()]
+    for label, body, last in _labelled(_SECTION, text):
         sections.setdefault(label[1].lower(), (body, last))
     return sections
 
 
+def _labelled(pattern: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str, bool]]:
+    """Yield each label, the text from it to the next one, and whether it is the last label."""
+    labels = list(pattern.finditer(text))
+    ends = [*(label.start() for label in labels[1:]), len(text)]
+    for label, end in zip(labels, ends, strict=False):
+        yield label, text[label.end() : end], label is labels[-1]
+
+
 def _lists(body: str, last: bool) -> dict[bool, tuple[str, bool]]:
     """Find the inside of each list by its verdict (True: align), and whether the end of the text cuts it off."""
-    labels = list(_LIST.finditer(body))
     lists: dict[bool, tuple[str, bool]] = {}
-    for i, label in enumerate(labels):
-        final = i + 1 == len(labels)
-        region = body[label.end() : len(body) if final else labels[i + 1].start()]
+    for label, region, final in _labelled(_LIST, body):
         end = _closing(region)
         cut = end is None and final and last
         if end is None:

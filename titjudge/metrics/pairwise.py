@@ -40,9 +40,11 @@ class Preference(BaseModel):
     better: Literal["first", "second", "tie"]
 
 
-async def _both_orders(item: Item, other: Item, ask: Ask, *, look: bool) -> Duel:
+async def _both_orders(item: Item, other: Item, ask: Ask, *, by_image: bool) -> Duel:
     """Compare `item` with `other` in both orders: points of `item`, 0 to 1, and whether the order decided."""
-    forward, back = await asyncio.gather(_once(item, other, ask, look=look), _once(other, item, ask, look=look))
+    forward, back = await asyncio.gather(
+        _once(item, other, ask, by_image=by_image), _once(other, item, ask, by_image=by_image)
+    )
     first, second = POINTS[forward.better], 1 - POINTS[back.better]
     return Duel(
         other=other.id,
@@ -54,9 +56,9 @@ async def _both_orders(item: Item, other: Item, ask: Ask, *, look: bool) -> Duel
     )
 
 
-async def _once(first: Item, second: Item, ask: Ask, *, look: bool) -> Preference:
-    """Ask which of two items is better; with `look` by their images, else by their descriptions."""
-    if look:
+async def _once(first: Item, second: Item, ask: Ask, *, by_image: bool) -> Preference:
+    """Ask which of two items is better, by their images or by their descriptions."""
+    if by_image:
         images = [image for image in (first.image, second.image) if isinstance(image, Path)]
         reply = await ask("pairwise/images", role="judge", images=images, schema=Preference, prompt=first.prompt)
     else:
@@ -90,16 +92,16 @@ def drawn(ids: Iterable[str], share: float, seed: int) -> set[frozenset[str]]:
     return pairs
 
 
-async def _score(item: Item, ask: Ask, *, look: bool, share: float, seed: int) -> Score:
+async def _score(item: Item, ask: Ask, *, by_image: bool, share: float, seed: int) -> Score:
     if not ask.siblings:
         return Score.none(Status.BAD_INPUT, "there is no other image of this prompt to compare with")
-    if item.image is None and look:
+    if item.image is None and by_image:
         return Score.none(Status.BAD_INPUT, "this metric needs images")
     others = ask.siblings
     if share < 1:
         pairs = drawn((item.id, *(other.id for other in others)), share, seed)
         others = [other for other in others if frozenset((item.id, other.id)) in pairs]
-    answers = await gather_answers(*(_both_orders(item, other, ask, look=look) for other in others))
+    answers = await gather_answers(*(_both_orders(item, other, ask, by_image=by_image) for other in others))
     failures = [answer for answer in answers if isinstance(answer, Unanswered)]
     duels = [answer for answer in answers if not isinstance(answer, Unanswered)]
     if not duels:
@@ -118,10 +120,10 @@ async def _score(item: Item, ask: Ask, *, look: bool, share: float, seed: int) -
 @metric("pairwise", roles=("judge",), range=(0, 1), source="titjudge", scope="prompt")
 async def pairwise(item: Item, ask: Ask, *, duels: Share = 1.0, seed: Seed = 0) -> Score:
     """Mean of the comparisons with the other images of the prompt, two images at a time, in both orders."""
-    return await _score(item, ask, look=True, share=duels, seed=seed)
+    return await _score(item, ask, by_image=True, share=duels, seed=seed)
 
 
 @metric("pairwise-text", roles=("captioner", "judge"), range=(0, 1), source="titjudge", scope="prompt")
 async def pairwise_text(item: Item, ask: Ask, *, duels: Share = 1.0, seed: Seed = 0) -> Score:
     """Compare descriptions in place of images: the judge reads two descriptions with the prompt, in both orders."""
-    return await _score(item, ask, look=False, share=duels, seed=seed)
+    return await _score(item, ask, by_image=False, share=duels, seed=seed)

@@ -106,7 +106,7 @@ async def questions(item: Item, ask: Ask) -> Score:
     batches = [asked.questions] if together else [[question] for question in asked.questions]
     replies = await gather_answers(*(_answers(item, ask, asked, batch, shared) for batch in batches))
     missing = [reply for reply in replies if isinstance(reply, Unanswered)]
-    fatal = [each for each in missing if asked.unanswered == "none" or each.status not in _SKIPPED]
+    fatal = [reply for reply in missing if asked.unanswered == "none" or reply.status not in _SKIPPED]
     if fatal or len(missing) == len(replies):
         worst = (fatal or missing)[0]
         share = "" if len(replies) == 1 else f"{len(missing)} of {len(replies)} questions without an answer; "

@@ -25,10 +25,10 @@ def tokens_of(question: Question, *, official: bool) -> list[str]:
     """
     if not question.question.startswith("How many"):
         spellings = ["Yes", "yes"] if official else ["Yes", "yes", "YES"]
-        return [blank + each for blank in ("", " ") for each in spellings]
+        return [blank + spelling for blank in ("", " ") for spelling in spellings]
     word = question.answer
     digits = str(_NUMBERS.index(word) + 1) if word in _NUMBERS else "other"
-    words = [blank + each for blank in ("", " ") for each in dict.fromkeys([word, word.capitalize()])]
+    words = [blank + spelling for blank in ("", " ") for spelling in dict.fromkeys([word, word.capitalize()])]
     if official:
         return [*words, digits, " " if digits != "other" else " other"]
     return [*words, digits, f" {digits}"] if digits != "other" else words

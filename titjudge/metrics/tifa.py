@@ -118,10 +118,10 @@ async def tifa(item: Item, ask: Ask) -> Score:
         return question.choices[chosen or 0]
 
     answers = await all_answers(*map(answer, questions))
-    right = [plain(answer) == plain(each.answer) for each, answer in zip(questions, answers, strict=True)]
+    right = [plain(answer) == plain(question.answer) for question, answer in zip(questions, answers, strict=True)]
     rows = [
-        {**each.model_dump(), "chosen": answer, "right": hit}
-        for each, answer, hit in zip(questions, answers, right, strict=True)
+        {**question.model_dump(), "chosen": answer, "right": hit}
+        for question, answer, hit in zip(questions, answers, right, strict=True)
     ]
     return Score.of(sum(right) / len(right), by_type=by_type(questions, right), dropped=dropped, questions=rows)
 
@@ -131,7 +131,7 @@ def by_type(questions: Sequence[ChoiceQuestion], right: Sequence[bool]) -> dict[
     hits: dict[str, list[bool]] = {}
     for question, hit in zip(questions, right, strict=True):
         hits.setdefault(_MERGED.get(question.type, question.type), []).append(hit)
-    return {kind: sum(each) / len(each) for kind, each in sorted(hits.items())}
+    return {kind: sum(of_kind) / len(of_kind) for kind, of_kind in sorted(hits.items())}
 
 
 async def _quiz(item: Item, ask: Ask) -> tuple[list[ChoiceQuestion], int]:

@@ -21,7 +21,7 @@ IN_FLIGHT = 64
 
 @dataclass(slots=True)
 class Prober:
-    """Scores items once each, many at a time.
+    """Score items, each once, many at a time.
 
     Attributes:
         engine: Asks the models.

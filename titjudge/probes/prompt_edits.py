@@ -150,13 +150,13 @@ def _beside(prompt: str, entity: str, word: str, others: Collection[str]) -> Pla
 
 def _relations(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[Element, Place]]:
     for relation in annotation.get("relations", ()):
-        one, said, two = (str(relation[key]) for key in ("entity1", "relation", "entity2"))
+        one, words, two = (str(relation[key]) for key in ("entity1", "relation", "entity2"))
         the = rf"(?:the|these|this)\s(?:[\w-]+\s){{0,2}}{re.escape(two.split()[-1])}\b"
-        for old, new in _swaps(said):
+        for old, new in _swaps(words):
             match = re.search(rf"\b({old})(?=\s{the})", prompt, re.IGNORECASE)
             if match:
                 put = new.capitalize() if match[1][0].isupper() else new
-                yield ("relation", one, said, two), [(_put(prompt, match, put), match[0], put)]
+                yield ("relation", one, words, two), [(_put(prompt, match, put), match[0], put)]
                 break
 
 

@@ -80,7 +80,7 @@ class LookRequest:
         """Its question; several are numbered."""
         if not self.further:
             return self.question
-        return " ".join(f"({number}) {each}" for number, each in enumerate((self.question, *self.further), 1))
+        return " ".join(f"({number}) {text}" for number, text in enumerate((self.question, *self.further), 1))
 
     def takes(self, other: LookRequest) -> bool:
         """Tell whether the other look's question can join this request: both are about the same part of the image."""

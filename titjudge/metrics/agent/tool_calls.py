@@ -116,9 +116,9 @@ def _add_verdicts(state: AgentState, turn: AgentTurn, arguments: Mapping[str, An
     given = arguments.get("verdicts", [arguments] if {"claim", "claims"} & arguments.keys() else None)
     if not isinstance(given, list):
         return state.note("bad_arguments", f"{SETTLE}: verdicts is a list of claims, verdict and evidence")
-    for each in given:
+    for verdict in given:
         try:
-            turn.settle.append(ClaimVerdict.model_validate(each))
+            turn.settle.append(ClaimVerdict.model_validate(verdict))
         except ValidationError as error:
             state.note("bad_arguments", f"{SETTLE}: {first_problem(error, 'the arguments')}")
     return None

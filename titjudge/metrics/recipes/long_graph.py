@@ -105,7 +105,7 @@ def as_lists(graph: PromptGraph) -> dict[str, list[Any]]:
     return {
         "entities": [entity.name for entity in graph.entities],
         "attributes": [[entity.name, text] for entity in graph.entities for text in entity.attributes],
-        "relations": [[each.subject, each.relation, each.object] for each in graph.relations],
+        "relations": [[link.subject, link.relation, link.object] for link in graph.relations],
     }
 
 
@@ -125,7 +125,7 @@ def unsaid(names: Iterable[str], prompt: str) -> list[str]:
 
 
 async def _qualify(ask: Ask, prompt: str, graph: PromptGraph) -> Qualified:
-    relations = [f"{each.subject} - {each.relation} - {each.object}" for each in graph.relations]
+    relations = [f"{link.subject} - {link.relation} - {link.object}" for link in graph.relations]
     reply = await ask(
         "recipes/graph_qualify",
         role="judge",
