@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from titjudge.core.contained import Cell, check_columns, version
+from titjudge.core.cells import Cell, check_columns, version
 from titjudge.core.errors import DataError, MissingExtra
 from titjudge.core.parquet import kinds
 

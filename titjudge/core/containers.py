@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from titjudge.core import arrow_files, grids, parquet, tar_files
-from titjudge.core.contained import version
+from titjudge.core.cells import version
 from titjudge.core.errors import DataError
 
 _GRID = "grid"

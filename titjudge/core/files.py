@@ -19,7 +19,7 @@ from typing import IO, Any
 import orjson
 
 from titjudge.core import containers
-from titjudge.core.contained import check_columns
+from titjudge.core.cells import check_columns
 from titjudge.core.errors import ConfigError, DataError
 
 UTF16 = "this is UTF-16 text: save the file as UTF-8"

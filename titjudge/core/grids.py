@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from titjudge.core.contained import version
+from titjudge.core.cells import version
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.image_decoding import open_image, quietly, upright
 

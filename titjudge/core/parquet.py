@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from titjudge.core.contained import Cell, check_columns, version
+from titjudge.core.cells import Cell, check_columns, version
 from titjudge.core.errors import DataError, MissingExtra
 
 SUFFIX = ".parquet"

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.contained import Cell
+from titjudge.core.cells import Cell
 from titjudge.core.errors import DataError
 
 SUFFIX = ".tar"

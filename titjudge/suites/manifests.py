@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from titjudge.core.contained import Cell
+from titjudge.core.cells import Cell
 from titjudge.core.containers import TABLES
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError

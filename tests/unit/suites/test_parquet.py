@@ -147,7 +147,7 @@ def test_a_run_over_a_download_of_links_shows_its_images(tmp_path: Path) -> None
     assert "the table is a link that leads outside" in cli(tmp_path, *run, code=2)
     cli(tmp_path, *run, "--image-root", "blobs")
     assert images_in((tmp_path / "run" / "report.html").read_bytes()) == (2, [])
-    assert "2 pictures" in cli(tmp_path, "verify", "run")
+    assert "2 images" in cli(tmp_path, "verify", "run")
 
 
 def test_a_path_below_a_file_that_is_no_table_is_no_image(tmp_path: Path) -> None:
