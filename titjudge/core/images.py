@@ -40,7 +40,7 @@ class Facts(Protocol):
 
     def get(self, key: str, /) -> dict[str, Any] | None: ...
 
-    async def put(self, key: str, value: dict[str, Any], /) -> None: ...
+    def later(self, key: str, value: dict[str, Any], /) -> None: ...
 
 
 class ImageFiles:
@@ -74,7 +74,7 @@ class ImageFiles:
         if facts is None:
             facts = await _inspect(raw, path, digest, decode=self._decode)
             if self._facts is not None and self._decode:
-                await self._facts.put(key, facts)
+                self._facts.later(key, facts)
         load = partial(_bytes_to_send, path, digest, facts)
         return ImageFile(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
 

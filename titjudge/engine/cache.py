@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}  # all other errors of SQLite may pass
 _LOCK = ".damage.lock"
-_WRITE_DELAY = 0.01  # seconds; a kill in between loses nothing: a run's journal has each answer before the cache
+_WRITE_DELAY = 0.01  # seconds that `put` gathers
+_LATER = 0.05  # seconds that `later` gathers; a kill in between loses nothing: a run's journal has each answer before the cache
 
 
 class _RawDisk(diskcache.Disk):  # type: ignore[misc]
@@ -69,8 +70,10 @@ class AnswerCache:
         self.folder = folder
         self.damaged = 0
         self.warnings: list[str] = []
-        self._gathered: dict[str, bytes] = {}  # what `put` was given and is not on disk yet
+        self._gathered: dict[str, bytes] = {}  # what `put` and `later` were given and is not on disk yet
         self._waiting: list[asyncio.Future[None]] = []  # for that, all of one event loop
+        self._loop: asyncio.AbstractEventLoop | None = None  # that will write it
+        self._failed: CacheWriteError | None = None  # of a write that nobody waited for
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if os.stat(folder).st_mode & 0o077 and os.stat(folder).st_uid == os.getuid():
@@ -144,6 +147,7 @@ class AnswerCache:
         Raises:
             CacheWriteError: the database cannot be reached (locked, no memory, disk): asking on could pay twice.
         """
+        self._raise_failed()
         try:
             raw = self._gathered.get(key) or self._cache.get(key)
         except sqlite3.DatabaseError as error:
@@ -186,23 +190,53 @@ class AnswerCache:
 
     async def put(self, key: str, value: dict[str, Any]) -> None:
         """As `set`, for many tasks at once: what they store within some milliseconds is written in one transaction."""
-        self._gathered[key] = _packed(key, value)
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
         if not self._waiting or self._waiting[0].get_loop() is not loop:
             self._waiting = []
             loop.call_later(_WRITE_DELAY, self._write_gathered)
         self._waiting.append(written)
+        self._gathered[key] = _packed(key, value)
         await written
+
+    def later(self, key: str, value: dict[str, Any]) -> None:
+        """As `put`, for what can be had again for nothing after a kill: nobody waits, and `get` has it at once.
+
+        Raises:
+            CacheWriteError: what was given earlier could not be written; the next `get` raises it as well as `later` does.
+        """
+        self._raise_failed()
+        loop = asyncio.get_running_loop()
+        if not self._gathered or self._loop is not loop:
+            self._loop = loop
+            loop.call_later(_LATER, self._write_gathered)
+        self._gathered[key] = _packed(key, value)
+
+    def _raise_failed(self) -> None:
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+
+    def flush(self) -> None:
+        """Write what is still gathered.
+
+        Raises:
+            CacheWriteError: as `set`; or what was given to `later` could not be written.
+        """
+        self._write_gathered()
+        self._raise_failed()
 
     def _write_gathered(self) -> None:
         gathered, self._gathered = self._gathered, {}
         waiting, self._waiting = self._waiting, []
         failed: CacheWriteError | None = None
         try:
-            self._write(gathered)
+            if gathered:
+                self._write(gathered)
         except CacheWriteError as error:
             failed = error
+            if not waiting:
+                self._failed = error
         for written in waiting:
             if written.done():  # whoever waited has gone away
                 continue
@@ -248,12 +282,10 @@ class AnswerCache:
         """Write what is still gathered and let go of the database.
 
         Raises:
-            CacheWriteError: as `set`.
+            CacheWriteError: as `flush`.
         """
-        gathered, self._gathered = self._gathered, {}
         try:
-            if gathered:
-                self._write(gathered)
+            self.flush()
         finally:
             self._cache.close()
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from titjudge.core import structured_output
 from titjudge.core.dry_run import DryRun
-from titjudge.core.errors import BudgetExhausted, FatalProviderError, TitjudgeError, Unanswered
+from titjudge.core.errors import BudgetExhausted, CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
 from titjudge.core.images import ImageFiles
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
@@ -114,6 +114,15 @@ class Engine:
             await asyncio.wait(waiting)
         return bool(waiting)
 
+    def flush(self) -> CacheWriteError | None:
+        """Write what the cache still gathers; returns why it cannot be written."""
+        try:
+            if self.cache is not None and not self.dry_run:
+                self.cache.flush()
+        except CacheWriteError as error:
+            return error
+        return None
+
     async def aclose(self) -> None:
         """Wait for the answers that are on their way (unless `killed`), then let go of everything."""
         while await self.land():
@@ -121,6 +130,7 @@ class Engine:
         for task in list(self._flights.values()):
             task.cancel()
         await asyncio.gather(*self._flights.values(), return_exceptions=True)
+        self.sender.disk = self.sender.disk or self.flush()
         await self.roles.aclose()
 
     # -- questions -------------------------------------------------------------------------------------------------
@@ -343,8 +353,15 @@ class Engine:
         if OTHER_MODEL in reply.flags:
             return
         if self.cache is not None and role.provider.capabilities.cache and not self.dry_run:
-            with self.sender.not_dropped():
-                await self.cache.put(key, reply_record(reply))
+            await self._store(self.cache, key, reply_record(reply))
+
+    async def _store(self, cache: AnswerCache, key: str, record: dict[str, Any]) -> None:
+        """Put an answer into the cache: one that the journal has already when there is time, any other at once."""
+        if self.sender.journals:
+            cache.later(key, record)
+            return
+        with self.sender.not_dropped():
+            await cache.put(key, record)
 
     def _note(self, request: Request, reply: Reply) -> None:
         key = _short(reply.key)
@@ -386,8 +403,7 @@ class Engine:
         tally.asked += 1
         tally.usage += Usage(input=vector.tokens_used)
         if self.cache is not None and not self.dry_run:
-            with self.sender.not_dropped():
-                await self.cache.put(key, embedding_record(vector))
+            await self._store(self.cache, key, embedding_record(vector))
         return vector
 
     def _note_vector(self, key: str, text: str, vector: Embedding) -> None:

@@ -86,6 +86,11 @@ class Sender:
         self._reach: defaultdict[str, _Reach] = defaultdict(_Reach)
         self._session, self._numbers = os.urandom(4).hex(), itertools.count(1)
 
+    @property
+    def journals(self) -> bool:
+        """Whether what is answered is written down, and can be."""
+        return self._journal is not None and self.disk is None
+
     def is_sending(self, task: asyncio.Task[Any]) -> bool:
         """Whether a task has something out, or paid for, that it would lose."""
         return task in self._protected

@@ -126,8 +126,8 @@ class RunLoop:
             raise
         if self.engine.fatal is not None:
             raise self.engine.fatal
-        if self.engine.sender.disk is not None:
-            self.close(f"disk ({self.engine.sender.disk})")
+        if (disk := self.engine.sender.disk or self.engine.flush()) is not None:
+            self.close(f"disk ({disk})")
         self.progress.status = f"incomplete: {self._reason}" if self._reason else self._ended
         return self.progress.status
 

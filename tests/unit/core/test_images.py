@@ -97,7 +97,7 @@ def test_a_verdict_is_remembered_by_content(tmp_path: Path) -> None:
         def get(self, key: str, /) -> dict[str, object] | None:
             return facts.get(key)
 
-        async def put(self, key: str, value: dict[str, object], /) -> None:
+        def later(self, key: str, value: dict[str, object], /) -> None:
             assert key not in facts
             facts[key] = value
 

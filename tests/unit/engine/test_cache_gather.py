@@ -1,4 +1,4 @@
-"""Answers of many tasks in one transaction: on disk when `put` returns, and never lost when something goes wrong."""
+"""Answers of many tasks in one transaction: on disk when `put` returns, soon after `later`, never lost when something goes wrong."""
 
 from __future__ import annotations
 
@@ -101,3 +101,56 @@ def test_everybody_who_waits_hears_of_a_full_disk(cache: AnswerCache, monkeypatc
     results = asyncio.run(run())
     assert len(results) == 3
     assert all(isinstance(each, CacheWriteError) and "disk is full" in str(each) for each in results)
+
+
+def test_what_nobody_waits_for_is_found_at_once_and_written_in_one_transaction(
+    cache: AnswerCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transactions = []
+    store = cache._store
+    monkeypatch.setattr(cache, "_store", lambda rows: (transactions.append(len(rows)), store(rows)))
+
+    async def run() -> None:
+        for n in range(20):
+            cache.later(f"ask:{n}", {"n": n})
+        assert cache.get("ask:7") == {"n": 7}
+        while not transactions:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    assert transactions == [20]
+    assert len(on_disk(cache)) == 20
+
+
+def test_what_an_event_loop_left_is_written_by_the_next(cache: AnswerCache) -> None:
+    async def leave() -> None:
+        cache.later("ask:1", {"n": 1})
+
+    async def go_on() -> None:
+        cache.later("ask:2", {"n": 2})
+        while len(on_disk(cache)) < 2:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(leave())
+    asyncio.run(asyncio.wait_for(go_on(), 60))
+    assert on_disk(cache) == {"ask:1", "ask:2"}
+
+
+@pytest.mark.parametrize("how", ["get", "later", "flush"])
+def test_a_full_disk_that_nobody_waited_for_is_told_next_and_once(
+    cache: AnswerCache, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    async def run() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(cache._cache, "set", full)
+            cache.later("ask:1", {})
+            if how != "flush":
+                cache._write_gathered()
+            with pytest.raises(CacheWriteError, match="disk is full"):
+                {"get": lambda: cache.get("x"), "later": lambda: cache.later("x", {}), "flush": cache.flush}[how]()
+        assert cache.get("ask:1") is None
+
+    asyncio.run(run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -387,6 +388,32 @@ def test_a_score_that_cannot_be_written_ends_the_run_as_a_full_disk(tmp_path: Pa
         return status
 
     assert asyncio.run(work()).startswith("incomplete: disk (the run folder cannot be written: No space left")
+
+
+def test_a_cache_on_a_full_disk_ends_the_run_though_no_answer_waited_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @metric("m", roles=("judge",), range=(0, 1))
+    async def asking(who: Item, ask: Any) -> Score:
+        await ask("tit/compare", role="judge", prompt="p", description="d")
+        return Score.of(1.0)
+
+    def full(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    async def work() -> tuple[str, list[Score]]:
+        engine, _ = build(tmp_path, lambda request: "fine", lambda kind, record: None)
+        assert engine.cache is not None
+        monkeypatch.setattr(engine.cache._cache, "set", full)
+        scores: list[Score] = []
+        loop = RunLoop(engine, {"m": asking}, on_score=lambda score, of: scores.append(score), in_flight=2)
+        status = await loop.run([Item("i", "p", None, "g", "p")])
+        await engine.aclose()
+        return status, scores
+
+    status, scores = asyncio.run(work())
+    assert status.startswith("incomplete: disk (an answer cannot be written to the cache")
+    assert [score.value for score in scores] == [1.0]  # it is paid, and the journal has it
 
 
 @pytest.mark.parametrize("twice", [False, True])

@@ -126,7 +126,7 @@ def noise(*parts: object) -> float:
 class Verdicts(dict[str, dict[str, Any]]):
     """Verdicts on image files: each content is decoded once for all tests."""
 
-    async def put(self, key: str, value: dict[str, Any]) -> None:
+    def later(self, key: str, value: dict[str, Any]) -> None:
         self[key] = value
 
 
