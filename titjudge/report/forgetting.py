@@ -58,23 +58,23 @@ def _claims(run: Loaded, metric: str) -> list[Claim]:
 
 
 def _curve(title: str, claims: Sequence[Claim]) -> Curve:
-    found = forgetting(claims)
-    generators = list(dict.fromkeys(rate.generator for rate in found.places))
+    rates = forgetting(claims)
+    generators = list(dict.fromkeys(rate.generator for rate in rates.places))
     drawn = generators[:MAX_METRICS]
-    charts = [_chart(found, drawn, *view, title) for view in _VIEWS]
-    unseen = sum(rate.unseen for rate in found.places)
+    charts = [_chart(rates, drawn, *view, title) for view in _VIEWS]
+    unseen = sum(rate.unseen for rate in rates.places)
     note = f"{len(claims) - unseen:,} claims met or not met; {unseen:,} more cannot be seen, or were not settled."
     if len(drawn) < len(generators):
         note += f" {len(drawn)} of {len(generators)} generators are drawn, all are in the tables."
     shown = tuple(chart for chart in charts if chart is not None)
-    return Curve(title, tuple(name or "(no name)" for name in drawn), note, shown, _steps(found))
+    return Curve(title, tuple(name or "(no name)" for name in drawn), note, shown, _steps(rates))
 
 
 def _chart(
-    found: Forgetting, drawn: Sequence[str], attribute: str, title: str, axis: str, joined: bool, salt: str
+    of: Forgetting, drawn: Sequence[str], attribute: str, title: str, axis: str, joined: bool, salt: str
 ) -> Chart | None:
     """Draw the rates of each generator by label; None with a single label, which the table of steps covers."""
-    rates: tuple[Rate, ...] = getattr(found, attribute)
+    rates: tuple[Rate, ...] = getattr(of, attribute)
     labels = list(dict.fromkeys(rate.label for rate in rates))
     if attribute == "places" and len(labels) > 1:
         labels = list(PLACES)  # also those without a claim, so that the axis is linear
@@ -99,9 +99,9 @@ def _chart(
     return Chart(title, "", svg_of(draw, f"{salt} {attribute}"), columns, rows)
 
 
-def _steps(found: Forgetting) -> Json:
+def _steps(of: Forgetting) -> Json:
     rows = []
-    for step in found.steps:
+    for step in of.steps:
         at = "–" if step.position is None else percent(step.position, step.interval)
         fall = percent(step.within_kinds) if step.within_kinds is not None else "–"
         said = cell(step.reason or "a step", sub=p_value(step.p_value))

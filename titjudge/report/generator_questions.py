@@ -32,17 +32,17 @@ def settling(scores: ScoreTable, best: str) -> list[Json]:
         if name == best:
             continue
         try:
-            found = replay_pairs(scores, [(best, name)], repeat=ORDERS)
+            replays = replay_pairs(scores, [(best, name)], repeat=ORDERS)
         except DataError:  # fewer than two common prompts
             continue
-        used, of = float(np.mean([each.used for each in found])), found[0].of
+        used, of = float(np.mean([each.used for each in replays])), replays[0].of
         if of < FEWEST:
             continue
         spared = (
             DASH if scores.cost is None else cell(money(2 * scores.cost * (of - used)), sort=scores.cost * (of - used))
         )
         share = cell(f"{used / of:.0%}", sort=used / of, bar=(0.0, used / of, used / of))
-        rows.append([name, verdicts(each.verdict for each in found), number(used, 0), of, share, spared])
+        rows.append([name, verdicts(each.verdict for each in replays), number(used, 0), of, share, spared])
     notes = [
         f"`judge --settle` replayed on these scores: {ORDERS} random orders of the prompts, stopped when an interval that holds at "
         f"every moment leaves zero (at {FEWEST} prompts at the earliest). Open: the prompts did not settle it.",
@@ -103,7 +103,7 @@ def planning(scores: ScoreTable, best: str, order: Sequence[int], judge: Judge) 
 
 def across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Json]:
     """Tabulate combinations of two runs by different judges: a transferred leaderboard, or a dear judge on a part of the prompts."""
-    found = []
+    combined = []
     for (first, old), (second, new) in pairwise(scores.items()):
         one, other = (report.runs[report.judges[place].run] for place in (first, second))
         if one is other or not _judges_differ(one, other):
@@ -119,8 +119,8 @@ def across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Json
         except DataError:  # too little in common: the commands say what
             continue
         both = f"{report.judges[first].label} and {report.judges[second].label}"
-        found += [table(f"{each.title}: {both}", each.columns, each.rows, notes=each.notes) for each in tables]
-    return found
+        combined += [table(f"{each.title}: {both}", each.columns, each.rows, notes=each.notes) for each in tables]
+    return combined
 
 
 def _judges_differ(one: Loaded, other: Loaded) -> bool:

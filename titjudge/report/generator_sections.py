@@ -64,7 +64,7 @@ def generator_sections(report: Report) -> list[Section]:
     if report.baseline and report.baseline not in known:
         there = ", ".join(sorted(known)[:20]) or "none is named"
         raise DataError(f"no generator '{report.baseline}'.{nearest(report.baseline, known)} Known: {there}")
-    found, tables = [], {}
+    sections, tables = [], {}
     for at, run in enumerate(report.runs):
         judges = [place for place, judge in enumerate(report.judges) if judge.run == at and " [" not in judge.metric]
         for place in judges[:MOST]:
@@ -72,9 +72,9 @@ def generator_sections(report: Report) -> list[Section]:
             if scores is not None:
                 tables[place] = scores
                 if run.manifest.status != "settled":  # stopped at a verdict: intervals for a fixed sample are not valid
-                    found += _section(report, place, scores)
+                    sections += _section(report, place, scores)
     bridges = across_judges(report, tables)
-    return [*found, Section("Across judges", tables=bridges)] if bridges else found
+    return [*sections, Section("Across judges", tables=bridges)] if bridges else sections
 
 
 def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
@@ -198,7 +198,7 @@ def _gap(each: GeneratorDifference | None, digits: int) -> list[object]:
 
 def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: Judge) -> list[Chart]:
     """Draw a heat map for each category, and a radar for those with few values."""
-    found = []
+    charts = []
     sign = 1.0 if judge.higher else -1.0
     for column, slices in cut.slices.items():
         title, values = column.replace("_", " "), list(slices)
@@ -215,12 +215,12 @@ def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: 
             "" if len(names) * len(shown) == board.size else " The first of them: the table has all."
         )
         svg = heat_map(names, shown, board[order][: _CELLS[1], : _CELLS[0]], digits)
-        found.append(Chart(f"Generators by {title}", note, svg, columns, rows))
+        charts.append(Chart(f"Generators by {title}", note, svg, columns, rows))
         if 3 <= len(values) <= _AXES:
             svg, (low, high) = radar([cut.generators[k] for k in drawn], values, board[list(drawn)])
             note = f"Mean scores from {low:.{digits}f} in the middle to {high:.{digits}f} at the rim: gaps look larger than they are."
-            found.append(Chart(f"Profiles by {title}", note, svg, columns, rows))
-    return found
+            charts.append(Chart(f"Profiles by {title}", note, svg, columns, rows))
+    return charts
 
 
 def _worst(report: Report, place: int) -> list[Json]:

@@ -101,10 +101,10 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
     )
     style, script = joined(_STYLES), joined(_SCRIPTS)
     used = sum(map(len, (packed, numbers, style, script, *(chart.svg for chart in drawn)))) + _ROOM_KEPT
-    made = thumbnails(images, max(0, (limit - used) * 3 // 4), full=full_images)
+    thumbs = thumbnails(images, max(0, (limit - used) * 3 // 4), full=full_images)
     page = _template().render(
         title=data["summary"]["title"], charts=people, curves=stops, sections=sections, chart_data=numbers, style=style,
-        script=script, data=packed, images=_image_lines(made), script_hash=sha256(script), style_hash=sha256(style),
+        script=script, data=packed, images=_image_lines(thumbs), script_hash=sha256(script), style_hash=sha256(style),
     )  # fmt: skip
     return page.encode(errors="replace")
 
@@ -133,13 +133,13 @@ def script_safe(text: str) -> str:
     return text
 
 
-def _image_lines(made: Sequence[Thumbnail]) -> str:
+def _image_lines(thumbs: Sequence[Thumbnail]) -> str:
     """Write one line for each image: base64 of a WebP file, or `!` and the base64 of the reason why there is none."""
     return "\n".join(
         base64.b64encode(one).decode()
         if isinstance(one, bytes)
         else "!" + base64.b64encode(one.encode(errors="replace")).decode()
-        for one in made
+        for one in thumbs
     )
 
 

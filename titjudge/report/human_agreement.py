@@ -52,12 +52,12 @@ def value(entry: Entry, judge: int, judges: Sequence[Judge]) -> float | None:
 
 def verdicts(report: Report, judge: int) -> list[tuple[int, float]]:
     """List (pair number, gap) of the pairs with a human preference and both scores; gap > 0 where metric and people agree."""
-    found = []
+    gaps = []
     for number, (a, b, sign) in enumerate(report.pairs):
         left, right = (value(report.entries[entry], judge, report.judges) for entry in (a, b))
         if sign and left is not None and right is not None:
-            found.append((number, 0.0 if same(left, right) else (left - right) * sign))
-    return found
+            gaps.append((number, 0.0 if same(left, right) else (left - right) * sign))
+    return gaps
 
 
 def by(report: Report, label: Callable[[int], str | None], order: Sequence[str]) -> Cut:
@@ -164,10 +164,10 @@ def calibration(report: Report) -> Cut:
     cut: Cut = {}
     bins = len(_FIFTHS)
     for judge in range(len(report.judges)):
-        found = sorted((abs(gap), number, gap > 0) for number, gap in verdicts(report, judge))
-        if len(found) < 4 * bins:
+        gaps = sorted((abs(gap), number, gap > 0) for number, gap in verdicts(report, judge))
+        if len(gaps) < 4 * bins:
             continue
-        parts = [found[len(found) * step // bins : len(found) * (step + 1) // bins] for step in range(bins)]
+        parts = [gaps[len(gaps) * step // bins : len(gaps) * (step + 1) // bins] for step in range(bins)]
         cut[judge] = [
             _bin(report, name, [(number, right) for _, number, right in part])
             for name, part in zip(_FIFTHS, parts, strict=True)
@@ -190,26 +190,26 @@ def generators(report: Report, judge: int) -> list[Point]:
 
 def images(report: Report, judge: int, most: int) -> list[tuple[float, float]]:
     """List (share of comparisons won, score) of the images that have both, every n-th where there are too many."""
-    found = []
+    points = []
     for entry, share in sorted(human_shares(report).items()):
         score = report.entries[entry].scores.get(judge)
         if score is not None and score.value is not None and math.isfinite(score.value):
-            found.append((share, score.value))
-    return found[:: max(1, -(-len(found) // most))]
+            points.append((share, score.value))
+    return points[:: max(1, -(-len(points) // most))]
 
 
 def _means(report: Report, judge: int) -> dict[str, tuple[float, tuple[float, float] | None]]:
     about = report.judges[judge]
-    found: dict[str, tuple[float, tuple[float, float] | None]] = {}
+    means: dict[str, tuple[float, tuple[float, float] | None]] = {}
     for row in report.runs[about.run].results.leaderboard:
         place = row.metrics.get(about.metric)
         if place is not None and place.mean is not None:
-            found[row.generator] = (place.mean, place.interval)
-    if not found:
+            means[row.generator] = (place.mean, place.interval)
+    if not means:
         scores: Mapping[str, list[float]] = defaultdict(list)
         for entry in report.entries:
             score = entry.scores.get(judge)
             if score is not None and score.value is not None:
                 scores[entry.generator].append(score.value)
-        found = {name: (sum(values) / len(values), None) for name, values in scores.items()}
-    return found
+        means = {name: (sum(values) / len(values), None) for name, values in scores.items()}
+    return means

@@ -150,11 +150,11 @@ def _card(*files: Path) -> Json:
     """Read the trust card in the first of the files that holds one; empty where none does."""
     for file in files:
         try:
-            found = orjson.loads(file.read_bytes())
+            card = orjson.loads(file.read_bytes())
         except (OSError, orjson.JSONDecodeError):
             continue
-        if isinstance(found, dict) and isinstance(found.get("lines"), list):
-            return found
+        if isinstance(card, dict) and isinstance(card.get("lines"), list):
+            return card
     return {}
 
 
@@ -237,13 +237,13 @@ def _orphans(run: Loaded) -> list[Item]:
 
 def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tuple[int, int, int]]:
     """Merge the pairs of all runs, each once, without those of unknown images (results.json warns of them)."""
-    found: dict[tuple[int, int, int], None] = {}
+    pairs: dict[tuple[int, int, int], None] = {}
     for run, where in zip(runs, places, strict=True):
         for pair in run.results.pairs or ():
             a, b, sign = where.get(pair.a), where.get(pair.b), _SIGN.get(pair.preference)
             if a is not None and b is not None and sign is not None and a != b:
-                found[a, b, sign] = None
-    return list(found)
+                pairs[a, b, sign] = None
+    return list(pairs)
 
 
 def as_json(report: Report, images: Mapping[Judged, int]) -> Json:

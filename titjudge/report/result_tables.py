@@ -68,7 +68,7 @@ def _threshold(result: MetricResult) -> Any:
 
 def settled(report: Report) -> list[Json]:
     """Tabulate the verdicts of runs that were to settle a question."""
-    made = []
+    tables = []
     for run in report.runs:
         record = run.results.settle or {}
         rows = []
@@ -81,8 +81,8 @@ def settled(report: Report) -> list[Json]:
         columns = ["generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared"]
         notes = ["The interval holds at every moment at once, so that the run could stop at the verdict."]
         if rows:
-            made.append(table("The question that was to be settled", columns, rows, text=2, notes=notes))
-    return made
+            tables.append(table("The question that was to be settled", columns, rows, text=2, notes=notes))
+    return tables
 
 
 def leaderboards(report: Report) -> list[Json]:
@@ -133,7 +133,7 @@ def _rank(place: PlaceRecord | None) -> Any:
 
 def official(report: Report) -> list[Json]:
     """Return the tables of suites and comparisons, without those that the report draws itself."""
-    made = []
+    tables = []
     for run in report.runs:
         drawn = {"Leaderboard"} if run.results.leaderboard else set()
         if any(result.accuracy is not None for result in run.results.metrics.values()):
@@ -141,5 +141,5 @@ def official(report: Report) -> list[Json]:
         for one in run.results.tables:
             if one.title not in drawn:
                 title = one.title if len(report.runs) == 1 else f"{one.title}, {run.name}"
-                made.append(table(title, one.columns, one.rows, notes=one.notes))
-    return made
+                tables.append(table(title, one.columns, one.rows, notes=one.notes))
+    return tables

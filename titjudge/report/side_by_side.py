@@ -71,17 +71,17 @@ def _of(report: Report, metric: str) -> list[list[Any]]:
         values[report.runs[judge.run].name] = {slot: value(entry, at, report.judges) for slot, entry in scored}
     baseline, digits = next(iter(values)), columns[0][0].digits
     letters = {1: "a", 0: "tie", -1: "b"}
-    found: list[Any] = []
+    compared: list[Any] = []
     if report.pairs:
         pairs = [
             Pair(report.entries[a].prompt_id, str(report.entries[a].slot), str(report.entries[b].slot), letters[sign])
             for a, b, sign in report.pairs
         ]
         pairs = list(dict.fromkeys(pairs))
-        found += paired_differences(pairs, values, baseline=baseline)
+        compared += paired_differences(pairs, values, baseline=baseline)
     groups = {str(entry.slot): entry.prompt_id for entry in report.entries}
-    found += mean_differences(groups, values, baseline=baseline)
-    return [_row(metric, one, digits) for one in found]
+    compared += mean_differences(groups, values, baseline=baseline)
+    return [_row(metric, one, digits) for one in compared]
 
 
 def _row(metric: str, one: Any, digits: int) -> list[Any]:

@@ -26,16 +26,16 @@ def cell(
         link: Fragment of the page.
         bar: (low, middle, high) of a bar to draw.
     """
-    made: Json = {"t": text}
+    record: Json = {"t": text}
     if sub:
-        made["s"] = sub
+        record["s"] = sub
     if sort is not None and math.isfinite(sort):
-        made["v"] = sort
+        record["v"] = sort
     if link:
-        made["h"] = link
+        record["h"] = link
     if bar is not None and all(math.isfinite(one) for one in bar):
-        made["b"] = [round(one, 6) for one in bar]
-    return made
+        record["b"] = [round(one, 6) for one in bar]
+    return record
 
 
 def table(
@@ -54,21 +54,21 @@ def table(
         span: Axis of all bars.
         folded: Show only the title until it is opened.
     """
-    made: Json = {
+    record: Json = {
         "title": title,
         "columns": list(columns),
         "rows": [[plain(one) for one in row] for row in rows],
         "text": text,
     }
     if notes:
-        made["notes"] = [note for note in notes if note]
+        record["notes"] = [note for note in notes if note]
     if empty:
-        made["empty"] = empty
+        record["empty"] = empty
     if span is not None:
-        made["span"] = list(span)
+        record["span"] = list(span)
     if folded:
-        made["folded"] = True
-    return made
+        record["folded"] = True
+    return record
 
 
 def plain(value: Any) -> Cell:

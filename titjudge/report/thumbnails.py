@@ -39,13 +39,13 @@ def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> 
         warnings.simplefilter("ignore")  # Pillow warns of odd files; `read` and the pixel limit refuse dangerous ones
         if full:
             return list(pool.map(lambda one: thumbnail(one, *FULL), pictures))
-        step, made = _choose(pictures, room, pool)
-        if len(made) < len(pictures):
-            made = list(pool.map(lambda one: thumbnail(one, *LADDER[step]), pictures))
-        while _size(made) > room and step + 1 < len(LADDER):
+        step, thumbs = _choose(pictures, room, pool)
+        if len(thumbs) < len(pictures):
+            thumbs = list(pool.map(lambda one: thumbnail(one, *LADDER[step]), pictures))
+        while _size(thumbs) > room and step + 1 < len(LADDER):
             step += 1
-            made = list(pool.map(lambda one: _smaller(one, *LADDER[step]), made))  # noqa: B023
-    return made
+            thumbs = list(pool.map(lambda one: _smaller(one, *LADDER[step]), thumbs))  # noqa: B023
+    return thumbs
 
 
 def thumbnail(picture: Judged, edge: int, quality: int) -> Thumbnail:
@@ -74,16 +74,16 @@ def encode(image: Any, edge: int, quality: int) -> bytes:
     return out.getvalue()
 
 
-def _smaller(made: Thumbnail, edge: int, quality: int) -> Thumbnail:
-    if isinstance(made, str):
-        return made
-    with open_image(made, Path("thumbnail.webp")) as image:
+def _smaller(thumb: Thumbnail, edge: int, quality: int) -> Thumbnail:
+    if isinstance(thumb, str):
+        return thumb
+    with open_image(thumb, Path("thumbnail.webp")) as image:
         image.load()
-        return min(encode(image, edge, quality), made, key=len)
+        return min(encode(image, edge, quality), thumb, key=len)
 
 
 def _choose(pictures: Sequence[Judged], room: int, pool: ThreadPoolExecutor) -> tuple[int, list[Thumbnail]]:
-    """Find by bisection the best step of the ladder at which a sample fits; also return its thumbnails if all are made.
+    """Find by bisection the best step of the ladder at which a sample fits; also return its thumbnails if these are all.
 
     The best step is tried first, since small runs need no other: their sample is all images.
     """
@@ -103,8 +103,8 @@ def _choose(pictures: Sequence[Judged], room: int, pool: ThreadPoolExecutor) -> 
     return low, []
 
 
-def _size(made: Sequence[Thumbnail]) -> int:
-    return sum(len(one) for one in made if isinstance(one, bytes))
+def _size(thumbs: Sequence[Thumbnail]) -> int:
+    return sum(len(one) for one in thumbs if isinstance(one, bytes))
 
 
 def _workers() -> int:

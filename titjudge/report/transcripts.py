@@ -21,14 +21,14 @@ def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
     drawn = [_claim(each, prompt, texts) for each in claims(parts) if "verdict" in each]
     if not drawn:
         return None
-    found: Json = {"claims": drawn}
+    record: Json = {"claims": drawn}
     if looks := [_evidence(each, texts) for each in evidence(parts)]:
-        found["evidence"] = looks
+        record["evidence"] = looks
     if rounds := [_round(each, texts) for each in transcript(parts)]:
-        found["rounds"] = rounds
+        record["rounds"] = rounds
     if parts.get("stopped"):
-        found["stopped"] = str(parts["stopped"])
-    return found
+        record["stopped"] = str(parts["stopped"])
+    return record
 
 
 def _claim(each: Mapping[str, Any], prompt: str, texts: Texts) -> Json:

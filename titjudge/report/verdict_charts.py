@@ -73,10 +73,10 @@ def write_differences(differences: Sequence[GeneratorDifference], path: Path, de
     _write(draw, path, (7, 1.2 + 0.22 * max(len(rows), 4)))
 
 
-def write_settling(found: Sequence[Settled], races: Sequence[Mapping[str, Any]], path: Path) -> None:
+def write_settling(pairs: Sequence[Settled], races: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw the average share of the judgements that settled each pair and race, paler where some orders stayed open."""
     by_name: dict[str, list[tuple[float, bool]]] = {}
-    for each in found:
+    for each in pairs:
         by_name.setdefault(f"{each.a}, {each.b}", []).append((each.used / each.of, each.verdict == OPEN))
     for race in races:
         names = ", ".join(race["generators"])
@@ -143,18 +143,18 @@ def write_power(plans: Sequence[Plan], pilot: Pilot, difference: float, power: f
     _write(draw, path)
 
 
-def write_bridge(found: Bridge, path: Path, old: str, new: str) -> None:
+def write_bridge(bridge: Bridge, path: Path, old: str, new: str) -> None:
     """Draw the anchors, and the regression line with its prediction interval."""
 
     def draw(axes: Any) -> None:
-        line = found.line
+        line = bridge.line
         axes.plot(line.x, line.y, "o", color="C0", markersize=5, label="judged by both")
         at = np.linspace(line.x.min(), line.x.max(), 50)
         middle, ends = zip(*(line.predict(float(x)) for x in at), strict=True)
         axes.plot(at, middle, color="C0", linewidth=1.2)
         axes.fill_between(at, [low for low, _ in ends], [high for _, high in ends], color="C0", alpha=0.12, linewidth=0)
         axes.plot(at, at, color="0.6", linestyle=":", linewidth=1, label="no difference")
-        for name, x, y in zip(found.anchors, line.x, line.y, strict=True):
+        for name, x, y in zip(bridge.anchors, line.x, line.y, strict=True):
             axes.annotate(name, (x, y), xytext=(4, -8), textcoords="offset points", fontsize=6)
         axes.set(xlabel=f"mean score by {old}", ylabel=f"mean score by {new}")
         axes.grid(alpha=0.3)
@@ -163,18 +163,18 @@ def write_bridge(found: Bridge, path: Path, old: str, new: str) -> None:
     _write(draw, path, (6, 5))
 
 
-def write_forgetting(found: Forgetting, path: Path) -> None:
+def write_forgetting(forgetting: Forgetting, path: Path) -> None:
     """Draw the share of claims met by position in the prompt, one line a generator with its 95% interval."""
 
     def draw(axes: Any) -> None:
-        for k, generator in enumerate(dict.fromkeys(rate.generator for rate in found.places)):
-            _draw_rates(axes, [rate for rate in found.places if rate.generator == generator], k)
-        for k, step in enumerate(found.steps):
+        for k, generator in enumerate(dict.fromkeys(rate.generator for rate in forgetting.places)):
+            _draw_rates(axes, [rate for rate in forgetting.places if rate.generator == generator], k)
+        for k, step in enumerate(forgetting.steps):
             if step.position is not None:
                 axes.axvline(100 * step.position, color=f"C{k % 10}", linestyle=":", linewidth=1)
         axes.set(xlabel="place in the prompt, %", ylabel="claims met, %", xlim=(0, 100), ylim=(0, 102))
         axes.grid(alpha=0.3)
-        if found.places:
+        if forgetting.places:
             axes.legend()
 
     _write(draw, path)

@@ -169,12 +169,12 @@ def _rows(table: ScoreTable, prompts: Sequence[str]) -> Floats:
 def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, Interval | None, int]]:
     """Return mean, interval and number of prompts of each generator with at least half of these prompts."""
     means = _rows(table, prompts)
-    found = {}
+    boards = {}
     for k, name in enumerate(table.generators):
         known = means[np.isfinite(means[:, k]), k]
         if len(known) >= max(2, _SHARE * len(prompts)):
-            found[name] = float(known.mean()), mean_interval(known, table.bounds), len(known)
-    return found
+            boards[name] = float(known.mean()), mean_interval(known, table.bounds), len(known)
+    return boards
 
 
 def _paired(old: ScoreTable, new: ScoreTable, name: str, prompts: Sequence[str]) -> tuple[float, float]:
@@ -186,23 +186,23 @@ def _paired(old: ScoreTable, new: ScoreTable, name: str, prompts: Sequence[str])
     return float(x[both].mean()), float(y[both].mean())
 
 
-def bridge_table(found: Bridge) -> Table:
+def bridge_table(bridged: Bridge) -> Table:
     """Tabulate the leaderboard."""
     rows = tuple(
         (each.generator, "carried over" if each.carried else "measured", each.score, *(each.interval or (None, None)),
          each.prompts)
-        for each in found.standings
+        for each in bridged.standings
     )  # fmt: skip
     notes = [
         "on the new judge's scale; measured: mean with 95% interval over prompts; carried over: 95% prediction interval",
-        f"map through {len(found.anchors)} anchors over {found.prompts:,} prompts: slope {found.line.slope:.3f}, spread "
-        f"{found.line.spread:.4g}; of anchors left out one by one {found.held} of {len(found.anchors)} lie within their "
-        f"interval, half-width {found.half_width:.4g} (without a bridge scores differ by up to {found.unbridged:.4g})",
+        f"map through {len(bridged.anchors)} anchors over {bridged.prompts:,} prompts: slope {bridged.line.slope:.3f}, spread "
+        f"{bridged.line.spread:.4g}; of anchors left out one by one {bridged.held} of {len(bridged.anchors)} lie within their "
+        f"interval, half-width {bridged.half_width:.4g} (without a bridge scores differ by up to {bridged.unbridged:.4g})",
     ]
-    if outside := [each.generator for each in found.standings if each.outside]:
+    if outside := [each.generator for each in bridged.standings if each.outside]:
         notes.append(f"beyond the anchors, where the line is a guess: {', '.join(outside)}")
-    if found.left_out:
-        notes.append(f"left out, with fewer than half of the common prompts: {', '.join(found.left_out)}")
+    if bridged.left_out:
+        notes.append(f"left out, with fewer than half of the common prompts: {', '.join(bridged.left_out)}")
     return Table(
         "The old board on the new judge's scale",
         ("generator", "", "score", "low", "high", "prompts"),

@@ -124,8 +124,8 @@ def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
     x, y = (each - (weights * each).sum(axis=1, keepdims=True) / total for each in (x, y))
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
-        found: Floats = np.where(spread > 1e-12 * total[:, 0], (weights * x * y).sum(axis=1) / spread, np.nan)
-    return found
+        r: Floats = np.where(spread > 1e-12 * total[:, 0], (weights * x * y).sum(axis=1) / spread, np.nan)
+    return r
 
 
 def _concordance(x: Floats, y: Floats, group: Ints, groups: int) -> list[Floats]:
@@ -140,8 +140,8 @@ def _tau(drawn: Floats, pairs: list[Floats]) -> Floats:
     """Compute Kendall's tau-b for each row of multiplicities of prompts."""
     both, first, second = ((drawn @ each * drawn).sum(axis=1) for each in pairs)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = both / np.sqrt(first * second)
-    return found
+        tau: Floats = both / np.sqrt(first * second)
+    return tau
 
 
 def _repeated_tau(x: Floats, y: Floats, weights: Floats) -> float:
@@ -188,10 +188,10 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any],
 
 
 def _rank_entry(column: Sequence[float | None], against: Sequence[float | None]) -> dict[str, Any]:
-    found = correlation(column, against, resamples=0)
-    entry: dict[str, Any] = {"srcc": found.srcc, "krcc": found.krcc, "n": found.n}
-    if found.srcc is None:
-        entry["reason"] = found.reason.replace("images", "rows")
+    computed = correlation(column, against, resamples=0)
+    entry: dict[str, Any] = {"srcc": computed.srcc, "krcc": computed.krcc, "n": computed.n}
+    if computed.srcc is None:
+        entry["reason"] = computed.reason.replace("images", "rows")
     return entry
 
 

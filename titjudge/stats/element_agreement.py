@@ -53,12 +53,12 @@ class ElementAgreement:
     @property
     def confusion(self) -> dict[str, int]:
         """TP, FP, FN, TN: positive is `yes`, or a facet labelled 1 or 2; without elements that either labels `n/a`."""
-        found = dict.fromkeys(("TP", "FP", "FN", "TN"), 0)
+        counts = dict.fromkeys(("TP", "FP", "FN", "TN"), 0)
         for (judge, people), count in self.counts.items():
             if "n/a" not in (judge, people):
                 right = _positive(judge) == _positive(people)
-                found[("T" if right else "F") + ("P" if _positive(judge) else "N")] += count
-        return found
+                counts[("T" if right else "F") + ("P" if _positive(judge) else "N")] += count
+        return counts
 
     def to_json(self) -> dict[str, Any]:
         """Return all but the kind and the counts, with the confusion."""
@@ -116,14 +116,14 @@ def _positive(value: str) -> bool:
     return value in ("yes", "1", "2")
 
 
-def agreement_table(title: str, found: Mapping[str, ElementAgreement], notes: Sequence[str] = ()) -> Table:
+def agreement_table(title: str, agreements: Mapping[str, ElementAgreement], notes: Sequence[str] = ()) -> Table:
     """Tabulate the agreement of each kind."""
     rows = tuple(
         (
             each.kind, each.elements, each.prompts, *each.confusion.values(),
             each.accuracy, _span(each.interval), each.kappa, _span(each.kappa_interval),
         )
-        for each in found.values()
+        for each in agreements.values()
     )  # fmt: skip
     counts, statistics = ("TP", "FP", "FN", "TN"), ("accuracy", "95% interval", "kappa", "95% interval of kappa")
     legend = "TP: judge and people both say yes (a facet: 1 or 2); intervals are over prompts"

@@ -63,7 +63,7 @@ def read_human_scores(path: Path | str, parts: Collection[str] = ()) -> dict[str
     """
     path = Path(path)
     named = {part.casefold(): part for part in parts}
-    found: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, float]] = {}
     for line, record in read_table(path, ("image",)):
         there = {
             named.get(str(column).casefold(), column): value
@@ -75,8 +75,8 @@ def read_human_scores(path: Path | str, parts: Collection[str] = ()) -> dict[str
             raise DataError(f"the column '{SCORE}' is missing{others}", path, line)
         for column, value in there.items():
             if column == SCORE or value not in (None, ""):
-                found.setdefault(column, {})[str(record["image"])] = _number(column, value, path, line)
-    return found
+                scores.setdefault(column, {})[str(record["image"])] = _number(column, value, path, line)
+    return scores
 
 
 def _number(column: str, value: Any, path: Path, line: int) -> float:

@@ -146,16 +146,16 @@ def _coverage_warnings(places: Sequence[Place], present: NDArray[np.bool_], name
     """Warn of unequal coverage; `present` says which generator has a score on which prompt, shape (prompts, generators)."""
     if len(places) < 2:
         return []
-    found = []
+    warnings = []
     coverage = [place.coverage or 0.0 for place in places]
     if max(coverage) > min(coverage):
-        found.append(f"{name}: generators are {UNEVEN}; a failure is never a score, so compare them with care")
+        warnings.append(f"{name}: generators are {UNEVEN}; a failure is never a score, so compare them with care")
     elif (present.any(axis=1) & ~present.all(axis=1)).any():
-        found.append(f"{name}: generators are {UNEVEN}: not every prompt has all of them")
+        warnings.append(f"{name}: generators are {UNEVEN}: not every prompt has all of them")
     if alone := int((present.sum(axis=1) == 1).sum()):
         prompts = "1 prompt has" if alone == 1 else f"{alone} prompts have"
-        found.append(f"{name}: {prompts} a score of one generator only: without competition there is no rank")
-    return found
+        warnings.append(f"{name}: {prompts} a score of one generator only: without competition there is no rank")
+    return warnings
 
 
 def rank_correlation(first: Mapping[str, float | None], second: Mapping[str, float | None]) -> float | None:

@@ -117,8 +117,8 @@ def power_of(prompts: Floats, variance: float, difference: float) -> Floats:
     """Compute the power of a paired t-test with so many prompts."""
     from scipy.special import ndtr, stdtrit
 
-    found: Floats = ndtr(difference * np.sqrt(prompts / variance) - stdtrit(prompts - 1, 1 - TAIL))
-    return found
+    power: Floats = ndtr(difference * np.sqrt(prompts / variance) - stdtrit(prompts - 1, 1 - TAIL))
+    return power
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def plans(
         samples: Numbers of answers an image.
         cost: USD for one image with the pilot's number of answers.
     """
-    found = []
+    made = []
     for k, s in product(seeds, samples):
         variance = pilot.variance_with(k, s)
         if variance is not None:
@@ -172,8 +172,8 @@ def plans(
             )
             one = None if cost is None else cost * 2 * k * s / pilot.answers
             dollars = None if one is None else (low * one, n * one, high * one)
-            found.append(Plan(pilot.a, pilot.b, k, s, n, (low, high), 2 * n * k * s, dollars, variance))
-    return found
+            made.append(Plan(pilot.a, pilot.b, k, s, n, (low, high), 2 * n * k * s, dollars, variance))
+    return made
 
 
 def cheapest(of: Sequence[Plan]) -> Plan:

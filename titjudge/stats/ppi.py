@@ -197,40 +197,40 @@ def ppi_mean(
 
 
 def estimate(
-    found: Fit, columns: Columns, k: int, *, level: float = LEVEL, bounds: tuple[float, float] | None = None
+    fitted: Fit, columns: Columns, k: int, *, level: float = LEVEL, bounds: tuple[float, float] | None = None
 ) -> Estimate:
     """Return column `k` of a fit with its intervals (Student's t)."""
     n, rest = int(columns.mask[:, k].sum()), int(columns.rest_mask[:, k].sum())
-    reason = undefined(found, columns, k)
-    spread, alone = float(found.spread[k, k]), float(found.people_spread[k, k])
-    wide = quantile(float(found.effective[k]), level)
+    reason = undefined(fitted, columns, k)
+    spread, alone = float(fitted.spread[k, k]), float(fitted.people_spread[k, k])
+    wide = quantile(float(fitted.effective[k]), level)
     worth = n * alone / spread if not reason and spread > 0 else None
-    few = f"only {found.labelled_prompts} labelled prompts: the interval is approximate"
+    few = f"only {fitted.labelled_prompts} labelled prompts: the interval is approximate"
     return Estimate(
-        value=number(found.value[k]),
-        interval=None if reason else _interval(found.value[k], spread, wide, bounds),
-        power=found.power,
-        people=number(found.people[k]),
-        people_interval=None if reason else _interval(found.people[k], alone, wide, bounds),
-        naive=number(found.naive[k]),
+        value=number(fitted.value[k]),
+        interval=None if reason else _interval(fitted.value[k], spread, wide, bounds),
+        power=fitted.power,
+        people=number(fitted.people[k]),
+        people_interval=None if reason else _interval(fitted.people[k], alone, wide, bounds),
+        naive=number(fitted.naive[k]),
         naive_interval=_interval(
-            found.naive[k], float(found.naive_spread[k, k]), quantile(float(found.naive_effective[k]), level), bounds
+            fitted.naive[k], float(fitted.naive_spread[k, k]), quantile(float(fitted.naive_effective[k]), level), bounds
         ),
         labelled=n,
         unlabelled=rest,
         prompts=columns.groups,
         worth=worth,
-        reason=reason or (few if found.labelled_prompts < FEW else ""),
+        reason=reason or (few if fitted.labelled_prompts < FEW else ""),
     )
 
 
-def undefined(found: Fit, columns: Columns, k: int) -> str:
+def undefined(fitted: Fit, columns: Columns, k: int) -> str:
     """Return why column `k` has no interval; empty when it has one."""
     if not columns.mask[:, k].any():
         return "people labelled no pair"
-    if found.labelled_prompts < 2:
+    if fitted.labelled_prompts < 2:
         return "people labelled pairs of fewer than two prompts: no interval"
-    return "" if found.people_spread[k, k] > 0 else "all labels are equal: no interval"
+    return "" if fitted.people_spread[k, k] > 0 else "all labels are equal: no interval"
 
 
 def quantile(prompts: float, level: float) -> float:

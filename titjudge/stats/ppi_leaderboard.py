@@ -130,18 +130,18 @@ class PeopleBoard:
 _WAYS = ("people, with the judge", "people alone", "judge alone")
 
 
-def _ways(found: Estimate) -> tuple[str | None, str | None, str | None]:
+def _ways(rate: Estimate) -> tuple[str | None, str | None, str | None]:
     from titjudge.stats.tables import percent
 
     return (
-        percent(found.value, found.interval),
-        percent(found.people, found.people_interval),
-        percent(found.naive, found.naive_interval),
+        percent(rate.value, rate.interval),
+        percent(rate.people, rate.people_interval),
+        percent(rate.naive, rate.naive_interval),
     )
 
 
-def _labels(found: Estimate) -> tuple[int, int | None]:
-    return found.labelled, None if found.worth is None else round(found.worth)
+def _labels(rate: Estimate) -> tuple[int, int | None]:
+    return rate.labelled, None if rate.worth is None else round(rate.worth)
 
 
 def people_board(
@@ -163,20 +163,20 @@ def people_board(
     if not len(columns.people):
         nobody = ("people labelled no pair of two known generators",)
         return PeopleBoard((), (), (), 0.0, 0, len(columns.rest), nobody, level)
-    found = fit(columns)
-    each = [estimate(found, columns, k, level=level, bounds=(0.0, 1.0)) for k in range(len(names))]
+    fitted = fit(columns)
+    each = [estimate(fitted, columns, k, level=level, bounds=(0.0, 1.0)) for k in range(len(names))]
     rates = with_ties(np.array([np.nan if one.value is None else one.value for one in each]))
     order = sorted(range(len(names)), key=lambda k: (each[k].value is None, -rates[k], names[k]))
     place = {k: i + 1 for i, k in enumerate(order) if each[k].value is not None}
-    ranks = _ranks(found, columns, len(names), level)
+    ranks = _ranks(fitted, columns, len(names), level)
     standings = tuple(RankedGenerator(names[k], each[k], place.get(k), ranks[k]) for k in order)
-    gaps = tuple(_gap(found, columns, names, k, j, level) for k, j in pairwise(order))
+    gaps = tuple(_gap(fitted, columns, names, k, j, level) for k, j in pairwise(order))
     warnings = [*_sampled(couples), *sorted({e.reason for e in each if e.reason})]
     if joined.unjudged:
         warnings.append(f"{joined.unjudged} labelled pairs have no answer of the judge: counted as its ties")
     pairs = _pairwise(joined, [names[k] for k in order], generator_of, level)
     sizes = len(columns.people), len(columns.rest)
-    return PeopleBoard(standings, gaps, pairs, found.power, *sizes, tuple(warnings), level)
+    return PeopleBoard(standings, gaps, pairs, fitted.power, *sizes, tuple(warnings), level)
 
 
 def _pairwise(
@@ -228,16 +228,16 @@ def _spread(rows: Sequence[tuple[int, int, float]], size: int) -> tuple[Floats, 
     return values, mask
 
 
-def _difference(found: Fit, k: int, j: int) -> tuple[float, float]:
+def _difference(fitted: Fit, k: int, j: int) -> tuple[float, float]:
     """Return the difference of two columns and its variance."""
-    spread = found.spread
-    return float(found.value[k] - found.value[j]), float(spread[k, k] + spread[j, j] - 2 * spread[k, j])
+    spread = fitted.spread
+    return float(fitted.value[k] - fitted.value[j]), float(spread[k, k] + spread[j, j] - 2 * spread[k, j])
 
 
-def _ranks(found: Fit, columns: Columns, size: int, level: float) -> list[tuple[int, int] | None]:
+def _ranks(fitted: Fit, columns: Columns, size: int, level: float) -> list[tuple[int, int] | None]:
     couples = max(size * (size - 1) // 2, 1)
-    wide = quantile(float(found.effective[found.effective > 0].min()), 1 - (1 - level) / couples)
-    usable = [not undefined(found, columns, k) for k in range(size)]
+    wide = quantile(float(fitted.effective[fitted.effective > 0].min()), 1 - (1 - level) / couples)
+    usable = [not undefined(fitted, columns, k) for k in range(size)]
     out: list[tuple[int, int] | None] = []
     for k in range(size):
         if not usable[k]:
@@ -246,7 +246,7 @@ def _ranks(found: Fit, columns: Columns, size: int, level: float) -> list[tuple[
         better = worse = 0
         for j in range(size):
             if j != k and usable[j]:
-                difference, variance = _difference(found, k, j)
+                difference, variance = _difference(fitted, k, j)
                 certain = variance > 0 and abs(difference) > wide * variance**0.5
                 better += certain and difference < 0
                 worse += certain and difference > 0
@@ -254,26 +254,26 @@ def _ranks(found: Fit, columns: Columns, size: int, level: float) -> list[tuple[
     return out
 
 
-def _gap(found: Fit, columns: Columns, names: Sequence[str], k: int, j: int, level: float) -> Gap:
-    reason = undefined(found, columns, k) or undefined(found, columns, j)
+def _gap(fitted: Fit, columns: Columns, names: Sequence[str], k: int, j: int, level: float) -> Gap:
+    reason = undefined(fitted, columns, k) or undefined(fitted, columns, j)
     if reason:
         return Gap(names[k], names[j], None, None, False, None, reason)
-    difference, variance = _difference(found, k, j)
+    difference, variance = _difference(fitted, k, j)
     if variance <= 0:
         return Gap(names[k], names[j], difference, None, False, None, "the difference does not vary: no interval")
-    wide = quantile(float(min(found.effective[k], found.effective[j])), level) * variance**0.5
+    wide = quantile(float(min(fitted.effective[k], fitted.effective[j])), level) * variance**0.5
     separated = abs(difference) > wide
     interval = (max(-1.0, difference - wide), min(1.0, difference + wide))
     if interval == (-1.0, 1.0):
         return Gap(names[k], names[j], difference, None, False, None, "too few labelled prompts: no interval")
     if separated:
         return Gap(names[k], names[j], difference, interval, True, 0)
-    more, why = more_labels(found, k, j, len(columns.people), len(columns.rest), level=level)
+    more, why = more_labels(fitted, k, j, len(columns.people), len(columns.rest), level=level)
     return Gap(names[k], names[j], difference, interval, False, more, why)
 
 
 def more_labels(
-    found: Fit, k: int, j: int, labelled: int, unlabelled: int, *, level: float = LEVEL
+    fitted: Fit, k: int, j: int, labelled: int, unlabelled: int, *, level: float = LEVEL
 ) -> tuple[int | None, str]:
     """Find how many more labels, drawn like the present ones, separate columns `k` and `j` with 80% power; or None and a reason.
 
@@ -281,9 +281,9 @@ def more_labels(
     """
     from scipy.stats import norm
 
-    difference = abs(float(found.value[k] - found.value[j]))
+    difference = abs(float(fitted.value[k] - fitted.value[j]))
     wanted = (difference / float(norm.ppf(0.5 + level / 2) + norm.ppf(POWER))) ** 2
-    a, b, u = (part[:, k] - part[:, j] for part in found.parts)
+    a, b, u = (part[:, k] - part[:, j] for part in fitted.parts)
     total = labelled + unlabelled
 
     def variance(labels: int) -> float:

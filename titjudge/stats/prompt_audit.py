@@ -112,7 +112,7 @@ class Audit:
         lengths = [(name, *_quantiles(of).values()) for name, of in self._lengths().items()]
         cut = [(name, limit, *self.cut(limit)) for name, limit in ENCODERS.items()]
         texts = self.prompts
-        found = [
+        tables = [
             Table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), tuple(lengths)),
             Table(
                 "What text encoders would cut",
@@ -128,7 +128,7 @@ class Audit:
         ]
         for title, rows in (("Prompts that say the same", self.alike), ("Prompts that another set has", self.leaks)):
             if rows:
-                found.append(
+                tables.append(
                     Table(
                         title,
                         ("prompt", "says the same as", "cosine", "text"),
@@ -139,7 +139,7 @@ class Audit:
         for name, values in self.columns.items():
             counts = sorted(values.items(), key=lambda each: (-each[1], each[0]))
             note = f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
-            found.append(
+            tables.append(
                 Table(
                     f"Balance of {name}",
                     (name, "prompts", "share"),
@@ -147,15 +147,15 @@ class Audit:
                     (note,),
                 )
             )
-        found.append(self._language())
+        tables.append(self._language())
         if shown := [
             (kind, len(of), len(of) / count, ", ".join(w for w, _ in Counter(x for each in of.values() for x in each).most_common(5)))
             for kind, of in self.unshowable.items()
             if of
         ]:  # fmt: skip
             note = "found by words, in English: a place to look, not a verdict"
-            found.append(Table("What no image can show", ("kind", "prompts", "share", "words"), tuple(shown), (note,)))
-        return found
+            tables.append(Table("What no image can show", ("kind", "prompts", "share", "words"), tuple(shown), (note,)))
+        return tables
 
     def _language(self) -> Table:
         grades = [grade for grade in self.grades if grade is not None]
@@ -235,11 +235,11 @@ def nearest(vectors: np.ndarray) -> list[float]:
     """Compute the cosine of each vector with its nearest other one; nothing for fewer than two."""
     if len(vectors) < 2:
         return []
-    found: list[float] = []
+    nearest_cosines: list[float] = []
     for start, cosines in _cosines(vectors, vectors):
         cosines[np.arange(len(cosines)), start + np.arange(len(cosines))] = -2.0
-        found += np.round(cosines.max(axis=1), 4).tolist()
-    return found
+        nearest_cosines += np.round(cosines.max(axis=1), 4).tolist()
+    return nearest_cosines
 
 
 def _leaks(
@@ -250,8 +250,8 @@ def _leaks(
     for start, cosines in _cosines(vectors, there):
         best = cosines.argmax(axis=1)
         for row in np.flatnonzero(cosines.max(axis=1) >= SAME).tolist():
-            found = round(float(cosines[row, best[row]]), 4)
-            yield Alike(names[start + row], ids[int(best[row])], found, f"{source}: ")
+            cosine = round(float(cosines[row, best[row]]), 4)
+            yield Alike(names[start + row], ids[int(best[row])], cosine, f"{source}: ")
 
 
 def _cosines(left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -292,8 +292,8 @@ def grade(text: str) -> float | None:
 
 
 def _with(pattern: re.Pattern[str], prompts: Mapping[str, str]) -> dict[str, list[str]]:
-    found = {name: [word.lower() for word in pattern.findall(text)] for name, text in prompts.items()}
-    return {name: words for name, words in found.items() if words}
+    words_of = {name: [word.lower() for word in pattern.findall(text)] for name, text in prompts.items()}
+    return {name: words for name, words in words_of.items() if words}
 
 
 def _quantiles(values: Sequence[int]) -> dict[str, float]:

@@ -118,8 +118,8 @@ def published(name: str) -> Published:
 
 def list_table(names: Sequence[str]) -> Table:
     """Tabulate tables with their title, number of rows, judge and source."""
-    found = [published(name) for name in names]
-    rows = tuple((each.name, each.title, len(each.cells), each.judge, each.date, each.source) for each in found)
+    tables = [published(name) for name in names]
+    rows = tuple((each.name, each.title, len(each.cells), each.judge, each.date, each.source) for each in tables)
     return Table("Published tables", ("name", "what it is", "rows", "judge", "date", "source"), rows)
 
 
@@ -127,8 +127,8 @@ def list_table(names: Sequence[str]) -> Table:
 def _index() -> dict[str, dict[str, Any]]:
     import yaml
 
-    found: dict[str, dict[str, Any]] = yaml.safe_load((_DATA / "index.yaml").read_text(encoding="utf-8"))
-    return found
+    index: dict[str, dict[str, Any]] = yaml.safe_load((_DATA / "index.yaml").read_text(encoding="utf-8"))
+    return index
 
 
 def _cell(text: str) -> Any:

@@ -38,10 +38,10 @@ def human_scores(pairs: Sequence[Pair] | PairIndex) -> dict[str, dict[str, float
     points = np.concatenate([(1 + index.preference) / 2, (1 - index.preference) / 2])
     distinct, where = np.unique(keys, return_inverse=True)
     scores = np.bincount(where, weights=points) / np.bincount(where) if len(keys) else np.empty(0)
-    found: dict[str, dict[str, float]] = {group: {} for group in index.groups}
+    by_prompt: dict[str, dict[str, float]] = {group: {} for group in index.groups}
     for key, score in zip(distinct.tolist(), scores.tolist(), strict=True):
-        found[index.groups[key // images]][index.ids[key % images]] = score
-    return found
+        by_prompt[index.groups[key // images]][index.ids[key % images]] = score
+    return by_prompt
 
 
 def ranks_to_pairs(ranks: Mapping[str, Mapping[str, float]]) -> list[Pair]:
@@ -170,8 +170,8 @@ def expected_ndcg(gains: Floats, scores: Floats) -> Floats:
     before = rankdata(-scores, method="min").astype(int) - 1
     share = (reached[last] - reached[before]) / (last - before)
     ideal = np.sort(gains, axis=1)[:, ::-1] @ discount
-    found: Floats = (gains * share).sum(axis=1) / ideal
-    return found
+    ndcg: Floats = (gains * share).sum(axis=1) / ideal
+    return ndcg
 
 
 def predicted_pairs(pairs: Iterable[Pair], values: Values) -> list[Pair]:

@@ -21,7 +21,7 @@ def rankdata(values: Floats, method: Literal["average", "min", "max"] = "average
     ends = np.where(np.concatenate([differs, edge], axis=-1), position, values.shape[-1])
     last = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
     ranks = {"average": (first + last) / 2 + 1, "min": first + 1.0, "max": last + 1.0}[method]
-    found = np.empty_like(values)
-    np.put_along_axis(found, order, ranks, axis=-1)
-    found[np.isnan(values)] = np.nan
-    return found
+    in_order = np.empty_like(values)
+    np.put_along_axis(in_order, order, ranks, axis=-1)
+    in_order[np.isnan(values)] = np.nan
+    return in_order

@@ -24,15 +24,15 @@ def replay_pairs(
         DataError: No such generator, or fewer than two common prompts.
     """
     rng = np.random.default_rng(seed)
-    found = []
+    settled = []
     for names in pairs:
         columns = [table.column(name) for name in names]
         differences = table.differences(*columns)
         if len(differences) < 2:
             raise table.too_few(names, len(differences), "it takes two")
         span = _span(table.means[:, columns])
-        found += [settle(names, rng.permutation(differences), span=span, margin=margin) for _ in range(repeat)]
-    return found
+        settled += [settle(names, rng.permutation(differences), span=span, margin=margin) for _ in range(repeat)]
+    return settled
 
 
 def replay_race(
@@ -47,16 +47,16 @@ def replay_race(
     means = means[np.isfinite(means).all(axis=1)]
     if len(means) < 2:
         raise table.too_few(names, len(means), "it takes two")
-    rng, found = np.random.default_rng(seed), []
+    rng, races = np.random.default_rng(seed), []
     for _ in range(repeat):
         race = Race(names, _span(means), margin)
         for scores in rng.permutation(means):
             race.add(scores)
             if race.over:
                 break
-        found.append({"generators": list(names), "verdict": race.verdict, "left": race.left, "prompts": race.prompts,
+        races.append({"generators": list(names), "verdict": race.verdict, "left": race.left, "prompts": race.prompts,
                       "used": race.judged, "of": means.size})  # fmt: skip
-    return found
+    return races
 
 
 def _span(scores: Floats) -> float:

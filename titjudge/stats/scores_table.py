@@ -317,11 +317,11 @@ def _number(value: Any, name: str, path: Path, line: int) -> float | None:
     if not _shown(value) or (isinstance(value, float) and math.isnan(value)):
         return None
     try:
-        found = float(value) if "_" not in str(value) else math.nan
+        number = float(value) if "_" not in str(value) else math.nan
     except (TypeError, ValueError):
-        found = math.nan
-    if not math.isfinite(found):
+        number = math.nan
+    if not math.isfinite(number):
         raise DataError(f"'{name}' is a number, not '{str(value)[:80]}'", path, line)
-    if abs(found) > LARGEST:
-        raise DataError(f"'{name}' is too large to compute with: {found:g}", path, line)
-    return found
+    if abs(number) > LARGEST:
+        raise DataError(f"'{name}' is too large to compute with: {number:g}", path, line)
+    return number

@@ -59,14 +59,14 @@ def tiers(means: Floats, level: float = 0.05) -> list[list[int]]:
     """
     average = with_ties(averages(means))
     left = [k for k in np.argsort(-average, kind="stable").tolist() if np.isfinite(average[k])]
-    found = []
+    groups = []
     while left:
         best, *rest = left
         ps = holm(sign_flip_p(score_differences(means[:, [best]], means[:, rest]))) if rest else []
         worse = next((at for at, p in enumerate(ps) if p < level), len(rest))
-        found.append([best, *rest[:worse]])
+        groups.append([best, *rest[:worse]])
         left = rest[worse:]
-    return found
+    return groups
 
 
 def tier_means(

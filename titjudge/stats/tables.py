@@ -13,12 +13,12 @@ SPREAD = "spread: standard deviation of the images of one prompt by one generato
 WIDE = 4  # with more metrics than this the leaderboard shows ranks only
 
 
-def agreement_tables(found: Agreement) -> list[Table]:
+def agreement_tables(agreement: Agreement) -> list[Table]:
     """Make the main table, the leaderboard where generators are named, and Bradley-Terry strengths where asked for."""
-    tables = [_metrics(found)]
-    if found.leaderboard:
-        tables.append(_leaderboard(found))
-    tables += [_strengths(name, each) for name, each in found.strengths.items()]
+    tables = [_metrics(agreement)]
+    if agreement.leaderboard:
+        tables.append(_leaderboard(agreement))
+    tables += [_strengths(name, each) for name, each in agreement.strengths.items()]
     return tables
 
 
@@ -44,16 +44,16 @@ def p_value(p: float | None) -> str | None:
     return None if p is None else "<0.0001" if p < 0.0001 else f"{p:.2g}"
 
 
-def _metrics(found: Agreement) -> Table:
-    if not any(each["pairs"] for each in found.metrics.values()):
+def _metrics(agreement: Agreement) -> Table:
+    if not any(each["pairs"] for each in agreement.metrics.values()):
         rows = tuple(
             (name, plain(each["mean"], digits=4), each["scored"], percent(each["coverage"]))
-            for name, each in found.metrics.items()
+            for name, each in agreement.metrics.items()
         )
-        return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, (*found.notes, *found.warnings))
+        return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, (*agreement.notes, *agreement.warnings))
     columns = ("metric", "accuracy", "ties", "pairs", "to beat guessing", "SRCC", "KRCC", "nDCG", "coverage")
-    rows = tuple(_metric_row(name, each) for name, each in found.metrics.items())
-    return Table("Agreement with people", columns, rows, (*found.notes, *found.warnings))
+    rows = tuple(_metric_row(name, each) for name, each in agreement.metrics.items())
+    return Table("Agreement with people", columns, rows, (*agreement.notes, *agreement.warnings))
 
 
 def _metric_row(name: str, each: Any) -> tuple[Any, ...]:
@@ -71,21 +71,21 @@ def _metric_row(name: str, each: Any) -> tuple[Any, ...]:
     )
 
 
-def _leaderboard(found: Agreement) -> Table:
-    names = list(found.leaderboard[0]["metrics"])
-    people = any(row["human"] for row in found.leaderboard)
+def _leaderboard(agreement: Agreement) -> Table:
+    names = list(agreement.leaderboard[0]["metrics"])
+    people = any(row["human"] for row in agreement.leaderboard)
     wide = len(names) > WIDE
     columns = ["generator", "prompts", *(["people: mean rank"] if people else [])]
-    spread = [name for name in names if any("spread" in row["metrics"][name] for row in found.leaderboard)]
+    spread = [name for name in names if any("spread" in row["metrics"][name] for row in agreement.leaderboard)]
     for name in names:
         columns += [f"{name}: mean rank"] if wide else [f"{name}: mean rank", f"{name}: mean", f"{name}: images"]
         columns += [f"{name}: spread"] if name in spread and not wide else []
-    rows = [_leaderboard_row(row, names, people, wide, spread) for row in found.leaderboard]
+    rows = [_leaderboard_row(row, names, people, wide, spread) for row in agreement.leaderboard]
     if people and names:
         last: list[Any] = ["SRCC with people", None, None]
         for name in names:
             blank = 0 if wide else 2 + (name in spread)
-            last += [plain(found.leaderboard_srcc.get(name)), *[None] * blank]
+            last += [plain(agreement.leaderboard_srcc.get(name)), *[None] * blank]
         rows.append(tuple(last))
     return Table("Leaderboard", tuple(columns), tuple(rows), (LEGEND, *([SPREAD] if spread and not wide else [])))
 

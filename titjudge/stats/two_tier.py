@@ -130,13 +130,13 @@ def _joined(dear: Floats, cheap: Floats, level: float, bounds: Interval | None) 
 
 def _notes(cheap: ScoreTable, dear: ScoreTable, low: Floats, high: Floats, common: int) -> list[str]:
     """Note what was left out, and warn where the dear judge's part does not look random."""
-    found = []
+    notes = []
     if strange := len(dear.prompts) - common:
-        found.append(f"{strange:,} prompts of {dear.source} are not among those of {cheap.source}: left out")
+        notes.append(f"{strange:,} prompts of {dear.source} are not among those of {cheap.source}: left out")
     if lost := int((np.isfinite(high) & ~np.isfinite(low)).sum()):
-        found.append(f"{lost:,} images of the dear judge have no score of the cheap one: left out")
+        notes.append(f"{lost:,} images of the dear judge have no score of the cheap one: left out")
     if others := set(dear.generators) ^ set(cheap.generators):
-        found.append(f"judged by one of the two only, left out: {', '.join(sorted(others))}")
+        notes.append(f"judged by one of the two only, left out: {', '.join(sorted(others))}")
     whole = np.isfinite(low).all(axis=1)
     mean = low[whole].mean(axis=1)
     part = np.asarray(np.isfinite(high[whole]).any(axis=1))
@@ -144,15 +144,15 @@ def _notes(cheap: ScoreTable, dear: ScoreTable, low: Floats, high: Floats, commo
         a, b = mean[part], mean[~part]
         error = float(np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b)))
         if error > 0 and abs(float(a.mean() - b.mean())) > _SUSPECT * error:
-            found.append(
+            notes.append(
                 "the cheap judge scores the dear judge's part otherwise than the rest: it is no random part, and the intervals "
                 "do not hold (`judge --limit N --limit-seed S` draws one)"
             )
-    return found
+    return notes
 
 
 def _row(each: Tier) -> tuple[Any, ...]:
-    found = each.estimate
-    ends, alone = found.interval or (None, None), found.people_interval or (None, None)
-    counts = (found.labelled, found.labelled + found.unlabelled, each.saved)
-    return (" / ".join(each.names), found.value, *ends, found.people, *alone, *counts)
+    estimate = each.estimate
+    ends, alone = estimate.interval or (None, None), estimate.people_interval or (None, None)
+    counts = (estimate.labelled, estimate.labelled + estimate.unlabelled, each.saved)
+    return (" / ".join(each.names), estimate.value, *ends, estimate.people, *alone, *counts)
