@@ -73,45 +73,43 @@ def coverage(
     Raises:
         DataError: There are no data.
     """
-    result = Coverage(0, samples or 1, dict.fromkeys(generators, 0))
-    counts: Counter[tuple[str, str]] = Counter()
-    reasons: dict[tuple[str, str], str] = {}
-    names: dict[str, None] = dict.fromkeys(generators)
-    invalid = []
+    counts: Counter[tuple[str, str]] = Counter()  # valid images by generator and prompt
+    invalid: list[InvalidItem] = []
+    problems: list[tuple[str, str]] = []
     try:
         for item in map(_checked, cells(suite.load(data), grid)):
-            names.setdefault(item.generator)
             if isinstance(item, InvalidItem):
                 invalid.append(item)
-                reasons[item.generator, item.prompt_id] = item.reason
             else:
                 counts[item.generator, item.prompt_id] += 1
-                result.images[item.generator] = result.images.get(item.generator, 0) + 1
     except DataError as error:
         if not generators:
             raise
-        result.problems.append((str(error.path or "images"), error.message))
+        problems.append((str(error.path or "images"), error.message))
     try:
-        expected = dict.fromkeys(place.prompt_id for place in chosen(suite, data, lengths, result.problems))
+        expected = dict.fromkeys(place.prompt_id for place in chosen(suite, data, lengths, problems))
     except ConfigError:  # the suite lists no prompts without images
         expected = {}
     expected = expected or dict.fromkeys(prompt for _, prompt in counts)
-    result.samples = samples or max(counts.values(), default=1)
-    result.prompts = len(expected)
-    result.problems += [  # of prompts that lack images, the reason stands with those
+    samples = samples or max(counts.values(), default=1)
+    problems += [  # of prompts that lack images, the reason stands with those
         (item.id, item.reason)
         for item in invalid
-        if item.prompt_id not in expected or counts[item.generator, item.prompt_id] >= result.samples
+        if item.prompt_id not in expected or counts[item.generator, item.prompt_id] >= samples
     ]
-    unusable = {item.generator for item in invalid if item.prompt_id in expected}
-    for name in names:
-        if name in result.images or name in unusable:
-            result.images.setdefault(name, 0)
-            result.missing += [
-                Missing(name, prompt, lacking, reasons.get((name, prompt), NO_IMAGE))
-                for prompt in expected
-                if (lacking := result.samples - counts[name, prompt]) > 0
-            ]
+    reasons = {(item.generator, item.prompt_id): item.reason for item in invalid}
+    result = Coverage(len(expected), samples, dict.fromkeys(generators, 0), problems=problems)
+    for (generator, _), count in counts.items():
+        result.images[generator] = result.images.get(generator, 0) + count
+    for item in invalid:
+        if item.prompt_id in expected:
+            result.images.setdefault(item.generator, 0)
+    result.missing = [
+        Missing(name, prompt, lacking, reasons.get((name, prompt), NO_IMAGE))
+        for name in result.images
+        for prompt in expected
+        if (lacking := samples - counts[name, prompt]) > 0
+    ]
     return result
 
 

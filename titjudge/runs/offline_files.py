@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -78,33 +80,25 @@ class SplitJsonlWriter:
 
         Further files of an earlier export, whose questions are no longer asked, are removed.
         """
-        file: Any = None
-        lines = size = 0
-        try:
+        lines = 0
+        with contextlib.ExitStack() as files:
+            file = files.enter_context(self._next())
             for key in sorted(self._places, key=rank):
-                at, length = self._places[key]
-                self._spool.seek(at)
+                offset, length = self._places[key]
+                self._spool.seek(offset)
                 line = ready(key, self._spool.read(length))
-                if file is None or lines >= self._most or size + len(line) > self._most_bytes:
-                    if file is not None:
-                        file.close()
-                    file, lines, size = self._next(), 0, 0
+                if lines and (lines >= self._most or file.tell() + len(line) > self._most_bytes):
+                    file, lines = files.enter_context(self._next()), 0
                 file.write(line)
-                lines, size = lines + 1, size + len(line)
-            if file is None:
-                file = self._next()
-        finally:
-            if file is not None:
-                file.close()
-        for aside, target in self._parts:
-            aside.replace(target)
-        done = Exported(len(self._places), [target for _, target in self._parts])
-        number = max(1, len(self._parts)) + 1
-        while _questions(stale := self._part(number)):
+                lines += 1
+        for new, target in self._parts:
+            new.replace(target)
+        exported = Exported(len(self._places), [target for _, target in self._parts])
+        further = map(self._part, itertools.count(len(self._parts) + 1))
+        for stale in itertools.takewhile(_questions, further):
             stale.unlink()
-            number += 1
         self._parts = []
-        return done
+        return exported
 
     def _part(self, number: int) -> Path:
         return self.out if number == 1 else self.out.with_name(f"{self.out.stem}-{number}{self.out.suffix}")
@@ -112,16 +106,16 @@ class SplitJsonlWriter:
     def _next(self) -> Any:
         target = self._part(len(self._parts) + 1)
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside = target.with_name(f".{target.name}.new")
-        self._parts.append((aside, target))
-        return aside.open("wb")
+        new = target.with_name(f".{target.name}.new")
+        self._parts.append((new, target))
+        return new.open("wb")
 
     def drop(self) -> None:
         """Remove what was not finished."""
         if self._spool is not None:
             self._spool.close()
-        for aside, _ in self._parts:
-            aside.unlink(missing_ok=True)
+        for new, _ in self._parts:
+            new.unlink(missing_ok=True)
 
 
 def _questions(file: Path) -> bool:
