@@ -1,7 +1,7 @@
-"""How many tokens an image or a text takes, without any tokenizer: exact where a provider publishes its rule.
+"""Count the tokens of images and texts without any tokenizer, exactly where a provider publishes its rule.
 
-`RULES` is the one table: a pattern over model names, a rule, and where the rule is published. What is billed is always
-the usage in the answer; these numbers are for the price before a run and for what is set aside under a cap.
+`RULES` is the one table: a pattern over model names, a rule, and where the rule is published. What is booked is always the
+usage in the answer; these numbers are for the price before a run and for what is reserved under a cap.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _QWEN3 = "Qwen3-VL report, section 2 (arXiv 2511.21631): patches of 16 merged tw
 
 
 def tiles(base: int, tile: int) -> Rule:
-    """OpenAI's tiles: fit in 2048 x 2048, shortest side to 768, then `base` + `tile` for each 512-pixel square."""
+    """Make the rule of OpenAI's tiles: fit in 2048 x 2048, shortest side to 768, then `base` + `tile` for each 512-pixel square."""
 
     def rule(width: int, height: int, detail: str) -> int:
         if detail == "low":
@@ -41,7 +41,7 @@ def tiles(base: int, tile: int) -> Rule:
 
 
 def patches(multiplier: float, cap: int = 1536, original: int | None = None) -> Rule:
-    """OpenAI's patches: 32-pixel squares, at most `cap` of them (`original` at that detail), times a multiplier."""
+    """Make the rule of OpenAI's patches: 32-pixel squares, at most `cap` of them (`original` at that detail), times a multiplier."""
 
     def rule(width: int, height: int, detail: str) -> int:
         limit = original if original and detail == "original" else cap
@@ -57,7 +57,7 @@ def patches(multiplier: float, cap: int = 1536, original: int | None = None) -> 
 
 
 def gemini_tiles(width: int, height: int, detail: str) -> int:
-    """Gemini to 2.5: 258 for sides of at most 384, else for each tile of min(sides)/1.5 (256 to 768) pixels."""
+    """Count for Gemini to 2.5: 258 for sides of at most 384, else for each tile of min(sides)/1.5 (256 to 768) pixels."""
     if max(width, height) <= 384:
         return 258
     unit = min(768, max(256, min(width, height) * 2 // 3))
@@ -65,12 +65,12 @@ def gemini_tiles(width: int, height: int, detail: str) -> int:
 
 
 def gemini_budget(width: int, height: int, detail: str) -> int:
-    """Gemini from 3: a fixed number for each media resolution, whatever the size."""
+    """Count for Gemini from 3: a fixed number for each media resolution, whatever the size."""
     return {"low": 280, "medium": 560, "ultra_high": 2240}.get(detail.removeprefix("media_resolution_"), 1120)
 
 
 def claude(longest: int, most: int) -> Rule:
-    """Claude: shrunk to `longest` pixels a side and `most` tokens; the larger of w*h/750 and 28-pixel patches."""
+    """Make the rule of Claude: shrunk to `longest` pixels a side and `most` tokens; the larger of w*h/750 and 28-pixel patches."""
 
     def rule(width: int, height: int, detail: str) -> int:
         scale = min(1.0, longest / max(width, height))
@@ -81,7 +81,7 @@ def claude(longest: int, most: int) -> Rule:
 
 
 def qwen(unit: int, least: int, most: int) -> Rule:
-    """Qwen-VL: sides rounded to multiples of `unit` pixels, between `least` and `most` tokens, and two markers."""
+    """Make the rule of Qwen-VL: sides rounded to multiples of `unit` pixels, between `least` and `most` tokens, and two markers."""
 
     def rule(width: int, height: int, detail: str) -> int:
         across, down = max(1, round(width / unit)), max(1, round(height / unit))
@@ -98,7 +98,7 @@ def qwen(unit: int, least: int, most: int) -> Rule:
 
 
 def unknown(width: int, height: int, detail: str) -> int:
-    """Assume for a model nobody published a rule for the most of what is known of others.
+    """Count for a model without a published rule: the largest of what others take.
 
     16-pixel patches of the image within 1024 x 1024 (Pixtral), 28-pixel patches of all of it (Qwen-VL), and the 3,328
     of thirteen 448-pixel tiles (InternVL).
@@ -157,7 +157,7 @@ def image_rule(provider: str, model: str) -> ImageRule:
 
 
 def image_tokens(provider: str, model: str, width: int, height: int, detail: str = "") -> int:
-    """Tokens of one image of `width` x `height` pixels, as its provider counts input.
+    """Count the tokens of one image of `width` x `height` pixels, as its provider counts input.
 
     `detail` is OpenAI's low, high or original, or Gemini's media resolution; empty means the provider's default.
 
@@ -168,7 +168,7 @@ def image_tokens(provider: str, model: str, width: int, height: int, detail: str
 
 
 def text_tokens_bound(text: str) -> int:
-    """Bound the tokens of a text by a number no tokenizer exceeds: one token a byte of UTF-8.
+    """Bound the tokens of a text by a number that no tokenizer exceeds: its bytes in UTF-8.
 
     Byte-level BPE (GPT, Qwen, Llama 3) and SentencePiece with byte fallback (Gemini, Llama 2) make no token of less
     than a byte, so this holds for any text, with no vocabulary to download; plain English takes about a quarter.
@@ -180,7 +180,7 @@ _PIECES = re.compile(r"[A-Za-z]+|\d+|[^\sA-Za-z\d]")
 
 
 def text_tokens_estimate(text: str) -> int:
-    """About how many tokens a text takes: for prices before a run, not for a cap.
+    """Estimate the tokens of a text: for prices before a run, not for a cap.
 
     One token for a word of up to seven ASCII letters and one more for each five beyond, one for three digits, one for
     any other sign, two for a sign beyond U+FFFF: 2 to 10% above cl100k_base and o200k_base on English prose.
@@ -202,7 +202,7 @@ _PER_TOOLS = 1000  # what a provider tells its model about calling tools (Anthro
 
 
 def tools_text(request: Request) -> str:
-    """Everything that tools add to a request, as one text: those offered, calls with ids and signatures, results."""
+    """Write everything that tools add to a request as one text: tools, calls with ids and signatures, results."""
     said = [f"{tool.name} {tool.description} {orjson.dumps(tool.parameters).decode()}" for tool in request.tools]
     for message in request.messages:
         said += [f"{call.name} {call.arguments} {call.id} {call.signature}" for call in message.calls]
@@ -213,7 +213,7 @@ def tools_text(request: Request) -> str:
 def input_bound(
     request: Request, provider: str, model: str, params: Mapping[str, object], extra: str = ""
 ) -> tuple[int, int]:
-    """At most how many tokens a request sends: (all input, the images among it). `extra` is text an adapter adds."""
+    """Bound the tokens that a request sends, as (all input, the images in it); `extra` is text that a provider adds."""
     detail = str(params.get("detail") or params.get("media_resolution") or "").lower()
     text = sum(
         text_tokens_bound(part) for message in request.messages for part in message.parts if isinstance(part, str)

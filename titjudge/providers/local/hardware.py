@@ -1,6 +1,6 @@
-"""What this machine can run: memory, devices, libraries, and which of the known models fit, at what batch size.
+"""Report what this machine can run: memory, devices, libraries, and which of the known models fit, at what batch size.
 
-Nothing is loaded and nothing is downloaded; torch is asked only where it is installed. The formula, an estimate:
+Nothing is loaded or downloaded; torch is used only where it is installed. The formula, an estimate:
 
     weights = parameters * bytes
     row     = tokens * bytes * (2 * layers * kv_heads * head_dim  +  2 * intermediate + 4 * hidden)
@@ -37,7 +37,7 @@ Row = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where a model can lie; `total` and `free` in bytes. On a Mac, `mps` and `cpu` share one memory."""
+    """A memory that can hold a model; `total` and `free` in bytes. On a Mac, `mps` and `cpu` share one memory."""
 
     name: str
     label: str
@@ -99,26 +99,24 @@ def batch_size(model: Size, free: int) -> int:
     return max(0, min(MOST, room // model.row))
 
 
-def place(model: Model, found: Sequence[Device]) -> Row:
-    """Where a model fits: one accelerator, several together (device_map: auto), the processor, or nowhere."""
-    accelerators = [device for device in found if device.name != "cpu"]
-    size = f"{'about ' if model.about else ''}{model.size.parameters:g} B parameters, {_gib(model.size.weights)} + {_gib(model.size.row)} a row"
-    best = max(accelerators, key=lambda device: device.free, default=None)
-    if best is not None and batch_size(model.size, best.free):
-        return (model.name, "fits", f"{size}; batch size {batch_size(model.size, best.free)} on {best.name}")
-    together = sum(device.free for device in accelerators) - RESERVE * max(0, len(accelerators) - 1)
-    if len(accelerators) > 1 and batch_size(model.size, together):
-        many = f"{len(accelerators)} devices (device_map: auto)"
-        return (model.name, "fits", f"{size}; batch size {batch_size(model.size, together)} over {many}")
-    processor = next((device for device in found if device.name == "cpu"), None)
-    if processor is not None and batch_size(model.size, processor.free):
-        return (
-            model.name,
-            "fits",
-            f"{size}; batch size {batch_size(model.size, processor.free)} on the processor (slow)",
-        )
-    need = (model.size.weights + model.size.row + RESERVE) / SHARE
-    return (model.name, "too large", f"{size}; needs {_gib(int(need))} free")
+def place(model: Model, devices: Sequence[Device]) -> Row:
+    """Say where a model fits: on one accelerator, on several together (device_map: auto), on the processor, or nowhere."""
+    accelerators = [device for device in devices if device.name != "cpu"]
+    places: list[tuple[int, str]] = []  # free bytes, and where
+    if accelerators:
+        best = max(accelerators, key=lambda device: device.free)
+        places.append((best.free, f"on {best.name}"))
+    if len(accelerators) > 1:
+        together = sum(device.free for device in accelerators) - RESERVE * (len(accelerators) - 1)
+        places.append((together, f"over {len(accelerators)} devices (device_map: auto)"))
+    places += [(device.free, "on the processor (slow)") for device in devices if device.name == "cpu"]
+    about, size = "about " if model.about else "", model.size
+    facts = f"{about}{size.parameters:g} B parameters, {_gib(size.weights)} + {_gib(size.row)} a row"
+    for free, where in places:
+        if rows := batch_size(size, free):
+            return (model.name, "fits", f"{facts}; batch size {rows} {where}")
+    needed = (size.weights + size.row + RESERVE) / SHARE
+    return (model.name, "too large", f"{facts}; needs {_gib(int(needed))} free")
 
 
 def _gib(count: int) -> str:
@@ -129,7 +127,7 @@ def _gib(count: int) -> str:
 
 
 def memory() -> Device:
-    """Measure main memory, or the share of it that this container may use; 0 where it cannot be told."""
+    """Measure main memory, or the share of it that this container may use; 0 where it cannot be measured."""
     total, free = _main_memory()
     limit, used = _container()
     if limit is not None and limit < total:
@@ -164,7 +162,7 @@ def _container(root: Path = Path("/sys/fs/cgroup")) -> tuple[int | None, int]:
 
 
 def _cached_files(folder: Path) -> int:
-    """Bytes of files in memory that the system would give up: they count as used, and are free."""
+    """Count the bytes of cached files: they count as used, but the system frees them when needed."""
     try:
         lines = (folder / "memory.stat").read_text("ascii").splitlines()
         return next(
@@ -175,7 +173,7 @@ def _cached_files(folder: Path) -> int:
 
 
 def accelerators() -> list[Device]:
-    """Graphics processors, as torch sees them; as nvidia-smi does where torch is not installed or does not load."""
+    """List the graphics processors that torch sees, or nvidia-smi where torch is not installed or does not load."""
     if find_spec("torch") is not None:
         try:
             return _by_torch()
@@ -188,11 +186,11 @@ def _by_torch() -> list[Device]:
     import torch
 
     if torch.cuda.is_available():
-        made = []
+        devices = []
         for number in range(torch.cuda.device_count()):
             free, total = torch.cuda.mem_get_info(number)
-            made.append(Device(f"cuda:{number}", torch.cuda.get_device_name(number), int(total), int(free)))
-        return made
+            devices.append(Device(f"cuda:{number}", torch.cuda.get_device_name(number), int(total), int(free)))
+        return devices
     if torch.backends.mps.is_available():
         main = memory()
         return [Device("mps", "Apple GPU (shares the main memory)", main.total, main.free)]
@@ -203,20 +201,20 @@ def _by_nvidia_smi() -> list[Device]:
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
-    asked = [program, "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader,nounits"]
+    command = [program, "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader,nounits"]
     try:
-        said = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True).stdout
+        output = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return []
-    made = []
-    for number, line in enumerate(filter(str.strip, said.splitlines())):
+    devices = []
+    for number, line in enumerate(filter(str.strip, output.splitlines())):
         name, _, sizes = line.partition(",")
         try:
             total, free = (int(each) * 2**20 for each in sizes.split(","))
         except ValueError:
             continue
-        made.append(Device(f"cuda:{number}", name.strip(), total, free))
-    return made
+        devices.append(Device(f"cuda:{number}", name.strip(), total, free))
+    return devices
 
 
 def _library(name: str) -> Row:
@@ -228,13 +226,13 @@ def _library(name: str) -> Row:
 
 def local_report() -> list[Row]:
     """List (what, state, facts) of memory, devices, libraries, and each known model: `fits` or `too large`."""
-    main, found = memory(), accelerators()
+    main, devices = memory(), accelerators()
     rows: list[Row] = [
         ("memory", "ok" if main.total else "unknown", f"{_gib(main.total)}, {_gib(main.free)} free; {main.label}")
     ]
-    for each in found:
+    for each in devices:
         rows.append((f"device {each.name}", "ok", f"{each.label}: {_gib(each.total)}, {_gib(each.free)} free"))
-    if not found:
+    if not devices:
         rows.append(("device", "none", "no graphics processor found: local models run on the processor, slowly"))
     rows += [_library(name) for name in LIBRARIES]
-    return rows + [place(model, [*found, main]) for model in KNOWN]
+    return rows + [place(model, [*devices, main]) for model in KNOWN]

@@ -16,7 +16,6 @@ from typing import Any
 from titjudge.core.errors import UserError
 
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.py")
-WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf")
 _SAMPLED_ABOVE = 256 * 2**20  # bytes
 _BLOCK = 64 * 2**10
 
