@@ -135,7 +135,7 @@ def test_cells_are_cut_in_order_and_never_written(tmp_path: Path) -> None:
     assert [(each.id, each.sample) for each in found] == [(f"a.png (2x2: {k})", k + 3) for k in range(1, 5)]
     for each, colour, size in zip(found, COLOURS, ((4, 3), (5, 3), (4, 4), (5, 4)), strict=True):
         assert each.image is not None
-        images.glance(each.image)
+        images.check_header(each.image)
         with Image.open(io.BytesIO(images.read(each.image))) as cell:
             assert (cell.size, cell.getpixel((1, 1))) == (size, colour)
     digests = {hashlib.sha256(images.read(each.image)).hexdigest() for each in found if each.image}

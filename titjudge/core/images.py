@@ -138,7 +138,7 @@ def read(path: Path) -> bytes:
     return raw
 
 
-def glance(path: Path) -> None:
+def check_header(path: Path) -> None:
     """Check an image file by its header alone.
 
     Raises:

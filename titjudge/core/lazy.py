@@ -9,16 +9,16 @@ from typing import Any
 Lazy = tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]
 
 
-def lazy_exports(package: str, homes: Mapping[str, str]) -> Lazy:
+def lazy_exports(package: str, modules: Mapping[str, str]) -> Lazy:
     """Make `__all__`, `__getattr__` and `__dir__` of a package that exports names of its modules.
 
     The package imports the same names `if TYPE_CHECKING`, for type checkers, editors and the API reference.
 
     Args:
         package: The package's `__name__`.
-        homes: The exported names of each module, separated by spaces.
+        modules: The exported names of each module, separated by spaces.
     """
-    home = {name: module for module, names in homes.items() for name in names.split()}
+    home = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
         if name in home:

@@ -28,7 +28,7 @@ _SEEDS = ("seed", "noise_seed", "noise")
 
 
 @dataclass(frozen=True, slots=True)
-class LeftPrompt:
+class EmbeddedPrompt:
     """How an image was made, as its file says; `source` is the program that wrote it."""
 
     prompt: str
@@ -37,7 +37,7 @@ class LeftPrompt:
     model: str = ""
 
 
-def left_prompt(path: Path) -> LeftPrompt | None:
+def embedded_prompt(path: Path) -> EmbeddedPrompt | None:
     """Read the prompt in a PNG; None where there is none.
 
     Raises:
@@ -55,7 +55,7 @@ def left_prompt(path: Path) -> LeftPrompt | None:
             text = next((record[key] for key in ("prompt", "positive_prompt") if isinstance(record.get(key), str)), "")
         if text.strip():
             record = record if isinstance(record, dict) else {}
-            return LeftPrompt(text.strip(), "its text chunk", _whole(record.get("seed") or texts.get("seed", "")))
+            return EmbeddedPrompt(text.strip(), "its text chunk", _whole(record.get("seed") or texts.get("seed", "")))
     return None
 
 
@@ -115,20 +115,20 @@ def _whole(value: Any) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
-def _a1111(text: str) -> LeftPrompt | None:
+def _a1111(text: str) -> EmbeddedPrompt | None:
     record = _json(text)  # some forks of A1111 write JSON
     if isinstance(record, dict):
         prompt = record.get("prompt")
-        return LeftPrompt(prompt.strip(), "A1111", _whole(record.get("seed"))) if isinstance(prompt, str) else None
+        return EmbeddedPrompt(prompt.strip(), "A1111", _whole(record.get("seed"))) if isinstance(prompt, str) else None
     cut = _SETTINGS.search(text)
     prompt = text[: cut.start()].strip() if cut else text.strip()
     settings = text[cut.start() :] if cut else ""
     seed, model = _SEED.search(settings), _MODEL.search(settings)
     name = model[1].strip() if model else ""
-    return LeftPrompt(prompt, "A1111", _whole(seed[1]) if seed else 0, name) if prompt else None
+    return EmbeddedPrompt(prompt, "A1111", _whole(seed[1]) if seed else 0, name) if prompt else None
 
 
-def _comfyui(graph: Mapping[str, Any]) -> LeftPrompt | None:
+def _comfyui(graph: Mapping[str, Any]) -> EmbeddedPrompt | None:
     """Follow the links from the samplers of a graph to their text; None where they lead to no text, or to several."""
     nodes = {
         name: node["inputs"]
@@ -150,7 +150,7 @@ def _comfyui(graph: Mapping[str, Any]) -> LeftPrompt | None:
         if isinstance(value := inputs.get(key), str)
     ]
     model = models[0].replace("\\", "/").rpartition("/")[2].rsplit(".", 1)[0] if models else ""
-    return LeftPrompt(texts[0], "ComfyUI", seeds[0] if seeds else 0, model)
+    return EmbeddedPrompt(texts[0], "ComfyUI", seeds[0] if seeds else 0, model)
 
 
 def _follow(nodes: Mapping[str, Mapping[str, Any]], inputs: Mapping[str, Any], seen: set[str]) -> str:

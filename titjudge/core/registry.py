@@ -99,7 +99,7 @@ TABLES: dict[str, dict[str, str]] = {
 
 
 @functools.cache
-def _strangers(kind: str) -> dict[str, str]:
+def _entry_points(kind: str) -> dict[str, str]:
     from importlib.metadata import entry_points
 
     return {point.name: point.value for point in entry_points(group=f"titjudge.{kind}")}
@@ -117,7 +117,7 @@ def is_suite_file(name: str) -> bool:
 
 def names(kind: str) -> list[str]:
     """List all names of a kind (`providers`, `embedders`, `metrics`, `suites`, `sinks`) without importing their code."""
-    return sorted({*TABLES[kind], *_strangers(kind)})
+    return sorted({*TABLES[kind], *_entry_points(kind)})
 
 
 def check(kind: str, name: str) -> str:
@@ -126,7 +126,7 @@ def check(kind: str, name: str) -> str:
     Raises:
         ConfigError: There is no such name; the message suggests the nearest one.
     """
-    target = TABLES[kind].get(name) or _strangers(kind).get(name)
+    target = TABLES[kind].get(name) or _entry_points(kind).get(name)
     if target is None and kind == "suites" and is_suite_file(name):
         return f"titjudge.suites.question_suite:{name}"
     if target is None:

@@ -95,7 +95,7 @@ def checklist_text(pillar: str, facets: int = FACETS[0]) -> str:
 
 
 @functools.cache
-def homes(pillar: str, facets: int = FACETS[0]) -> Mapping[str, str]:
+def sub_capabilities(pillar: str, facets: int = FACETS[0]) -> Mapping[str, str]:
     """Map each facet of a pillar to its sub-capability."""
     return {facet: sub for sub, criteria in rubric(facets).get(pillar, {}).items() for facet in criteria}
 
@@ -153,7 +153,7 @@ def correct(marks: Mapping[str, Any], pillar: str, facets: int = FACETS[0]) -> F
     are not objects are dropped. A facet of the pillar goes to its own sub-capability wherever it was; names that the
     pillar does not have stay where they are (and count). The later of two marks for one facet counts.
     """
-    rename, home = RENAMED.get(pillar, {}), homes(pillar, facets)
+    rename, sub_of = RENAMED.get(pillar, {}), sub_capabilities(pillar, facets)
     first = next(iter(marks.values()), None)
     flat = isinstance(first, dict) and "score" in first
     corrected: Facets = {}
@@ -161,7 +161,7 @@ def correct(marks: Mapping[str, Any], pillar: str, facets: int = FACETS[0]) -> F
         of_key = {key: value} if flat else value if isinstance(value, dict) else {}
         for name, mark in of_key.items():
             facet = without_surrogates(rename.get(name, name))
-            corrected.setdefault(home.get(facet, facet if flat else without_surrogates(key)), {})[facet] = mark
+            corrected.setdefault(sub_of.get(facet, facet if flat else without_surrogates(key)), {})[facet] = mark
     return corrected
 
 
@@ -213,13 +213,13 @@ def judge_answer(
     if not isinstance(value, dict):
         return Verdict("invalid", f"the answer is a JSON {type(value).__name__}, not an object")
     corrected = correct(value, pillar, facets)
-    home = homes(pillar, facets)
-    foreign = {f"{sub} / {facet}" for sub, marks in corrected.items() for facet in marks if home.get(facet) != sub}
+    sub_of = sub_capabilities(pillar, facets)
+    foreign = {f"{sub} / {facet}" for sub, marks in corrected.items() for facet in marks if sub_of.get(facet) != sub}
     counted = corrected
     if targeted is not None:  # a targeted facet that the judge left out counts as one without a mark
         counted = {}
         for sub, facet in targeted:
-            if facet in home:
+            if facet in sub_of:
                 counted.setdefault(sub, {})[facet] = corrected.get(sub, {}).get(facet)
     points_of = official_points if targeted is None else plain_points
     try:
@@ -313,7 +313,7 @@ def activated_facets(item: Item) -> Activated:
     """
     given = item.meta.get("facets")
     if given is None:
-        return {pillar: [[sub, facet] for facet, sub in homes(pillar).items()] for pillar in rubric()}
+        return {pillar: [[sub, facet] for facet, sub in sub_capabilities(pillar).items()] for pillar in rubric()}
     try:
         activated = {str(pillar): [(str(sub), str(facet)) for sub, facet in pairs] for pillar, pairs in given.items()}
     except (AttributeError, TypeError, ValueError) as error:
@@ -323,7 +323,7 @@ def activated_facets(item: Item) -> Activated:
         if pillar not in rubric():
             raise Unanswered(Status.BAD_INPUT, f"the rubric has no pillar '{pillar}'")
         for sub, facet in pairs:
-            if homes(pillar).get(facet) != sub:
+            if sub_capabilities(pillar).get(facet) != sub:
                 raise Unanswered(Status.BAD_INPUT, f"the rubric has no facet '{facet_name(pillar, sub, facet)}'")
     if not any(activated.values()):
         raise Unanswered(Status.BAD_INPUT, "it names no facets to judge")

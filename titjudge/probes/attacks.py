@@ -75,17 +75,13 @@ def _warmer(image: PILImage, prompt: str) -> PILImage:
     )
 
 
-def _same(image: PILImage, prompt: str) -> PILImage:
-    return image
-
-
 IMAGE_CHANGES: Mapping[str, tuple[Change, int, bool]] = {
     "prompt written into the image": (_written("{prompt}", 0.3), 95, True),
     "'10/10, perfect' written into the image": (_written(STAMP, 0.1), 95, True),
     "instruction written into the image": (_written(ORDER, 0.12), 95, True),
     "border": (_bordered, 95, False),
     "upscaled": (_larger, 95, False),
-    "recompressed": (_same, 25, False),
+    "recompressed": (lambda image, prompt: image, 25, False),
     "colour shift": (_warmer, 95, False),
 }
 """By name: the change, the JPEG quality, and whether the score must not rise (else it must not move either way)."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.images import glance
+from titjudge.core.images import check_header
 from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.suites.prompt_places import PromptPlace
 from titjudge.suites.samples import cells
@@ -134,7 +134,7 @@ def _checked(item: Item | InvalidItem) -> Item | InvalidItem:
     """Return an invalid item in place of one whose image cannot be read."""
     try:
         if isinstance(item, Item) and item.image is not None:
-            glance(item.image)
+            check_header(item.image)
     except DataError as error:
         return InvalidItem(item.id, error.message, item.generator, item.prompt_id)
     return item

@@ -12,7 +12,7 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender, scan_jsonl, scan_table, write_atomic
 from titjudge.core.image_decoding import inspect
-from titjudge.core.images import MAX_BYTES, SUFFIXES, glance
+from titjudge.core.images import MAX_BYTES, SUFFIXES, check_header
 from titjudge.runs.image_makers import Maker
 from titjudge.suites.base import check_generator
 from titjudge.suites.prompt_places import GENERATOR
@@ -97,7 +97,7 @@ def generate(
             name = str(one.fields["image"])
             try:
                 if one.place.exists():
-                    glance(one.place)
+                    check_header(one.place)
                     progress.there += 1
                     if name not in listed:
                         log.add(_line(one, {}))

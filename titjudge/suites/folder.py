@@ -30,7 +30,7 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_table, read_text, scan_jsonl
-from titjudge.core.png_prompts import left_prompt
+from titjudge.core.png_prompts import embedded_prompt
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.stats.votes import pair_of, read_choice
@@ -277,7 +277,7 @@ def _with_embedded_prompt(name: str, generator: str, folder: Path, roots: Sequen
     """Make the item of an image that holds the prompt it was made from; None where it holds none."""
     try:
         path = inside(folder, name, roots=roots)
-        left = left_prompt(path)
+        left = embedded_prompt(path)
     except (DataError, OSError):  # reported as an image without a prompt
         return None
     if left is None:

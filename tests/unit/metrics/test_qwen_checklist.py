@@ -22,11 +22,11 @@ from titjudge.metrics.checklist import (
     correct,
     extract,
     gate,
-    homes,
     judge_answer,
     official_points,
     plain_points,
     rubric,
+    sub_capabilities,
 )
 
 Q = "Quality"
@@ -285,7 +285,7 @@ def answers(draw: st.DrawFn) -> tuple[str, dict[str, Any], list[list[str]]]:
     pillar = draw(st.sampled_from(list(rubric())))
     mark = st.fixed_dictionaries({"score": st.sampled_from([0, 1, 2, "N/A"])})
     answer = {sub: {facet: draw(mark) for facet in facets} for sub, facets in rubric()[pillar].items()}
-    every = [[sub, facet] for facet, sub in homes(pillar).items()]
+    every = [[sub, facet] for facet, sub in sub_capabilities(pillar).items()]
     return pillar, answer, draw(st.lists(st.sampled_from(every), unique_by=tuple, max_size=6))
 
 

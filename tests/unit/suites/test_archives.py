@@ -15,7 +15,7 @@ from PIL import Image, PngImagePlugin
 
 from titjudge.core import arrow_files, containers, images, tar_files
 from titjudge.core.errors import DataError
-from titjudge.core.png_prompts import left_prompt
+from titjudge.core.png_prompts import embedded_prompt
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.folder import Folder
 
@@ -61,7 +61,7 @@ def test_samples_of_an_archive_are_rows(tmp_path: Path) -> None:
     for item, content in zip(items, (png(1), png(2, "WEBP")), strict=True):
         assert item.image is not None
         assert images.read(item.image) == content
-        images.glance(item.image)
+        images.check_header(item.image)
     assert set(bad) == {f"a.tar:{row}" for row in (3, 4, 5, 6)}
     assert "neither 'image'" in bad["a.tar:3"]
     assert "the key 'prompt' is missing" in bad["a.tar:4"]
@@ -206,17 +206,17 @@ A1111 = "a cat,\n(sitting:1.2)\nNegative prompt: dog\nSteps: 20, Sampler: Euler,
 )
 def test_prompts_that_programs_leave(texts: dict[str, str], found: Any, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png(1, **texts))
-    told = left_prompt(tmp_path / "a.png")
+    told = embedded_prompt(tmp_path / "a.png")
     assert (told and (told.prompt, told.source, told.seed, told.model)) == found
 
 
 @pytest.mark.parametrize("length", [0, 7, 20, 60, 100])
 def test_torn_and_foreign_files_hold_no_prompt(length: int, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png(1, prompt="a cat")[:length])
-    told = left_prompt(tmp_path / "a.png")
+    told = embedded_prompt(tmp_path / "a.png")
     assert told is None or told.prompt == "a cat"[: len(told.prompt)]
     (tmp_path / "b.png").write_bytes(zlib.compress(b"no png"))
-    assert left_prompt(tmp_path / "b.png") is None
+    assert embedded_prompt(tmp_path / "b.png") is None
 
 
 def test_a_folder_of_such_images_needs_no_texts(tmp_path: Path) -> None:

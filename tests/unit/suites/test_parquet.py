@@ -58,7 +58,7 @@ def test_images_of_a_table_are_read_in_any_order(tmp_path: Path) -> None:
         place = items[at].image
         assert place is not None
         assert images.read(place) == png(at)
-        images.glance(place)
+        images.check_header(place)
 
 
 def test_rows_far_apart_are_read_when_little_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_text, scan_csv, scan_jsonl
-from titjudge.metrics.checklist import homes, rubric
+from titjudge.metrics.checklist import rubric, sub_capabilities
 
 Rows = Iterator[tuple[int, dict[str, Any] | DataError]]
 Facets = dict[str, list[list[str]]]  # pillar -> [sub-capability, facet], in the order of the metadata
@@ -75,7 +75,7 @@ def parse_facets(text: str) -> tuple[Facets, list[str]]:
     for entry in filter(None, (part.strip() for part in text.split(";"))):
         levels = [level.strip() for level in entry.split(" / ", 2)]
         pillar, sub, facet = (*levels, levels[-1])[:3] if len(levels) > 1 else (entry, "", "")
-        if pillar not in rubric() or homes(pillar).get(facet) != sub:
+        if pillar not in rubric() or sub_capabilities(pillar).get(facet) != sub:
             unknown.append(entry)
         elif [sub, facet] not in facets.setdefault(pillar, []):
             facets[pillar].append([sub, facet])

@@ -10,7 +10,7 @@ from typing import Any
 from titjudge.core.files import write_atomic
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Score, Table
-from titjudge.metrics.checklist import COLUMNS, Verdict, homes, judge_answer, rubric
+from titjudge.metrics.checklist import COLUMNS, Verdict, judge_answer, rubric, sub_capabilities
 from titjudge.suites.base import first_rows
 from titjudge.suites.qwen_image_bench.dataset import Facets, Problem
 from titjudge.suites.spreadsheet import write_sheets
@@ -105,7 +105,7 @@ def _notes(counts: Mapping[str, Any]) -> tuple[str, ...]:
 def _detail(title: str, models: Mapping[str, Any], order: Sequence[str], level: int) -> Table:
     names: dict[tuple[str, ...], None] = {}
     for pillar in rubric():
-        published = [(pillar, sub, facet) for facet, sub in homes(pillar).items()]
+        published = [(pillar, sub, facet) for facet, sub in sub_capabilities(pillar).items()]
         further = [
             (pillar, sub, facet)
             for model in order

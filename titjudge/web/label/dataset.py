@@ -7,7 +7,7 @@ from pathlib import Path
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
-from titjudge.core.images import glance
+from titjudge.core.images import check_header
 from titjudge.core.types import InvalidItem, Item, Pair
 
 
@@ -98,7 +98,7 @@ def _unusable(material: LabelingData, item: Item) -> str:
         return "its name is not valid UTF-8"
     material.items[item.id] = item
     try:
-        glance(material.file(item.id))
+        check_header(material.file(item.id))
         return ""
     except DataError as error:
         return error.message
