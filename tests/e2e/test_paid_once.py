@@ -92,7 +92,7 @@ def test_answers_of_the_run_are_used_when_the_cache_has_gone(tmp_path: Path, dat
     for status in ("incomplete: interrupted", "complete"):
         shutil.rmtree(tmp_path / "cache")
         (tmp_path / "run" / "scores.jsonl").unlink()
-        RunFolder(tmp_path / "run").mark(status)
+        RunFolder(tmp_path / "run").set_status(status)
         judged(tmp_path, data)
         assert statuses(tmp_path) == list(KINDS.values())
     assert server.count() == asked

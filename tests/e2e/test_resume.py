@@ -234,7 +234,7 @@ def test_other_weights_under_the_same_name_are_another_model(data: Path, monkeyp
     monkeypatch.setattr(Fake, "base_url", "local:weights1,auto")
     run = judged(data)
     monkeypatch.setattr(Fake, "base_url", "local:weights2,auto")
-    run.mark("incomplete: budget")
+    run.set_status("incomplete: budget")
     with pytest.raises(UserError, match=r"as judge has changed .*\(local:weights1 then, local:weights2 now\)"):
         judged(data)
     assert run.manifest().status == "incomplete: budget"  # a refusal leaves the run as it is

@@ -62,13 +62,13 @@ def export(samples: int, seed: int, limit: int | None, length: str, out: Path, *
     import orjson
 
     from titjudge.core.files import write_atomic
-    from titjudge.runs.coverage import chosen
+    from titjudge.runs.coverage import suite_prompts
 
     suite, data = _suite(flags)
     prompt_file = flags["prompt_file"] or ""
     check_writable(out, data, data / "prompts.jsonl", Path(prompt_file), Path(prompt_file.rpartition(":")[0]))
     problems: list[tuple[str, str]] = []
-    places = chosen(suite, data, _lengths(length), problems)[:limit]
+    places = suite_prompts(suite, data, _lengths(length), problems)[:limit]
     lines = [line for place in places for line in place.lines(samples, seed)]
     write_atomic(out, b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))
     show_problems(problems, "cannot be used")

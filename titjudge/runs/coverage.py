@@ -87,7 +87,7 @@ def coverage(
             raise
         problems.append((str(error.path or "images"), error.message))
     try:
-        expected = dict.fromkeys(place.prompt_id for place in chosen(suite, data, lengths, problems))
+        expected = dict.fromkeys(place.prompt_id for place in suite_prompts(suite, data, lengths, problems))
     except ConfigError:  # the suite lists no prompts without images
         expected = {}
     expected = expected or dict.fromkeys(prompt for _, prompt in counts)
@@ -113,7 +113,9 @@ def coverage(
     return result
 
 
-def chosen(suite: Any, data: Path, lengths: Collection[str], problems: list[tuple[str, str]]) -> list[PromptPlace]:
+def suite_prompts(
+    suite: Any, data: Path, lengths: Collection[str], problems: list[tuple[str, str]]
+) -> list[PromptPlace]:
     """List the prompts of a suite, with `lengths` only those of these lengths; invalid ones go to `problems`.
 
     Raises:

@@ -18,7 +18,7 @@ from titjudge.core.score_parts import (
 )
 from titjudge.core.types import Item, Score
 from titjudge.metrics.checklist import POINTS
-from titjudge.runs.human_study import choose
+from titjudge.runs.human_study import choose_metric
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.element_agreement import Mark
 
@@ -50,7 +50,7 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     with_elements = [score for score in scores if next(_elements(items[score.item_id], score), None)]
     if not with_elements:
         raise DataError("no score of it has elements (yes-no, checklist, graph-alignment and fga-blip2 have)", run)
-    chosen = choose({score.metric for score in with_elements}, metric, folder)
+    chosen = choose_metric({score.metric for score in with_elements}, metric, folder)
     marks: dict[tuple[str, str], Mark] = {}
     for score in with_elements:
         if score.metric == chosen:

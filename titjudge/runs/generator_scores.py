@@ -11,7 +11,7 @@ from titjudge.core.errors import ConfigError, DataError, UserError, nearest
 from titjudge.core.run_records import Manifest
 from titjudge.core.types import Item, Score
 from titjudge.probes.canary import refuse_drift
-from titjudge.runs.human_study import choose
+from titjudge.runs.human_study import choose_metric
 from titjudge.runs.prompt_languages import script
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.subset import prompt_of
@@ -61,7 +61,7 @@ def run_scores(
     ]
     items = judged_items(folders)
     stored = {name: list(run.scores().values()) for name, run in folders.items()}
-    chosen = choose({score.metric for scores in stored.values() for score in scores}, metric, folder)
+    chosen = choose_metric({score.metric for scores in stored.values() for score in scores}, metric, folder)
     scores = {
         name: [score for score in listed if score.metric == chosen and score.item_id in items[name]]
         for name, listed in stored.items()

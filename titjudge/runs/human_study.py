@@ -56,7 +56,7 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
     """
     run.manifest()
     scores = list(run.scores(slim=True).values())
-    name = choose([score.metric for score in scores], metric, run)
+    name = choose_metric([score.metric for score in scores], metric, run)
     items = [item for item in run.items(slim=True) if isinstance(item, Item)]
     generator_of = {item.id: item.generator for item in items}
     if len(set(generator_of.values())) < 2:
@@ -74,7 +74,7 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
     return Study(name, generator_of, known, judge, unscored, len(human) - len(known))
 
 
-def choose(names: Iterable[str], wanted: str | None, run: RunFolder) -> str:
+def choose_metric(names: Iterable[str], wanted: str | None, run: RunFolder) -> str:
     """Choose one of the metrics of a run.
 
     Raises:
@@ -128,7 +128,7 @@ def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[
     for score in run.scores().values():
         by_metric.setdefault(score.metric, []).append(score)
     if metric is not None:
-        choose(by_metric, metric, run)
+        choose_metric(by_metric, metric, run)
     claims = {name: own for name, scores in by_metric.items() if (own := claims_of(items, scores))}
     if not claims or (metric is not None and metric not in claims):
         whose = f"the scores of {metric} hold" if metric else "its scores hold"
@@ -136,5 +136,5 @@ def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[
             f"{whose} no claims with a place in the prompt (tit-agent, graph-alignment, dsg and tifa write some)",
             run.path,
         )
-    name = choose(claims, metric, run)
+    name = choose_metric(claims, metric, run)
     return name, claims[name]

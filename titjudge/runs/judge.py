@@ -29,7 +29,7 @@ from titjudge.runs.judged_scores import JudgedScore, Scores
 from titjudge.runs.loop import prepared
 from titjudge.runs.prompt_languages import Foreign
 from titjudge.runs.run_folder import RunFolder, resumed_budget
-from titjudge.runs.score_digests import compares
+from titjudge.runs.score_digests import compares_images
 from titjudge.runs.score_stream import ScoreStream
 
 _SMALL = 2**18  # bytes of an image that are written faster than a thread is started
@@ -170,7 +170,7 @@ class Judge:
         engine, metrics = self.open(), {name: self._metrics[name] for name in names}
         self._warn(pairs)
         gate = asyncio.Semaphore(max(64, 2 * self._config.limits.concurrency))
-        in_groups = any(map(compares, metrics.values()))  # an image is compared with others, which must be placed first
+        in_groups = any(map(compares_images, metrics.values()))  # images are compared: all are placed first
         all_placed: list[Placed] = []
         items: dict[int, Item] = {}
 

@@ -13,12 +13,12 @@ from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.engine.pipeline import BudgetExhausted, Engine, Interrupted
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
-from titjudge.runs.score_digests import compares, mark
+from titjudge.runs.score_digests import compares_images, digest_of
 
 
 def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> Iterable[Item | InvalidItem]:
     """Add to each item the images of its prompt, where a metric compares images; else return the items as they are."""
-    if not any(map(compares, metrics.values())):
+    if not any(map(compares_images, metrics.values())):
         return items
     listed = list(items)
     by_prompt: dict[str, list[Item]] = {}
@@ -164,16 +164,17 @@ class RunLoop:
                 await asyncio.sleep(0)
 
     async def _judge(self, item: Item, todo: Mapping[str, Metric]) -> None:
-        # Before anything is asked, as the image may change meanwhile; the digest depends only on whether a metric compares.
-        by_scope = {compares(metric): mark(item, metric) for metric in {compares(m): m for m in todo.values()}.values()}
-        digests = {name: by_scope[compares(metric)] for name, metric in todo.items()}
+        # Before anything is asked, as the image may change meanwhile. Metrics that compare images share a digest, others too.
+        by_scope = {compares_images(metric): metric for metric in todo.values()}
+        of_scope = {scope: digest_of(item, metric) for scope, metric in by_scope.items()}
+        digests = {name: of_scope[compares_images(metric)] for name, metric in todo.items()}
         held: BudgetHeld | None = None
         while todo:
             results = await self._score(item, todo, held)
             waiting = {name: result for name, result in results.items() if isinstance(result, BudgetHeld)}
             for name, result in results.items():  # in the order of the metrics: tables follow it
                 if name not in waiting:
-                    self._take(result, digests[name])
+                    self._store(result, digests[name])
             todo = {name: todo[name] for name in waiting}
             held = max(waiting.values(), key=lambda error: error.cost, default=None)
         self.progress.done += 1
@@ -197,7 +198,7 @@ class RunLoop:
             if reservation is not None:
                 reservation.release()
 
-    def _take(self, result: list[Score] | BaseException, digest: str) -> None:
+    def _store(self, result: list[Score] | BaseException, digest: str) -> None:
         """Store the scores of an item by one metric, or end the run for the error that came instead."""
         if isinstance(result, list):
             try:

@@ -22,7 +22,7 @@ from titjudge.metrics import Metric
 from titjudge.probes.canary import drift_between
 from titjudge.runs.identity import config_of, identity
 from titjudge.runs.journal import damage_lines, write_records
-from titjudge.runs.merge_scores import Part, Record, chosen, examined_differently, other_models, shard_numbers
+from titjudge.runs.merge_scores import Part, Record, choose_scores, different_questions, other_models, shard_numbers
 from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import load_metrics, load_suite
 from titjudge.runs.run_folder import RunFolder
@@ -73,7 +73,7 @@ def _join(
         pairs = _pairs(parts, suite, config)
     items = _items(parts)
     order = {item["id"]: number for number, item in enumerate(items)}
-    scores, sources = chosen(parts, items, metrics)
+    scores, sources = choose_scores(parts, items, metrics)
     status = _status(parts)
     _replace_files(
         target.path,
@@ -85,7 +85,7 @@ def _join(
     )
     target.write_manifest(_manifest(parts, items, scores, metrics, status, target.money()["spent"]))
     drift = drift_between({part.folder.path.name: part.manifest for part in parts})
-    warnings = [*examined_differently(parts, scores, sources), *other_models(parts)]
+    warnings = [*different_questions(parts, scores, sources), *other_models(parts)]
     warnings += [f"joined across a drift: {reason}" for reason in drift]
     warnings += [f"{part.folder.path.name}: {line}" for part in parts for line in damage_lines(part.folder.damage)]
     rules = {part.folder.results().per_prompt for part in parts} - {""}

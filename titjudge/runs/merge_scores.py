@@ -12,7 +12,7 @@ from titjudge.core.run_records import Manifest
 from titjudge.core.types import Status
 from titjudge.metrics import Metric
 from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.score_digests import compares
+from titjudge.runs.score_digests import compares_images
 
 Record = dict[str, Any]
 Key = tuple[str, str]  # item and metric
@@ -47,7 +47,7 @@ def shard_numbers(shard: str | None) -> tuple[int, int] | None:
     return (int(shard.split("/")[0]), int(shard.split("/")[1])) if shard else None
 
 
-def chosen(
+def choose_scores(
     parts: Sequence[Part], items: Sequence[Record], metrics: Mapping[str, Metric]
 ) -> tuple[dict[Key, Record], dict[Key, int]]:
     """Choose the score of each item and metric, and return with it the number of its part.
@@ -81,7 +81,7 @@ def chosen(
 def _compares(name: str, metrics: Mapping[str, Metric]) -> bool:
     """Tell whether a metric, or the vote of one judge in it (`pairwise [openai/gpt-4o]`), compares images."""
     metric = metrics.get(name) or metrics.get(base_metric(name))
-    return metric is not None and compares(metric)
+    return metric is not None and compares_images(metric)
 
 
 def other_models(parts: Sequence[Part]) -> list[str]:
@@ -97,7 +97,7 @@ def other_models(parts: Sequence[Part]) -> list[str]:
     ]
 
 
-def examined_differently(
+def different_questions(
     parts: Sequence[Part], scores: Mapping[tuple[str, str], Record], sources: Mapping[tuple[str, str], int]
 ) -> list[str]:
     """List warnings for the metrics that judged images of one prompt by different questions.

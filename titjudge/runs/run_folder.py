@@ -35,7 +35,7 @@ from titjudge.engine.budget import JOB, Budget
 from titjudge.metrics import Metric
 from titjudge.runs import journal
 from titjudge.runs.identity import differing, extends, identity, other_run
-from titjudge.runs.score_digests import PLACE, Marks, compares, listed_record
+from titjudge.runs.score_digests import PLACE, Digests, compares_images, listed_record
 
 _IDENTITY = ".identity.json"  # a copy of the run's identity, in case its manifest is lost
 _REMAKE = "the `judge` or `merge` command that made it makes it again"
@@ -116,7 +116,7 @@ class RunFolder:
             items: the new items.jsonl.
             metrics: the metrics of the run.
         """
-        comparing = {name for name, metric in metrics.items() if compares(metric)}
+        comparing = {name for name, metric in metrics.items() if compares_images(metric)}
         digests: dict[tuple[str, str], str] = {}  # of what was judged, by the last score with a value
         for record in self.read("scores.jsonl"):
             item, name = record["item"], record["metric"]
@@ -126,10 +126,10 @@ class RunFolder:
                     digests[item, name] = record.get("of", "")
         if not digests:
             return set()
-        now = Marks((record for _, record in journal.records(items, {})), prompts=bool(comparing))
+        now = Digests((record for _, record in journal.records(items, {})), prompts=bool(comparing))
         then = now
         if "" in digests.values():  # scores of older versions have no digest
-            then = Marks(self.read("items.jsonl"), prompts=bool(comparing))
+            then = Digests(self.read("items.jsonl"), prompts=bool(comparing))
         valid = set()
         for (item, name), digest in digests.items():
             current = now.of(item, together=name in comparing)
@@ -187,12 +187,12 @@ class RunFolder:
                 raise UserError(f"{self.path} is a file: --out takes a folder") from error
             raise UserError(f"{self.path}: {error.strerror}") from error
         try:
-            self._take(identity(config))
+            self._begin_or_resume(identity(config))
         except Exception:
             self.close()
             raise
 
-    def _take(self, mine: dict[str, Any]) -> None:
+    def _begin_or_resume(self, mine: dict[str, Any]) -> None:
         """Check the identity of the run in the folder, or begin one, and open its files for appending."""
         if (self.path / "manifest.json").is_file() or (self.path / _IDENTITY).is_file():
             theirs = self._stored_identity()
@@ -280,9 +280,9 @@ class RunFolder:
             appender.add(line)
             raise
 
-    def add_score(self, score: Score, mark: str = "") -> None:
-        """Append a score; `mark` is the digest of what was judged (`titjudge.runs.score_digests`)."""
-        self._appenders["scores"].add(with_checksum(score_record(score) | ({"of": mark} if mark else {})))
+    def add_score(self, score: Score, digest: str = "") -> None:
+        """Append a score; `digest` is that of what was judged (`titjudge.runs.score_digests`)."""
+        self._appenders["scores"].add(with_checksum(score_record(score) | ({"of": digest} if digest else {})))
 
     def known_keys(self) -> dict[str, bool]:
         """Map the key of each answer and embedding in the folder to whether one of its answers is good."""
@@ -336,7 +336,7 @@ class RunFolder:
             "max_tokens": money["tokens"] + money["uncertain_tokens"],
         }
 
-    def mark(self, status: str) -> None:
+    def set_status(self, status: str) -> None:
         """Set the status in the manifest, where the run ended before a whole manifest could be written."""
         self.write_manifest(self.manifest().with_(status=status, updated=time.time()))
 

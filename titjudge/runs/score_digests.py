@@ -21,7 +21,7 @@ from titjudge.metrics import Metric
 PLACE = "place"  # key in a shard's items.jsonl: position of the item in the data; not part of the digest
 
 
-def compares(metric: Metric) -> bool:
+def compares_images(metric: Metric) -> bool:
     """Tell whether a metric's score depends on the other images of the prompt."""
     return metric.scope == "prompt"
 
@@ -38,14 +38,14 @@ def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
     return record
 
 
-def mark(item: Item, metric: Metric) -> str:
+def digest_of(item: Item, metric: Metric) -> str:
     """Return the digest of what `metric` judges in `item`, which has the other images of its prompt (`loop.prepared`)."""
-    if not compares(metric) or not item.same_prompt:
+    if not compares_images(metric) or not item.same_prompt:
         return _digest(listed_record(item)).hex()
-    return Marks(map(listed_record, item.same_prompt), prompts=True).of(item.id, together=True)
+    return Digests(map(listed_record, item.same_prompt), prompts=True).of(item.id, together=True)
 
 
-class Marks:
+class Digests:
     """The digests of all items of a run, from their lines in items.jsonl; with `prompts`, also those of whole prompts."""
 
     def __init__(self, records: Iterable[Mapping[str, Any]], *, prompts: bool) -> None:

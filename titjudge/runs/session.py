@@ -32,7 +32,7 @@ from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import asked_roles, left_out, load_metrics, load_suite, resolve
 from titjudge.runs.run_folder import RunFolder, caps, resumed_budget
 from titjudge.runs.run_input import RunInput
-from titjudge.runs.score_digests import compares
+from titjudge.runs.score_digests import compares_images
 from titjudge.stats.per_prompt import PerPrompt
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class Session:
             if isinstance(error, UserError):
                 folder.discard()
             if (folder.path / "manifest.json").is_file() and folder.manifest().status == "running":
-                folder.mark(f"failed: {error}")  # the status of an earlier session that ended stays
+                folder.set_status(f"failed: {error}")  # the status of an earlier session that ended stays
             raise
         finally:
             folder.close()
@@ -302,7 +302,7 @@ class Session:
             UserError: one has changed.
         """
         pins = Pins(roles, asked_roles(self.metrics))
-        pins.check(folder, together=any(map(compares, self.metrics.values())))
+        pins.check(folder, together=any(map(compares_images, self.metrics.values())))
         for name, digest in before.prompts.items():
             if self.library.get(name).sha256 != digest:
                 raise UserError(

@@ -13,7 +13,7 @@ from titjudge.core import containers
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, read_table, write_atomic, write_jsonl
 from titjudge.core.types import Item, Status
-from titjudge.runs.human_study import choose, oriented_values
+from titjudge.runs.human_study import choose_metric, oriented_values
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.equality import same
 from titjudge.stats.pairwise_accuracy import Values
@@ -40,7 +40,7 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
     """
     folder = RunFolder(run)
     manifest, items, scores = folder.manifest(), _items(folder), folder.scores()
-    chosen = choose({name for _, name in scores}, metric, folder)
+    chosen = choose_metric({name for _, name in scores}, metric, folder)
     replies = {record["key"]: record for record in folder.replies() if record["status"] == Status.OK}
     lines: list[Json] = []
     left_out: list[str] = []
@@ -114,8 +114,10 @@ def preferences(
     folder = RunFolder(run)
     items, scores = _items(folder), folder.scores()
     names = {name for _, name in scores}
-    chosen = choose(names, metric, folder)
-    values, *others = (oriented_values(scores.values(), choose(names, name, folder)) for name in (chosen, *agree))
+    chosen = choose_metric(names, metric, folder)
+    values, *others = (
+        oriented_values(scores.values(), choose_metric(names, name, folder)) for name in (chosen, *agree)
+    )
     ordered = None if people is None else _people(people)
     by_prompt: dict[str, list[Item]] = {}
     for item in items.values():

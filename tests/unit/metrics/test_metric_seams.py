@@ -22,7 +22,7 @@ from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric
 from titjudge.metrics.unifiedreward import unifiedreward
 from titjudge.providers.fake import Fake
-from titjudge.runs.score_digests import mark
+from titjudge.runs.score_digests import digest_of
 
 READS_NO_IMAGE = {"tit", "tit-llm", "self-eval", "pairwise", "pairwise-text"}
 META = {"questions": ["a?"], "gold_answers": ["yes"], "text_words": ["a"], "facets": {"Quality": [["Detail", "Noise"]]}}
@@ -82,9 +82,9 @@ def test_a_metric_over_a_prompt_gets_the_other_images() -> None:
 def test_a_score_over_a_prompt_falls_with_any_of_its_images() -> None:
     before, other, changed = Item("a", "p", None), Item("b", "p", None), Item("b", "p", None, "another")
     one, two = (replace(before, same_prompt=(before, each)) for each in (other, changed))
-    assert mark(one, others) != mark(two, others)
-    assert mark(one, mine) != mark(two, mine)
-    assert mark(one, unifiedreward) == mark(two, unifiedreward) == mark(before, unifiedreward)
+    assert digest_of(one, others) != digest_of(two, others)
+    assert digest_of(one, mine) != digest_of(two, mine)
+    assert digest_of(one, unifiedreward) == digest_of(two, unifiedreward) == digest_of(before, unifiedreward)
 
 
 @metric("two", roles=("captioner", "judge"), range=(0, 1))
