@@ -44,7 +44,7 @@ class RoleConfig(_Strict):
     api_key_env: Annotated[str | None, AfterValidator(_variable)] = None
     """Name of the environment variable that holds the key (never the key)."""
     max_tokens: Positive | None = None
-    """Longest answer; what a model may think comes on top."""
+    """Most tokens of an answer; a model's thinking tokens come on top."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     """0 to 2; without it 0 under the strict protocol, the provider's own under the official one."""
     top_p: float | None = Field(default=None, gt=0, le=1)
@@ -52,17 +52,17 @@ class RoleConfig(_Strict):
     seed: int | None = None
     """Seed of the model's sampling, where its provider takes one."""
     thinking_budget: int | None = Field(default=None, ge=-1)
-    """Most tokens of thought; -1: as many as the model likes."""
+    """Most thinking tokens; -1: as many as the model likes."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     """How much a reasoning model thinks."""
     detail: Literal["low", "high", "auto"] | None = None
-    """In which detail images are read (OpenAI); low is cheap and sees little."""
+    """Detail in which images are read (OpenAI); low is cheap and coarse."""
     max_side: int | None = Field(default=None, ge=64)
     """Longest side, in pixels, of images as they are sent to a hosted model; larger ones are scaled down."""
     squash: int | None = Field(default=None, ge=64)
     """Side, in pixels, of the square that images with a longer side are squashed into, whatever their shape (Q-Judger: 1024)."""
     top_logprobs: Positive | None = None
-    """How many of the likeliest tokens a server tells where probabilities are asked for (20; some tell 5, some more)."""
+    """Number of likeliest tokens to request from a server where probabilities are needed (20; some servers allow only 5)."""
     structured: Literal["auto", "native", "prompt"] = "auto"
     """Answers in JSON: by the server's own schema mode (native), by words in the prompt, or what the model can (auto)."""
     omit: list[str] = Field(default_factory=list)

@@ -24,7 +24,7 @@ Interval = tuple[float, float]
 
 
 class _Record(BaseModel):
-    """An object of a file: keys it does not know are kept."""
+    """A JSON object of a file; unknown keys are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -67,7 +67,7 @@ class _File(_Record):
 
 
 class AnsweredRecord(_Record):
-    """Count how many answers came from one version of a model at one endpoint."""
+    """Number of answers of one version of a model at one endpoint."""
 
     version: str = ""
     endpoint: str = ""
@@ -83,13 +83,13 @@ class Tokens(_Record):
 
 
 class RoleRecord(_Record):
-    """What one role (captioner, judge, embedder, ...) was and did."""
+    """The model of a role (captioner, judge, embedder, ...) and its counts."""
 
     model: str = ""
     """`provider/model` that was asked."""
     base_url: str = ""
     answered: list[AnsweredRecord] = []
-    """Which versions answered, and where."""
+    """The versions that answered, by endpoint."""
     asked: int = 0
     """Requests sent."""
     cached: int = 0
@@ -99,7 +99,7 @@ class RoleRecord(_Record):
     spent: float = 0.0
     """USD."""
     seconds: float = 0.0
-    """Time in which it was waited for answers, summed over requests."""
+    """Time spent waiting for answers, summed over requests."""
     tokens: Tokens = Tokens()
 
     def plus(self, other: RoleRecord) -> RoleRecord:
@@ -120,13 +120,13 @@ class RoleRecord(_Record):
 
 
 class MetricRecord(_Record):
-    """One metric as it was when the run was made."""
+    """A metric, as it was during the run."""
 
     version: str = ""
     range: tuple[float | None, float | None] | None = None
     """Lowest and highest value; null for an open end."""
     source: str = ""
-    """Paper, section or code that it follows."""
+    """The paper or code that it follows."""
     higher_is_better: bool | None = None
     options: dict[str, Any] = {}
 
@@ -142,14 +142,14 @@ class SuiteRecord(_Record):
     name: str = ""
     version: str = ""
     deviations: list[str] = []
-    """Where the suite departs from its source."""
+    """Deviations of the suite from its source."""
 
 
 class ProgressRecord(_Record):
-    """How far a run has come."""
+    """The progress of a run."""
 
     total: int | None = None
-    """Items, those that cannot be judged included."""
+    """Number of items, including those that cannot be judged."""
     done: int = 0
     scored: int = 0
     """Scores with a value."""
@@ -158,7 +158,7 @@ class ProgressRecord(_Record):
 
 
 class MergedRecord(_Record):
-    """A run that was joined into this one."""
+    """A run that was merged into this one."""
 
     run: str = ""
     shard: str | None = None
@@ -166,35 +166,35 @@ class MergedRecord(_Record):
 
 
 class CanaryRecord(_Record):
-    """What the canaries (frozen questions asked before a run) say: has a model changed?"""
+    """The result of the canaries: frozen questions, asked before a run, that show whether a model has changed."""
 
     state: str = ""
     """`frozen`, `same`, `drift` or `incomplete`."""
     asked: int = 0
     flips: list[dict[str, Any]] = []
-    """Questions with another answer than when they were frozen."""
+    """Questions whose answer has changed since they were frozen."""
     own_flip_rate: float | None = None
-    """Share of flips between the askings when they were frozen."""
+    """Share of flips between the rounds in which they were frozen."""
     p_value: float | None = None
-    """Of as many flips by a model that has not changed."""
+    """Probability that a model which has not changed flips as often."""
     versions: dict[str, dict[str, list[str]]] = {}
     backends: dict[str, list[str]] = {}
     effect: float | None = None
-    """Mean change of the values, as a share of the scale."""
+    """Mean change of the values, in units of the metric."""
     file: str = ""
     fingerprint: str = ""
     why: str = ""
 
 
 class Manifest(_File):
-    """manifest.json: what was asked of whom, and how far the run has come."""
+    """manifest.json: the configuration, the models and the progress of a run."""
 
     kind: str = "judge"
     """`judge`, `probe` for a run that tested a judge, or `serve` for the rewards of a training."""
     titjudge: str = ""
-    """Version of the program that wrote it."""
+    """Version of titjudge that wrote it."""
     identity: dict[str, Any] = {}
-    """The keys of run.yaml that decide what the scores mean; a run goes on only with the same ones."""
+    """The keys of run.yaml on which the scores depend; a run is resumed only with the same ones."""
     limits: dict[str, Any] = {}
     """The limits of the last session, as in run.yaml."""
     protocol: str = ""
@@ -203,9 +203,9 @@ class Manifest(_File):
     """SHA-256 of every prompt template that was used."""
     roles: dict[str, RoleRecord] = {}
     pins: dict[str, str] = {}
-    """What stands behind the name of a model that runs here: weights, program, embedder."""
+    """Identity of the models that ran on this machine: weights, program, embedder."""
     recordings: dict[str, str] = {}
-    """SHA-256 of the files that recorded answers came from."""
+    """SHA-256 of the files of recorded answers."""
     suite: SuiteRecord = SuiteRecord()
     status: str = "unknown"
     """`running`, `complete`, `incomplete: WHY` or `failed: WHY`."""
@@ -217,20 +217,20 @@ class Manifest(_File):
     spent: float | None = None
     """USD."""
     list_cost: float | None = None
-    """USD that all answers used would cost at list price, those from the cache included."""
+    """USD that all answers used cost at list price, including those from the cache."""
     uncertain: float | None = None
-    """USD that requests without an answer may have cost beside what was spent."""
+    """USD that requests without an answer may have cost in addition."""
     mixed: list[str] = []
-    """Models that answered in place of those asked, in words."""
+    """Models that answered in place of those requested, in words."""
     canary: CanaryRecord | None = None
     merged: list[MergedRecord] | None = None
-    """The runs that this one was joined from."""
+    """The runs that this one was merged from."""
     seal: str = ""
     """First 16 hexadecimal digits of the SHA-256 over the other keys, sorted."""
 
 
 class MetricResult(_Record):
-    """What one metric found. A statistic is null where it is undefined, and `reasons` says why."""
+    """The results of one metric. An undefined statistic is null, and `reasons` says why."""
 
     mean: float | None = None
     images: int | None = None
@@ -255,10 +255,10 @@ class MetricResult(_Record):
     wrong: int | None = None
     ties: int | None = None
     threshold_05: int | None = None
-    """Correct pairs that guessing reaches one time in twenty."""
+    """Number of correct pairs that guessing reaches with probability 0.05."""
     threshold_001: int | None = None
     p_value: float | None = None
-    """Of as many correct pairs by guessing, one-sided."""
+    """Probability of as many correct pairs by guessing, one-sided."""
     paper_threshold_05: int | None = None
     paper_threshold_001: int | None = None
     srcc: float | None = None
@@ -277,11 +277,11 @@ class MetricResult(_Record):
 
 
 class PlaceRecord(_Record):
-    """Where a generator stands by one metric, or by people."""
+    """The place of a generator by one metric, or by people."""
 
     rank: int | None = None
     mean_rank: float | None = None
-    """Mean over the prompts where generators compete; 1 is best."""
+    """Mean rank over the prompts with several generators; 1 is best."""
     mean_rank_interval: Interval | None = None
     mean: float | None = None
     interval: Interval | None = None
@@ -335,7 +335,7 @@ class FailureRecord(_Record):
 
 
 class CutRecord(_Record):
-    """Texts that were longer than a model reads, in tokens."""
+    """Texts that a model truncated; lengths in tokens."""
 
     scores: int = 0
     read: int = 0
@@ -343,7 +343,7 @@ class CutRecord(_Record):
 
 
 class Results(_File):
-    """results.json: what a run found, as `judge --json` prints it."""
+    """results.json: the results of a run, as `judge --json` prints them."""
 
     status: str = ""
     spent: float | None = None
@@ -357,23 +357,23 @@ class Results(_File):
     """Rank correlation of the generators under a metric with their order under people."""
     bradley_terry: dict[str, Any] = {}
     pairs: list[PairRecord] | None = None
-    """The human pairs that the metrics were compared with."""
+    """The human pairs with which the metrics were compared."""
     reference: str = "people"
-    """Where preferences come from: `people`, or `construction`."""
+    """The source of the preferences: `people` or `construction`."""
     cut: dict[str, CutRecord] = {}
     not_applicable: dict[str, int] = {}
-    """Images to which a metric does not apply."""
+    """Number of images to which each metric does not apply."""
     intervals: str = ""
-    """How intervals were computed; `verify` compares only those that were computed as it does."""
+    """The method of the intervals; `verify` compares only those of its own method."""
     per_prompt: str = ""
     """How several images of a prompt became one score in the leaderboard; empty in runs that averaged all images alike."""
     tables: list[TableRecord] = []
     notes: list[str] = []
     warnings: list[str] = []
     settle: dict[str, Any] | None = None
-    """Which generator is better, of a run that stopped as soon as that was known."""
+    """Which generator is better, for a run that stopped as soon as that was decided."""
     saved: float | None = None
-    """USD that judging all images would have cost more."""
+    """USD that judging the remaining images would have cost."""
 
     @property
     def human_pairs(self) -> list[Pair]:
