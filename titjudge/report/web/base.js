@@ -1,9 +1,9 @@
-// Data, and the one way anything gets into the page: elements made by name, text as text nodes.
+// The data, and the functions that make elements: text is added as text nodes, never as HTML.
 const LIMIT_ROW_TEXT = 220;
 
 const $ = (selector, root = document) => root.querySelector(selector);
 
-/** An element. Attributes are set by name; children that are no nodes become text. Nothing is ever parsed as HTML. */
+/** Make an element. Attributes that are functions are event listeners; children that are no nodes become text nodes. */
 function h(tag, attributes, ...children) {
   const [name, ...classes] = tag.split(".");
   const element = document.createElement(name || "div");
@@ -32,7 +32,7 @@ function svg(tag, attributes, ...children) {
   return element;
 }
 
-/** Text from outside: its own direction, so that a right-to-left mark turns nothing around it. */
+/** Wrap untrusted text with its own direction, so that right-to-left marks do not affect what is around it. */
 const outside = (text, tag = "bdi") => h(tag, { dir: "auto" }, text);
 
 const number = (value) => value.toLocaleString("en-US");
@@ -63,14 +63,14 @@ function chunk(flat, size) {
   return made;
 }
 
-/** The text with a number: a string, or other texts one after the other. */
+/** Look up a text by number: an entry is a string, or a list of numbers to concatenate. */
 function text(at) {
   if (at === undefined || at === null) return "";
   const entry = data.texts[at];
   return typeof entry === "string" ? entry : entry.map(text).join("");
 }
 
-/** The image of an item as an <img>, or a placeholder that says why there is none. */
+/** Make the image of an item, or a placeholder with the reason why there is none. */
 function picture(item, alt, extra) {
   const line = item.im === undefined ? null : imageLine(item.im);
   if (line && !line.startsWith("!")) {
@@ -80,7 +80,7 @@ function picture(item, alt, extra) {
   return h("div.noimage" + (extra || ""), { role: "img", "aria-label": `${alt}: ${reason}` }, h("span", null, "No image"), outside(reason, "small"));
 }
 
-/** An image that opens in full size, as large as it is in this file. */
+/** Make the image of an item, with a button that shows it in full size. */
 function largePicture(item, alt, extra) {
   const small = picture(item, alt, extra);
   if (small.tagName !== "IMG") return small;
@@ -108,12 +108,12 @@ function imageLine(at) {
 
 const utf8 = (base64) => new TextDecoder().decode(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)));
 
-/** A score's number as people read it. */
+/** Format a score with the decimals of its metric. */
 function shown(value, judge) {
   return value === null || value === undefined ? "–" : value.toFixed(data.judges[judge].digits);
 }
 
-/** A place in this report: always a fragment, so never an address that can run or load anything. */
+/** Make a link within this report: always a fragment, which cannot run or load anything. */
 function place(view, wanted) {
   const query = new URLSearchParams();
   for (const [key, value] of Object.entries(wanted || {})) {
@@ -122,6 +122,9 @@ function place(view, wanted) {
   const tail = query.toString();
   return "#" + view + (tail ? "?" + tail : "");
 }
+
+/** Split the text of the search field into words in lower case. */
+const searchWords = (filters) => filters.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
 
 const shorten = (long, length = LIMIT_ROW_TEXT) => (long.length > length ? long.slice(0, length - 1).trimEnd() + "…" : long);
 

@@ -1,9 +1,9 @@
-// An agentic judge's case: the claims of a prompt with what settled each, and the transcript of its looks.
+// An agentic judge: the claims of a prompt with verdicts and evidence, and the transcript of its looks.
 const VERDICTS = { met: ["met", "met"], not_met: ["notmet", "not met"], cannot_be_seen: ["unseen", "cannot be seen"], open: ["unseen", "open"] };
 const verdictOf = (name) => VERDICTS[name] || ["unseen", name];
 const unmet = (score) => (score.ag ? score.ag.claims.filter((claim) => claim.verdict === "not_met") : []);
 
-/** Spans of the prompt for each claim, as `markedPrompt` takes them. */
+/** Return the span of the prompt of each claim, in the form of `markedPrompt`. */
 function claimMarks(found) {
   return found.claims.filter((claim) => claim.at).map((claim) => ({ from: claim.at[0], to: claim.at[1], kind: verdictOf(claim.verdict)[0], detail: text(claim.t) }));
 }
@@ -33,8 +33,8 @@ const MAX_RESULT = 140;
 const MAX_ANSWER = 4200;
 const telling = (sentence) => new Set(words(sentence).map((word) => word.stem).filter((one) => one.length > 1 && !STOP.has(one)));
 
-/** Of a long answer the first of the sentences that share most with a claim, its first words (what it is about) before
- *  others; the whole answer is in the transcript. */
+/** Return the sentence of a long answer that shares most words with a claim, the first words of the claim weighing more;
+ *  the transcript has the whole answer. */
 function nearest(answer, claim) {
   if (answer.length <= MAX_RESULT) return answer;
   const wanted = [...telling(claim)];
@@ -45,7 +45,7 @@ function nearest(answer, claim) {
   return most ? `${at ? "… " : ""}${shorten(sentences[at], MAX_RESULT)}` : "";
 }
 
-/** A look in one line: its number, the tool and the question. */
+/** Describe a look in one line: its number, the tool and the question. */
 const asked = (look) => `${look.id} ${look.tool}${look.question ? ` “${look.question}”` : ""}`;
 
 function transcript(found, evidence, item) {
@@ -82,7 +82,7 @@ function lookBlock(look, found, item) {
       h("p.note", null, settles.length ? `Settled ${settles.map(([claim, verdict]) => `claim ${claim} (${verdictOf(verdict)[1]})`).join(", ")}.` : "Settled no claim.")));
 }
 
-/** The image with the box that a zoom looked into. */
+/** Make the image of an item with the box of a zoom. */
 function boxed(item, look) {
   const [left, top, right, bottom] = look.box;
   return h("figure.boxed", null, picture(item, `Where ${look.id} looked`),

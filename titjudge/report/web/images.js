@@ -1,4 +1,4 @@
-// One image at a time: the image itself, prompt, description and judgement side by side.
+// The view of images: image, prompt, description and scores side by side.
 const IMAGE_SORTS = [["", "as in the data"], ["low", "score, lowest first"], ["high", "score, highest first"], ["odd", "metrics disagree most"], ["long", "longest prompt first"], ["flaws", "most details missed first"]];
 
 const imagesView = {
@@ -17,7 +17,7 @@ const imagesView = {
   },
   select(filters) {
     const judge = filters.m === "" ? null : Number(filters.m);
-    const wanted = filters.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = searchWords(filters);
     const found = data.items.filter((item) => (!filters.g || item.g === filters.g) && hasStatus(item, filters.s, judge) && wanted.every((word) => haystack(item).includes(word)));
     return order(found, filters.o, judge ?? 0).map((item) => item.at);
   },
@@ -57,13 +57,13 @@ const imagesView = {
   },
 };
 
-/** The last part of an item's name, which is that of its file. */
+/** Return the file name of an item's id. */
 const fileName = (item) => item.id.slice(item.id.lastIndexOf("/") + 1);
 
-/** Numbers of the judges of the runs that have this image. */
+/** Return the numbers of the judges of the runs that have this image. */
 const judgesFor = (item) => data.judges.map((_, number) => number).filter((number) => !item.rn || item.rn.includes(data.judges[number].run));
 
-/** The runs that judged this image, where others of the report did not. */
+/** Return the names of the runs that judged this image, if not all runs did. */
 const runsOf = (item) => (item.rn || []).map((run) => data.summary.runs[run].name);
 
 function about(item) {
@@ -147,7 +147,7 @@ function order(items, by, judge) {
 }
 
 const rankTables = [];
-/** The share of all images whose score is below this one: what makes two metrics' numbers comparable. */
+/** Return the share of images with a worse score, which is comparable between metrics. */
 function rankShare(judge, value) {
   rankTables[judge] ??= data.items.map((item) => item.s[judge]).filter((score) => score && score.v !== null).map((score) => score.v).sort((a, b) => a - b);
   const table = rankTables[judge];

@@ -1,4 +1,4 @@
-// A list of thousands that holds a few dozen rows in the page, its filters, and its place in the address.
+// A virtual list with a few dozen of its rows in the page, its filters, and their state in the address.
 const ROWS_AROUND = 6;
 
 class VirtualList {
@@ -53,7 +53,7 @@ class VirtualList {
     return row;
   }
 
-  /** Scroll so that a row is in sight. */
+  /** Scroll a row into view. */
   reveal(at) {
     const { height } = this;
     const top = at * height;
@@ -65,7 +65,7 @@ class VirtualList {
   }
 }
 
-/** One of the two split views: filters on the left with their list, the chosen one on the right. */
+/** A split view: filters and list on the left, the selected item on the right. */
 class SplitView {
   /** `about`: name, options(), select(filters) -> numbers, row(at, filters, link), detail(at, filters). */
   constructor(about) {
@@ -96,14 +96,14 @@ class SplitView {
     }
   }
 
-  /** The form has changed: the address follows, and with it the list. */
+  /** Update the address, and with it the list, after a change of the filters. */
   change() {
     const filters = {};
     for (const name of ["q", "g", "s", "m", "o"]) filters[name] = this.form.elements[name].value;
     go(place(this.about.name, filters));
   }
 
-  /** Show what the address asks for. */
+  /** Show the state of the address. */
   enter(query) {
     const filters = {};
     for (const name of ["q", "g", "s", "m", "o"]) {
@@ -147,7 +147,7 @@ class SplitView {
     return place(this.about.name, { ...this.filters, i: one });
   }
 
-  /** Forth or back by `step`, from where the reader is. */
+  /** Select the item `step` places after the selected one. */
   move(step) {
     const at = this.shown.indexOf(this.at);
     const next = Math.min(this.shown.length - 1, Math.max(0, at < 0 ? 0 : at + step));

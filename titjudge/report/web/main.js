@@ -1,4 +1,4 @@
-// The sections, the address, the keyboard, light and dark.
+// Navigation between the sections, the keyboard, and the light and dark themes.
 const VIEWS = [...document.querySelectorAll("nav a")].map((link) => link.dataset.view);
 const SPLIT = { images: imagesView, prompts: promptsView, pairs: pairsView };
 const split = {};
@@ -44,7 +44,7 @@ function headline(run, several) {
     run.warnings.length > 3 ? h("details", null, h("summary", null, `${run.warnings.length - 3} more warnings`), run.warnings.slice(3).map(banner)) : null);
 }
 
-/** The prompts that generators do worst on, the worst image first. */
+/** Show the prompts with the lowest mean scores, the worst image first. */
 function worstPrompts(worst) {
   if (!worst.length) return null;
   return h("section.block", null, h("h3", null, "Worst prompts"),
@@ -87,7 +87,7 @@ function route() {
   route.last = view;
 }
 
-/** Go to a place at once, so that keys that follow each other quickly each start from where the last one led. */
+/** Navigate synchronously, so that keys pressed in quick succession each start from the state that the last one led to. */
 function go(fragment) {
   history.replaceState(null, "", fragment);
   route();

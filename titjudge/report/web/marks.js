@@ -1,4 +1,4 @@
-// What a judge found missing or contradicted, found again in the words of the prompt; and where a model stopped reading.
+// Marks in the prompt: missing and contradicted details located by their words, and where a model truncated the text.
 const STOP = new Set(("a an and are as at be been but by for from has have in into is it its no not of on or so than that the " +
   "their them there these they this those to was were which while with without instead image picture shown visible missing " +
   "only should does appears described prompt description absent lacks").split(" "));
@@ -19,7 +19,7 @@ function stem(word) {
   return low.length > 3 && low.endsWith("s") && !low.endsWith("ss") ? low.slice(0, -1) : low;
 }
 
-/** Spans {from, to, kind, detail} of the prompt for each detail whose words are in it. */
+/** Return the span {from, to, kind, detail} of each detail whose words are in the prompt. */
 function findDetails(prompt, missing, contradicted) {
   const inPrompt = words(prompt);
   const low = prompt.toLowerCase();
@@ -39,7 +39,7 @@ function exact(low, detail) {
   return at < 0 ? null : { from: at, to: at + wanted.length };
 }
 
-/** The shortest stretch of the prompt that holds the most of a detail's telling words, at least half of them. */
+/** Return the shortest span of the prompt with the most content words of a detail, at least half of them. */
 function closest(inPrompt, detail) {
   const wanted = new Set(words(detail.slice(0, 400)).map((word) => word.stem).filter((one) => one.length > 1 && !STOP.has(one)));
   if (!wanted.size) return null;
@@ -61,8 +61,8 @@ function closest(inPrompt, detail) {
 }
 
 /**
- * Where each model stopped reading a text: {at, judges, used, total}, at a word boundary, by its share of tokens.
- * `from` is where a score's counts of that text begin: 0 for the prompt, 2 for the description.
+ * Return where models truncated a text: {at, judges, used, total}, by the share of tokens, at a word boundary.
+ * `from` is the index of the counts of the text in a score: 0 for the prompt, 2 for the description.
  */
 function cutoffs(prompt, scores, from = 0) {
   const found = new Map();
@@ -79,7 +79,7 @@ function cutoffs(prompt, scores, from = 0) {
   return [...found.values()].sort((a, b) => a.at - b.at);
 }
 
-/** A text with its marks, as a list of nodes. */
+/** Return a text with its marks as a list of nodes. */
 function markedPrompt(prompt, details, cuts) {
   const edges = new Set([0, prompt.length]);
   details.forEach((one) => { edges.add(one.from); edges.add(one.to); });
@@ -99,7 +99,7 @@ function markedPrompt(prompt, details, cuts) {
   return nodes;
 }
 
-// The gravest first: a word inside several marks is drawn as the first of them.
+// Most severe first: a word inside several marks is drawn as the first of them.
 const MARKS = ["contradicted", "notmet", "missing", "unseen", "met"];
 const MARK_NAMES = { notmet: "not met", unseen: "not settled" };
 

@@ -1,4 +1,4 @@
-// Two images, what people said, what each metric said; the worst disagreements first.
+// The view of pairs: two images, the preference of people and that of each metric; the worst disagreements first.
 const SAID = { 1: "A", 0: "neither", "-1": "B" };
 
 const gapOf = ([a, b], judge) => {
@@ -7,7 +7,7 @@ const gapOf = ([a, b], judge) => {
   return data.judges[judge].higher ? x.v - y.v : y.v - x.v;
 };
 
-/** How one metric stands to people on a pair: agree, disagree, tied (equal scores), open (people tied), none. */
+/** Compare a metric with people on a pair: agree, disagree, tied (equal scores), open (people tied), none (no score). */
 function outcome(pair, judge) {
   const gap = gapOf(pair, judge);
   if (gap === null) return "none";
@@ -18,7 +18,7 @@ function outcome(pair, judge) {
 const OUTCOME = { agree: "agrees", disagree: "disagrees", tied: "equal scores", open: "people tied", none: "no score" };
 
 const spreads = [];
-/** Standard deviation of a metric's gaps, so that gaps of several metrics can be added. */
+/** Return the root mean square of a metric's gaps, by which the gaps of several metrics are made comparable. */
 function spread(judge) {
   if (spreads[judge] === undefined) {
     const gaps = data.pairs.map((pair) => gapOf(pair, judge)).filter((gap) => gap !== null);
@@ -27,7 +27,7 @@ function spread(judge) {
   return spreads[judge];
 }
 
-/** How much the metrics lean against people: positive where they disagree, null where there is nothing to compare. */
+/** Return how far the metrics disagree with people on a pair: positive for disagreement, null without a comparison. */
 function against(pair, judges) {
   const found = judges.map((judge) => [gapOf(pair, judge), judge]).filter(([gap]) => gap !== null);
   if (!found.length || pair[2] === 0) return null;
@@ -47,7 +47,7 @@ const pairsView = {
   }),
   select(filters) {
     const judges = judgesOf(filters);
-    const wanted = filters.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = searchWords(filters);
     const found = data.pairs.map((pair, at) => ({ pair, at })).filter(({ pair }) => {
       const [a, b] = [data.items[pair[0]], data.items[pair[1]]];
       if (filters.g && a.g !== filters.g && b.g !== filters.g) return false;

@@ -1,7 +1,7 @@
-// One prompt at a time: what every generator (of every run) made of it, side by side, with the scores.
+// The view of prompts: the images of all generators and runs for a prompt side by side, with their scores.
 let promptList = null;
 
-/** The prompts in the order of the data, each with the numbers of its images. */
+/** Return the prompts in the order of the data, each with its items. */
 function prompts() {
   if (promptList) return promptList;
   const found = new Map();
@@ -30,7 +30,7 @@ const promptsView = {
     o: [["", "as in the data"], ["spread", "images differ most"], ["low", "mean score, lowest first"], ["high", "mean score, highest first"], ["long", "longest prompt first"]],
   }),
   select(filters) {
-    const wanted = filters.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = searchWords(filters);
     const found = prompts().map((prompt, at) => ({ prompt, at })).filter(({ prompt }) =>
       (!filters.g || prompt.items.some((item) => item.g === filters.g)) && wanted.every((word) => prompt.items.some((item) => haystack(item).includes(word))));
     const judge = Number(filters.m || 0);

@@ -1,4 +1,4 @@
-// Where a number comes from: raw answers, rendered prompts, embeddings, folded away until asked for.
+// Receipts of a score: raw answers, rendered prompts and embeddings, rendered when they are opened.
 function receipts(score, judge) {
   const rest = score.x || [];
   const answers = (score.k || []).map((at) => data.replies[at]);

@@ -1,4 +1,4 @@
-// Tables that sort by their headings, and the small drawing of an interval.
+// Tables that can be sorted by their columns, and bars of intervals.
 function drawTable(table, level = "h2") {
   const heading = h(level, null, outside(table.title));
   const parts = [heading];
@@ -48,7 +48,7 @@ function fill(body, table, rows) {
   body.replaceChildren(...rows.map((row) => h("tr", null, row.map((cell, at) => drawCell(cell, at, table.text, spans[at])))));
 }
 
-/** For each column with bars the axis they share. */
+/** Return the common axis of the bars of each column. */
 function spansOf(table) {
   return table.columns.map((_, at) => {
     const bars = table.rows.map((row) => row[at] && row[at].b).filter(Boolean).flat();
