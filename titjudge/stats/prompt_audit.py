@@ -111,42 +111,26 @@ class Audit:
         count = len(self.prompts)
         lengths = [(name, *_quantiles(of).values()) for name, of in self._lengths().items()]
         cut = [(name, limit, *self.cut(limit)) for name, limit in ENCODERS.items()]
-        texts = self.prompts
+        counted = f"tokens as {self.tokenizer} counts them; other tokenizers differ by some percent"
+        cut_columns = ("encoder", "tokens read", "prompts cut", "mean share dropped of those")
+        unique = ((count, self.unique, self.unique / count),)
         tables = [
             Table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), tuple(lengths)),
-            Table(
-                "What text encoders would cut",
-                ("encoder", "tokens read", "prompts cut", "mean share dropped of those"),
-                tuple(cut),
-                (f"tokens as {self.tokenizer} counts them; other tokenizers differ by some percent",),
-            ),
-            Table(
-                f"Unique prompts (cosine below {SAME})",
-                ("prompts", "unique", "share"),
-                ((count, self.unique, self.unique / count),),
-            ),
+            Table("What text encoders would cut", cut_columns, tuple(cut), (counted,)),
+            Table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), unique),
         ]
-        for title, rows in (("Prompts that say the same", self.alike), ("Prompts that another set has", self.leaks)):
+        for title, found in (("Prompts that say the same", self.alike), ("Prompts that another set has", self.leaks)):
+            rows = tuple(
+                (a.prompt, f"{a.source}{a.other}", a.cosine, _short(self.prompts[a.prompt])) for a in found[:20]
+            )
+            rest = (f"and {len(found) - 20:,} more",) if len(found) > 20 else ()
             if rows:
-                tables.append(
-                    Table(
-                        title,
-                        ("prompt", "says the same as", "cosine", "text"),
-                        tuple((a.prompt, f"{a.source}{a.other}", a.cosine, _short(texts[a.prompt])) for a in rows[:20]),
-                        (f"and {len(rows) - 20:,} more",) if len(rows) > 20 else (),
-                    )
-                )
+                tables.append(Table(title, ("prompt", "says the same as", "cosine", "text"), rows, rest))
         for name, values in self.columns.items():
             counts = sorted(values.items(), key=lambda each: (-each[1], each[0]))
-            note = f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
-            tables.append(
-                Table(
-                    f"Balance of {name}",
-                    (name, "prompts", "share"),
-                    tuple((value, number, number / count) for value, number in counts),
-                    (note,),
-                )
-            )
+            shares = tuple((value, number, number / count) for value, number in counts)
+            even = f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
+            tables.append(Table(f"Balance of {name}", (name, "prompts", "share"), shares, (even,)))
         tables.append(self._language())
         if shown := [
             (kind, len(of), len(of) / count, ", ".join(w for w, _ in Counter(x for each in of.values() for x in each).most_common(5)))
@@ -159,13 +143,12 @@ class Audit:
 
     def _language(self) -> Table:
         grades = [grade for grade in self.grades if grade is not None]
-        rows = [(f"mostly in {script.title() or 'Latin'} letters", count) for script, count in self.scripts.items()]
-        return Table(
-            "Language",
-            ("what", "value"),
-            (*rows, ("reading level, school grade (median)", _median(grades))),
-            ("Flesch-Kincaid grade, syllables counted by groups of vowels: for English",),
-        )
+        rows: list[tuple[Any, ...]] = [
+            (f"mostly in {script.title() or 'Latin'} letters", count) for script, count in self.scripts.items()
+        ]
+        rows.append(("reading level, school grade (median)", _median(grades)))
+        note = "Flesch-Kincaid grade, syllables counted by groups of vowels: for English"
+        return Table("Language", ("what", "value"), tuple(rows), (note,))
 
 
 def audit(

@@ -104,9 +104,9 @@ def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> Tw
     ends = dear.bounds
     both = int((np.isfinite(low) & np.isfinite(high)).sum(axis=0).max())
     if both < FEWEST:
-        said = f"{both} prompt{'' if both == 1 else 's'}"
+        most = f"{both} prompt{'' if both == 1 else 's'}"
         raise DataError(
-            f"no generator has more than {said} with a score in common with {cheap.source}: it takes two", dear.source
+            f"no generator has more than {most} with a score in common with {cheap.source}: it takes two", dear.source
         )
     tiers = [Tier((name,), _joined(high[:, k], low[:, k], level, ends)) for k, name in enumerate(names)]
     tiers.sort(key=lambda each: (each.estimate.value is None, -(each.estimate.value or 0.0), each.names))
@@ -137,9 +137,9 @@ def _notes(cheap: ScoreTable, dear: ScoreTable, low: Floats, high: Floats, commo
         notes.append(f"{lost:,} images of the dear judge have no score of the cheap one: left out")
     if others := set(dear.generators) ^ set(cheap.generators):
         notes.append(f"judged by one of the two only, left out: {', '.join(sorted(others))}")
-    whole = np.isfinite(low).all(axis=1)
-    mean = low[whole].mean(axis=1)
-    part = np.asarray(np.isfinite(high[whole]).any(axis=1))
+    complete = np.isfinite(low).all(axis=1)
+    mean = low[complete].mean(axis=1)
+    part = np.asarray(np.isfinite(high[complete]).any(axis=1))
     if 1 < part.sum() < len(mean) - 1:
         a, b = mean[part], mean[~part]
         error = float(np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b)))
