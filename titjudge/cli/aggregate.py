@@ -236,23 +236,24 @@ def longt2ibench(
       python cli.py aggregate longt2ibench --run runs/mine \\
         --write-generations g.json --write-predictions p.json
     """
-    from titjudge.suites.longt2ibench import suite
+    from titjudge.suites.longt2ibench import saved
+    from titjudge.suites.longt2ibench.suite import aggregate_run
 
     if sum(source is not None for source in (generations, predictions, run_folder)) != 1:
         raise UserError("give --generations FILE, --predictions FILE or --run RUN")
     if run_folder is None and (write_generations is not None or write_predictions is not None):
         raise UserError("--write-generations and --write-predictions need --run RUN: whose answers to write")
     if run_folder is not None:
-        items, scores = _judged(run_folder, suite.METRIC)
+        items, scores = _judged(run_folder, saved.METRIC)
         if write_generations is not None:
-            write_json(write_generations, suite.generation_results(items, scores))
+            write_json(write_generations, saved.generation_results(items, scores))
         if write_predictions is not None:
-            write_json(write_predictions, suite.prediction_results(items, scores))
-        results, tables = suite.aggregate_run(items, scores, matching=matching)
+            write_json(write_predictions, saved.prediction_results(items, scores))
+        results, tables = aggregate_run(items, scores, matching=matching)
     elif generations is not None:
-        results, tables = suite.aggregate_generations(generations, split, matching=matching)
+        results, tables = saved.aggregate_generations(generations, split, matching=matching)
     elif predictions is not None:
-        results, tables = suite.aggregate_predictions(predictions)
+        results, tables = saved.aggregate_predictions(predictions)
     show_results(tables, results, json_file)
     return 0
 

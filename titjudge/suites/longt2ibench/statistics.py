@@ -180,6 +180,33 @@ def _shares(of: Mapping[str, Any]) -> dict[str, Any]:
     return {"images": of["images"], **means}
 
 
+def summarise(
+    rows: Sequence[tuple[str, float, float]],
+    counts: Mapping[str, int],
+    problems: Sequence[tuple[str, str]],
+    matching: str,
+    recall: Recall | None,
+) -> dict[str, Any]:
+    """Collect results; without `recall` there is no interpretation accuracy.
+
+    Args:
+        rows: Prompt, predicted and human score of each image that has both.
+        counts: Counts for the coverage.
+        problems: What was not used: its name and the reason.
+        matching: The matching rule.
+        recall: The counts of the elements that were found.
+    """
+    return {
+        "matching": matching,
+        "interpretation": recall.to_json() if recall else {},
+        "contradicted": recall.contradicted if recall else 0,
+        "correlation": by_interval(rows),
+        "short_prompts": sum(not interval(words(prompt)) for prompt, _, _ in rows),
+        "coverage": {**counts, "scored": len(rows)},
+        "problems": [{"name": name, "reason": reason} for name, reason in problems],
+    }
+
+
 def tables(result: Mapping[str, Any]) -> list[Table]:
     """Make the tables of a result: interpretation (in percent, as the paper's Table 2), correlations (Table 1), coverage."""
     coverage = result["coverage"]
