@@ -1,7 +1,7 @@
 """Fingerprints of local models: weights, programs, embedders and recordings behind the names of a configuration.
 
-A configuration says `local/MODEL`, `external/NAME` or `recorded`. The model behind such a name may change, and a run that was
-resumed with another one would mix the answers of two models under one name.
+A configuration says `local/MODEL`, `external/NAME` or `recorded`. The model behind such a name may change, and a run that
+is resumed with another one would mix the answers of two models under one name.
 """
 
 from __future__ import annotations

@@ -249,13 +249,13 @@ class Judge:
 
         Raises:
             TypeError: it is no image.
-            UserError: called inside a running event loop (use `await judge.ascore(...)` there), or there are several metrics.
+            UserError: called where an event loop runs (use `await judge.ascore(...)` there), or there are several metrics.
             FatalProviderError: a wrong key, no quota, no such model.
         """
         return self._sync(self.ascore(image, prompt))  # type: ignore[no-any-return]
 
     def score_many(self, images: Any, prompts: str | Iterable[str] | None = None) -> Scores:
-        """Score many images, many at a time; the scores are in their order, with several metrics one of each for each image.
+        """Score many images, many at a time, and return the scores in order; with several metrics each image has several.
 
         A metric that compares images (`pairwise`) compares those of the same prompt. Ctrl-C asks nothing more and awaits
         the answers in flight; the same call goes on from there.

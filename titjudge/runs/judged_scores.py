@@ -39,7 +39,7 @@ class JudgedScore(Score):
 
     @classmethod
     def judged(cls, score: Score, number: int, prompt: str, image: Path | None, thumbnail: bytes | None) -> JudgedScore:
-        """Add image and prompt to a score; `thumbnail` is a WebP file, for an image that may be deleted before it is shown."""
+        """Add image and prompt to a score; `thumbnail` is a WebP file, for an image that may be deleted until shown."""
         stat: tuple[int, int] | None = None
         if image is not None:
             with contextlib.suppress(OSError, ValueError):
@@ -53,7 +53,7 @@ class JudgedScore(Score):
         status = "" if self.status == "ok" else f" ({_text(str(self.status))})"
         lines = "".join(f"<div dir='auto'>{_text(text)}</div>" for text in (self.prompt, self.reason) if text)
         return (
-            # Without these classes MathJax would run what stands between dollar signs as commands, links to scripts included.
+            # Without these classes MathJax would run text between dollar signs as commands, among them links to scripts.
             "<div class='mathjax_ignore tex2jax_ignore' style='display:flex;gap:12px;align-items:flex-start;margin:4px 0'>"
             f"{self._image_html()}<div style='max-width:60em;white-space:pre-wrap;overflow-wrap:anywhere;text-align:start'>"
             f"<div><b>{_text(self.metric)} {value}</b>{status}</div>{lines}</div></div>"

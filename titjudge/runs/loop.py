@@ -164,7 +164,7 @@ class RunLoop:
                 await asyncio.sleep(0)
 
     async def _judge(self, item: Item, todo: Mapping[str, Metric]) -> None:
-        # Before anything is asked, as the image may change meanwhile. Metrics that compare images share a digest, others too.
+        # Before anything is asked, as the image may change meanwhile. All metrics of one scope share a digest.
         by_scope = {compares_images(metric): metric for metric in todo.values()}
         of_scope = {scope: digest_of(item, metric) for scope, metric in by_scope.items()}
         digests = {name: of_scope[compares_images(metric)] for name, metric in todo.items()}

@@ -1,8 +1,8 @@
 """Merge run folders of one run into one: shards of a cluster, or the same run on two machines.
 
-The runs must have the same identity (models, metrics, protocol, prompts, data), apart from their shards. A score with a value
-wins over one without, else the newer run's; an answer that is in several folders is kept once, and every bill is kept. The
-runs themselves are only read.
+The runs must have the same identity (models, metrics, protocol, prompts, data), apart from their shards. A score with a
+value wins over one without, else the newer run's; an answer that is in several folders is kept once, and every bill is
+kept. The runs themselves are only read.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ An actor is a whole run over every n-th prompt, with its own models and the cach
 `OUT/shards/K-of-N`, so that the death of an actor loses only requests in flight: a new one resumes the same folder.
 OUT must be on a file system that all machines share; titjudge, the data and the keys must be on each of them.
 
-Ray Data's `map_batches` over a pool of actors does not do (tried with Ray 2.60): it calls an actor off the main thread, where
-SIGTERM cannot be handled, and kills the actors at once on Ctrl-C or when one task fails, so that paid answers are lost.
+Ray Data's `map_batches` over a pool of actors does not do (tried with Ray 2.60): it calls an actor off the main thread,
+where SIGTERM cannot be handled, and kills all actors at once on Ctrl-C or when a task fails, so that paid answers are lost.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ from titjudge.runs.resolve import asked_roles, load_metrics, resolve
 from titjudge.runs.run_folder import RunFolder, caps
 from titjudge.runs.session import Session
 
-LOCAL = frozenset(
-    {"local", "vllm", "scorer", "external", "sentence-transformers"}
-)  # providers that use the worker's GPU
+LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # they use the worker's GPU
 DEATHS = 3  # of a shard's worker, without a new score in between, before the shard is given up
 _RATES = ("rpm", "tpm")  # of the account: every worker gets an equal part
 _POLL_INTERVAL = 0.5  # seconds

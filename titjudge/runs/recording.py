@@ -1,4 +1,4 @@
-"""Record the answers of a run in a portable file, `answers.jsonl` beside the data, which the `recorded` provider replays."""
+"""Record the answers of a run in a portable file beside the data, which the `recorded` provider replays."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Replay a run: its stored answers stand in for its models, so that metrics are computed again and nothing is asked.
 
-Every metric goes through the same engine as in the run. The stored answer to a request is looked up by the key of the request,
-then, where the adapter or model that made the key is not installed, by its content (messages with image hashes, model,
-sample, attempt). A request without a stored answer fails as missing.
+Every metric goes through the same engine as in the run. The stored answer to a request is looked up by the key of the
+request, then, where the adapter or model that made the key is not installed, by its content (messages with image hashes,
+model, sample, attempt). A request without a stored answer fails as missing.
 """
 
 from __future__ import annotations

@@ -181,7 +181,8 @@ class Rewards:
         record = provenance(
             self._config, self._engine, self._judge.metrics, self._before,
             kind="serve", status=status, started=self._started, updated=time.time(),
-            progress={"total": done, "done": done, "scored": scored, "failed": self._failed}, spent=round(budget.spent, 6), list_cost=round(budget.list_cost, 6), uncertain=round(budget.uncertain, 6),
+            progress={"total": done, "done": done, "scored": scored, "failed": self._failed},
+            spent=round(budget.spent, 6), list_cost=round(budget.list_cost, 6), uncertain=round(budget.uncertain, 6),
             **self._pins,
         )  # fmt: skip
         self._folder.write_manifest(record, sync=status != "running")

@@ -5,7 +5,7 @@ items.jsonl     the items, invalid ones included
 replies.jsonl   every answer used: rendered prompt, raw text, usage, model version (append-only)
 vectors.jsonl   every embedding used (append-only)
 billing.jsonl   every request: its worst case before it is sent, its cost afterwards (append-only)
-scores.jsonl    a line for each score, with the digest (`of`) of what was judged; the last line of an item and metric counts (append-only)
+scores.jsonl    scores, with the digest (`of`) of what was judged; the last line of an item and metric counts (append-only)
 results.json    the tables, as `--json` prints them
 report.html     the page
 """

@@ -1,7 +1,7 @@
 """Digests of what was judged, by which a resumed run finds the scores that are still valid.
 
-A score is valid while the item's line in items.jsonl (prompt, names, meta, size and time of its image) has not changed. One
-that compares images (scope "prompt") is valid while none of the images of its prompt has changed, come or gone.
+A score is valid while the item's line in items.jsonl (prompt, names, meta, size and time of its image) has not changed.
+One that compares images (scope "prompt") is valid while none of the images of its prompt has changed, come or gone.
 """
 
 from __future__ import annotations

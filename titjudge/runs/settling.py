@@ -1,4 +1,4 @@
-"""Runs that stop as soon as one generator is known to be better: prompts are judged in random order until the verdict."""
+"""Runs that stop as soon as one generator is known to be better; until then prompts are judged in random order."""
 
 from __future__ import annotations
 

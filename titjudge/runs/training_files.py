@@ -33,7 +33,7 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
         template: Take only answers to this prompt template.
 
     Returns:
-        The lines (`messages`, `images`, `score`, `prompt_id`, `prompt`, `item`, `provenance`), and notes on answers left out.
+        The lines (`messages`, `images`, `score`, `prompt_id`, `prompt`, `item`, `provenance`), and notes on those left out.
 
     Raises:
         ConfigError: no such metric. DataError: the folder is no run, or no answer fits.
