@@ -58,7 +58,7 @@ def export(runs: Sequence[StoredRun], kind: str, out: Path, *, baseline: str = "
 def _rows(report: Report) -> Iterator[dict[str, Any]]:
     """Yield one row a score, in the order of the items and of the metrics."""
     for number, run in enumerate(report.runs):
-        metrics = [judge.metric for judge in report.judges if judge.run == number]
+        metrics = [judge.metric for _, judge in report.judges_of(number)]
         items = {item.id: (at, item) for at, item in enumerate(run.items)}
         known = len(items)
         scores = sorted(

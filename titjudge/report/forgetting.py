@@ -18,7 +18,7 @@ from titjudge.report.charts import (
     series,
     span,
     svg_of,
-)  # fmt: skip
+)
 from titjudge.report.model import Loaded, Report
 from titjudge.report.table_cells import Json, cell, p_value, percent, table
 from titjudge.stats.claims import claims_of

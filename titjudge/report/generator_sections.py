@@ -20,7 +20,7 @@ from titjudge.report.generator_slices import (
     negated,
     short_and_long,
     slice_tables,
-)  # fmt: skip
+)
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.svg import heat_map, radar
 from titjudge.report.table_cells import DASH, Json, cell, measured, number, p_value, table
@@ -66,7 +66,7 @@ def generator_sections(report: Report) -> list[Section]:
         raise DataError(f"no generator '{report.baseline}'.{nearest(report.baseline, known)} Known: {there}")
     sections, tables = [], {}
     for at, run in enumerate(report.runs):
-        judges = [place for place, judge in enumerate(report.judges) if judge.run == at and " [" not in judge.metric]
+        judges = [place for place, judge in report.judges_of(at) if " [" not in judge.metric]
         for place in judges[:MOST]:
             scores = judged_scores(run, report.judges[place])
             if scores is not None:

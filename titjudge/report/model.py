@@ -117,6 +117,10 @@ class Report:
     pairs: list[tuple[int, int, int]]
     baseline: str = ""
 
+    def judges_of(self, run: int) -> list[tuple[int, Judge]]:
+        """Return the judges of a run with their numbers."""
+        return [(number, judge) for number, judge in enumerate(self.judges) if judge.run == run]
+
 
 def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) -> Report:
     """Read the run folders; `agreement` (the shape of results.json) takes the place of the first run's results.

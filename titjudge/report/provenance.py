@@ -70,7 +70,7 @@ def failures(report: Report) -> list[Json]:
     """Tabulate failures by generator, metric, status and reason, and invalid items."""
     rows: list[Row] = []
     for at, run in enumerate(report.runs):
-        places = {judge.metric: place for place, judge in enumerate(report.judges) if judge.run == at}
+        places = {judge.metric: place for place, judge in report.judges_of(at)}
         asked = Counter((score.generator, score.metric) for score in run.scores.values())
         found = Counter(
             (s.generator, s.metric, str(s.status), _brief(s.reason)) for s in run.scores.values() if s.value is None

@@ -93,7 +93,7 @@ def leaderboards(report: Report) -> list[Json]:
 def _leaderboard(report: Report, at: int) -> Json:
     run = report.runs[at]
     board = run.results.leaderboard
-    judges = [(place, judge) for place, judge in enumerate(report.judges) if judge.run == at]
+    judges = report.judges_of(at)
     people = any(row.human for row in board)
     columns = ["generator", *(["people"] if people else [])]
     for _, judge in judges:

@@ -44,7 +44,7 @@ def summary(report: Report) -> Json:
 
 def _headline(report: Report, at: int) -> Json:
     run = report.runs[at]
-    judges = [(place, judge) for place, judge in enumerate(report.judges) if judge.run == at]
+    judges = report.judges_of(at)
     scored, wanted = _coverage(run, [judge for _, judge in judges])
     facts: list[Json] = []
     for place, judge in judges[:4]:

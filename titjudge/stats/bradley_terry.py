@@ -65,31 +65,29 @@ def bradley_terry(
     used = [(x, y, p) for x, y, p in named if x != y]
     if not used:
         return BradleyTerry((), None, 0, 0, 0, "no pair compares two generators")
-    cells, generators = _cells(used)
-    model = _Model(len(generators), cells.keys)
-    (point,), (tie,) = model.fit(np.asarray(cells.counts.sum(axis=0), dtype=np.float64).reshape(1, -1))
+    outcomes, counts, generators = _counted(used)
+    model = _Model(len(generators), outcomes)
+    (point,), (tie,) = model.fit(np.asarray(counts.sum(axis=0), dtype=np.float64).reshape(1, -1))
     if np.isnan(point).any():
         reason = "no finite fit: too few pairs, or some generators never lose (or never win) against the others"
         return BradleyTerry((), None, len(used), 0, 0, reason)
-    draws, degenerate = _draws(model, cells.counts, resamples if cells.counts.shape[0] > 1 else 0, seed, point)
+    prompts = counts.shape[0]
+    draws, degenerate = _draws(model, counts, resamples if prompts > 1 else 0, seed, point)
     point = with_ties(point)
     strengths = [
-        Strength(name, float(point[k]), percentile_interval(draws[:, k], cells.counts.shape[0]) if len(draws) else None)
+        Strength(name, float(point[k]), percentile_interval(draws[:, k], prompts) if len(draws) else None)
         for k, name in enumerate(generators)
     ]
     strengths.sort(key=lambda each: (-each.strength, each.generator))
     return BradleyTerry(tuple(strengths), number(tie), len(used), len(draws) - degenerate, degenerate)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """Distinct (winner, loser, tied) outcomes and how often each occurs in each prompt: shape (prompts, outcomes)."""
+def _counted(used: Sequence[tuple[str, str, Pair]]) -> tuple[list[tuple[int, int, bool]], Any, list[str]]:
+    """Count the distinct (winner, loser, tied) outcomes in each prompt.
 
-    keys: list[tuple[int, int, bool]]
-    counts: Any  # scipy.sparse.csr_array
-
-
-def _cells(used: Sequence[tuple[str, str, Pair]]) -> tuple[_Cells, list[str]]:
+    Returns:
+        The outcomes, a sparse array of their counts of shape (prompts, outcomes), and the names of the generators.
+    """
     from scipy.sparse import coo_array
 
     both, generators = codes([x for x, _, _ in used] + [y for _, y, _ in used])
@@ -106,7 +104,7 @@ def _cells(used: Sequence[tuple[str, str, Pair]]) -> tuple[_Cells, list[str]]:
     outcome, keys = codes(outcomes)
     shape = (len(prompts), len(keys))
     counts = coo_array((np.ones(len(used)), (prompt, outcome)), shape=shape).tocsr()
-    return _Cells(keys, counts), generators
+    return keys, counts, generators
 
 
 class _Model:

@@ -232,7 +232,8 @@ def read_scores(
         if not columns or path.suffix.lower() == ".jsonl":
             columns |= dict.fromkeys(map(str, record))
             if wanted not in columns:
-                raise _no_column(path, line, wanted, columns)
+                hint = f"choose one with --metric (there are: {', '.join(columns)})"
+                raise DataError(f"the column '{wanted}' is missing: {hint}", path, line)
         prompt, generator = (_text(record.get(name), name, path, line) for name in REQUIRED)
         known = [name for name in IMAGE_COLUMNS if name in record] or ["sample"]
         image, sample = (
@@ -294,11 +295,6 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     if not name.endswith(FORMATS):
         raise DataError(f"a table of scores is one of {', '.join(FORMATS)}", path)
     return read_table(path, REQUIRED)
-
-
-def _no_column(path: Path, line: int, wanted: str, columns: Iterable[str]) -> DataError:
-    there = ", ".join(columns)
-    return DataError(f"the column '{wanted}' is missing: choose one with --metric (there are: {there})", path, line)
 
 
 def _shown(value: Any) -> str:
