@@ -203,11 +203,11 @@ _PER_TOOLS = 1000  # what a provider tells its model about calling tools (Anthro
 
 def tools_text(request: Request) -> str:
     """Write everything that tools add to a request as one text: tools, calls with ids and signatures, results."""
-    said = [f"{tool.name} {tool.description} {orjson.dumps(tool.parameters).decode()}" for tool in request.tools]
+    texts = [f"{tool.name} {tool.description} {orjson.dumps(tool.parameters).decode()}" for tool in request.tools]
     for message in request.messages:
-        said += [f"{call.name} {call.arguments} {call.id} {call.signature}" for call in message.calls]
-        said += [f"{each.call.name} {each.call.id} {each.text}" for each in message.results]
-    return "\n".join(said)
+        texts += [f"{call.name} {call.arguments} {call.id} {call.signature}" for call in message.calls]
+        texts += [f"{each.call.name} {each.call.id} {each.text}" for each in message.results]
+    return "\n".join(texts)
 
 
 def input_bound(

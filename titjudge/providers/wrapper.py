@@ -110,11 +110,11 @@ class _DuckEmbedder(Embedder):
         await self.real.aclose()
 
 
-def adapted_provider(made: Any) -> Provider:
+def adapted_provider(provider: Any) -> Provider:
     """Return a provider as it is, or an adapter where it does not subclass `Provider`."""
-    return made if isinstance(made, Provider) else _DuckProvider(made)
+    return provider if isinstance(provider, Provider) else _DuckProvider(provider)
 
 
-def adapted_embedder(made: Any) -> Embedder:
+def adapted_embedder(embedder: Any) -> Embedder:
     """Return an embedder as it is, or an adapter where it does not subclass `Embedder`."""
-    return made if isinstance(made, Embedder) else _DuckEmbedder(made)
+    return embedder if isinstance(embedder, Embedder) else _DuckEmbedder(embedder)

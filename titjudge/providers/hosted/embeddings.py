@@ -105,8 +105,8 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
         billed: int | None = None
         try:
             data = parsed(answer.body)
-            said = data.get("usage") or {}
-            billed = count(said.get("prompt_tokens")) or count(said.get("total_tokens")) or None
+            usage = data.get("usage") or {}
+            billed = count(usage.get("prompt_tokens")) or count(usage.get("total_tokens")) or None
             vector = _unit(data["data"][0]["embedding"])
         except Exception:  # it came with a status of success, so it may be billed
             raise self.unusable(f"no vector came: {unreadable(answer.body)}", _usage(billed)) from None
@@ -164,8 +164,8 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
             body["outputDimensionality"] = int(options["dimensions"])
         data = await self._ask("embedContent", body)
         try:
-            said = count((data.get("usageMetadata") or {}).get("promptTokenCount")) or 0
-            total, billed = max(total, said), said or billed
+            reported = count((data.get("usageMetadata") or {}).get("promptTokenCount")) or 0
+            total, billed = max(total, reported), reported or billed
             vector = _unit(data["embedding"]["values"])
         except Exception:  # it came with a status of success, so it may be billed
             raise self.unusable("no vector came in the answer", _usage(billed or None)) from None

@@ -108,8 +108,8 @@ class Gemini(Hosted):
 
     def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         options = settings.options
-        said = options.get("vertexai", os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", ""))
-        self.vertex = str(said).strip().lower() in ("true", "1")
+        vertex = options.get("vertexai", os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", ""))
+        self.vertex = str(vertex).strip().lower() in ("true", "1")
         self.project = str(options.get("project") or os.environ.get("GOOGLE_CLOUD_PROJECT") or "")
         self.location = str(options.get("location") or os.environ.get("GOOGLE_CLOUD_LOCATION") or "global")
         if self.vertex and not (_NAME.fullmatch(self.project) and _NAME.fullmatch(self.location)):
@@ -214,9 +214,8 @@ class Gemini(Hosted):
         if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
             wait = _delay(details)
             wait = retry_after(answer.headers) if wait is None else wait
-        whose = self._key_at_fault(answer.status, message)
-        said = f"HTTP {answer.status} from {self.base_url}: {message}{whose}"
-        return self.failure(kind, said, wait=wait, maybe_billed=gave_up(answer.status))
+        text = f"HTTP {answer.status} from {self.base_url}: {message}{self._key_at_fault(answer.status, message)}"
+        return self.failure(kind, text, wait=wait, maybe_billed=gave_up(answer.status))
 
 
 async def _content_of(message: Message) -> dict[str, Any]:
@@ -228,8 +227,8 @@ async def _content_of(message: Message) -> dict[str, Any]:
             data = orjson.Fragment(b'"%s"' % await encoded.get(part))
             parts.append({"inlineData": {"data": data, "mimeType": part.media_type}})
     if message.calls or message.results:
-        results, made = tool_calls.gemini_parts(message)
-        parts = [*results, *parts, *made]
+        results, calls = tool_calls.gemini_parts(message)
+        parts = [*results, *parts, *calls]
     return {"parts": parts, "role": "model" if message.role == "assistant" else "user"}
 
 

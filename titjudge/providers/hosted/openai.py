@@ -142,10 +142,10 @@ class OpenAI(Hosted):
         if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
             wait = retry_after(headers)
             wait = _wait_in(message) if wait is None else wait
-        said = f"HTTP {status} from {self.base_url}: {message}{self._key_at_fault(status, message)}"
+        text = f"HTTP {status} from {self.base_url}: {message}{self._key_at_fault(status, message)}"
         if answered:
-            return self.unusable(said, usage, kind, wait)
-        return self.failure(kind, said, wait=wait, maybe_billed=gave_up(status))
+            return self.unusable(text, usage, kind, wait)
+        return self.failure(kind, text, wait=wait, maybe_billed=gave_up(status))
 
 
 def chat_reply(
@@ -258,11 +258,11 @@ def _moderated(error: Any) -> bool:
 
 def _wait_in(message: str) -> float | None:
     """Read the seconds of "Please try again in 1m2.5s" or "in 450ms"; OpenAI writes it even where a gateway drops the header."""
-    found = re.search(r"try again in (?:(\d+)m)?(\d+(?:\.\d+)?)(ms|s)\b", message)
-    if not found:
+    match = re.search(r"try again in (?:(\d+)m)?(\d+(?:\.\d+)?)(ms|s)\b", message)
+    if not match:
         return None
-    seconds = float(found[2]) / (1000 if found[3] == "ms" else 1)
-    return min(60 * int(found[1] or 0) + seconds, LONGEST_WAIT)
+    seconds = float(match[2]) / (1000 if match[3] == "ms" else 1)
+    return min(60 * int(match[1] or 0) + seconds, LONGEST_WAIT)
 
 
 def _status_in(error: Any) -> int:

@@ -108,8 +108,8 @@ def gemini_parts(message: Message) -> tuple[list[dict[str, Any]], list[dict[str,
         results.append({"functionResponse": {"id": each.call.id, **response} if each.call.id else response})
     calls = []
     for call in message.calls:
-        made: dict[str, Any] = {"name": name_of(call.name), "args": json_object(call.arguments) or {}}
-        part: dict[str, Any] = {"functionCall": {"id": call.id, **made} if call.id else made}
+        function: dict[str, Any] = {"name": name_of(call.name), "args": json_object(call.arguments) or {}}
+        part: dict[str, Any] = {"functionCall": {"id": call.id, **function} if call.id else function}
         calls.append({**part, "thoughtSignature": call.signature} if call.signature else part)
     return results, calls
 

@@ -242,15 +242,15 @@ def read(outcome: Outcome, wanted: set[str]) -> tuple[dict[str, dict[str, Any] |
 
 def _ending(outcome: Outcome) -> str:
     """Say how a command ended that did not answer."""
-    said = f": {outcome.last_words}" if outcome.last_words else ""
+    last = f": {outcome.last_words}" if outcome.last_words else ""
     if outcome.overflow:
-        return f"the command wrote more than {outcome.limit} bytes{said}"
+        return f"the command wrote more than {outcome.limit} bytes{last}"
     if outcome.late:
-        return f"the command did not answer within {outcome.timeout:g} s{said}"
+        return f"the command did not answer within {outcome.timeout:g} s{last}"
     if outcome.code:
         how = f"ended with exit code {outcome.code}" if outcome.code > 0 else f"was ended by signal {-outcome.code}"
-        return f"the command {how} and did not answer{said}"
-    return f"the command did not answer{said}"
+        return f"the command {how} and did not answer{last}"
+    return f"the command did not answer{last}"
 
 
 def _measurement(value: Mapping[str, Any]) -> dict[str, Any] | str:

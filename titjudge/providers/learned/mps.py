@@ -102,8 +102,8 @@ class Own(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: Any) -> Any:
         queries, keys, values, rest = self.fused_attn_ff_proj(self.norm(x)).split(self.widths, dim=-1)
-        seen = _attend(rotated(_heads(queries, self.heads)), rotated(keys), values)
-        return self.attn_out(seen) + self.ff_out(rest)
+        attended = _attend(rotated(_heads(queries, self.heads)), rotated(keys), values)
+        return self.attn_out(attended) + self.ff_out(rest)
 
 
 class CrossModel(nn.Module):  # type: ignore[misc]

@@ -219,8 +219,8 @@ def _digest(path: Path) -> str:
 def _commit(repository: str) -> str:
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(repository, "config.json")
-    return Path(found).parent.name if isinstance(found, str) else ""
+    file = try_to_load_from_cache(repository, "config.json")
+    return Path(file).parent.name if isinstance(file, str) else ""
 
 
 __all__ = ["Scorer"]

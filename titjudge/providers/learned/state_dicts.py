@@ -46,26 +46,26 @@ _OPEN_CLIP = (
 
 def open_clip(state: Mapping[str, Any]) -> State:
     """Convert open_clip's CLIP (HPSv2) for `CLIPModel`."""
-    made: State = {}
+    converted: State = {}
     for name, value in unwrapped(state).items():
         if name == "attn_mask":
             continue
         if name == "logit_scale":
-            made[name] = value
+            converted[name] = value
         elif name == "visual.proj":
-            made["visual_projection.weight"] = value.T.contiguous()
+            converted["visual_projection.weight"] = value.T.contiguous()
         elif name == "text_projection":
-            made["text_projection.weight"] = value.T.contiguous()
+            converted["text_projection.weight"] = value.T.contiguous()
         else:
             side = "vision_model" if name.startswith("visual.") else "text_model"
             plain = _replaced(name.removeprefix("visual."), _OPEN_CLIP)
             packed = re.fullmatch(r"(.*)\.attn\.in_proj_(weight|bias)", plain)
             if packed:
                 for letter, part in zip("qkv", value.chunk(3), strict=True):
-                    made[f"{side}.{packed[1]}.self_attn.{letter}_proj.{packed[2]}"] = part.contiguous()
+                    converted[f"{side}.{packed[1]}.self_attn.{letter}_proj.{packed[2]}"] = part.contiguous()
             else:
-                made[f"{side}.{plain}"] = value
-    return made
+                converted[f"{side}.{plain}"] = value
+    return converted
 
 
 _BLOCKS = (
@@ -94,7 +94,7 @@ def lavis_blip2(state: Mapping[str, Any]) -> State:
     """Convert LAVIS' BLIP-2 first stage (FGA-BLIP2) for `Blip2ForImageTextRetrieval`; heads used in training only are dropped."""
     import torch
 
-    made: State = {}
+    converted: State = {}
     plain = unwrapped(state)
     for name, value in plain.items():
         if name.startswith(("Qformer.cls.", "mask_proj.")) or name.endswith("position_ids") or name == "temp":
@@ -104,24 +104,24 @@ def lavis_blip2(state: Mapping[str, Any]) -> State:
         if name.endswith(".attn.q_bias"):
             stem = name.removesuffix("q_bias").replace("visual_encoder.", "vision_model.", 1)
             bias = torch.cat([value, torch.zeros_like(value), plain[name.removesuffix("q_bias") + "v_bias"]])
-            made[_replaced(f"{stem}qkv.bias", _BLOCKS)] = bias
+            converted[_replaced(f"{stem}qkv.bias", _BLOCKS)] = bias
             continue
         renamed = re.sub(r"^visual_encoder\.", "vision_model.", name)
-        made[_replaced(renamed, _BLOCKS + _QFORMER)] = value
-    return made
+        converted[_replaced(renamed, _BLOCKS + _QFORMER)] = value
+    return converted
 
 
 def image_reward(state: Mapping[str, Any]) -> tuple[State, State]:
     """Convert ImageReward.pt for `BlipForImageTextRetrieval`; returns it and the five linear layers of its MLP."""
-    made: State = {}
+    converted: State = {}
     head: State = {}
     for name, value in unwrapped(state).items():
         if name.startswith("mlp.layers."):
             head[name.removeprefix("mlp.layers.")] = value
         elif name.startswith("blip.") and not name.endswith("position_ids"):
             plain = re.sub(r"^visual_encoder\.", "vision_model.", name.removeprefix("blip."))
-            made[_replaced(plain, _BLOCKS)] = value
-    return made, head
+            converted[_replaced(plain, _BLOCKS)] = value
+    return converted, head
 
 
 def mps(state: Mapping[str, Any]) -> tuple[State, State]:

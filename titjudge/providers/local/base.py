@@ -115,8 +115,8 @@ class LocalChatModel(LocalModel[M, Request, Reply], Provider):
     @property
     def _thinking(self) -> dict[str, Any]:
         """The argument of the chat template that the option `enable_thinking` sets; it goes before a metric's."""
-        told = self._options.get("enable_thinking")
-        return {} if told is None else {"enable_thinking": bool(told)}
+        name = "enable_thinking"
+        return {name: bool(self._options[name])} if name in self._options else {}
 
     @cached_property
     def _weights(self) -> str:
