@@ -1,7 +1,7 @@
 """Probabilities of the answers to a question, from the log probabilities of the first token.
 
-A model in this process gives those of all tokens. A server returns the likeliest tokens only (20, as a rule): any other is at
-most as likely as the least likely one that it returns, so the probability of an answer is an interval.
+A model in this process gives those of all tokens. A server returns the likeliest tokens only (20, as a rule): any other
+is at most as likely as the least likely one that it returns, so the probability of an answer is an interval.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class FirstToken:
 
     @classmethod
     def of(cls, top: Sequence[tuple[str, float]], chosen: tuple[str, float] | None = None) -> FirstToken | None:
-        """Make it from a server's likeliest tokens and the one it sampled; None without any, or where the model thinks first.
+        """Make it from a server's likeliest tokens and the sampled one; None without any, or if the model thinks first.
 
         Raises:
             ValueError: A log probability is not a number.
@@ -83,7 +83,7 @@ class FirstToken:
 
 
 def wanted(choices: Choices) -> dict[str, tuple[str, ...]]:
-    """Return the tokens that count for each choice: those given, else its spellings (cases, with and without a space before).
+    """Return the tokens that count for each choice: those given, else its spellings (cases, also after a space).
 
     Raises:
         ValueError: Two choices share a token, or one has none.

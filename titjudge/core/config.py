@@ -270,8 +270,8 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
     """Read a configuration from a YAML file, with the values of `overrides` (nested dicts) that are not None on top.
 
     `overrides` may also have `base_url`, the address of the captioner and the judges that are asked over the network;
-    `trust_remote_code`, whether models that run here may run the code that comes with them; and `squash`, for the captioner
-    and the judges. Relative paths in the file are relative to the working directory, as on the command line.
+    `trust_remote_code`, whether models that run here may run the code that comes with them; and `squash`, for the
+    captioner and the judges. Relative paths in the file are relative to the working directory, as on the command line.
 
     Raises:
         ConfigError: The file cannot be read, has an unknown key (the nearest is suggested) or an invalid value.

@@ -1,8 +1,8 @@
-"""Files with images inside (parquet and arrow tables, tar archives, grids), and the paths by which these images are read.
+"""Files with images inside (parquet and arrow tables, tar archives, grids), and the paths of these images.
 
-`train.parquet/image/17` is the image in row 17 of the column `image`; `shard.tar/512/20480` are 20,480 bytes of the archive
-from byte 512 on; `7.png/2x2/3` is the third image of a grid. No such files exist: `holder` recognises such a path and
-`read_cell` reads the bytes, so that no copy of an image is ever written.
+`train.parquet/image/17` is the image in row 17 of the column `image`; `shard.tar/512/20480` are 20,480 bytes of the
+archive from byte 512 on; `7.png/2x2/3` is the third image of a grid. No such files exist: `holder` recognises such a
+path and `read_cell` reads the bytes, so that no copy of an image is ever written.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Window(Protocol):
 
 
 def holder(path: Path) -> str | None:
-    """Return the file that a path leads into, known by its content as links may hide its name; None for a file's own path."""
+    """Return the file that a path leads into, known by its content as links may hide its name; None if into none."""
     column = os.path.dirname(path)  # called often for every image: strings are faster than `Path.parent`
     file = os.path.dirname(column)
     try:

@@ -25,8 +25,8 @@ def inside(root: Path, name: str, what: str = "image", roots: Sequence[Path] = (
         roots: Further folders that the user allows.
 
     Raises:
-        DataError: The path, or a link on it, leads out of these folders, or a link leads back to itself; the message does
-            not repeat the path.
+        DataError: The path, or a link on it, leads out of these folders, or a link leads back to itself; the message
+            does not repeat the path.
     """
     if not name:
         raise DataError(f"the {what} path is empty")

@@ -55,7 +55,8 @@ class MissingExtra(UserError):
 class Unanswered(TitjudgeError):
     """A question got no usable answer; the engine turns it into a Score without a value.
 
-    Attributes: `status` (refused, truncated, unparsed, failed, ...), `reason` (one line), `reply` (what came, if anything).
+    Attributes: `status` (refused, truncated, unparsed, failed, ...), `reason` (one line), `reply` (what came, if
+    anything).
     """
 
     def __init__(self, status: Status, reason: str, reply: Reply | None = None) -> None:
@@ -74,7 +75,8 @@ class BudgetExhausted(TitjudgeError):
 class BudgetHeld(BudgetExhausted):
     """What is left below the cap is held by other items.
 
-    The item gives back its own hold and waits until `cost` USD and `tokens` can be reserved. Its answers so far are kept.
+    The item gives back its own hold and waits until `cost` USD and `tokens` can be reserved. Its answers so far are
+    kept.
     """
 
     def __init__(self, reason: str, cost: float, tokens: int) -> None:

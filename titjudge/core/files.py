@@ -229,8 +229,8 @@ def write_jsonl(path: Path, records: Iterable[Any]) -> None:
 class Appender:
     """Append objects to a JSONL file, each in one write that has reached the operating system when `add` returns.
 
-    Opening removes a last line that a kill left incomplete. `sync` also waits for the disk, so that a line survives a power
-    failure.
+    Opening removes a last line that a kill left incomplete. `sync` also waits for the disk, so that a line survives a
+    power failure.
     """
 
     def __init__(self, path: Path, *, sync: bool = False) -> None:
@@ -329,8 +329,8 @@ def jsonl_text(records: Iterable[Any]) -> str:
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Write a table as CSV in which a spreadsheet finds no formula.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front, which `scan_csv` removes, and carriage
-    returns inside cells are replaced.
+    A text that a spreadsheet would take for a formula gets an apostrophe in front, which `scan_csv` removes, and
+    carriage returns inside cells are replaced.
     """
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
@@ -358,8 +358,8 @@ def _is_formula(text: str) -> bool:
 def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
     """Yield line number and cells by column name of every row; for a bad row the DataError that describes it.
 
-    A row may lack cells at its end, as long as no required column is among them: they are None. An apostrophe in front of
-    a formula (`'=1`) is not part of the text.
+    A row may lack cells at its end, as long as no required column is among them: they are None. An apostrophe in front
+    of a formula (`'=1`) is not part of the text.
 
     Raises:
         DataError: The file cannot be read, or lacks a required column.

@@ -19,15 +19,15 @@ from titjudge.core.errors import DataError
 MAX_PIXELS = 50_000_000
 SMALL = 2**17  # pixels that decode in a millisecond or two
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
-"""The formats that are opened; JPEG includes MPO (several JPEGs in one file). Pillow has some 40 more, among them PostScript,
-which it passes to another program."""
+"""The formats that are opened; JPEG includes MPO (several JPEGs in one file). Pillow has some 40 more, among them
+PostScript, which it passes to another program."""
 ORIENTATION = 0x0112  # the EXIF tag
 _AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 _BLOCK = 2**13  # compressed bytes that Pillow decodes at a time; other threads run in between
 
 
 class _PixelLimit:
-    """A limit on the pixels being decoded at the same time by all threads, so that large images do not fill the memory."""
+    """A limit on the pixels that all threads decode at the same time, so that they do not fill the memory."""
 
     def __init__(self, most: int) -> None:
         self._most, self._held = most, 0
@@ -53,8 +53,8 @@ _pixel_limit = _PixelLimit(MAX_PIXELS)
 def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Iterator[Any]:
     """Open an image with PIL for the duration of the block; only of the usual formats, with a limited number of pixels.
 
-    Large images wait for one another here: do not open a second one inside the block. With `decode=False` only the header
-    may be read.
+    Large images wait for one another here: do not open a second one inside the block. With `decode=False` only the
+    header may be read.
 
     Raises:
         DataError: It is not an image of these formats, or has too many pixels.
@@ -174,7 +174,7 @@ def resized(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True)
 
 
 def eight_bits(image: Any) -> Any:
-    """Convert an image of 16 bits a pixel to 8, which PIL's conversion to RGB would turn white; leave others unchanged."""
+    """Convert an image of 16 bits a pixel to 8, which PIL's own conversion would turn white; leave others unchanged."""
     if not image.mode.startswith("I"):
         return image
     return image.convert("I").point(lambda value: value * (1 / 257)).convert("L")

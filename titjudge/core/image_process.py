@@ -1,9 +1,9 @@
 """A second process that decodes large images, which would hold Python's global lock for too long in this one.
 
-Pillow decodes a WebP or AVIF in one call that holds the lock for a tenth of a second or more; for other formats freeing tens
-of megabytes of pixels does. Even in a thread that would stop the event loop, and with it all requests in flight. The process
-starts with the first such image and ends with its parent. Where it cannot be started, or dies, images are decoded in this
-process.
+Pillow decodes a WebP or AVIF in one call that holds the lock for a tenth of a second or more; for other formats freeing
+tens of megabytes of pixels does. Even in a thread that would stop the event loop, and with it all requests in flight.
+The process starts with the first such image and ends with its parent. Where it cannot be started, or dies, images are
+decoded in this process.
 
 It is not a `multiprocessing` pool, which imports the caller's main module again: a script that judges images without an
 `if __name__ == "__main__"` would start itself a second time.
@@ -35,7 +35,7 @@ _running: list[subprocess.Popen[bytes]] = []  # none or one
 
 
 def call(job: str, raw: bytes, path: Path) -> bytes:
-    """Run a job on the bytes of an image: `inspect` (returns JSON), `png`, `scaled WIDTH HEIGHT` or `squashed WIDTH HEIGHT`.
+    """Run a job on an image: `inspect` (returns JSON), `png`, `scaled WIDTH HEIGHT` or `squashed WIDTH HEIGHT`.
 
     Raises:
         DataError: The image cannot be decoded.

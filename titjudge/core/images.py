@@ -1,7 +1,7 @@
 """Image files: checked once, identified by the hash of the bytes that are sent, read again only when they are sent.
 
-JPEG, PNG and WebP files are sent as they are. Anything else (BMP, TIFF, AVIF, GIF, animations, CMYK, an image that an EXIF tag
-rotates) is converted to PNG. For a file that cannot be used, a DataError names the reason.
+JPEG, PNG and WebP files are sent as they are. Anything else (BMP, TIFF, AVIF, GIF, animations, CMYK, an image that an
+EXIF tag rotates) is converted to PNG. For a file that cannot be used, a DataError names the reason.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _hashed(path: Path) -> tuple[bytes, str]:
 
 
 def _weight(path: Path) -> int:
-    """Return the size of a file in bytes; for an image inside a table, which must be unpacked, a size that takes a thread."""
+    """Return the size of a file in bytes; for an image inside a table, which must be unpacked, that of a large one."""
     try:
         return os.stat(path).st_size
     except (OSError, ValueError):

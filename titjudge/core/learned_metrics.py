@@ -1,7 +1,8 @@
 """The table of learned metrics: what each one computes, its weights and their licence, how many tokens it reads.
 
-A row is a metric (`titjudge.metrics.learned`) and the model `scorer/<key>` behind it (`titjudge.providers.learned.provider`).
-Formulas and preprocessing follow the source named in each row, as of November 2026.
+A row is a metric (`titjudge.metrics.learned`) and the model `scorer/<key>` behind it
+(`titjudge.providers.learned.provider`). Formulas and preprocessing follow the source named in each row, as of November
+2026.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class Baseline:
     Attributes:
         key: Name of the metric.
         summary: What it computes, in a line.
-        adapter: dual (two encoders), itm (image-text matching head), t5 (CLIP-FlanT5), prob (probability of an answer of a
-            vision-language model), labels (expected value of answer labels), head (a head on the state of one token), mps,
-            or external (the user's own command); empty where the captioner and the judge are asked.
+        adapter: dual (two encoders), itm (image-text matching head), t5 (CLIP-FlanT5), prob (probability of an answer
+            of a vision-language model), labels (expected value of answer labels), head (a head on the state of one
+            token), mps, or external (the user's own command); empty where the captioner and the judge are asked.
         weights: `owner/name` or `owner/name:file` on the Hugging Face hub; empty where they are not there and the user
             names a folder.
         base: Repository of configuration, processor and tokenizer; empty where they are with the weights.

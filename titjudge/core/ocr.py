@@ -56,9 +56,9 @@ def text_errors(gold: Sequence[str], read: Sequence[str]) -> TextErrors:
         gold: The words asked for; they are lowercased and not split.
         read: The strings that were read; they are lowercased and split into words.
 
-    GNED: the normalised Levenshtein distances of the best assignment of words, plus one for each word too many or missing,
-    over the larger number of words. Recall: the share of gold words that, in order, find an unused word with a distance
-    of at most 0.3.
+    GNED: the normalised Levenshtein distances of the best assignment of words, plus one for each word too many or
+    missing, over the larger number of words. Recall: the share of gold words that, in order, find an unused word with a
+    distance of at most 0.3.
 
     Raises:
         ValueError: There are no gold words.
@@ -106,7 +106,7 @@ def strings_of(result: Any) -> list[str]:
 
 
 def _entry(entry: Any) -> list[str]:
-    """Extract the strings of one entry: a string, a PaddleOCR 2 line `[box, [string, confidence]]`, or a page of either."""
+    """Extract the strings of an entry: a string, a PaddleOCR 2 line `[box, [string, confidence]]`, or a page."""
     if isinstance(entry, str):
         return [entry]
     if entry is None or isinstance(entry, dict):

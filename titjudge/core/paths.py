@@ -28,7 +28,7 @@ def starter_file() -> Path:
 
 
 def cache_folder(named: Path | None = None) -> Path:
-    """Return the folder of the answer cache: `named`, else $TITJUDGE_CACHE, else `cache/` of a checkout or the user's cache."""
+    """Return the answer cache: `named`, else $TITJUDGE_CACHE, else `cache/` of a checkout or the user's cache."""
     if named is not None:
         return named
     if variable := os.environ.get("TITJUDGE_CACHE"):

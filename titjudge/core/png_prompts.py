@@ -1,7 +1,7 @@
 """Read the prompt that ComfyUI, A1111 or a diffusers script wrote into the text chunks of a PNG.
 
-The file is untrusted: only chunks before the pixels are read, and their number, their unpacked size and the depth to which a
-ComfyUI graph is followed are limited.
+The file is untrusted: only chunks before the pixels are read, and their number, their unpacked size and the depth to
+which a ComfyUI graph is followed are limited.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def embedded_prompt(path: Path) -> EmbeddedPrompt | None:
 
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield keyword and text of the chunks before the pixels, in reverse, so that in a dict the first of a keyword counts."""
+    """Yield keyword and text of the chunks before the pixels, in reverse: in a dict the first of a keyword counts."""
     chunks: list[tuple[str, str]] = []
     with path.open("rb") as file:
         if file.read(8) != _HEAD:

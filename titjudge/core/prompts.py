@@ -8,10 +8,10 @@
     Jinja body
 
 Optional front matter: `system` (text of the system turn), `images: first|last` (where images stand in the user turn;
-default first; `{{ image }}` and `{{ image2 }}` in the body place them inline), `output_tokens: [p10, p50, p90]` (expected
-length of the answer, for price estimates). Exactly one newline at the end of the file is not part of the prompt.
-Variables are data: a value that looks like a template is not rendered, and one with a tag of the template (`<prompt>` ...
-`</prompt>`) can neither open nor close it, as its `<` becomes `‹`.
+default first; `{{ image }}` and `{{ image2 }}` in the body place them inline), `output_tokens: [p10, p50, p90]`
+(expected length of the answer, for price estimates). Exactly one newline at the end of the file is not part of the
+prompt. Variables are data: a value that looks like a template is not rendered, and one with a tag of the template
+(`<prompt>` ... `</prompt>`) can neither open nor close it, as its `<` becomes `‹`.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def is_suite_file(name: str) -> bool:
 
 
 def names(kind: str) -> list[str]:
-    """List all names of a kind (`providers`, `embedders`, `metrics`, `suites`, `sinks`) without importing their code."""
+    """List the names of a kind (`providers`, `embedders`, `metrics`, `suites`, `sinks`) without importing code."""
     return sorted({*TABLES[kind], *_entry_points(kind)})
 
 
@@ -154,7 +154,8 @@ def load(kind: str, name: str) -> Any:
     """Import the object of a name.
 
     Raises:
-        ConfigError: There is no such name (the message suggests the nearest one), or another package's object does not load.
+        ConfigError: There is no such name (the message suggests the nearest one), or another package's object does not
+            load.
     """
     module, _, attribute = check(kind, name).partition(":")
     try:

@@ -24,7 +24,7 @@ _SNAPSHOT = re.compile(r"(?:[-@:](?:\d{2,8}|v\d+(?::\d+)?|latest|preview|exp))*"
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """The end of a model: from the day `on`, `successor` answers its requests where they are `routed`; else they fail."""
+    """The end of a model: from the day `on`, `successor` answers where requests are `routed`; else they fail."""
 
     provider: str
     model: str
@@ -67,7 +67,7 @@ def table() -> tuple[Retirement, ...]:
 
 @lru_cache(maxsize=256)  # called several times for each request
 def of(provider: str, model: str) -> Retirement | None:
-    """Return the retirement of a provider's model, or None; of litellm's models, of those that the vendor itself serves."""
+    """Return the retirement of a provider's model, or None; with litellm, of models that the vendor itself serves."""
     if provider == "litellm":
         provider, _, model = model.rpartition("/")
         provider = provider or "openai"
@@ -93,8 +93,8 @@ def stands_in(provider: str, model: str) -> str:
 def same_model(asked: str, answered: str) -> bool:
     """Tell whether the model that answered is, or may be, the one that was requested.
 
-    Snapshots (`gpt-4o` answers as `gpt-4o-2024-08-06`), prefixes (`models/`, a vendor's) and fingerprints (`@fp_1`) do not
-    make another model; names of deployments and aliases do not tell, and are accepted.
+    Snapshots (`gpt-4o` answers as `gpt-4o-2024-08-06`), prefixes (`models/`, a vendor's) and fingerprints (`@fp_1`) do
+    not make another model; names of deployments and aliases do not tell, and are accepted.
     """
     requested, replied = _bare(asked), _bare(answered)
     if not (_NAMED.match(requested) and _NAMED.match(replied)) or requested.endswith("-latest"):

@@ -1,8 +1,8 @@
 """The schema of `Score.parts`: what metrics keep beside their score, for runs, reports and statistics.
 
-Parts are JSON, written to scores.jsonl; keys are only ever added. A metric may keep anything; what more than one module uses
-is defined here, as a `TypedDict` for those that write it and a function for those that read it. A file may be old, foreign
-or damaged, so the readers leave out what is malformed.
+Parts are JSON, written to scores.jsonl; keys are only ever added. A metric may keep anything; what more than one module
+uses is defined here, as a `TypedDict` for those that write it and a function for those that read it. A file may be old,
+foreign or damaged, so the readers leave out what is malformed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TABLED = (
 
 
 class TokensRead(TypedDict, total=False):
-    """Tokens that a model read of its texts, and that they have: `tit` and the learned metrics. Fewer used: truncated."""
+    """Tokens that a model read of its texts, and all their tokens: `tit` and the learned metrics."""
 
     prompt_tokens_used: int
     prompt_tokens: int
@@ -147,7 +147,7 @@ class Duel(TypedDict):
 
 
 class Duels(TypedDict):
-    """The comparisons of an image: `pairwise`, `pairwise-text`. `against`, points by the other's id, where only some are asked."""
+    """The comparisons of an image: `pairwise`, `pairwise-text`. `against` (points by id) where only some are asked."""
 
     duels: list[Duel]
     unanswered: int
@@ -230,7 +230,7 @@ def facet_name(pillar: str, sub: str, facet: str) -> str:
 
 
 def facet_points(parts: Parts) -> Mapping[tuple[str, str, str], float | None]:
-    """Return the points of each facet of `checklist`, None where it does not apply; without marks that could not be read."""
+    """Return the points of each facet of `checklist`, None where it does not apply; without unreadable marks."""
     unread = {(pillar, str(facet)) for pillar, facets in (parts.get("unread") or {}).items() for facet in facets}
     return {
         (str(pillar), str(sub), str(facet)): points

@@ -18,7 +18,7 @@ _CHECKSUM = "seal"  # its key in a record
 
 
 def without_surrogates(text: str) -> str:
-    """Replace lone surrogates by question marks: they come from JSON escapes and file names, and UTF-8 cannot encode them."""
+    """Replace lone surrogates, from JSON escapes or file names, by question marks: UTF-8 cannot encode them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

@@ -61,10 +61,11 @@ def validated(
 ) -> tuple[M | None, tuple[str, ...]]:
     """Return the last object in `text` that validates as `schema`, with flags that say how it was obtained.
 
-    It is the last one, because a judge may quote the text it judges (which may hold a score) before it answers. An object
-    that occurs verbatim in `given`, the text of the question, is skipped, because it may be quoted after the answer.
-    An object that validates under the only key of another (`{"answer": {...}}`) is accepted and flagged `unwrapped`.
-    With `lenient`, an answer without any complete object is repaired with json-repair and flagged `json-repaired`.
+    It is the last one, because a judge may quote the text it judges (which may hold a score) before it answers. An
+    object that occurs verbatim in `given`, the text of the question, is skipped, because it may be quoted after the
+    answer. An object that validates under the only key of another (`{"answer": {...}}`) is accepted and flagged
+    `unwrapped`. With `lenient`, an answer without any complete object is repaired with json-repair and flagged
+    `json-repaired`.
     """
     answer = after_thinking(text)
     for candidate, raw in reversed(list(_spans(answer))):

@@ -1,4 +1,4 @@
-"""WebDataset archives: files of one name with different endings are a row; images are read in place from the archive."""
+"""WebDataset archives: files of one name with different endings are a row; images are read in place."""
 
 from __future__ import annotations
 

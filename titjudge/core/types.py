@@ -206,9 +206,11 @@ class ProviderSettings:
     Attributes:
         model: The model's name at the provider.
         base_url: Its address; several, comma-separated, share the load.
-        api_key_env: Environment variable of the key, which is read when the first request is sent and stored nowhere else.
+        api_key_env: Environment variable of the key, which is read when the first request is sent and stored nowhere
+            else.
         timeout: Longest time for a request, in seconds.
-        structured: JSON by the server's schema mode (native), by words in the prompt (prompt), or whichever works (auto).
+        structured: JSON by the server's schema mode (native), by words in the prompt (prompt), or whichever works
+            (auto).
         options: Settings of this provider (dtype, device_map, revision, ...).
     """
 

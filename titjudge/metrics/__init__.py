@@ -127,9 +127,9 @@ def metric(
 ) -> Callable[[MetricFunction], Metric]:
     """Declare a metric: `@metric(name, roles=..., range=...)` above an async function `(item, ask) -> Score`.
 
-    The first line of the function's docstring becomes the summary, its keyword-only parameters (annotated, with defaults)
-    become the options. Raise `version` whenever the same answers would give another number. The other arguments are
-    described at `Metric`.
+    The first line of the function's docstring becomes the summary, its keyword-only parameters (annotated, with
+    defaults) become the options. Raise `version` whenever the same answers would give another number. The other
+    arguments are described at `Metric`.
     """
 
     def declare(function: MetricFunction) -> Metric:

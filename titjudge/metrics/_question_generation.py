@@ -1,6 +1,7 @@
 """Question generation and answering, as DSG and TIFA share it: the judge writes questions, the captioner answers them.
 
-The captioner sees the image and not the prompt. An answer that cannot be read is not a "no": the item then has no score.
+The captioner sees the image and not the prompt. An answer that cannot be read is not a "no": the item then has no
+score.
 """
 
 from __future__ import annotations

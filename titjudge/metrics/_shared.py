@@ -29,7 +29,8 @@ def image_of(item: Item) -> Path:
 async def gather_answers(*questions: Awaitable[T]) -> list[T | Unanswered]:
     """Ask several questions at once and return the answers in order, an `Unanswered` where there is none.
 
-    Any other exception is raised after all questions have ended: replies under way are paid for and belong in the cache.
+    Any other exception is raised after all questions have ended: replies under way are paid for and belong in the
+    cache.
     """
     answers: list[T | Unanswered] = []
     for result in await asyncio.gather(*questions, return_exceptions=True):

@@ -1,8 +1,8 @@
 """VQAScore, the expected-value LMM score and Q-Eval with any captioner that returns token probabilities.
 
 The metrics of similar names in `titjudge.metrics.learned` run fixed models in this process; these ask the captioner the
-same question, wherever it runs, and compute the same number. Where a server returns only its likeliest tokens, the score
-is computed from these, and the parts `lower` and `upper` bound what it would be with all of them.
+same question, wherever it runs, and compute the same number. Where a server returns only its likeliest tokens, the
+score is computed from these, and the parts `lower` and `upper` bound what it would be with all of them.
 """
 
 from __future__ import annotations

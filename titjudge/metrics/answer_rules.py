@@ -1,8 +1,8 @@
 """Answer rules: how a judge's reply to questions becomes numbers (`answer:` in the YAML file of a suite).
 
-A rule takes the text of a reply and the questions it answers, and returns a number for each of them. It returns None where
-the reply cannot be parsed, and `[]` where in addition the published script does not ask again. The thoughts of a reasoning
-model are never read. A rule that follows a published script to the letter names it.
+A rule takes the text of a reply and the questions it answers, and returns a number for each of them. It returns None
+where the reply cannot be parsed, and `[]` where in addition the published script does not ask again. The thoughts of a
+reasoning model are never read. A rule that follows a published script to the letter names it.
 """
 
 from __future__ import annotations

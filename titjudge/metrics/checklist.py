@@ -1,8 +1,8 @@
-"""Qwen-Image-Bench: five pillars of facets that a judge marks 0, 1, 2 or N/A (paper, 3.3 and 3.4; official code @b6b556b).
+"""Qwen-Image-Bench: five pillars of facets, marked 0, 1, 2 or N/A (paper, 3.3 and 3.4; official code @b6b556b).
 
-A judge's answer becomes numbers in four steps, all of them here: extract the JSON, put facets under the sub-capabilities
-of the rubric, turn marks into points, average. The rubric (5 pillars, 23 sub-capabilities, 56 facets, each with its
-criterion) is `prompts/qwen_image_bench/rubric.json`.
+A judge's answer becomes numbers in four steps, all of them here: extract the JSON, put facets under the
+sub-capabilities of the rubric, turn marks into points, average. The rubric (5 pillars, 23 sub-capabilities, 56 facets,
+each with its criterion) is `prompts/qwen_image_bench/rubric.json`.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class Verdict:
     """The judge's marks for one pillar, parsed.
 
     Attributes:
-        status: ok, parse_failure (no JSON object) or invalid (JSON on which the official code crashes: a list, a number,
-            a score of Infinity).
+        status: ok, parse_failure (no JSON object) or invalid (JSON on which the official code crashes: a list, a
+            number, a score of Infinity).
         reason: Why there is no level, in words.
         level1: Points of the pillar, 0 to 100: the mean of `level2`. None where no facet was marked.
         level2: Points by sub-capability: the means of `level3`.
@@ -149,9 +149,9 @@ def extract(text: str) -> Any:
 def correct(marks: Mapping[str, Any], pillar: str, facets: int = FACETS[0]) -> Facets:
     """Put the marks of an answer under their sub-capabilities, by the official rule.
 
-    If the first value is an object with "score", every key is taken for a facet. Else two levels are read, and values that
-    are not objects are dropped. A facet of the pillar goes to its own sub-capability wherever it was; names that the
-    pillar does not have stay where they are (and count). The later of two marks for one facet counts.
+    If the first value is an object with "score", every key is taken for a facet. Else two levels are read, and values
+    that are not objects are dropped. A facet of the pillar goes to its own sub-capability wherever it was; names that
+    the pillar does not have stay where they are (and count). The later of two marks for one facet counts.
     """
     rename, sub_of = RENAMED.get(pillar, {}), sub_capabilities(pillar, facets)
     first = next(iter(marks.values()), None)
@@ -270,9 +270,9 @@ async def checklist(item: Item, ask: Ask) -> Score:
 
     `item.meta["facets"]` maps each active pillar to its (sub-capability, facet) pairs; without it all five pillars are
     judged, and what the judge finds not applicable drops out (Eq. 5). Under the official protocol every facet the judge
-    marks counts, under the strict one only the activated facets; both ask for the decoding of Q-Judger. A pillar without a
-    usable answer is named in `parts["failed"]` and the mean is over the others. `item.meta["rubric_facets"]` is 38 for
-    the rubric of Stability AI's fork of the code.
+    marks counts, under the strict one only the activated facets; both ask for the decoding of Q-Judger. A pillar
+    without a usable answer is named in `parts["failed"]` and the mean is over the others. `item.meta["rubric_facets"]`
+    is 38 for the rubric of Stability AI's fork of the code.
     """
     activated = activated_facets(item)
     image = image_of(item)

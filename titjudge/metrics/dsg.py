@@ -1,7 +1,7 @@
 """DSG, the Davidsonian Scene Graph: yes/no questions with dependencies (ICLR 2024; github.com/j-min/DSG).
 
-The judge writes the questions, once for each prompt; the captioner answers each of them about the image. The prompt that
-asks for questions is ours; its output format, the aggregation and the prompt that asks for an answer are DSG's.
+The judge writes the questions, once for each prompt; the captioner answers each of them about the image. The prompt
+that asks for questions is ours; its output format, the aggregation and the prompt that asks for an answer are DSG's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LongT2IBench: entities, attributes and relations of a long prompt, each aligned with the image or not (paper, HA-CoT).
+"""LongT2IBench: the entities, attributes and relations of a long prompt that an image shows (paper, HA-CoT).
 
 An element of the graph is a tuple of strings: `(entity,)`, `(entity, attribute)` or `(entity1, relation, entity2)`.
 """
@@ -94,7 +94,7 @@ class Graph:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{"entities": [entity], "attributes": [[entity, attribute]], "relations": [[entity, relation, entity]]}`."""
+        """Return entities, attributes as [entity, attribute] and relations as [entity, relation, entity]."""
         return {
             "entities": list(self.entities),
             "attributes": [list(pair) for pair in self.attributes],
@@ -103,7 +103,7 @@ class Graph:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Graph:
-        """Read a graph of `to_json`, or one of LongT2IBench's annotations (attributes by entity and name, relations as objects)."""
+        """Make it from `to_json` or LongT2IBench's annotation (attributes by entity and name, relations as objects)."""
         attributes = raw.get("attributes", ())
         if isinstance(attributes, Mapping):
             attributes = [(entity, f"{name}: {text}") for entity, of in attributes.items() for name, text in of.items()]
@@ -199,9 +199,10 @@ def read_verdict(graph: Graph, verdict: GraphVerdict) -> tuple[Alignment | None,
 async def graph_alignment(item: Item, ask: Ask) -> Score:
     """Share of the entities, attributes and relations of a prompt that the image shows.
 
-    Strict: the graph is `item.meta["graph"]` where there is one, else the judge extracts it from the prompt; then the judge
-    sees the image and gives a verdict on each element, all in one answer. Official: the judge lists and marks the elements
-    itself, with the published prompt and decoding. In both, attributes and relations of a misaligned entity are misaligned.
+    Strict: the graph is `item.meta["graph"]` where there is one, else the judge extracts it from the prompt; then the
+    judge sees the image and gives a verdict on each element, all in one answer. Official: the judge lists and marks the
+    elements itself, with the published prompt and decoding. In both, attributes and relations of a misaligned entity
+    are misaligned.
     """
     image = image_of(item)
     if not item.prompt.strip():

@@ -3,8 +3,8 @@
 Each is a row of `titjudge.core.learned_metrics.TABLE`; its model runs as the provider `scorer`, which also returns how
 many tokens of the prompt the model read.
 
-FGA-BLIP2 also scores elements of the prompt (phrases that occur in it) where `item.meta["elements"]` lists them; a type in
-parentheses (`red cube (color)`, as EvalMuse writes it) is not passed to the model.
+FGA-BLIP2 also scores elements of the prompt (phrases that occur in it) where `item.meta["elements"]` lists them; a type
+in parentheses (`red cube (color)`, as EvalMuse writes it) is not passed to the model.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Pairwise judging: two images of one prompt, always in both orders.
 
 An image's score is the mean of its comparisons with the other images of its prompt. Each comparison is asked in both
-orders; where the two answers contradict each other the judge followed the order, and the comparison is a tie. Both images
-of a comparison use the same two answers, which are asked and paid once.
+orders; where the two answers contradict each other the judge followed the order, and the comparison is a tie. Both
+images of a comparison use the same two answers, which are asked and paid once.
 
-With `duels=0.1` a random tenth of the comparisons of each prompt is asked, in both orders. An image is then compared with few
-others, strong or weak ones by chance: rank generators by the Bradley-Terry strengths over all comparisons (a table of
-results.json), not by their mean scores.
+With `duels=0.1` a random tenth of the comparisons of each prompt is asked, in both orders. An image is then compared
+with few others, strong or weak ones by chance: rank generators by the Bradley-Terry strengths over all comparisons (a
+table of results.json), not by their mean scores.
 """
 
 from __future__ import annotations

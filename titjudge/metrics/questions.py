@@ -1,4 +1,4 @@
-"""Questions of the data set, put to a judge one by one or all in one request; the score is the weighted mean of its answers."""
+"""Questions of the data set, asked one by one or in one request; the score is the weighted mean of the answers."""
 
 from __future__ import annotations
 

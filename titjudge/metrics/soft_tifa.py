@@ -20,8 +20,8 @@ _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nin
 def tokens_of(question: Question, *, official: bool) -> list[str]:
     """List the tokens that count as the right answer: its spellings, and for a "How many" question also the digits.
 
-    The official script takes the first token of each spelling: for a digit after a space that is the space alone, in its
-    model's vocabulary, and for a count above ten it uses the word "other" in place of the digits.
+    The official script takes the first token of each spelling: for a digit after a space that is the space alone, in
+    its model's vocabulary, and for a count above ten it uses the word "other" in place of the digits.
     """
     if not question.question.startswith("How many"):
         spellings = ["Yes", "yes"] if official else ["Yes", "yes", "YES"]

@@ -1,4 +1,4 @@
-"""Text rendering as LongText-Bench and OneIG-Bench measure it: the text that a vision model reads, against the text asked for."""
+"""Text rendering as LongText-Bench and OneIG-Bench measure it: text that a vision model reads, and text asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text rendering as TIIF-Bench measures it: the words that OCR reads, against the words asked for (paper, 3.3, Figure A5)."""
+"""Text rendering as TIIF-Bench measures it: the words that OCR reads, and those asked for (paper, 3.3, Figure A5)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_TOKENS = 512  # of a model's reply
 
 
 def gold_words(item: Item) -> list[str] | None:
-    """Return `meta["text_words"]`, else the words that the questions ask for; None when `text_words` is not a list of words."""
+    """Return `meta["text_words"]`, else the words in the questions; None when `text_words` is not a list of words."""
     words = item.meta.get("text_words")
     if words is None:
         return ocr.words_from_questions(str(question) for question in item.meta.get("questions") or ())
@@ -43,8 +43,8 @@ def asks_for_words(item: Item) -> bool:
 async def text_rendering(item: Item, ask: Ask) -> Score:
     """GNED: how far the words in the image are from those that were asked for; 0 is perfect, 1 is worst.
 
-    Needs the extra `ocr`. Parts: recall, pned, gold, read (the strings as OCR gave them), engine. It does not apply to an
-    item without words to look for; an image that cannot be decoded is bad input.
+    Needs the extra `ocr`. Parts: recall, pned, gold, read (the strings as OCR gave them), engine. It does not apply to
+    an item without words to look for; an image that cannot be decoded is bad input.
 
     Raises:
         MissingExtra: rapidocr is not installed.
@@ -77,7 +77,7 @@ async def _by_ocr(image: Path) -> tuple[list[str], str]:
 
 
 async def _measured(item: Item, reader: Callable[[Path], Awaitable[tuple[list[str], str]]]) -> Score:
-    """Score the words of an image; `reader` returns the strings that it read, and the engine or model that read them."""
+    """Score the words of an image; `reader` returns the strings, and the engine or model that read them."""
     gold = gold_words(item)
     if gold is None:
         return Score.none(Status.BAD_INPUT, "text_words is not a list of words")

@@ -1,7 +1,7 @@
 """TIFA: multiple-choice questions on the elements of a prompt (ICCV 2023; github.com/Yushi-Hu/tifa).
 
-The judge writes the questions, once for each prompt; the captioner answers each of them about the image. The prompts are
-ours; their output formats and the aggregation are TIFA's.
+The judge writes the questions, once for each prompt; the captioner answers each of them about the image. The prompts
+are ours; their output formats and the aggregation are TIFA's.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def plain(text: str) -> str:
 
 
 def read_choice(text: str, choices: Sequence[str]) -> int | None:
-    """Return the index of the choice that an answer names, by its letter or its words; None where it names none, or two.
+    """Return the index of the choice that an answer names, by letter or words; None where it names none, or two.
 
     TIFA takes the nearest choice by sentence similarity instead; here nothing is guessed.
     """
@@ -127,7 +127,7 @@ async def tifa(item: Item, ask: Ask) -> Score:
 
 
 def by_type(questions: Sequence[ChoiceQuestion], right: Sequence[bool]) -> dict[str, float]:
-    """Compute the fraction of right answers by type of question; humans and animals are one type, as in TIFA's tables."""
+    """Compute the fraction of right answers by type; humans and animals are one type, as in TIFA's tables."""
     hits: dict[str, list[bool]] = {}
     for question, hit in zip(questions, right, strict=True):
         hits.setdefault(_MERGED.get(question.type, question.type), []).append(hit)

@@ -1,7 +1,7 @@
-"""TIT-Score and TIT-Score-LLM: describe the image, then compare description and prompt (TIT-Score paper, section 4, Table 4).
+"""TIT-Score and TIT-Score-LLM: compare the prompt with a description of the image (TIT-Score paper, section 4).
 
-The captioner describes the image without seeing the prompt. TIT-Score is the cosine similarity of the embeddings of both
-texts; for TIT-Score-LLM a language model compares them.
+The captioner describes the image without seeing the prompt. TIT-Score is the cosine similarity of the embeddings of
+both texts; for TIT-Score-LLM a language model compares them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Verdict(BaseModel):
 async def describe(item: Item, ask: Ask) -> Reply:
     """Have the captioner describe the image, with the paper's instruction (A.4.1).
 
-    An item without an image brings its description in `item.meta["description"]`. A description that hit the token limit is
-    accepted only under the official protocol: the published code does not check for it.
+    An item without an image brings its description in `item.meta["description"]`. A description that hit the token
+    limit is accepted only under the official protocol: the published code does not check for it.
     """
     if item.image is None:
         return Reply(str(item.meta["description"]), flags=("given",))

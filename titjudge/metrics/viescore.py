@@ -1,4 +1,4 @@
-"""VIEScore: a vision-language model rates semantic consistency and perceptual quality (github.com/TIGER-AI-Lab/VIEScore).
+"""VIEScore: ratings of semantic consistency and perceptual quality (github.com/TIGER-AI-Lab/VIEScore).
 
 The prompts are quoted exactly. Where the official code draws a random integer for an answer that it cannot parse
 (`give_up_parsing`), there is no score here.

@@ -37,7 +37,7 @@ def parse(text: str, count: int, *, drop_thinking: bool = False) -> list[str] | 
 
 
 def draw_template(item_id: str, seed: int, sample: int) -> str:
-    """Draw one of the three official templates: by item, seed and attempt, where the official code draws at every call."""
+    """Draw one of the three official templates by item, seed and attempt; the official code draws at every call."""
     digest = hashlib.sha256(f"{item_id}\x00{seed}\x00{sample}".encode()).digest()
     return TEMPLATES[int.from_bytes(digest[:8], "big") % len(TEMPLATES)]
 
@@ -62,7 +62,7 @@ def _whole(seed: Any) -> int:
 
 
 def _checked(item: Item) -> tuple[list[str], list[str]] | Score:
-    """Return the questions and the gold answers (lowercase) of an item, or the Score that names what is wrong with them."""
+    """Return questions and gold answers (lowercase) of an item, or the Score that names what is wrong with them."""
     questions, gold = item.meta.get("questions"), item.meta.get("gold_answers")
     if not questions or not gold:
         return Score.none(Status.MISSING, "the item has no questions, or no gold answers to them")
@@ -92,8 +92,9 @@ async def yes_no(item: Item, ask: Ask) -> Score:
     """Fraction of yes/no questions about the image that the judge answers as expected.
 
     `item.meta` holds `questions` and `gold_answers`, two lists of one length; `template` (1, 2, 3, "random" or a prompt
-    name) and `template_seed` are optional. Temperature is 1 under the official protocol and 0 under the strict one. Where
-    a reply has another number of answers, the question is asked again, three times in all; then the item is unparsed.
+    name) and `template_seed` are optional. Temperature is 1 under the official protocol and 0 under the strict one.
+    Where a reply has another number of answers, the question is asked again, three times in all; then the item is
+    unparsed.
     """
     checked = _checked(item)
     if isinstance(checked, Score):

@@ -1,10 +1,11 @@
 """Canaries: frozen questions with their answers, by which a model that has changed is noticed.
 
 A canary is a known-answer item scored by a metric. The first time, the scores are frozen in a file; later, the same
-questions are asked again, without the cache, and compared. A flip is a score that moved by more than `MOVED` units, or is
-missing on one side only. The unit of a metric is twice the spread of its frozen scores, and at most its range: the range of
-a cosine or a logit alone does not say what a large change is. A model that is not deterministic flips now and then, so the
-questions are asked `ROUNDS` times when they are frozen, and drift is a share of flips beyond that between these rounds.
+questions are asked again, without the cache, and compared. A flip is a score that moved by more than `MOVED` units, or
+is missing on one side only. The unit of a metric is twice the spread of its frozen scores, and at most its range: the
+range of a cosine or a logit alone does not say what a large change is. A model that is not deterministic flips now and
+then, so the questions are asked `ROUNDS` times when they are frozen, and drift is a share of flips beyond that between
+these rounds.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """A frozen question: an item, a metric, the frozen value, and those of the further rounds in which it was frozen."""
+    """A frozen question: an item, a metric, the frozen value, and those of the further rounds of freezing."""
 
     item: str
     metric: str
@@ -132,7 +133,7 @@ class CanaryReport:
 
 
 def canary_items(data: Path, count: int = COUNT, *, edited: bool = True) -> list[Item]:
-    """List up to `count` known-answer items, always the same, in an order by hash, so that a few have all levels of errors.
+    """List up to `count` known-answer items, always the same, by hash, so that a few have all levels of errors.
 
     Where there are more canaries than images, `edited` adds images without errors with a prompt that has one.
 

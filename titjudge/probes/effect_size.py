@@ -1,4 +1,4 @@
-"""The unit of effects, from a judge's own scores: the range of a cosine or a logit does not say what a large difference is."""
+"""The unit of effects, from a judge's own scores: the range of a cosine or logit does not show what is large."""
 
 from __future__ import annotations
 

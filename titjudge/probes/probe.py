@@ -135,7 +135,7 @@ def _repeated(item: Item, k: int) -> str:
 
 
 async def _accuracy(run: Prober, truth: Sequence[Item], items: Sequence[Item], pairs: Sequence[Pair]) -> list[Line]:
-    """Measure the share of known answers: of questions where the metric asks some, else of pairs (a tie is half right)."""
+    """Measure the share of right answers: to questions where the metric asks some, else of pairs (a tie is half)."""
     if "gold_answers" in run.metric.needs:
         exam = [replace(item, id=f"{item.id}#exam") for item in truth]
         await run.score(exam)
@@ -248,7 +248,7 @@ async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item])
 
 
 def _failures(scores: Iterable[Score]) -> list[Line]:
-    """Measure the shares of refusals and of answers that cannot be parsed, among the questions that a judge could answer.
+    """Measure the shares of refusals and of unparsable answers, among the questions that a judge could answer.
 
     A judge that refuses a prompt refuses all variants of it, so the unit is the prompt here, too.
     """

@@ -1,7 +1,7 @@
 """Prompts with errors: a known-answer prompt is edited so that its image no longer shows what it asks for.
 
-Editing the prompt instead of the image gives errors of every kind on images whose content is known, and the same ones to a
-judge that sees the image and to one that reads a description.
+Editing the prompt instead of the image gives errors of every kind on images whose content is known, and the same ones
+to a judge that sees the image and to one that reads a description.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def edits(
         words: The words that the image must show.
         kind: One of `KINDS`.
         most: Most prompts.
-        shown: The elements that the image shows, which are those an edit can make wrong; None when it shows all that the
-            prompt says, annotated or not.
+        shown: The elements that the image shows, which are those an edit can make wrong; None when it shows all that
+            the prompt says, annotated or not.
     """
     makers: dict[str, Callable[[], Iterator[tuple[Element, Place]]]] = {
         "missing entity": lambda: _entities(prompt),

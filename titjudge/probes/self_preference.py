@@ -1,9 +1,9 @@
 """Self-preference: models describe the same images and judge each other's descriptions.
 
-The excess of a judge J is how much higher it scores its own text than another model's text on the same image, beyond how
-much higher another judge K does: (own by J - other by J) - (own by K - other by K), each judge's scores in units of its
-own span. The other text is that of a third author where there is one, so that K's preference for its own texts does not
-enter; with two authors it is K's, and the effect is the sum of both preferences.
+The excess of a judge J is how much higher it scores its own text than another model's text on the same image, beyond
+how much higher another judge K does: (own by J - other by J) - (own by K - other by K), each judge's scores in units of
+its own span. The other text is that of a third author where there is one, so that K's preference for its own texts does
+not enter; with two authors it is K's, and the effect is the sum of both preferences.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def excess(scores: Mapping[tuple[str, str], Scores], judge: str, groups: Mapping
 async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str]) -> Line:
     """Compute the line of the judge that is probed (the role `judge`) against the models of the roles `rivals`.
 
-    Each of these models describes every image and judges every description. The model of the role `captioner` is the third
-    author where it is of another family.
+    Each of these models describes every image and judges every description. The model of the role `captioner` is the
+    third author where it is of another family.
     """
     engine = probed.engine
     open_roles = {name: engine.roles[name] for name in ("judge", *rivals)}

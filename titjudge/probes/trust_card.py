@@ -1,14 +1,16 @@
 """The trust card: an effect, an interval, a p-value and a verdict for each test of a judge.
 
-Effects on scores are in units of the judge's own span: 1 is the distance between its mean for images without errors and for
-images with the most errors (levels 0 and 3 of the known answers), so that judges with different scales can be compared.
+Effects on scores are in units of the judge's own span: 1 is the distance between its mean for images without errors and
+for images with the most errors (levels 0 and 3 of the known answers), so that judges with different scales can be
+compared.
 
-Each line has a limit. A judge is `caught` when its effect is beyond the limit with p < 0.01 after Holm's correction over the
-lines of the family. It passes when the whole 95% interval is within the limit. Else there is not enough data, and the line
-says how many more prompts would be enough. The unit of all statistics is the prompt: more trials make the means of prompts
-more precise, and do not add prompts. No assumption is made about prompts that were not seen, except that their effect is
-bounded: an error may go unnoticed there, an attack may work by a whole span (see `bounds`). Six prompts without an effect
-leave open that up to 46% of all prompts have one; to show that there is none takes 72 prompts at a limit of 0.05.
+Each line has a limit. A judge is `caught` when its effect is beyond the limit with p < 0.01 after Holm's correction
+over the lines of the family. It passes when the whole 95% interval is within the limit. Else there is not enough data,
+and the line says how many more prompts would be enough. The unit of all statistics is the prompt: more trials make the
+means of prompts more precise, and do not add prompts. No assumption is made about prompts that were not seen, except
+that their effect is bounded: an error may go unnoticed there, an attack may work by a whole span (see `bounds`). Six
+prompts without an effect leave open that up to 46% of all prompts have one; to show that there is none takes 72 prompts
+at a limit of 0.05.
 """
 
 from __future__ import annotations

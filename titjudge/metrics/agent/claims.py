@@ -104,7 +104,7 @@ class Claim:
 
     @property
     def introduces(self) -> str:
-        """The thing that must be in the image for this claim to hold; empty except for entities that the prompt asks for."""
+        """The thing that this claim says is in the image; empty except for entities that the prompt asks for."""
         return self.things[0] if self.kind == "entity" and self.level != "generic" and self.things else ""
 
 

@@ -1,8 +1,8 @@
 """Crops of an image, enlarged; boxes are in fractions of its width and height.
 
-A crop is never scaled down. It is enlarged until its longer side has as many pixels as that of the image (or 1,024), at most
-fourfold, and never to more pixels than the image has, so that a crop costs no more tokens than the image. A side under 64
-pixels is enlarged to 64 in any case.
+A crop is never scaled down. It is enlarged until its longer side has as many pixels as that of the image (or 1,024), at
+most fourfold, and never to more pixels than the image has, so that a crop costs no more tokens than the image. A side
+under 64 pixels is enlarged to 64 in any case.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_ENLARGED = 4096  # pixels of the longer side of an enlarged crop
 
 @dataclass(frozen=True, slots=True)
 class BoxFit:
-    """A box within the image, and whether it was clamped to the edge; or no box, and the `problem` with the one given."""
+    """A box within the image, and whether it was clamped; or no box, and the `problem` with the one given."""
 
     box: Box | None = None
     clamped: bool = False

@@ -1,7 +1,8 @@
 """The expected requests of tit-agent on one item, for dry runs and budget reservations: with filler in place of texts.
 
-What an orchestrator will ask cannot be known in advance. A dry run expects the description and one further look; anything
-beyond that is reserved from the budget when it is asked. With native tools every round sends the conversation so far again.
+What an orchestrator will ask cannot be known in advance. A dry run expects the description and one further look;
+anything beyond that is reserved from the budget when it is asked. With native tools every round sends the conversation
+so far again.
 """
 
 from __future__ import annotations

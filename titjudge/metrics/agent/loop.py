@@ -1,7 +1,7 @@
 """The loop of tit-agent: an orchestrator settles claims by evidence and requests further looks, within bounds.
 
-It answers by native tool calls where the judge's provider has them (`tool_calls`), else by one JSON object a round. Only
-verdicts and looks that validate have an effect. The loop ends for one of six reasons:
+It answers by native tool calls where the judge's provider has them (`tool_calls`), else by one JSON object a round.
+Only verdicts and looks that validate have an effect. The loop ends for one of six reasons:
 
     covered       no claim is open
     little left   no macro claim is open, and the others weigh less than 5% of all: a look is not worth its price

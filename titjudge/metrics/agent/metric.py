@@ -1,7 +1,7 @@
-"""tit-agent, the agentic judge: the claims of a long prompt, an orchestrator that looks until they are settled, a score.
+"""tit-agent, the agentic judge: an orchestrator looks at the image until the claims of a long prompt are settled.
 
-`scale` turns verdicts into a score. Claims that cannot be seen (looked for, and the image cannot show it either way) and
-claims that stay open do not enter; where less than 60% of the claims' weight is decided there is no score.
+`scale` turns verdicts into a score. Claims that cannot be seen (looked for, and the image cannot show it either way)
+and claims that stay open do not enter; where less than 60% of the claims' weight is decided there is no score.
 `titjudge.core.score_parts.AgentParts` describes what a score keeps.
 """
 
@@ -59,10 +59,10 @@ async def tit_agent(
     has them, else it answers in JSON.
 
     The score is 100 x core x adherence. Adherence is half the met share of the core (macro) claims, four tenths that of
-    details, one tenth that of style; core is the met share of macro claims, and at most .95 for each clear error (a wrong
-    claim about a core subject). `parts` hold the claim table, the evidence, the transcript, and counts of looks and of
-    everything refused. An item with less than 60% of the weight decided is unparsed. An item whose judge gives no usable
-    answer, or whose looks end in an outage, has no score, and keeps its `parts` as far as they are known.
+    details, one tenth that of style; core is the met share of macro claims, and at most .95 for each clear error (a
+    wrong claim about a core subject). `parts` hold the claim table, the evidence, the transcript, and counts of looks
+    and of everything refused. An item with less than 60% of the weight decided is unparsed. An item whose judge gives
+    no usable answer, or whose looks end in an outage, has no score, and keeps its `parts` as far as they are known.
 
     Args:
         item: The item; its `meta["max_looks"]` overrides `max_looks`.

@@ -1,15 +1,15 @@
 """The scale of tit-agent, 0 to 100: what a claim weighs, and what a wrong one costs.
 
-The TIT-Score paper (A.11) has annotators check core subjects, setting and key relations first, and details only when these
-are right. It gives no numbers; these are ours:
+The TIT-Score paper (A.11) has annotators check core subjects, setting and key relations first, and details only when
+these are right. It gives no numbers; these are ours:
 
     adherence   half the met share of macro claims, four tenths that of details, one tenth that of style
     core        the met share of macro claims, and no more than .95 for each clear error
     score       100 x core x adherence
 
-A clear error is a claim about a core subject that is not met (the subject itself or an attribute of it), or an exclusion
-that is violated ("no people"). Where a thing is absent or replaced by another, no claim about it is met. Claims that hold
-for nearly any image ("generic") weigh nothing.
+A clear error is a claim about a core subject that is not met (the subject itself or an attribute of it), or an
+exclusion that is violated ("no people"). Where a thing is absent or replaced by another, no claim about it is met.
+Claims that hold for nearly any image ("generic") weigh nothing.
 """
 
 from __future__ import annotations

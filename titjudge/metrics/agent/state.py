@@ -199,7 +199,7 @@ class AgentState:
         return [f"{verdict}: {', '.join(numbers)}" for verdict, numbers in lines.items()]
 
     def variables(self, looks_left: int) -> dict[str, Any]:
-        """Return the variables of the orchestrator's template; text from models and prompts is truncated and escaped."""
+        """Return the variables of the orchestrator's template, with texts truncated and escaped."""
         claims = [
             f"{c.number}. {'' if c.level == 'micro' else f'[{c.level}] '}{fenced(shortened(c.text, MAX_CLAIM))}"
             for c in (self.open or self.claims.claims)

@@ -1,7 +1,7 @@
-"""The protocol of native tool calls: the tools, how an orchestrator's calls become a turn, and the results of its calls.
+"""The protocol of native tool calls: the tools, how calls become a turn, and the results of calls.
 
-The conversation is the template `agent/investigate`, then the orchestrator's calls and their results in turn. Everything
-else, bounds included, is as in the JSON protocol: a call is a look or a verdict.
+The conversation is the template `agent/investigate`, then the orchestrator's calls and their results in turn.
+Everything else, bounds included, is as in the JSON protocol: a call is a look or a verdict.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _open_claims(state: AgentState, conversation: Conversation, looks_left: int)
 
 
 def parse_turn(state: AgentState, conversation: Conversation, turns: Sequence[Message], reply: Reply) -> AgentTurn:
-    """Parse an answer's calls as a turn and append the answer to the conversation; calls that do not validate are noted."""
+    """Parse an answer's calls as a turn and append it to the conversation; calls that do not validate are noted."""
     state.notes = []
     calls = reply.tool_calls[:MOST_CALLS]
     if over := len(reply.tool_calls) - len(calls):

@@ -1,4 +1,4 @@
-"""Annotations that judges need beside a prompt: a graph, facets, and yes / no questions, made by the steps of the other recipes."""
+"""Annotate prompts for judges with a graph, facets, and yes / no questions, by steps of the other recipes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def elements(item: Item, ask: Ask) -> Score:
 
 
 def _concepts(graph: Graph) -> list[str]:
-    """List the entities of a graph, each with its attributes; without the entity "image", which has light, mood and style."""
+    """List the entities of a graph with their attributes, except "image", which has light, mood and style."""
     concepts = {}
     for name in graph.entities:
         attributes = ", ".join(text for entity, text in graph.attributes if entity == name)

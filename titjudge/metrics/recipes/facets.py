@@ -1,4 +1,4 @@
-"""Qwen-Image-Bench (paper, 3.2): write a bilingual prompt, short and long, for target facets, and map it to facets again."""
+"""Qwen-Image-Bench (paper, 3.2): write a bilingual prompt, short and long, that tests target facets."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 from titjudge.metrics.facet_map import FACETS
 
 Seed = dict[str, Any]
-"""An item's fields: `prompt_id`, `prompt` (the text that the recipe starts from), and further ones that the recipe reads."""
+"""An item's fields: `prompt_id`, `prompt` (from which the recipe starts), and others that the recipe reads."""
 
 THEMES = {  # TIT-Score paper, A.6.1
     "Sci-Fi & Future": "space, cyberpunk, artificial intelligence, robots, time travel, life after a catastrophe",

@@ -1,4 +1,4 @@
-"""Six blocks, as in LPG-Bench (TIT-Score paper, 3.1, A.3 and A.6): write a paragraph of at least 250 words on a theme."""
+"""Six blocks, as in LPG-Bench (TIT-Score paper, 3.1, A.3 and A.6): a paragraph of at least 250 words on a theme."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TIIF-Bench (paper, 3.2, 3.3 and A3.1): write a short and a long prompt on concepts of two pools, with yes / no questions."""
+"""TIIF-Bench (paper, 3.2, 3.3 and A3.1): a short and a long prompt on concepts of two pools, with questions."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def tiif(item: Item, ask: Ask) -> Score:
 
 
 def meta_prompt(kind: str) -> str:
-    """Write the meta prompt of a combination of pools: its name, and what it asks of an image where TIIF-Bench has it."""
+    """Write the meta prompt of a combination of pools: its name, and the tasks of its pools where they are known."""
     tasks = [POOL_TASKS[pool] for pool in dict.fromkeys(TIIF_TYPES.get(kind, ()))]
     return f"{kind}: {'; '.join(tasks)}" if tasks else kind
 
@@ -118,7 +118,7 @@ async def _longer(item: Item, ask: Ask, short: str, check: Callable[[str], list[
 
 
 async def checked_questions(ask: Ask, texts: Sequence[str], concepts: Sequence[str]) -> Questions:
-    """Write yes / no questions about the first text, at least one for each concept, whose gold answers hold for all texts."""
+    """Write yes / no questions on the first text, one or more for each concept, whose answers hold for all texts."""
 
     async def check_questions(draft: Questions) -> list[str]:
         covered = {question.concept for question in draft.questions}
