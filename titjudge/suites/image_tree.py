@@ -36,11 +36,13 @@ class ImageTree:
         pattern: Path of an image with fields in braces: prompt_id, and generator, sample or any others.
         prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], see `titjudge.suites.prompt_list`; with `known` a name for messages.
         known: The prompts by their ids, where a suite has read them itself.
+        others: Further patterns, for images that have a prompt by one of them and none by `pattern`.
     """
 
     pattern: str
     prompts: str
     known: Mapping[str, str] | None = None
+    others: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         names = _FIELD.findall(self.pattern)
@@ -71,21 +73,22 @@ class ImageTree:
         """
         prompts, further, problems = self._read()
         yield from problems
-        regex, others = self.regex(), 0
+        regexes, left_out = [self.regex(), *(ImageTree(each, "").regex() for each in self.others)], 0
         made: dict[str, set[str]] = {}
         for path in image_files(root):
             name = path.relative_to(root).as_posix()
             if printable(name) != name:
                 yield InvalidItem(printable(name), "the file name is not UTF-8: rename it")
                 continue
-            match = regex.fullmatch(name)
+            matches = [regex.fullmatch(name) for regex in regexes]
+            has_prompt = (match for match in matches if match and _prompt_id(match["prompt_id"], prompts) in prompts)
+            match = next(has_prompt, matches[0])
             if match is None:
-                others += 1
+                left_out += 1
                 continue
             fields = match.groupdict()
             written, generator = fields.pop("prompt_id"), fields.pop("generator", "")
-            padded = written.isdecimal() and written not in prompts
-            prompt_id = written.lstrip("0") or "0" if padded else written
+            prompt_id = _prompt_id(written, prompts)
             made.setdefault(generator, set()).add(prompt_id)
             if prompt_id not in prompts:
                 yield InvalidItem(name, f"{self.prompts} has no prompt '{written}'", generator, written)
@@ -93,9 +96,9 @@ class ImageTree:
             meta = {**further.get(prompt_id, {}), **fields}
             yield item_of(name, prompts[prompt_id], generator, prompt_id, meta, root, roots, sample_of(fields))
         if not made:
-            raise DataError(f"none of {others:,} images fits '{self.pattern}'", root)
-        if others:
-            notes[f"{others:,} images do not fit '{self.pattern}' and are left out"] = None
+            raise DataError(f"none of {left_out:,} images fits '{self.pattern}'", root)
+        if left_out:
+            notes[f"{left_out:,} images do not fit '{self.pattern}' and are left out"] = None
         for generator, ids in made.items():
             if missing := len(prompts.keys() - ids):
                 whose = f" by {generator}" if generator else ""
@@ -118,12 +121,17 @@ class ImageTree:
         return re.compile("".join(field(piece) if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)))
 
 
-def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[Path, str]:
-    """Find the images of a suite: the folder above all fields, and the pattern below it.
+def _prompt_id(written: str, prompts: Mapping[str, str]) -> str:
+    """Return the id that a path means: without leading zeros where no prompt has them."""
+    return written.lstrip("0") or "0" if written.isdecimal() and written not in prompts else written
+
+
+def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[Path, list[str]]:
+    """Find the images of a suite: the folder above all fields, and the patterns below it, the first of which fits an image.
 
     Args:
         folder: The data folder.
-        patterns: Where the suite expects them below it, without ending; the first that fits an image counts.
+        patterns: Where the suite expects them below it, without ending.
         named: A pattern that the user has named instead, from the working directory.
 
     Raises:
@@ -134,13 +142,13 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
         root, pattern = split_pattern(named)
         if not root.is_dir():
             raise ConfigError(f"--suite-option images={named}: {root} is no folder")
-        return root, pattern
-    for each in patterns:
-        top, rest = split_pattern(each)
-        place, pattern = inside(folder, top.as_posix(), "folder"), f"{rest}.{{suffix}}"
+        return root, [pattern]
+    split = [(top, f"{rest}.{{suffix}}") for top, rest in map(split_pattern, patterns)]
+    for at, (top, pattern) in enumerate(split):
+        place = inside(folder, top.as_posix(), "folder")
         regex = ImageTree(pattern, "").regex()
         if any(regex.fullmatch(path.relative_to(place).as_posix()) for path in image_files(place)):
-            return place, pattern
+            return place, [below for each, below in split[at:] if each == top]
     wanted = " or ".join(f"{each}.png" for each in patterns)
     raise DataError(f"no images: expected {wanted} here, or say --suite-option images=PATTERN", folder)
 

@@ -83,7 +83,7 @@ class OneIGBench(Suite):
         for name, prompts in by_class.items():
             patterns = [f"images/{name}/{{generator}}/{{prompt_id}}{end}" for end in ("_{sample}", "")]
             try:
-                root, pattern = find_tree(folder, patterns, self._images.replace("{class}", name))
+                root, (pattern, *others) = find_tree(folder, patterns, self._images.replace("{class}", name))
             except DataError:
                 self.notes[f"there are no images of {name}"] = None
                 if (lacking := lacking + 1) == len(by_class):
@@ -92,7 +92,9 @@ class OneIGBench(Suite):
                         f"no images: expected {places}, or say --suite-option images=PATTERN", folder
                     ) from None
                 continue
-            tree = ImageTree(pattern, f"OneIG-Bench ({name})", {key: prompt for key, (prompt, _) in prompts.items()})
+            tree = ImageTree(
+                pattern, f"OneIG-Bench ({name})", {key: prompt for key, (prompt, _) in prompts.items()}, others
+            )
             for item in tree.items(root, self.image_roots, self.notes):
                 item = replace(item, id=f"{name}/{item.id}")
                 if isinstance(item, Item):

@@ -34,7 +34,7 @@ class PromptFileSuite(Suite):
     NUMBERED: bool = False
     """Whether prompts are known by the number of their line from 0; else by the key `prompt_id`."""
     PATTERNS: Sequence[str] = ()
-    """Where images lie below the data folder, without ending; the first that fits an image counts."""
+    """Where images lie below the data folder, without ending; the first that gives an image a prompt counts."""
     PLACE: str = ""
     """Where an image belongs, with {generator}, {sample} and the {prompt_id} as the benchmark writes it."""
     WIDTH: int = 0
@@ -60,8 +60,8 @@ class PromptFileSuite(Suite):
         """
         file, prompts, problems = self._read(folder)
         yield from problems
-        root, pattern = find_tree(folder, self.PATTERNS, self._images)
-        tree = ImageTree(pattern, file.name, {name: prompt for name, (prompt, _) in prompts.items()})
+        root, (pattern, *others) = find_tree(folder, self.PATTERNS, self._images)
+        tree = ImageTree(pattern, file.name, {name: prompt for name, (prompt, _) in prompts.items()}, others)
         for item in tree.items(root, self.image_roots, self.notes):
             yield item if isinstance(item, InvalidItem) else replace(item, meta=prompts[item.prompt_id][1])
 

@@ -68,8 +68,8 @@ class QuestionSuite(Suite):
     def _images_of(self, folder: Path, prompts: Mapping[str, str]) -> Iterator[Item | InvalidItem]:
         if self._images.endswith(".json"):
             return listed_images(Path(self._images), prompts, self.image_roots, self.notes)
-        root, pattern = find_tree(folder, self.spec.images, self._images)
-        return ImageTree(pattern, "the suite", prompts).items(root, self.image_roots, self.notes)
+        root, (pattern, *others) = find_tree(folder, self.spec.images, self._images)
+        return ImageTree(pattern, "the suite", prompts, others).items(root, self.image_roots, self.notes)
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts; images belong where others are, else where the suite's first pattern has them.
@@ -80,7 +80,7 @@ class QuestionSuite(Suite):
         prompts, problems = self._read(folder)
         yield from problems
         try:
-            root, pattern = find_tree(folder, self.spec.images, self._images)
+            root, (pattern, *_) = find_tree(folder, self.spec.images, self._images)
             pattern = pattern if self._images else (root.relative_to(folder) / pattern).as_posix()
         except DataError:
             pattern = f"{self.spec.images[0]}.png"

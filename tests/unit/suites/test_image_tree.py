@@ -13,7 +13,7 @@ from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.runs.identity import identity
 from titjudge.runs.resolve import load_suite
-from titjudge.suites.image_tree import ImageTree, split_pattern
+from titjudge.suites.image_tree import ImageTree, find_tree, split_pattern
 
 
 @pytest.fixture
@@ -121,3 +121,17 @@ def test_a_slip_in_the_columns_names_those_that_are_there(out: Path, told: str, 
     (out.parent / "p.csv").write_text("index,prompt_en\n1,a red cube\n")
     with pytest.raises(UserError, match=reason):
         loaded(out, "{generator}/{prompt_id}_{sample}.png", str(out.parent / told))
+
+
+def test_each_image_counts_by_the_first_pattern_that_gives_it_a_prompt(tmp_path: Path) -> None:
+    for name in ("a/1_0.png", "a/1_1.png", "b/01.png", "b/cat_2.png", "b/sheet.png", "b/dog_7.png"):
+        (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "images" / name).touch()
+    patterns = ["images/{generator}/{prompt_id}_{sample}", "images/{generator}/{prompt_id}", "else/{prompt_id}"]
+    root, (pattern, *others) = find_tree(tmp_path, patterns)
+    notes: dict[str, None] = {}
+    found = list(ImageTree(pattern, "prompts", {"1": "one", "cat_2": "a cat"}, others).items(root, (), notes))
+    ids = {item.id: item.prompt_id for item in found if isinstance(item, Item)}
+    assert ids == {"a/1_0.png": "1", "a/1_1.png": "1", "b/01.png": "1", "b/cat_2.png": "cat_2"}
+    assert [item.id for item in found if isinstance(item, InvalidItem)] == ["b/dog_7.png"]
+    assert next(iter(notes)).startswith("1 images do not fit")
