@@ -76,7 +76,7 @@ def check_generator(name: str) -> str:
 
 
 def number_repeats(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]:
-    """Give items that are listed again ids of their own: `id (2)`, `id (3)` and so on."""
+    """Yield the items; those that are listed again get the ids `id (2)`, `id (3)` and so on."""
     seen: Counter[str] = Counter()
     for item in items:
         seen[item.id] += 1

@@ -56,7 +56,7 @@ class Folder(Suite):
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of the reading: columns that were taken for others, images that were left out."""
+        """Lines for the user: columns that are read as something else, and images that were left out."""
         hint = f"--columns {'=...,'.join(NAMES)}=... says otherwise"
         return [*([f"{', '.join(self._taken)}; {hint}"] if self._taken else []), *self._notes]
 

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.suites.qwen_image_bench.dataset import id_text, parse_facets, read_metadata
-from titjudge.suites.qwen_image_bench.suite import (
-    QwenImageBench,
-    aggregate_responses,
+from titjudge.suites.qwen_image_bench.suite import QwenImageBench, aggregate_responses
+from titjudge.suites.qwen_image_bench.tables import (
+    summarise,
     write_bench_scores,
+    write_bench_xlsx,
     write_judged,
     write_scores_detail,
+    write_scores_result,
 )
-from titjudge.suites.qwen_image_bench.tables import summarise, write_bench_xlsx, write_scores_result
 
 META = [
     {"ID": 1, "dims_en": "Quality / Detail / Noise; Aesthetics / Composition / Composition"},

@@ -20,7 +20,8 @@ from titjudge.core.types import Item, Reply, Request, Score, Status, Usage
 from titjudge.providers import Capabilities
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
-from titjudge.suites.tiif.suite import Tiif, aggregate_text
+from titjudge.suites.tiif.suite import Tiif
+from titjudge.suites.tiif.text_rendering import aggregate_text
 
 BOX = [[0, 0], [1, 0], [1, 1], [0, 1]]
 

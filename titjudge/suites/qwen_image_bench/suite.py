@@ -42,15 +42,6 @@ from titjudge.suites.qwen_image_bench.tables import (
 )
 from titjudge.suites.samples import sample_of
 
-__all__ = [
-    "QwenImageBench",
-    "aggregate_responses",
-    "aggregate_run",
-    "write_bench_scores",
-    "write_judged",
-    "write_scores_detail",
-]
-
 METRIC = "checklist"
 _ROLES = {"prompt": "prompt", "prompt_id": "ID", "generator": "model", "sample": "sample"}
 PROMPTS = ("prompt", "prompt_cn", "prompt_en")

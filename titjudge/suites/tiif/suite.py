@@ -20,9 +20,7 @@ from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers,
 from titjudge.suites.tiif.layout import LENGTHS, SIZES, TYPES, Cell
 from titjudge.suites.tiif.tables import results, tables
 from titjudge.suites.tiif.text_rendering import METRICS as TEXT_METRICS
-from titjudge.suites.tiif.text_rendering import aggregate_text, text_table, write_ocr
-
-__all__ = ["Tiif", "aggregate_answers", "aggregate_text"]
+from titjudge.suites.tiif.text_rendering import text_table, write_ocr
 
 
 def aggregate_answers(folder: Path) -> tuple[dict[str, Any], list[Table]]:
