@@ -38,7 +38,7 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
     order = [key for key in spec.order if key in keys] + sorted(keys - set(spec.order)) if spec.by else []
     shown = ("overall",) if spec.overall is not None else ()
     rows = tuple(
-        (name, *counts[name], *(overall[name] for _ in shown), *map(means[name].get, order)) for name in counts
+        (name, *counts[name], *([overall[name]] if shown else ()), *map(means[name].get, order)) for name in counts
     )
     lacking = sum(images - done for images, done in counts.values())
     notes = (f"{lacking:,} of {len(items):,} images have no score, and enter no mean",) if lacking else ()

@@ -69,9 +69,8 @@ def read_responses(path: Path) -> Iterator[Response | Problem]:
         if isinstance(row, DataError):
             yield Problem(where, str(row))
         elif "response" in row and "dim" in row:
-            case, model = (
-                str(default if row.get(key) is None else row[key]) for key, default in (("case", where), ("model", ""))
-            )
+            case = where if row.get("case") is None else str(row["case"])
+            model = "" if row.get("model") is None else str(row["model"])
             yield Response(case, id_text(row.get("ID")), model, str(row["dim"]), row["response"])
         else:
             yield from _columns(row, number, path)

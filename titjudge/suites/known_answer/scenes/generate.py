@@ -147,7 +147,7 @@ def make(
     total, done, fresh = scenes * len(options.levels), 0, 0
     try:
         for number in range(scenes):
-            state = _State(out, prompt_id(options.seed, number, hard=options.hard))
+            state = _State(out, options, number)
             ready = state.ready(options.levels)
             done += len(ready)
             if len(ready) == len(options.levels):
@@ -168,8 +168,9 @@ def make(
 class _State:
     """The finished images of one scene."""
 
-    def __init__(self, out: Path, name: str) -> None:
-        self._out, self._file = out, out / ".made" / f"{name}.json"
+    def __init__(self, out: Path, options: Options, number: int) -> None:
+        self.prompt_id = prompt_id(options.seed, number, hard=options.hard)
+        self._out, self._file = out, out / ".made" / f"{self.prompt_id}.json"
         self.record: dict[str, Any] = {"prompt": None, "images": []}
         if self._file.is_file():
             try:
@@ -231,14 +232,14 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
     """Write the jsonl files and the README from the finished images."""
     prompts, images, pairs = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     for number in range(scenes):
-        state = _State(out, prompt_id(options.seed, number, hard=options.hard))
+        state = _State(out, options, number)
         if not state.ready(options.levels):
             continue
         prompts.append(state.record["prompt"])
         images += state.record["images"]
         ranked = [(each["image"], each["alignment"]) for each in state.record["images"]]
         rng = Random(f"titjudge pairs {VERSION}/{options.seed}/{number}")
-        pairs += annotation.pair_records(prompt_id(options.seed, number, hard=options.hard), ranked, rng)
+        pairs += annotation.pair_records(state.prompt_id, ranked, rng)
     for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):
         write_atomic(out / f"{name}.jsonl", b"".join(_json(line) for line in lines))
     from titjudge.suites.known_answer.scenes.readme import readme
