@@ -11,7 +11,7 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.files import write_atomic
-from titjudge.core.images import glance
+from titjudge.core.images import check_header
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import ImageFile, InvalidItem
 from titjudge.metrics.longt2ibench_text import target_text
@@ -25,7 +25,7 @@ def row(library: PromptLibrary, found: Annotated, images: Path) -> dict[str, Any
     if found.ratio is None:
         raise DataError("no Align ratio")
     image = inside(images, found.image)
-    glance(image)
+    check_header(image)
     shown = ImageFile("", "", 0, 0, image, bytes)  # marks the place of the image
     asked = library.get("longt2ibench/ha_cot").messages({"prompt": found.prompt}, [shown])
     turns = [

@@ -17,7 +17,7 @@ from transformers import AutoModelForImageTextToText, Trainer, TrainingArguments
 from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.files import read_table, write_atomic
 from titjudge.core.image_decoding import open_image, upright
-from titjudge.core.images import glance
+from titjudge.core.images import check_header
 from titjudge.providers.learned.chat_heads import inputs_of
 from titjudge.providers.local.images import rgb
 from titjudge.providers.local.loading import load_processor
@@ -67,7 +67,7 @@ def rows(file: Path, needed: tuple[str, ...], wrong: Callable[[Row], str] = lamb
             raise DataError("images is no list of files", file, line)
         for image in images:
             try:
-                glance(Path(image))
+                check_header(Path(image))
             except DataError as error:
                 raise DataError(str(error), file, line) from error
         if "messages" in row:
