@@ -41,7 +41,9 @@ settings.register_profile("suite", deadline=None, database=None, derandomize="CI
 settings.load_profile("suite")
 for name in [name for name in os.environ if name.endswith("_API_KEY")]:
     del os.environ[name]
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: child processes would ignore it, too
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as in the background of a script: child processes would ignore it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests run side by side already
 # Rewriting the asserts of 250 files takes a worker as long as a hundred tests, and a child process compiles the package:
