@@ -63,7 +63,6 @@ class RunContext:
     before: Manifest  # of the run's earlier sessions
     pins: dict[str, Any]  # the models behind the roles, as the manifest records them
     engine: Engine
-    planner: Planner | None
     loop: RunLoop
     done: set[tuple[str, str]]  # item and metric of the scores that are still valid
     started: float
@@ -195,7 +194,7 @@ class Session:
             with _signals(run.loop, watcher):
                 if self.config.canary:
                     await run.loop.before(self._ask_canaries(run))
-                status = await run.loop.run(self._work(folder, run.loop, run.done))
+                status = await run.loop.run(self._items_to_judge(run))
         except FatalProviderError as error:
             fatal, status = error, f"failed: {error}"
         finally:
@@ -204,8 +203,8 @@ class Session:
             watcher.show(run.loop.progress, run.engine)
             watcher.close()
             await run.engine.aclose()
-            if run.planner is not None:
-                await run.planner.aclose()
+            if run.loop.planner is not None:
+                await run.loop.planner.aclose()
         money = folder.money()
         self._write_manifest(run, status, money["list_cost"])
         if fatal is not None:
@@ -235,7 +234,7 @@ class Session:
             in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),
         )  # fmt: skip
         loop.progress.total = total
-        return RunContext(folder, watcher, before, pins, engine, planner, loop, done, time.time())
+        return RunContext(folder, watcher, before, pins, engine, loop, done, time.time())
 
     def engine(self, roles: Roles, folder: RunFolder) -> Engine:
         """Make an engine that writes to an open run folder and goes on with the budget of its earlier sessions."""
@@ -244,9 +243,9 @@ class Session:
             journal=folder.journal, known=folder.known_keys(), failed=self.config.failed,
         )  # fmt: skip
 
-    def _work(self, folder: RunFolder, loop: RunLoop, done: set[tuple[str, str]]) -> Iterator[Item | InvalidItem]:
+    def _items_to_judge(self, run: RunContext) -> Iterator[Item | InvalidItem]:
         """Yield the items to judge, in order."""
-        return folder.items()
+        return run.folder.items()
 
     def _findings(self, results: dict[str, Any]) -> dict[str, Any]:
         """Return further keys of results.json that this kind of run adds to `results`."""

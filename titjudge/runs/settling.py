@@ -12,9 +12,7 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
-from titjudge.runs.loop import RunLoop
-from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.session import Session, pairs_among
+from titjudge.runs.session import RunContext, Session, pairs_among
 from titjudge.runs.subset import prompt_of
 from titjudge.stats.equality import score_distance
 from titjudge.stats.sequential import EQUIVALENT, OPEN, Race
@@ -161,11 +159,11 @@ class SettlingSession(Session):
         """List the human pairs whose two images are among those of this run."""
         return pairs_among(super().pairs(), self.items())
 
-    def _work(self, folder: RunFolder, loop: RunLoop, done: set[tuple[str, str]]) -> Iterator[Item]:
-        loop.until(self._take, self.config.limits.concurrency)
-        for (item, metric), score in folder.scores(slim=True).items():
-            if (item, metric) in done and self._take(score):
-                loop.settle()
+    def _items_to_judge(self, run: RunContext) -> Iterator[Item]:
+        run.loop.until(self._take, self.config.limits.concurrency)
+        for (item, metric), score in run.folder.scores(slim=True).items():
+            if (item, metric) in run.done and self._take(score):
+                run.loop.settle()
         return self._settling.order()
 
     def _findings(self, results: dict[str, Any]) -> dict[str, Any]:
