@@ -79,8 +79,8 @@ def write_comment(
         image_url: URL of the folder of the thumbnails; without it their links are relative.
     """
     worst = {pair.a: _worst(table, pair) for pair in differences}
-    judged = _Judged(runs, table.metric)
-    judged.load(
+    images = _RunImages(runs, table.metric)
+    images.load(
         (table.prompts[row], name) for pair in differences for row in worst[pair.a] for name in (pair.a, pair.b)
     )
     place = file.parent / f"{file.stem}_images"
@@ -97,9 +97,9 @@ def write_comment(
         a, b = table.column(pair.a), table.column(pair.b)
         for row in worst[pair.a]:
             prompt = table.prompts[row]
-            cells = [_md(judged.text(prompt)[:_TEXT])]
+            cells = [_md(images.text(prompt)[:_TEXT])]
             for generator, value in ((pair.b, table.means[row, b]), (pair.a, table.means[row, a])):
-                cells.append(f"{value:.4g}{judged.image(prompt, generator, place, image_url)}")
+                cells.append(f"{value:.4g}{images.image(prompt, generator, place, image_url)}")
             lines.append(f"| {' | '.join(cells)} |")
     write_atomic(file, "\n".join(lines) + "\n")
 
@@ -114,7 +114,7 @@ def _sign(gate: Gate, pair: GeneratorDifference, strict: bool) -> str:
     return "❌" if fails(gate, pair, strict) else "❔" if gate.verdicts[pair.a] == CANNOT_TELL else "✅"
 
 
-class _Judged:
+class _RunImages:
     """The images of runs, by prompt and generator as the table of scores names them."""
 
     def __init__(self, runs: Sequence[Path], metric: str) -> None:
