@@ -83,11 +83,11 @@ def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
     items = {item.id: item for item in run.items if isinstance(item, Item) and item.generator}
     scores = {id: score for (id, metric), score in run.scores.items() if metric == judge.metric and id in items}
     entries = [
-        Entry(item.prompt_id or id, item.generator, id, sign * score.value)
+        Entry(item.prompt_id or id, item.generator, id, None if score.value is None else sign * score.value)
         for id, item in items.items()
-        if (score := scores.get(id)) is not None and score.value is not None
+        if (score := scores.get(id)) is not None
     ]
-    if len({entry.generator for entry in entries}) < 2:
+    if len({entry.generator for entry in entries if entry.value is not None}) < 2:
         return None
     try:
         by_part = part_scores(items, scores.values())

@@ -12,8 +12,8 @@ import pytest
 from report_runs import PROMPT, score, write_run
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import Item
-from titjudge.report.generator_sections import Section, generator_sections
+from titjudge.core.types import Item, Status
+from titjudge.report.generator_sections import Section, generator_sections, judged_scores
 from titjudge.report.generator_slices import FEWEST, categories
 from titjudge.report.html import render
 from titjudge.report.model import load
@@ -22,6 +22,7 @@ from titjudge.runs.generator_scores import run_scores
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.generator_differences import generator_differences
 from titjudge.stats.part_scores import part_scores
+from titjudge.stats.per_prompt import PerPrompt
 from titjudge.stats.slices import first_places, maturity, tier_means, tiers
 
 
@@ -53,6 +54,24 @@ def test_the_report_says_what_the_command_says(tmp_path: Path) -> None:
             each = by_name[name]
             assert (gap["v"], p["v"], shown["v"]) == (each.difference, each.p_adjusted, each.detectable)
             assert counts == f"{each.wins} / {each.same} / {each.losses}"
+
+
+def test_a_failed_image_leaves_its_prompt_out_where_all_images_count_as_in_the_command(tmp_path: Path) -> None:
+    images = [(name, p, k) for p in range(12) for name in ("one", "two") for k in range(2)]
+    items = [Item(f"{name}{p}-{k}.png", PROMPT, None, name, f"p{p}") for name, p, k in images]
+    scores = [
+        score(item, "tit-llm", None, Status.REFUSED)
+        if item.id == "one0-0.png"
+        else score(item, "tit-llm", 80.0 if item.generator == "one" or item.prompt_id < "p5" else 20.0)
+        for item in items
+    ]
+    run = write_run(tmp_path / "run", items, scores, results={"per_prompt": "all:50"})
+    report = load([run])
+    shown = judged_scores(report.runs[0], next(judge for judge in report.judges if judge.metric == "tit-llm"))
+    wanted = run_scores([run.path], per_prompt=PerPrompt.parse("all:50"))
+    assert shown is not None
+    np.testing.assert_array_equal(shown.means, wanted.means)
+    assert np.isnan(shown.means[0]).tolist() == [True, False]
 
 
 def test_a_baseline_stands_beside_the_best(tmp_path: Path) -> None:
