@@ -1,7 +1,8 @@
 """Image files: checked once, identified by the hash of the bytes that are sent, read again only when they are sent.
 
-JPEG, PNG and WebP files are sent as they are. Anything else (BMP, TIFF, AVIF, GIF, animations, CMYK, an image that an
-EXIF tag rotates) is converted to PNG. For a file that cannot be used, a DataError names the reason.
+A small file is kept until then. JPEG, PNG and WebP files are sent as they are. Anything else (BMP, TIFF, AVIF, GIF,
+animations, CMYK, an image that an EXIF tag rotates) is converted to PNG. For a file that cannot be used, a DataError
+names the reason.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from titjudge.core.types import ImageFile
 
 MAX_BYTES = 50 * 2**20
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
+_KEPT = 2**16  # bytes of a file that are kept from its inspection until it is sent
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
 _LARGE = (
     2**22
@@ -76,6 +78,8 @@ class ImageFiles:
             if self._facts is not None and self._decode:
                 self._facts.later(key, facts)
         load = partial(_bytes_to_send, path, digest, facts)
+        if len(raw) <= _KEPT and not facts["converted"]:
+            load = partial(bytes, raw)
         return ImageFile(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
 
 

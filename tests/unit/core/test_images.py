@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import io
 import struct
 import threading
@@ -108,10 +109,19 @@ def test_a_verdict_is_remembered_by_content(tmp_path: Path) -> None:
 
 
 def test_an_image_that_changes_during_a_run_is_not_sent(tmp_path: Path) -> None:
-    picture = opened(image(tmp_path / "a.png"))
+    Image.effect_noise((300, 300), 90).save(tmp_path / "a.png")
+    picture = opened(tmp_path / "a.png")
     image(tmp_path / "a.png", "L")
     with pytest.raises(DataError, match="changed"):
         picture.load()
+
+
+def test_what_was_inspected_of_a_small_file_is_what_is_sent(tmp_path: Path) -> None:
+    before = image(tmp_path / "a.png").read_bytes()
+    picture = opened(tmp_path / "a.png")
+    image(tmp_path / "a.png", "L")
+    assert picture.load() == before
+    assert hashlib.sha256(picture.load()).hexdigest() == picture.sha256
 
 
 def test_sixteen_bits_a_pixel_stay_grey_when_converted(tmp_path: Path) -> None:
