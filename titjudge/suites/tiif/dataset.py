@@ -18,7 +18,7 @@ from titjudge.core.files import read_json, read_jsonl
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif.layout import LENGTHS, MOVED, NUMBER, SIZES, TYPES
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")  # as upstream
 _FOLDERS = {
     "full": ("test_prompts", "test_eval_prompts"),
     "testmini": ("testmini_prompts", "testmini_eval_prompts"),

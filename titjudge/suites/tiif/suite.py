@@ -176,9 +176,9 @@ class Tiif(Suite):
             key = item.generator, item.meta["length"]
             answers.cells.setdefault(key, {})
             expected[key] = SIZES.get(item.meta.get("set", ""), {})
-        sampled = {(item.generator, item.meta["length"], item.prompt_id): item.meta["type"] for item in items}
-        for key, sizes in expected.items():
-            expected[key] = sizes or Counter(kind for prompt, kind in sampled.items() if prompt[:2] == key)
+        prompts = {(item.generator, item.meta["length"], item.prompt_id): item.meta["type"] for item in items}
+        for key, sizes in expected.items():  # of a sample, its own prompts
+            expected[key] = sizes or Counter(kind for prompt, kind in prompts.items() if prompt[:2] == key)
         for score in scores:
             known = by_id.get(score.item_id)
             if score.metric != METRIC or known is None:

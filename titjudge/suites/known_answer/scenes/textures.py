@@ -59,7 +59,8 @@ def _stretched(rng: Any, size: int, across: int, along: int) -> NDArray[np.float
     return np.asarray(Image.fromarray(knots).resize((size, size), Image.Resampling.BICUBIC), dtype=np.float64)
 
 
-def _marble(rng: Any, size: int = 1024) -> Pixels:
+def _marble(rng: Any) -> Pixels:
+    size = 1024
     warp = sum(_stretched(rng, size, 4 * 2**k, 4 * 2**k) / 1.7**k for k in range(5))
     y, x = np.mgrid[0:size, 0:size] / size
     vein = np.abs(np.sin((2.2 * x + 1.3 * y) * 9 + 2.1 * warp)) ** 0.35
@@ -67,12 +68,14 @@ def _marble(rng: Any, size: int = 1024) -> Pixels:
     return _bytes(tone[..., None] * np.array([1.0, 0.995, 0.985]))
 
 
-def _checkerboard(squares: int = 14, size: int = 980) -> Pixels:
+def _checkerboard() -> Pixels:
+    squares, size = 14, 980
     k = np.arange(size) * squares // size
     return np.where(((k[:, None] + k[None, :]) % 2 == 0)[..., None], 228, 22).repeat(3, axis=2).astype(np.uint8)
 
 
-def _bricks(rng: Any, columns: int = 14, rows: int = 20, width: int = 1400, height: int = 1000) -> Pixels:
+def _bricks(rng: Any) -> Pixels:
+    columns, rows, width, height = 14, 20, 1400, 1000
     picture = Image.new("RGB", (width, height), (206, 192, 172))
     draw = ImageDraw.Draw(picture)
     w, h = width // columns, height // rows
