@@ -48,3 +48,15 @@ def test_weights_of_learned_metrics_are_found_or_missed(
     assert said[place] in row["facts"]
     assert (row["state"], code) == (("failed", 2) if place == "absent" else ("ok", 0))
     capsys.readouterr()
+
+
+def test_an_address_in_the_environment_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://user:secret@127.0.0.1:9/v1")
+    monkeypatch.delenv("GOOGLE_GEMINI_BASE_URL", raising=False)
+    assert run_command("titjudge", ["doctor", "--cache", str(tmp_path / "c")]) == 0
+    said = capsys.readouterr().out
+    assert said.count("requests go to the address in OPENAI_BASE_URL") == said.count("requests go to") == 1
+    assert "secret" not in said

@@ -75,8 +75,14 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
 
 
 def _key(provider: str, names: tuple[str, ...]) -> Row:
+    from titjudge.core import registry
+
     present = next((name for name in names if os.environ.get(name)), None)
-    return (provider, "ok" if present else "no key", f"{present} is set" if present else f"set {' or '.join(names)}")
+    facts = f"{present} is set" if present else f"set {' or '.join(names)}"
+    address = registry.load("providers", provider).base_env
+    if os.environ.get(address):  # not shown: it may hold a password
+        facts += f"; requests go to the address in {address}"
+    return (provider, "ok" if present else "no key", facts)
 
 
 def _clouds() -> list[Row]:
