@@ -108,7 +108,14 @@ def judged(folder: Path, shift: float, *, model: str = "fake/judge", seeds: int 
     """A run over 30 prompts of two types with some images each; scores by tit-llm in [0, 100]."""
     rng = np.random.default_rng(len(folder.name))
     items = [
-        Item(f"{k}-{seed}.png", PROMPT if k % 2 else "a red cup", None, generator, f"p{k}", {"type": f"t{k % 3}"})
+        Item(
+            f"{k}-{seed}.png",
+            PROMPT if k % 2 else "a red cup",
+            None,
+            generator,
+            f"p{k}",
+            {"type": f"t{k % 3}", "asked": ["?"], "generator": "g"},
+        )
         for k in range(30)
         for seed in range(seeds)
     ]
@@ -132,6 +139,8 @@ def test_two_runs_of_two_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixtu
     spread = json.loads(out.read_text())["generators"][0]["spread between seeds"]
     assert 2 < spread < 4
     assert "no 'typ'" in cli(capsys, first, second, "--by", "typ", code=2).replace("prompts have ", "")
+    for no_category in ("asked", "generator"):
+        assert cli(capsys, first, second, "--by", no_category, code=2).strip().endswith(", facet, type")
 
 
 def test_another_judge_is_no_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

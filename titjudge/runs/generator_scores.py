@@ -131,7 +131,8 @@ def _categories(items: Items, key: Callable[[Item], str], column: str) -> dict[s
     for item in listed:
         categories.setdefault(key(item), _category(item, column))
     if not any(categories.values()):
-        known = dict.fromkeys((*DERIVED, LANGUAGE, *PARTS, *(str(name) for item in listed for name in item.meta)))
+        named = dict.fromkeys(str(name) for item in listed for name in item.meta if _category(item, name))
+        known = dict.fromkeys((*DERIVED, LANGUAGE, *PARTS, *named))
         what = f"its prompts have no '{column}'.{nearest(column, known)} Known: {', '.join(known)}"
         raise ConfigError(f"{next(iter(items))}: {what}")
     return categories
@@ -153,7 +154,7 @@ def _part_scores(
 def _category(item: Item, column: str) -> str:
     if column in item.meta:
         value = item.meta[column]
-        return str(value) if isinstance(value, str | int | float) else ""
+        return str(value) if isinstance(value, str | int | float) and column != "generator" else ""
     if column in DERIVED:
         return DERIVED[column](item.prompt)
     return f"{script(item.prompt) or 'LATIN'} letters" if column == LANGUAGE else ""
