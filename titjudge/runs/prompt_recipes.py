@@ -51,8 +51,8 @@ def _read_themes(recipe: str, themes: Path) -> list[Seed]:
     if not themes.is_file():
         raise DataError("no such file", themes)
     prompts, meta, problems = read_prompts(str(themes))
-    for invalid in problems:
-        raise DataError(invalid.reason, themes)
+    if problems:
+        raise DataError(problems[0].reason, themes)
     if not prompts:
         raise DataError("no themes here", themes)
     return [{**meta.get(name, {}), "prompt_id": name, "prompt": theme} for name, theme in prompts.items()]
