@@ -235,6 +235,8 @@ def test_what_opens_later_is_asked_too(data: Path, tmp_path: Path) -> None:
     with deciding_elements(data, store) as service:
         sheet = service.state("expert-01")["sheet"]
         assert [element["text"] for element in sheet["elements"]] == ["mat"]
+        mark(service, "expert-01", ["yes"], images=1)
+        assert (service.state("expert-01")["sheet"] or {}).get("image") != sheet["image"]
 
 
 def test_where_nothing_is_open_it_says_why(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -155,14 +155,11 @@ class ElementService(AnnotationService):
         with self._lock:
             with self.store.writing():
                 rows = self.store.submissions(annotator)
-                left = self._left(annotator, rows)
-                asked = [*left[:1], *self.settled()]  # one that was settled while it was on screen still counts
+                left = self._left(annotator, rows)[:1]
+                done = {row.image for row in current_submissions(rows)}
+                asked = [*left, *(self.settled() - done)]  # one that was settled while it was on screen still counts
                 image = next((one for one in asked if same(self._name(annotator, len(rows), (one,)), question)), "")
-                if (
-                    image not in self._elements
-                    or image in {row.image for row in current_submissions(rows)}
-                    or self.stopped(annotator)
-                ):
+                if image not in self._elements or self.stopped(annotator):
                     raise Stale
                 elements = self._elements[image]
                 values = settle(elements, answer)

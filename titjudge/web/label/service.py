@@ -244,9 +244,8 @@ class LabelingService(AnnotationService):
             with self.store.writing():
                 turn, queue = self._queue(annotator)
                 asked = queue.question()
-                if not self._is_current(
-                    annotator, turn, asked, question
-                ):  # a pair that was settled while it was on screen still counts
+                if not self._is_current(annotator, turn, asked, question):
+                    # a pair that was settled while it was on screen still counts
                     settled = queue.settled_questions() if self._enough else ()
                     asked = next((one for one in settled if self._is_current(annotator, turn, one, question)), None)
                 if asked is None or self.stopped(annotator):
