@@ -173,6 +173,32 @@ def test_a_prompt_is_shown_as_text_and_images_appear(browser: Any, data: Path, t
 
 
 @pytest.mark.slow
+def test_a_pair_takes_no_vote_before_its_images_are_there(browser: Any, data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "votes.db"
+    with serving(data, store) as (_, links), page_of(browser, links[0]) as page:
+        begin(page)
+        held: list[Any] | None = []
+        page.evaluate("blobs.clear()")
+        page.route("**/api/image/**", lambda route: route.continue_() if held is None else held.append(route))
+        page.keyboard.press("1")
+        page.wait_for_function(
+            "() => document.getElementById('count').textContent === '1 answered'"
+        )  # of the next pair, that is
+        page.keyboard.press("3")
+        page.keyboard.press("w")
+        page.keyboard.type("x")
+        page.keyboard.press("z")
+        waiting, held = held, None
+        for route in waiting:
+            route.continue_()
+        page.wait_for_function("() => state.question === document.body.dataset.question")
+        assert page.input_value("#note") == ""
+        assert len(votes(store)) == 1
+        press(page, "3")
+    assert [answer for _, answer in votes(store)] == ["left", "right"]
+
+
+@pytest.mark.slow
 def test_a_reason_is_written_beside_a_vote_and_its_keys_do_not_vote(browser: Any, data: Path, tmp_path: Path) -> None:
     store, why = tmp_path / "votes.db", "=1+2 z? <b>3</b>"
     with serving(data, store) as (_, links), page_of(browser, links[0]) as page:

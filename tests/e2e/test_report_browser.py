@@ -116,7 +116,7 @@ def test_headline_tables_and_charts(show: Callable[..., Any], report: Path) -> N
     fill = page.locator(".chart .f-c0").first.evaluate("e => getComputedStyle(e).fill")
     assert fill == "rgb(28, 90, 125)"
     page.locator(".chart summary").first.click()
-    assert page.locator(".chart table").first.is_visible()
+    page.locator(".chart table").first.wait_for(state="visible")
 
 
 def test_tables_sort_by_their_headings(show: Callable[..., Any], report: Path) -> None:

@@ -101,6 +101,7 @@ function choose(place, value) {
 }
 
 function keep() {
+  if (busy) return;
   localStorage.setItem(draftName(), JSON.stringify({ values: rows.map((row) => row.value), note: $("note").value }));
   controls();
 }

@@ -70,5 +70,5 @@ for (const side of ["left", "right"]) {
   $(`frame-${side}`).addEventListener("click", () => zoom(side));
   $(`zoom-${side}`).addEventListener("click", () => zoom(side));
 }
-$("note").addEventListener("input", () => localStorage.setItem(draftName(), $("note").value));
+$("note").addEventListener("input", () => busy || localStorage.setItem(draftName(), $("note").value));
 load();

@@ -8,7 +8,7 @@ const RETRY_MS = 1000;
 const KEEP_BLOBS = 32;
 
 let state = null;     // last state from the server
-let busy = false;     // an answer is being sent
+let busy = true;      // no question is in view that an answer could be for: one is being sent or loaded
 let clock = 0;        // ms that this question was in view before `since`
 let since = null;     // when it came into view last; null while paused
 const blobs = new Map();  // image code -> Promise of an object URL, oldest first
@@ -56,9 +56,7 @@ async function send(path, body) {
   try {
     const reply = await ask(path, body);
     if (reply.ok || reply.status === 409) next = await reply.json();
-  } finally {
-    busy = false;
-  }
+  } catch { /* a reply that cannot be read: what it said is asked for again */ }
   await (next ? show(next) : load());
   if (!state || draftName() !== draft) localStorage.removeItem(draft);
   performance.measure("next-pair", { start: began });
@@ -145,6 +143,7 @@ function toggle(dialog) {
 
 function enter(next) {
   state = next;
+  busy = true;
   document.body.dataset.state = !next ? "unknown" : asked() ? "asking" : next.stopped ? "stopped" : "done";
   $("stage").hidden = !asked();
   $("done").hidden = !next || next.stopped || Boolean(asked());
@@ -203,6 +202,7 @@ function settled() {
   since = null;
   if (state && state.done === 0 && asked() && !$("guide").dataset.seen) toggle($("guide"));
   startClock();
+  busy = false;
   controls();
   document.body.dataset.question = state ? state.question : "";
 }
@@ -222,7 +222,7 @@ function sharedKey(event, pressed) {
 function noteKey(event, pressed) {
   const writing = document.activeElement === $("note");
   if (writing && (pressed === "Escape" || pressed === "Enter" && !event.shiftKey && !event.isComposing)) $("note").blur();
-  else if (!writing && pressed === "w" && !event.ctrlKey && !event.metaKey && !event.altKey && asked() && !dialogOpen()) $("note").focus();
+  else if (!writing && pressed === "w" && !event.ctrlKey && !event.metaKey && !event.altKey && asked() && !busy && !dialogOpen()) $("note").focus();
   else return writing;
   event.preventDefault();
   return true;
@@ -236,9 +236,12 @@ function sharedControls() {
 $("undo").addEventListener("click", undo);
 $("pause").addEventListener("click", () => toggle($("rest")));
 $("help").addEventListener("click", () => toggle($("guide")));
-$("begin").addEventListener("click", () => $("guide").close());
-$("go-on").addEventListener("click", () => $("rest").close());
-$("zoom-close").addEventListener("click", () => $("zoom").close());
+for (const [button, dialog] of [["begin", "guide"], ["go-on", "rest"], ["zoom-close", "zoom"]]) {
+  $(button).addEventListener("click", () => {
+    $(button).blur();  // from now on Enter is for the question, not for a button that is gone
+    $(dialog).close();
+  });
+}
 $("zoom-size").addEventListener("click", () => {
   const actual = $("zoom").classList.toggle("actual");
   $("zoom-size").setAttribute("aria-pressed", String(actual));
@@ -247,7 +250,7 @@ for (const name of ["guide", "rest", "zoom"]) {
   $(name).addEventListener("close", () => {
     if (name === "guide") $("guide").dataset.seen = "yes";
     startClock();
-    document.activeElement?.blur();
+    if (document.activeElement !== $("note")) document.activeElement?.blur();  // a button would take Enter
   });
 }
 document.addEventListener("keydown", (event) => key(event));
