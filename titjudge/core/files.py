@@ -223,7 +223,7 @@ def write_atomic(path: Path, content: bytes | str, *, sync: bool = False) -> Non
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
     """Write records as JSON lines, whole or not at all."""
-    write_atomic(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+    write_atomic(path, jsonl_text(records))
 
 
 class Appender:

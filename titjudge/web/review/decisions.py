@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import Appender, jsonl_text, scan_jsonl, write_atomic
+from titjudge.core.files import Appender, scan_jsonl, write_jsonl
 from titjudge.metrics.recipes.rechecks import check_again
 
 ACCEPTED, REJECTED = "accepted", "rejected"
@@ -148,7 +148,7 @@ class Review:
                 rows.append(_final(line, decision))
         if not rows:
             raise UserError(f"{self.path}: no prompt is accepted yet: `review-prompts {self.path}` serves the page")
-        write_atomic(out, jsonl_text(rows))
+        write_jsonl(out, rows)
         return counts
 
 
