@@ -277,9 +277,8 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
         ConfigError: The file cannot be read, has an unknown key (the nearest is suggested) or an invalid value.
     """
     content = read_yaml(path, "a configuration") if path is not None else {}
-    given = {
-        key: value for key, value in content.items() if value is not None
-    }  # a key without a value counts as absent
+    # A key without a value counts as absent.
+    given = {key: value for key, value in content.items() if value is not None}
     flags = dict(overrides or {})
     address, trusted = flags.pop("base_url", None), flags.pop("trust_remote_code", None)
     squash = flags.pop("squash", None)

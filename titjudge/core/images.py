@@ -29,9 +29,8 @@ MAX_BYTES = 50 * 2**20
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
 _KEPT = 2**16  # bytes of a file that are kept from its inspection until it is sent
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
-_LARGE = (
-    2**22
-)  # pixels above which an image is decoded in another process: freeing their memory alone takes milliseconds
+# Pixels above which an image is decoded in another process: freeing their memory alone takes milliseconds.
+_LARGE = 2**22
 _LARGE_AT_ONCE = 2**20  # the same for a WebP or AVIF, which one call decodes while no other thread runs
 
 T = TypeVar("T")

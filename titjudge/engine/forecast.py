@@ -77,9 +77,8 @@ class Planner:
         )
         scores = [score for each in found for score in each]
         requests = list(self._found.pop(item.id, {}).values())
-        hopeless = (
-            (Status.BAD_INPUT,) if requests else (Status.BAD_INPUT, Status.FAILED)
-        )  # failed before it asked anything
+        # Without a request it has failed before it asked anything.
+        hopeless = (Status.BAD_INPUT,) if requests else (Status.BAD_INPUT, Status.FAILED)
         if self._dry_run is DryRun.EXPECTED and scores and all(score.status in hopeless for score in scores):
             self.refused.append((item.id, scores[0].reason))
         return requests

@@ -334,9 +334,8 @@ class Engine:
             role.tally.errors += 1
             raise retry.terminal_error(failure) from error
         planned = role.worst(reply.usage) if self.dry_run else None  # what a stub stands for has a price
-        reply = replace(
-            reply, list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started
-        )  # a replay has a price
+        # A replay has a price.
+        reply = replace(reply, list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started)
         role.tally.add(reply)
         return reply
 

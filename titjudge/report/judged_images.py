@@ -76,9 +76,8 @@ class Sameness:
         mine, theirs = self._contents(one), self._contents(other)
         if mine and theirs:
             return not mine.isdisjoint(theirs)
-        return (
-            one.stat is not None and one.stat == other.stat
-        )  # gone, or without a trace: moved files keep size and time
+        # Gone, or without a trace: moved files keep size and time.
+        return one.stat is not None and one.stat == other.stat
 
     def _contents(self, judged: Judged) -> frozenset[str]:
         """Return the SHA-256 of the image as sent; else those of the file and of what would be sent, if it has not changed."""

@@ -233,9 +233,8 @@ def _split(hits: Floats, asked: Floats) -> tuple[Floats, Ints]:
         explained = np.where(fall > 0, fall**2 * n * (total - n) / total, 0.0)
     explained = np.nan_to_num(explained)
     best = explained.argmax(axis=1)
-    last = (
-        explained.shape[1] - 1 - explained[:, ::-1].argmax(axis=1)
-    )  # equal over a gap without claims: take its middle
+    # Equal over a gap without claims: take its middle.
+    last = explained.shape[1] - 1 - explained[:, ::-1].argmax(axis=1)
     same = explained[np.arange(len(best)), best] == explained[np.arange(len(last)), last]
     return explained.max(axis=1), np.where(same, (best + last + 1) // 2, best) + 1
 

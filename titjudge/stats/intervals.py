@@ -152,9 +152,8 @@ def moments(tops: Floats, bottoms: Floats) -> list[tuple[int, float, float, floa
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(bottom > 0, top, 0.0).sum(axis=0) / total
         rest = np.where(bottom > 0, top - ratio * bottom, 0.0)
-        scale = np.ldexp(
-            1.0, np.frexp(np.abs(rest).max(axis=0, initial=0.0))[1] - 1
-        )  # squares neither overflow nor vanish
+        # Squares neither overflow nor vanish.
+        scale = np.ldexp(1.0, np.frexp(np.abs(rest).max(axis=0, initial=0.0))[1] - 1)
         rest = rest / scale
         square = (rest**2).sum(axis=0)
         error = scale * np.sqrt(square * prompts / (prompts - 1)) / total

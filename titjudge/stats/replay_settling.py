@@ -60,9 +60,8 @@ def replay_race(
 
 
 def _span(scores: Floats) -> float:
-    return score_distance(
-        float(np.nanmin(scores)), float(np.nanmax(scores)), 1.0
-    )  # constant scores: no verdict for a long time
+    # 1 for constant scores: no verdict for a long time.
+    return score_distance(float(np.nanmin(scores)), float(np.nanmax(scores)), 1.0)
 
 
 def replay_tables(pairs: Sequence[Settled], races: Sequence[dict[str, Any]]) -> list[Table]:

@@ -170,9 +170,8 @@ def listen(host: str, port: int | None, usual: int = 0) -> socket.socket:
         except UserError:
             return listen(host, 0)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(
-        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
-    )  # without IPPROTO_TCP asyncio sets no TCP_NODELAY
+    # Without IPPROTO_TCP asyncio sets no TCP_NODELAY.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))

@@ -21,7 +21,7 @@ from titjudge.metrics.recipes._drafts import (
     not_english,
     numbered,
     words,
-)  # fmt: skip
+)
 
 IN_INTERVAL, ENTITIES_SAID = "words in the interval", "entities in the words of the prompt"
 GRAPH_CHECKS = (ENTITIES_SAID, "refined", "qualified: complete, faithful")

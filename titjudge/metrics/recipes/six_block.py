@@ -17,7 +17,7 @@ from titjudge.metrics.recipes._drafts import (
     kept_share,
     not_english,
     words,
-)  # fmt: skip
+)
 
 FEWEST_WORDS = 250
 BLOCKS = ("core_subject", "environment", "composition", "lighting", "style", "details")

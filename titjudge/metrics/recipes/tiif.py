@@ -22,7 +22,7 @@ from titjudge.metrics.recipes._drafts import (
     not_english,
     numbered,
     words,
-)  # fmt: skip
+)
 from titjudge.metrics.recipes.seeds import POOL_TASKS, TIIF_TYPES
 
 CONCEPTS_KEPT = "every concept kept"

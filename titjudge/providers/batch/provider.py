@@ -84,9 +84,8 @@ class Batch(WrappedProvider):
         finally:
             if tools:  # the answer may say that the model calls none
                 self.capabilities = replace(self.capabilities, tools=self.queue.service.native_tools)
-        usable = (
-            reply.status is Status.OK or reply.first_token is not None
-        )  # an answer of one token is cut, and complete
+        # An answer of one token is cut, and complete.
+        usable = reply.status is Status.OK or reply.first_token is not None
         self.queue.journal.note_taken(answer.job, key, final=not usable)
         return replace(reply, endpoint=self.queue.service.address, flags=(*reply.flags, FLAG))
 

@@ -31,9 +31,8 @@ from titjudge.providers.hosted.failures import causes, connection_error
 if TYPE_CHECKING:
     import httpx
 
-_UNCONNECTED = frozenset(
-    {"ConnectError", "ConnectTimeout", "PoolTimeout"}
-)  # httpx's; litellm raises them for resets, too
+# Names of httpx's exceptions; litellm raises them for resets after sending, too.
+_UNCONNECTED = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout"})
 _PACKED = ("content-encoding", "content-length", "transfer-encoding")
 
 

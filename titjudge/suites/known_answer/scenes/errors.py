@@ -20,9 +20,8 @@ BANDS = {2: (0.26, 0.34), 3: (0.60, 0.70)}  # share of wrong elements at levels 
 _TRIES, _EDITS = 40, 30
 OPPOSITE = {"left of": "right of", "right of": "left of", "behind": "in front of", "on top of": "in front of", "inside": "in front of"}  # fmt: skip
 Edit = tuple[Scene, Error]
-Plant = Callable[
-    [Scene, Scene, Random], Edit | None
-]  # from the scene as asked and as it is, the scene with one more error
+# From the scene as asked and as it is, the scene with one more error.
+Plant = Callable[[Scene, Scene, Random], Edit | None]
 MOVED = Error(RELATION, (), "", "")  # stands for the relations that turn out to be wrong, see `_settled`
 
 
