@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from titjudge.stats.equality import score_distance
 
-CLEAR = (
-    0.1  # least difference between the best and the worst images that counts, as a share of the spread of all scores
-)
+# Least difference between the best and the worst images that counts, as a share of the spread of all scores.
+CLEAR = 0.1
 
 
 def spread(values: Iterable[float], limits: tuple[float, float]) -> float:

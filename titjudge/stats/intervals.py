@@ -19,9 +19,8 @@ import numpy as np
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, group_sums
 
 TAIL = (1 - LEVEL) / 2
-_ALONE = (
-    0.045  # error probability of an end that errs alone; with .05 coverage falls to 89.5% near the ends of the scale
-)
+# Error probability of an end that errs alone; with .05 coverage falls to 89.5% near the ends of the scale.
+_ALONE = 0.045
 WAY = "Student's t, of shares on the scale of log odds, where an end that cannot err leaves its part to the other"
 """The method as results.json states it: change it whenever the intervals change."""
 _FLAT = 1e-12  # a standard error below this part of the scale is rounding
