@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -22,6 +23,7 @@ from titjudge.core import containers
 from titjudge.core.cells import check_columns
 from titjudge.core.errors import ConfigError, DataError
 
+_NO_FILE = "a pipe or a device, not a file"
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
 _DEEPEST = 50
 _MOST_VALUES = 100_000
@@ -40,7 +42,21 @@ def check_regular(path: Path) -> None:
         DataError: A pipe, a device or a socket.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise DataError("a pipe or a device, not a file", path)
+        raise DataError(_NO_FILE, path)
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a file to read its bytes; unlike `open` it never waits for somebody to write into a pipe.
+
+    Raises:
+        OSError: It cannot be opened.
+        DataError: A pipe, a device or a socket.
+    """
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise DataError(_NO_FILE, path)
+    return os.fdopen(opened, "rb")
 
 
 def read_text(path: Path) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.errors import DataError
+from titjudge.core.files import open_regular
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 
 SCHEMA_VERSION = 1
@@ -51,10 +52,11 @@ class _File(_Record):
 
         Raises:
             OSError: The file cannot be read.
-            DataError: It is damaged, or was written by a later version of titjudge.
+            DataError: It is no file, is damaged, or was written by a later version of titjudge.
         """
         try:
-            return cls.model_validate_json(file.read_bytes(), strict=True)
+            with open_regular(file) as opened:
+                return cls.model_validate_json(opened.read(), strict=True)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             if first["loc"] == ("schema_version",) and first["type"] == "less_than_equal":
@@ -417,7 +419,7 @@ class StoredRun(Protocol):
 def is_locked(run: Path) -> bool:
     """Tell whether a process is writing to a run folder, by trying to take a shared lock on it."""
     try:
-        lock = os.open(run / ".lock", os.O_RDONLY)
+        lock = os.open(run / ".lock", os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for a writer
     except OSError:
         return False
     try:

@@ -7,6 +7,7 @@ import fcntl
 import http.client
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,7 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 from viewing import viewing
 
-from titjudge.core.errors import UserError
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.run_records import Manifest
+from titjudge.web.view import runs as run_files
 from titjudge.web.view.runs import Runs
 from titjudge.web.view.server import serve_view
 
@@ -110,6 +113,54 @@ def test_a_report_that_leads_out_is_none(tmp_path: Path) -> None:
     assert runs.report("a") == folder / "report.html"
     for name in ("../runs/a", "b", "", "..", "/etc", "a/../a"):
         assert runs.report(name) is None
+
+
+def test_an_unchanged_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        make_run(tmp_path / str(number))
+        (tmp_path / str(number) / "report.html").write_text("fine")
+    calls: list[str] = []
+    for owner, name in ((run_files.Manifest, "read"), (run_files, "open_regular"), (run_files.os, "scandir")):
+        real = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1])
+    runs = Runs(tmp_path)
+    first = runs.states()
+    assert (calls.count("read"), calls.count("open_regular"), calls.count("scandir")) == (20, 20, 21)
+    calls.clear()
+    assert runs.states() == first
+    assert (calls.count("read"), calls.count("open_regular"), calls.count("scandir")) == (0, 0, 21)
+
+
+def test_a_run_that_changes_while_it_is_viewed_is_read_again(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a", "running", updated=time.time())
+    runs = Runs(tmp_path)
+    assert runs.states()[0].status == "running"
+    make_run(tmp_path / "new", "complete")
+    (tmp_path / "new" / "manifest.json").replace(folder / "manifest.json")
+    (folder / "report.html").write_text("fine")
+    (state,) = runs.states()
+    assert (state.status, state.report) == ("complete", True)
+    (folder / "manifest.json").write_text("{")
+    assert runs.states()[0].status == "unreadable"
+    shutil.rmtree(folder)
+    assert runs.states() == []
+    make_run(tmp_path / "a", scores=2)
+    assert (runs.states()[0].status, runs.states()[0].scores) == ("complete", 2)
+
+
+@pytest.mark.parametrize("name", ["scores.jsonl", ".lock", "report.html"])
+def test_a_pipe_in_a_run_folder_holds_nothing_up(tmp_path: Path, name: str) -> None:
+    folder = make_run(tmp_path / "a", "running", updated=1.0)
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    (state,) = Runs(tmp_path).states()
+    assert (state.status, state.report, state.scores) == ("stopped", False, 0 if name == "scores.jsonl" else 3)
+
+
+def test_a_manifest_that_becomes_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "manifest.json")
+    with pytest.raises(DataError, match="a pipe or a device"):
+        Manifest.read(tmp_path / "manifest.json", "")
 
 
 def test_the_missing_folder_is_named(tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from titjudge.core.errors import DataError
+from titjudge.core.files import open_regular
 from titjudge.core.run_records import Manifest, is_locked
 
 _DEPTH = 3  # folders below the runs folder in which runs are looked for
@@ -48,12 +49,23 @@ class RunState:
     problem: str = ""
 
 
+@dataclass(slots=True)
+class _Known:
+    """What was read of a run, and the identity of the files it was read from: an unchanged file is not read again."""
+
+    manifest: tuple[int, ...] = ()
+    state: RunState | None = None
+    scores: tuple[int, ...] = ()
+    counted: int = 0  # bytes of scores.jsonl in which the lines are counted
+    lines: int = 0
+
+
 class Runs:
-    """The runs below `root`. Line counts are cached: reading the states again reads only new lines."""
+    """The runs below `root`. What has not changed is not read again, and of scores.jsonl only the new lines are."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._counts: dict[Path, tuple[int, int, int]] = {}  # inode, bytes read, lines
+        self._known: dict[Path, _Known] = {}
         self._lock = threading.Lock()
 
     def folders(self) -> dict[str, Path]:
@@ -63,7 +75,9 @@ class Runs:
     def states(self) -> list[RunState]:
         """Read the state of all runs: running ones first, then the latest."""
         with self._lock:
-            states = [self._state(name, folder) for name, folder in self.folders().items()]
+            folders = self.folders()
+            self._known = {folder: self._known.get(folder) or _Known() for folder in folders.values()}
+            states = [self._state(name, folder, self._known[folder]) for name, folder in folders.items()]
         return sorted(states, key=lambda state: (state.status != "running", -(state.updated or 0.0), state.id))
 
     def report(self, name: str) -> Path | None:
@@ -71,52 +85,83 @@ class Runs:
         folder = self.folders().get(name)
         if folder is None:
             return None
+        return folder / "report.html" if self._has_report(folder) else None
+
+    def _has_report(self, folder: Path) -> bool:
         file = folder / "report.html"
-        inside = file.is_file() and file.resolve().is_relative_to(self.root.resolve())
-        return file if inside else None
+        if not file.is_file():
+            return False
+        return not file.is_symlink() or file.resolve().is_relative_to(self.root.resolve())
 
-    def _state(self, name: str, folder: Path) -> RunState:
+    def _state(self, name: str, folder: Path, known: _Known) -> RunState:
+        file = folder / "manifest.json"
         try:
-            manifest = Manifest.read(folder / "manifest.json", "the command that made it makes it again")
+            identity = _identity(os.stat(file))
+            if known.state is None or known.manifest != identity:
+                known.manifest, known.state = identity, _read(name, file)
         except OSError as error:
+            known.state = None
             return RunState(name, "unreadable", problem=f"manifest.json: {error.strerror}")
-        except DataError as error:
-            return RunState(name, "unreadable", problem=f"manifest.json: {error.message}")
-        status, metrics, progress = manifest.status, tuple(manifest.metrics), manifest.progress
-        if status == "running" and time.time() - (manifest.updated or 0.0) > _SILENT and not is_locked(folder):
+        state = known.state
+        if state.status == "unreadable":
+            return state
+        status = state.status
+        if status == "running" and time.time() - (state.updated or 0.0) > _SILENT and not is_locked(folder):
             status = "stopped"
-        items = progress.total if progress else None
-        return RunState(
-            name,
-            status,
-            total=items * len(metrics) if items is not None and metrics else None,
-            scores=self._lines(folder / "scores.jsonl"),
-            items=items,
-            failed=progress.failed if progress else None,
-            spent=manifest.spent,
-            started=manifest.started,
-            updated=manifest.updated,
-            suite=manifest.suite.name,
-            metrics=metrics,
-            models=tuple(sorted({role.model for role in manifest.roles.values()} - {""})),
-            report=self.report(name) is not None,
-        )
+        scores = _lines(folder / "scores.jsonl", known)
+        return replace(state, status=status, scores=scores, report=self._has_report(folder))
 
-    def _lines(self, file: Path) -> int:
-        try:
-            with file.open("rb") as handle:
-                facts = os.fstat(handle.fileno())
-                inode, start, lines = self._counts.get(file, (facts.st_ino, 0, 0))
-                if inode != facts.st_ino or facts.st_size < start:
-                    start = lines = 0
-                handle.seek(start)
-                while block := handle.read(_BLOCK):
-                    lines += block.count(b"\n")
-                    start += len(block)
-        except OSError:
-            return 0
-        self._counts[file] = (facts.st_ino, start, lines)
-        return lines
+
+def _identity(facts: os.stat_result) -> tuple[int, ...]:
+    """Return what changes when a file is written or replaced."""
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def _read(name: str, file: Path) -> RunState:
+    """Read what the manifest says of a run.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    try:
+        manifest = Manifest.read(file, "the command that made it makes it again")
+    except DataError as error:
+        return RunState(name, "unreadable", problem=f"manifest.json: {error.message}")
+    progress, metrics = manifest.progress, tuple(manifest.metrics)
+    items = progress.total if progress else None
+    return RunState(
+        name,
+        manifest.status,
+        total=items * len(metrics) if items is not None and metrics else None,
+        items=items,
+        failed=progress.failed if progress else None,
+        spent=manifest.spent,
+        started=manifest.started,
+        updated=manifest.updated,
+        suite=manifest.suite.name,
+        metrics=metrics,
+        models=tuple(sorted({role.model for role in manifest.roles.values()} - {""})),
+    )
+
+
+def _lines(file: Path, known: _Known) -> int:
+    """Count the lines of a file; only what was added since is read."""
+    try:
+        facts = os.stat(file)
+        if (identity := _identity(facts)) == known.scores:
+            return known.lines
+        if identity[:2] != known.scores[:2] or facts.st_size < known.counted:
+            known.counted = known.lines = 0
+        with open_regular(file) as handle:
+            handle.seek(known.counted)
+            while block := handle.read(_BLOCK):
+                known.lines += block.count(b"\n")
+                known.counted += len(block)
+    except (OSError, DataError):
+        known.scores, known.counted, known.lines = (), 0, 0
+        return 0
+    known.scores = identity
+    return known.lines
 
 
 def _find(folder: Path, depth: int) -> Iterator[Path]:
