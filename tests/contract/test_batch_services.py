@@ -176,10 +176,11 @@ def test_killed_before_the_job_was_created_it_is_sent_again(service: BaseBatchSe
 
 
 @pytest.mark.parametrize("created", [True, False])
-def test_a_creation_that_ends_in_500_is_looked_for_before_it_is_repeated(
-    service: BaseBatchService, created: bool
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_creation_that_fails_at_the_server_is_looked_for_before_it_is_repeated(
+    service: BaseBatchService, created: bool, status: int
 ) -> None:
-    service.server.plans.append(Plan(create=Scripted.fault(500), created=created))
+    service.server.plans.append(Plan(create=Scripted.fault(status), created=created))
     requests = service.requests(2)
 
     async def work(batch: Batch) -> list[Any]:
@@ -187,7 +188,7 @@ def test_a_creation_that_ends_in_500_is_looked_for_before_it_is_repeated(
         return [first, await asyncio.gather(*map(batch.complete, requests))]
 
     first, second = service.session(work)
-    assert service.kinds(first) == [FailureKind.RETRY] * 2
+    assert service.kinds(first) == [FailureKind.RETRY if status == 500 else FailureKind.LATER] * 2
     assert service.kinds(second) == [Status.OK] * 2
     assert service.server.paid() == 2
     assert service.server.times(CREATE[service.kind]) == (1 if created else 2)
@@ -365,7 +366,7 @@ def test_an_upload_that_fails_is_an_ordinary_failure(service: BaseBatchService) 
     part = {"openai": "POST /v1/files", "gemini": "POST /upload/v1beta/files"}[service.kind]
     service.server.faults.append((part, Scripted.fault(503)))
     found = service.ask(service.requests(2))
-    assert service.kinds(found) == [FailureKind.RETRY] * 2
+    assert service.kinds(found) == [FailureKind.LATER] * 2
     assert not list(service.folder.glob("*.part"))
     assert service.events() == []
 

@@ -51,7 +51,7 @@ class Kept(logging.Handler):
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
     monkeypatch.setattr(redaction, "_registered", set())
-    monkeypatch.setattr(retry, "RetryState", partial(retry.RetryState, retry.Policy(base=0.001)))
+    monkeypatch.setattr(retry, "Policy", partial(retry.Policy, base=0.001))
     logger, handler = logging.getLogger("titjudge"), Kept()
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
@@ -117,11 +117,11 @@ def test_retries_waits_and_limits_are_logged_and_no_key_is(
         assert secret not in text
         assert secret not in raw
     by_logger = {line["logger"]: line for line in lines}
-    assert by_logger["titjudge.engine.retry"]["fields"]["kind"] == "retry"
+    assert by_logger["titjudge.engine.retry"]["fields"]["kind"] == "later"
     assert by_logger["titjudge.engine.retry"]["fields"]["attempt"] == 3
     assert "HTTP 503" in by_logger["titjudge.engine.retry"]["message"] or model.startswith("litellm")
     assert by_logger["titjudge.engine.sender"]["fields"]["item"] == "the-item"
-    assert "rate limited" in text
+    assert "a request is put off" in text
     assert "600 left" in text or model.startswith(("gemini", "litellm"))
     assert lines[-1]["message"] == "judge tit/compare of the-item: in the cache"
     assert set(lines[0]) == {"time", "level", "logger", "message", "fields"}

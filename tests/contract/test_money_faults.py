@@ -41,8 +41,7 @@ QUESTIONS = [f"question {number}: what is in the picture?" for number in range(3
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting between attempts, and keys that no provider knows."""
-    quick = partial(retry.RetryState, retry.Policy(base=0.001, limited=2))
-    monkeypatch.setattr(retry, "RetryState", quick)
+    monkeypatch.setattr(retry, "Policy", partial(retry.Policy, base=0.001, limited=2))
     google_credentials(monkeypatch)
     for name in ("OPENAI", "GEMINI", "ANTHROPIC", "AZURE_OPENAI"):
         monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")

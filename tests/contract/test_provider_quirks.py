@@ -223,7 +223,7 @@ def quota(**violation: Any) -> list[Any]:
         (400, {"message": "bad", "details": [{"reason": "API_KEY_INVALID"}]}, FailureKind.FATAL, None),
         (400, {"message": "User location is not supported for the API use."}, FailureKind.FATAL, None),
         (400, {"message": "Unable to process input image."}, FailureKind.REJECTED, None),
-        (503, {"message": "The model is overloaded."}, FailureKind.RETRY, None),
+        (503, {"message": "The model is overloaded."}, FailureKind.LATER, None),
     ],
 )  # fmt: skip
 def test_gemini_errors(server: Server, status: int, error: Any, kind: FailureKind, wait: float | None) -> None:

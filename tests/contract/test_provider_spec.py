@@ -201,8 +201,10 @@ def test_refusals_are_replies_with_what_they_cost(case: Case, server: Server, ki
     ("fault", "kind"),
     [
         (Scripted.fault(500), FailureKind.RETRY),
-        (Scripted.fault(503), FailureKind.RETRY),
-        (Scripted.fault(529), FailureKind.RETRY),
+        (Scripted.fault(502), FailureKind.RETRY),
+        (Scripted.fault(503), FailureKind.LATER),
+        (Scripted.fault(529), FailureKind.LATER),
+        (Scripted(status=503, body=b""), FailureKind.LATER),
         (Scripted.fault(408), FailureKind.RETRY),
         (Scripted.fault(409), FailureKind.RETRY),
         (Scripted.fault(429), FailureKind.RATE_LIMIT),

@@ -243,6 +243,8 @@ model_options: Callable[[F], F] = with_options(
     option("--price", "Price in USD per million tokens; repeatable.", "MODEL=IN,OUT[,CACHED]", multiple=True),
     key_option("concurrency", "N"),
     key_option("timeout", "SECONDS"),
+    key_option("attempts", "N"),
+    key_option("patience", "SECONDS"),
     key_option("lenient"),
 )
 

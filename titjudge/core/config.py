@@ -109,6 +109,10 @@ class Limits(_Strict):
     """Least share of images, 0 to 1, that each metric must score; below it the exit code is 4."""
     timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
     """Longest time for one request, in seconds."""
+    attempts: Positive = 8
+    """Requests for one answer that may fail by a fault: HTTP 500, 502, 504, a broken connection, an answer that cannot be read."""
+    patience: float = Field(default=600, ge=0, allow_inf_nan=False)
+    """Seconds that one answer may be waited for in all while the server says later (HTTP 429, 503, 529) or, having answered before, cannot be reached."""
     rpm: Positive | None = None
     """Requests a minute the account allows; without it the pace is learned from the server's answers."""
     tpm: Positive | None = None
@@ -213,7 +217,7 @@ class RunConfig(_Strict):
     lenient: bool = False
     """Repair malformed JSON answers with json-repair, and flag them."""
     retry_failed: bool = False
-    """Ask again what was refused, cut off or unreadable; without it those answers stand, as they are paid."""
+    """Ask again what was refused, cut off or unreadable; without it those answers stand, as they are paid. What failed otherwise (an outage, a timeout, a rejected request) is asked again without it."""
     canary: bool = False
     """Ask 50 frozen questions first (three times when they are frozen); report a model that has changed."""
     report: bool = True

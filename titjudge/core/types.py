@@ -309,12 +309,18 @@ class Embedding:
 class FailureKind(StrEnum):
     """A provider's classification of an exception; `engine/retry.py` decides what follows."""
 
-    RETRY = "retry"  # 408, 409, 5xx, connection, timeout, an answer that is not JSON
+    RETRY = "retry"  # 408, 409, 500, 502, 504, connection, timeout, an answer that is not JSON
     RATE_LIMIT = "rate_limit"  # 429: retried, with a lower concurrency
+    LATER = "later"  # 503, 529: the server is overloaded or away; retried, with the patience and the pace of a 429
     REFUSED = "refused"  # a content filter answered with an error
     REJECTED = "rejected"  # 400, 413, 422: this request will never succeed
     BARRED = "barred"  # 403, 404, 405: no request will succeed, or, where others do, this one will not
     FATAL = "fatal"  # 401, no such model, no quota: no request will succeed
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed when it is sent again."""
+        return self in (FailureKind.RETRY, FailureKind.RATE_LIMIT, FailureKind.LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +332,6 @@ class Failure:
         usage: Tokens that were billed for the failed request, where the provider reports them.
         maybe_billed: The request was sent and its cost is unknown: it may have been billed.
         not_sent: There was no connection.
-        outage: There was a connection before, so the server is likely to come back.
         answered: The server answered with a status of success, but unusably: a retry is likely to be billed again.
     """
 
@@ -336,7 +341,6 @@ class Failure:
     usage: Usage | None = None
     maybe_billed: bool = False
     not_sent: bool = False
-    outage: bool = False
     answered: bool = False
 
 

@@ -71,7 +71,9 @@ class Engine:
         failed: Failed = "keep",
     ) -> None:
         self.roles, self.library, self.cache = roles, library, cache
-        self.sender = Sender(budget or Budget(), journal, self.stop)
+        limits = roles.config.limits
+        policy = retry.Policy(limits.attempts, limits.patience)
+        self.sender = Sender(budget or Budget(), journal, self.stop, policy)
         self.sender.well_known = any((known or {}).values())
         self.protocol: str = roles.config.protocol
         self.lenient = roles.config.lenient

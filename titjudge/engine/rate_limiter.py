@@ -1,7 +1,7 @@
 """How fast one provider account is asked: slots, pauses, and the pace its answers tell.
 
     concurrency   additive increase, multiplicative decrease (as TCP does): up only while all slots are in use, down when
-                  the account is limited, at most once a round trip
+                  the account is limited or the server overloaded, at most once a round trip
     Retry-After   nobody sends before it is over; then everybody returns at a pace, not at once
     pace          token buckets: an explicit rpm or tpm, and the limits read from the headers of every answer
 
@@ -164,18 +164,19 @@ class RateLimiter:
     # -- what the server says ----------------------------------------------------------------------------------------
 
     def failed(self, failure: Failure, slot: Slot) -> None:
-        """Take note of a failed attempt and the slot it was sent in; only rate limits matter here."""
-        if failure.kind is FailureKind.RATE_LIMIT:
+        """Take note of a failed attempt and the slot it was sent in; only what says "later" matters here."""
+        if failure.kind in (FailureKind.RATE_LIMIT, FailureKind.LATER):
             self.rate_limited(failure.retry_after, slot)
 
     def rate_limited(self, retry_after: float | None = None, slot: Slot | None = None) -> None:
-        """Slow down after a 429; `slot` is the one that the request was sent in."""
+        """Slow down after a 429 (or 503, 529); `slot` is the one that the request was sent in."""
         if slot is not None and slot.limiter is self and not slot.limited:
             slot.limited = True
             self._limited += slot.recent
         self._streak += 1
         if not self._account_is_limited(slot.tokens if slot is not None else 1):
-            logger.info("%(account)s: one request of many is rate limited", {"account": self.account})
+            text = "%(account)s: a request is put off; the pace stays, as that says little about the others"
+            logger.info(text, {"account": self.account})
             return
         now = self._now()
         self._pause(retry_after, now)
@@ -183,7 +184,7 @@ class RateLimiter:
             self._ceiling, self._cut_at = self.limit, self._number
             self.limit = max(1.0, self.limit / 2)
         logger.info(
-            "%(account)s: rate limited; %(limit)d requests at once, nothing for %(pause).2f s",
+            "%(account)s: slowed down; %(limit)d requests at once, nothing for %(pause).2f s",
             {"account": self.account, "limit": int(self.limit), "pause": self.paused_for},
         )
 

@@ -1,12 +1,12 @@
 """The one retry loop. Providers only classify a failure; what follows is decided here.
 
-    retry, rate_limit   again, after a wait that is never shorter than Retry-After
-    refused, rejected   `Unanswered`: this request has no answer
-    fatal, barred       `FatalProviderError`: no request has
+    retry, rate_limit, later   again, after a wait that is never shorter than Retry-After
+    refused, rejected          `Unanswered`: this request has no answer
+    fatal, barred              `FatalProviderError`: no request has
 
-Faults use up attempts; answers that cannot be used get fewer of them, since each is likely to be billed. Rate limits and
-outages (a server that answered before and does not now) use up patience, in seconds, since they say "later" and not "no";
-both are bounded.
+Faults use up attempts; answers that cannot be used get fewer of them, since each is likely to be billed. Rate limits,
+overloaded servers and outages (a server that answered before and cannot be reached now) use up patience, in seconds, since
+they say "later" and not "no"; both are bounded.
 """
 
 from __future__ import annotations
@@ -29,19 +29,27 @@ logger = logging.getLogger(__name__)
 class Policy:
     """How long to go on.
 
-    `attempts`: requests that may fail by a fault. `base`, `longest`: seconds; before repetition n of a fault the wait
-    is drawn from 0 to min(longest, base x 2^(n-1)) (exponential backoff, full jitter), on top of any Retry-After.
-    `patience`: seconds of waiting in all that rate limits and outages may cost one question, and the longest Retry-After
-    that is sat out. `limited`: answers 429, and refused connections, that one question may get. `unusable`: answers with
-    a status of success that cannot be used, each of which is likely to have been billed.
+    Attributes:
+        attempts: Requests that may fail by a fault.
+        patience: Seconds of waiting in all that rate limits, overloaded servers and outages may cost one question, and the
+            longest Retry-After that is sat out.
+        base, longest: Seconds; before repetition n of a fault the wait is drawn from 0 to min(longest, base x 2^(n-1))
+            (exponential backoff, full jitter), on top of any Retry-After.
+        limited: How often one question may be put off, however short the waits; None for as often as `patience` allows.
+        unusable: Answers with a status of success that cannot be used, each of which is likely to have been billed.
     """
 
     attempts: int = 8
+    patience: float = 600.0
     base: float = 0.5
     longest: float = 30.0
-    patience: float = 600.0
-    limited: int = 100
+    limited: int | None = None
     unusable: int = 3
+
+    @property
+    def most_put_off(self) -> int:
+        """How often one question may be put off. The mean wait is 15 s in the end: patience runs out first."""
+        return max(100, int(self.patience / 6)) if self.limited is None else self.limited
 
 
 DEFAULT = Policy()
@@ -91,7 +99,7 @@ class RetryState:
 
     def terminal_error(self, failure: Failure) -> TitjudgeError:
         """Make the error that ends the question, after the last of its failures."""
-        why = self._exhausted(failure) if _may_pass(failure) else None
+        why = self._exhausted(failure) if failure.kind.may_pass else None
         return terminal_error(failure) if why is None else Unanswered(Status.FAILED, why)
 
     def _note(self, state: RetryCallState) -> None:
@@ -108,6 +116,9 @@ class RetryState:
         most = min(policy.longest, base * 2.0 ** min(times - 1, 60))
         self.delay = max(0.0, failure.retry_after or 0.0) + self._jitter() * most
         if _says_later(failure):
+            left = policy.patience - self.waited
+            if 0 < left < self.delay:  # a last look when patience ends, not some seconds before it does
+                self.delay = max(left, failure.retry_after or 0.0)
             self.waited += self.delay
 
     def _exhausted(self, failure: Failure) -> str | None:
@@ -117,8 +128,9 @@ class RetryState:
             return f"the server asks to wait {failure.retry_after:.0f} s, longer than the {policy.patience:g} s allowed{last}"
         if self.faults >= policy.attempts or self.unusable >= policy.unusable:
             return f"no answer after {attempts} attempts{last}"
-        if self.waited > policy.patience or self.limited >= policy.limited:
-            what = "out of reach" if failure.outage else "rate limited"
+        if self.waited > policy.patience or self.limited >= policy.most_put_off:
+            what = "rate limited" if failure.kind is FailureKind.RATE_LIMIT else "overloaded"
+            what = "out of reach" if failure.not_sent else what
             return f"still {what} after {attempts} attempts and {policy.patience:g} s allowed for waiting{last}"
         return None
 
@@ -142,13 +154,9 @@ def terminal_error(failure: Failure) -> TitjudgeError:
     return Unanswered(Status.REFUSED if refused else Status.FAILED, failure.message)
 
 
-def _may_pass(failure: Failure) -> bool:
-    """Whether another attempt may get an answer."""
-    return failure.kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT)
-
-
 def _says_later(failure: Failure) -> bool:
-    return failure.kind is FailureKind.RATE_LIMIT or failure.outage
+    """Whether a failure uses up patience; "overloaded" inside an answer with a status of success may have been billed."""
+    return failure.kind is FailureKind.RATE_LIMIT or (failure.kind is FailureKind.LATER and not failure.answered)
 
 
 def _failure_of(state: RetryCallState) -> Failure:
@@ -157,4 +165,4 @@ def _failure_of(state: RetryCallState) -> Failure:
     return error.failure
 
 
-_IF_MAY_PASS = retry_if_exception(lambda error: isinstance(error, AttemptFailed) and _may_pass(error.failure))
+_IF_MAY_PASS = retry_if_exception(lambda error: isinstance(error, AttemptFailed) and error.failure.kind.may_pass)

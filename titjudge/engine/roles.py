@@ -258,7 +258,9 @@ class Roles:
         account = model.account or model.name
         if account not in self._limiters:
             limits = self.config.limits
-            self._limiters[account] = RateLimiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm, account=account)
+            self._limiters[account] = RateLimiter(
+                limits.concurrency, rpm=limits.rpm, tpm=limits.tpm, longest_pause=limits.patience, account=account
+            )
         limiter = self._limiters[account]
         model.on_headers = limiter.observe_headers
         return limiter

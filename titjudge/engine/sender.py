@@ -30,8 +30,7 @@ logger = logging.getLogger(__name__)
 Journal = Callable[[str, dict[str, Any]], None]
 _MAX_SILENT = 64  # requests without a word of reply after which a server that never answered counts as out of reach
 _MAX_UNREACHABLE = 10.0  # seconds of refused connections, and nothing else, after which it is, too
-_MAX_BARRED = 8  # different items in a row that an address bars before it bars everybody
-_OUTAGE = retry.DEFAULT.patience  # seconds without an answer after which one that did answer is, too
+_MAX_BARRED = 8  # different items in a row that an address bars, or puts off for long, before it does so to everybody
 
 
 class Interrupted(TitjudgeError):
@@ -45,6 +44,7 @@ class _Reach:
     answered: float | None = None
     since: float | None = None  # the first failure
     silent: int = 0  # requests without a word of reply
+    put_off: set[str] = field(default_factory=set)  # items it was too busy for in a row
     faults: int = 0
     barred: set[str] = field(default_factory=set)  # items it barred in a row
 
@@ -52,6 +52,7 @@ class _Reach:
         self.answered = time.monotonic()
         self.since, self.silent, self.faults = None, 0, 0
         self.barred.clear()
+        self.put_off.clear()
 
 
 class _Protection:
@@ -75,8 +76,14 @@ class _Protection:
 class Sender:
     """Sends for one run. `stopping`: nothing new goes out. `fatal` or `disk`: why not; `on_fatal` is called then."""
 
-    def __init__(self, budget: Budget, journal: Journal | None, on_fatal: Callable[[], None]) -> None:
-        self.budget, self._journal, self._on_fatal = budget, journal, on_fatal
+    def __init__(
+        self,
+        budget: Budget,
+        journal: Journal | None,
+        on_fatal: Callable[[], None],
+        policy: retry.Policy = retry.DEFAULT,
+    ) -> None:
+        self.budget, self._journal, self._on_fatal, self._policy = budget, journal, on_fatal, policy
         self.stopping = False
         self.fatal: FatalProviderError | None = None
         self.disk: CacheWriteError | None = None  # the run folder cannot be written
@@ -146,7 +153,7 @@ class Sender:
 
         Most questions need no second one, so the first is made before tenacity's loop, which costs CPU, is entered.
         """
-        state = retry.RetryState()
+        state = retry.RetryState(self._policy)
         try:
             async for attempt in state.attempts():
                 with attempt:
@@ -195,7 +202,7 @@ class Sender:
             role.tally.trouble = failure.message
             self._book(hold, role, entry, failure, worst)
             role.limiter.failed(failure, slot)
-            if failure.kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
+            if failure.kind.may_pass:
                 self.check()  # no waiting, and nothing again, when the run is ending
             raise retry.AttemptFailed(self._in_reach(role, role.item_of(question), failure)) from error
         finally:
@@ -230,20 +237,21 @@ class Sender:
     def _in_reach(self, role: Role[Any, Any, Any], item: str, failure: Failure) -> Failure:
         """Read a failure in the light of what else came from its address.
 
-        It is fatal where nobody answers, or all are barred; an outage where somebody has answered, and is gone for now.
+        It is fatal where nobody answers, or all are barred; a "later" where somebody has answered, and is gone for now.
         """
         reach, now = self._reach[role.address], time.monotonic()
         if failure.kind is FailureKind.BARRED:
             return self._barred(role, reach, item, failure)
         if failure.kind in (FailureKind.FATAL, FailureKind.RATE_LIMIT):
             return failure
+        reach.since, patience = reach.since or now, self._policy.patience
+        if failure.kind is FailureKind.LATER:
+            reach.put_off.add(item)
         if reach.answered is not None:
-            if not failure.not_sent:
-                return failure
-            if now - reach.answered > _OUTAGE:
-                return _fatal(failure, f"{role.label}: no answer for {_OUTAGE / 60:g} minutes")
-            return replace(failure, outage=True)
-        reach.since = reach.since or now
+            gone = failure.not_sent or len(reach.put_off) >= _MAX_BARRED
+            if gone and now - reach.since > patience:
+                return _fatal(failure, f"{role.label}: no answer for {patience / 60:g} minutes")
+            return replace(failure, kind=FailureKind.LATER) if failure.not_sent else failure
         reach.faults += 1
         reach.silent += failure.not_sent or (failure.maybe_billed and not failure.answered)
         for_good = f"{role.label}: {reach.faults} requests and no answer yet"
@@ -251,8 +259,8 @@ class Sender:
             return _fatal(failure, f"{for_good} in {now - reach.since:.0f} s")
         if reach.silent >= max(_MAX_SILENT, 3 * role.limiter.concurrency):
             return _fatal(failure, for_good)
-        if reach.faults >= _MAX_SILENT and now - reach.since > _OUTAGE:
-            return _fatal(failure, f"{for_good} in {_OUTAGE / 60:g} minutes")
+        if reach.faults >= _MAX_SILENT and now - reach.since > patience:
+            return _fatal(failure, f"{for_good} in {patience / 60:g} minutes")
         return failure
 
     def _barred(self, role: Role[Any, Any, Any], reach: _Reach, item: str, failure: Failure) -> Failure:

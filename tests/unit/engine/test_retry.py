@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -15,7 +16,7 @@ from titjudge.core.types import Failure, FailureKind, Status
 from titjudge.engine import retry
 from titjudge.engine.retry import Policy
 
-RETRY, LIMITED = FailureKind.RETRY, FailureKind.RATE_LIMIT
+RETRY, LIMITED, LATER = FailureKind.RETRY, FailureKind.RATE_LIMIT, FailureKind.LATER
 
 
 class Broken(Exception):
@@ -115,6 +116,29 @@ def test_rate_limits_end_with_patience() -> None:
     with pytest.raises(Unanswered, match=r"still rate limited after 10 attempts and 95 s .*: slow down"):
         script.run(Policy(patience=95), jitter=lambda: 0.0)
     assert sum(script.waits) <= 95
+
+
+def test_a_question_waits_out_exactly_the_patience_it_is_given() -> None:
+    script = Script(*(Broken(LATER, "overloaded") for _ in range(200)))
+    with pytest.raises(Unanswered, match=r"still overloaded after \d+ attempts and 100 s .*: overloaded"):
+        script.run(Policy(patience=100))
+    assert sum(script.waits) == 100
+
+
+@pytest.mark.parametrize("patience", [600, 8 * 3600])
+def test_waits_of_chance_do_not_use_up_the_times_a_question_may_be_put_off(patience: float) -> None:
+    script, chance = Script(*(Broken(LATER) for _ in range(5000))), random.Random(3)
+    with pytest.raises(Unanswered, match="still overloaded"):
+        script.run(Policy(patience=patience), jitter=chance.random)
+    assert sum(script.waits) == pytest.approx(patience)
+
+
+def test_overloaded_inside_an_answer_that_may_be_billed_is_no_reason_to_wait_for_long() -> None:
+    answered = Broken(LATER, "overloaded")
+    answered.failure = Failure(LATER, "overloaded", answered=True)
+    script = Script(*[answered] * 9)
+    with pytest.raises(Unanswered, match="no answer after 3 attempts: overloaded"):
+        script.run()
 
 
 def test_rate_limits_without_any_wait_are_bounded_too() -> None:

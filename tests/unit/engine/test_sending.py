@@ -98,20 +98,6 @@ def test_a_server_that_goes_away_and_comes_back_costs_no_answer(tmp_path: Path) 
     assert [getattr(each, "text", each) for each in asyncio.run(work())] == ["fine"] * 20
 
 
-def test_a_server_that_stays_away_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sender, "_OUTAGE", -1.0)
-
-    async def work() -> None:
-        engine, fake = build(tmp_path, Outage(1, 10_000))
-        await ask(engine, "first")
-        with pytest.raises(FatalProviderError, match="no answer for"):
-            await ask(engine, "second")
-        assert len(fake.requests) == 2
-        await engine.aclose()
-
-    asyncio.run(work())
-
-
 class Status(Exception):
     """An HTTP status as a provider would report it."""
 
@@ -172,7 +158,7 @@ def test_an_address_that_bars_everybody_ends_the_run(tmp_path: Path, answered: i
     assert requests <= answered + 20
 
 
-@pytest.mark.parametrize("kind", [FailureKind.RATE_LIMIT, FailureKind.RETRY])
+@pytest.mark.parametrize("kind", [FailureKind.RATE_LIMIT, FailureKind.LATER, FailureKind.RETRY])
 def test_a_server_that_says_later_at_first_is_waited_for(tmp_path: Path, kind: FailureKind) -> None:
     seen = 0
 

@@ -78,7 +78,7 @@ def test_an_answer_without_a_vector_is_no_vector(body: Any) -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(429, FailureKind.RATE_LIMIT), (503, FailureKind.RETRY), (401, FailureKind.FATAL), (400, FailureKind.REJECTED)],
+    [(429, FailureKind.RATE_LIMIT), (503, FailureKind.LATER), (401, FailureKind.FATAL), (400, FailureKind.REJECTED)],
 )
 @pytest.mark.parametrize("embedder", [OpenAIEmbedder, GeminiEmbedder])
 def test_failures_are_classified(embedder: type[Any], status: int, kind: FailureKind) -> None:

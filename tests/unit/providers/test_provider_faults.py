@@ -107,9 +107,18 @@ def test_exceptions_by_kind(error: Exception, kind: FailureKind) -> None:
 def test_statuses_by_kind() -> None:
     kinds = {
         status: failures.kind_of_status(status)
-        for status in (302, 400, 401, 402, 404, 408, 409, 413, 422, 425, 429, 500, 529)
+        for status in (302, 400, 401, 402, 404, 408, 409, 413, 422, 425, 429, 500, 502, 503, 504, 520, 529)
     }
-    assert [status for status, kind in kinds.items() if kind is FailureKind.RETRY] == [408, 409, 425, 500, 529]
+    assert [status for status, kind in kinds.items() if kind is FailureKind.RETRY] == [
+        408,
+        409,
+        425,
+        500,
+        502,
+        504,
+        520,
+    ]
+    assert [status for status, kind in kinds.items() if kind is FailureKind.LATER] == [503, 529]
     assert [status for status, kind in kinds.items() if kind is FailureKind.FATAL] == [302, 401, 402]
     assert [status for status, kind in kinds.items() if kind is FailureKind.BARRED] == [404]
     assert [status for status, kind in kinds.items() if kind is FailureKind.REJECTED] == [400, 413, 422]

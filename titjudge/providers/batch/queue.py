@@ -445,5 +445,5 @@ def _unanswered(job: Job, why: str, *, billed: bool = False) -> ProviderFailure:
 def _surely_not_created(error: Exception) -> bool:
     """Whether a failed creation has surely left no job behind."""
     if isinstance(error, ProviderFailure):
-        return error.failure.kind is not FailureKind.RETRY
+        return error.failure.kind not in (FailureKind.RETRY, FailureKind.LATER)
     return isinstance(error, Unreachable | Untrusted)

@@ -19,6 +19,14 @@ _UNCONNECTED = frozenset({  # exceptions of HTTP libraries that say that nothing
     "ClientConnectorError", "ClientProxyConnectionError", "ConnectionRefusedError", "ConnectionTimeoutError", "gaierror",
 })  # fmt: skip
 
+_KINDS = {
+    429: FailureKind.RATE_LIMIT,
+    **dict.fromkeys((503, 529), FailureKind.LATER),  # 529: Anthropic's "overloaded"
+    **dict.fromkeys((408, 409, 425), FailureKind.RETRY),
+    **dict.fromkeys((403, 404, 405), FailureKind.BARRED),
+    **dict.fromkeys((401, 402), FailureKind.FATAL),
+}  # the rest goes by its hundred
+
 
 class ProviderFailure(Exception):
     """A request that failed in a known way; `failure` is what `classify` returns for it."""
@@ -71,14 +79,14 @@ def _date(raw: str | None) -> float | None:
 
 
 def kind_of_status(status: int) -> FailureKind:
-    """Classify an HTTP status. A redirect is fatal: the address is wrong, and keys are not sent elsewhere."""
-    if status == 429:
-        return FailureKind.RATE_LIMIT
-    if status in (408, 409, 425) or status >= 500:
-        return FailureKind.RETRY
-    if status in (403, 404, 405):
-        return FailureKind.BARRED
-    if status in (401, 402) or 300 <= status < 400:
+    """Classify an HTTP status. A redirect is fatal: the address is wrong, and keys are not sent elsewhere.
+
+    503 and 529 say that the server cannot answer anybody now, as 429 does for one account. 500, 502 and 504 may be the fault of
+    this one request, and behind the last two it may have been worked on and billed: they are not repeated for long.
+    """
+    if status in _KINDS:
+        return _KINDS[status]
+    if 300 <= status < 400:
         return FailureKind.FATAL
     return FailureKind.REJECTED if 400 <= status < 500 else FailureKind.RETRY
 

@@ -211,7 +211,7 @@ class Gemini(Hosted):
             return unsupported
         kind = _kind(answer.status, message, details)
         wait = None
-        if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
+        if kind.may_pass:
             wait = _delay(details)
             wait = retry_after(answer.headers) if wait is None else wait
         text = f"HTTP {answer.status} from {self.base_url}: {message}{self._key_at_fault(answer.status, message)}"

@@ -129,17 +129,18 @@ class LiteLLM(Remote):
         known = connection_error(error, self.base_url or self.model)
         if known is not None:
             return classify(known)
-        failure = self._named(error)
+        failure = self._named(error, trace.status)
         if 200 <= trace.status < 300:  # litellm could not read it
             return replace(failure, kind=FailureKind.RETRY, maybe_billed=True, answered=True)
         if trace.sent and not trace.status:
             return replace(failure, kind=FailureKind.RETRY, maybe_billed=True)
         return replace(failure, maybe_billed=gave_up(trace.status))
 
-    def _named(self, error: Exception) -> Failure:
+    def _named(self, error: Exception, answered: int) -> Failure:
+        """Classify by litellm's exception, and by the status that the server `answered` where litellm has another for it."""
         names = [each.__name__ for each in type(error).__mro__]
         kind = next((_KINDS[name] for name in names if name in _KINDS), None)
-        status = getattr(error, "status_code", None)
+        status = answered if answered >= 400 else getattr(error, "status_code", None)
         text = str(error).partition("This looks like a bug in LiteLLM")[0]
         if kind in (None, FailureKind.RETRY) and isinstance(status, int) and status >= 400:
             kind = kind_of_status(status)

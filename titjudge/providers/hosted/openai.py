@@ -139,7 +139,7 @@ class OpenAI(Hosted):
         ):
             kind = FailureKind.FATAL
         wait = None
-        if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
+        if kind.may_pass:
             wait = retry_after(headers)
             wait = _wait_in(message) if wait is None else wait
         text = f"HTTP {status} from {self.base_url}: {message}{self._key_at_fault(status, message)}"
