@@ -157,11 +157,11 @@ def equal_rows(runs: int) -> Rows:
         found = []
         for n in PROMPTS:
             false = 0
-            for seed in range(runs):
+            for _ in range(runs):
                 judges = {
                     f"judge {k}": {str(p): [float(v)] for p, v in enumerate(column)} for k, column in enumerate(of(n))
                 }
-                false += (prompt_differences(judges, seed=seed)[0].p_value or 1.0) < 0.05
+                false += (prompt_differences(judges)[0].p_value or 1.0) < 0.05
             found.append(false / runs)
         rows.append((name, found))
     return rows

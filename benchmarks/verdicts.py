@@ -102,7 +102,7 @@ def false_slices(scores: Floats, repeats: int, slices: int = 12, seed: int = 3) 
         a, b = pairs[k % len(pairs)]
         d = exchanged(scores[:, a] - scores[:, b], rng)
         columns = np.stack([np.where(of == each, d, np.nan) for each in range(slices)], axis=1)
-        called.append(min(benjamini_hochberg(sign_flip_p(columns, seed=k))) < 0.05)
+        called.append(min(benjamini_hochberg(sign_flip_p(columns))) < 0.05)
     return float(np.mean(called))
 
 

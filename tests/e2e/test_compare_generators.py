@@ -157,6 +157,50 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: in
     return told.out + told.err
 
 
+def two_generators(folder: Path, *, prompts: int, texts: int) -> Path:
+    """A run of two generators; prompts share the texts in turn."""
+    rng = np.random.default_rng(8)
+    items = [
+        Item(f"{name}{k}", f"{PROMPT} {k % texts}", None, name, f"p{k}") for k in range(prompts) for name in ("a", "b")
+    ]
+    scores = [score(item, "tit-llm", round(50 + 8 * rng.normal() + 4 * (item.generator == "a"), 2)) for item in items]
+    write_run(folder, items, scores)
+    return folder
+
+
+def test_one_difference_has_one_p_in_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, out = two_generators(tmp_path / "run", prompts=38, texts=38), tmp_path / "out.json"
+    cli(capsys, run, "--json", out)
+    (pair,) = json.loads(out.read_text())["pairs"]
+    assert "p BH" in command(capsys, run, "--json", out)
+    (difference,) = json.loads(out.read_text())["differences"]
+    assert 0.001 < pair["p"] == difference["p_value"] < 0.5
+    assert pair["interval"] == pytest.approx([-end for end in difference["interval"][::-1]])
+    rows = [f"{name}{k}" for k in range(38) for name in ("a", "b")]
+    lines = dict(zip(rows, (run / "scores.jsonl").read_text().splitlines(), strict=True))
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(rows)
+        table = tmp_path / "shuffled.csv"
+        values = {row: json.loads(lines[row])["value"] for row in rows}
+        table.write_text(
+            "\n".join(["prompt_id,generator,score", *(f"{r[1:]},{r[0]},{values[r]}" for r in order)]) + "\n"
+        )
+        assert "p Holm" in cli(capsys, "--scores", table, "--json", out)
+        assert json.loads(out.read_text())["pairs"][0]["p"] == pair["p"]
+
+
+def test_prompts_are_told_apart_by_their_id_not_by_their_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, out = two_generators(tmp_path / "run", prompts=12, texts=6), tmp_path / "out.json"
+    command(capsys, run, "--json", out)
+    (difference,) = json.loads(out.read_text())["differences"]
+    cli(capsys, run, "--json", out)
+    (pair,) = json.loads(out.read_text())["pairs"]
+    assert difference["prompts"] == pair["prompts"] == 12
+    assert difference["p_value"] == pair["p"]
+
+
 def test_a_replay_has_one_entry_a_pair_and_order(
     scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -152,10 +152,12 @@ def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> l
     Args:
         judged: Items by id, and scores, of each run.
     """
+    from titjudge.runs.generator_scores import prompt_keys
     from titjudge.stats.paired_differences import prompt_differences, run_differences
 
     sides: dict[str, list[Score]] = {label: scores for label, (_, scores) in judged.items()}
     items = {label: listed for label, (listed, _) in judged.items()}
+    prompt_of = prompt_keys(items)
     if len(judged) == 1:
         ((listed, scores),) = judged.values()
         generators = sorted({item.generator for item in listed.values()} - {""})
@@ -170,7 +172,7 @@ def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> l
         for name, scores in sides.items():
             for score in scores:
                 if score.metric == metric and score.item_id in items[name]:
-                    prompt = items[name][score.item_id].prompt
+                    prompt = prompt_of(items[name][score.item_id])
                     values.setdefault(name, {}).setdefault(prompt, []).append(score.value)
         if len(values) > 1:
             of_metric = prompt_differences(values, baseline=next(iter(values)))

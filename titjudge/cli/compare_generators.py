@@ -56,8 +56,8 @@ def generators(
     """Compare the mean scores of generators, paired by prompt.
 
     For each pair of generators: the difference with its 95% interval; the prompts that the first wins, ties and loses; p of
-    a permutation test within prompts, and p adjusted for several comparisons (Holm over pairs, Benjamini-Hochberg over
-    categories); and the smallest difference that these prompts would have shown with 80% power.
+    a permutation test within prompts, and p adjusted for several comparisons (p Holm over pairs, p BH,
+    Benjamini-Hochberg, over categories); and the smallest difference that these prompts would have shown with 80% power.
 
     \b
     Examples:

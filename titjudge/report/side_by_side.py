@@ -21,8 +21,8 @@ def differences(report: Report) -> list[Json]:
     """Compare every other run with the first by each shared metric: accuracy where there are pairs, and mean score."""
     rows = [row for metric in _shared(report) for row in _of(report, metric)]
     notes = [
-        "Each run minus the first, over what both scored. Interval and p by prompts; p adjusted after "
-        "Benjamini–Hochberg over the runs of one metric.",
+        "Each run minus the first, over what both scored. Interval and p by prompts; p BH adjusted by "
+        "Benjamini and Hochberg over the runs of one metric.",
         _images_differ(report),
     ]
     columns = [
@@ -35,7 +35,7 @@ def differences(report: Report) -> list[Json]:
         "difference",
         "n",
         "p",
-        "p adjusted",
+        "p BH",
     ]
     return [
         table("Runs compared", columns, rows, text=4, notes=notes if rows else [], empty="The runs share no metric.")

@@ -207,11 +207,12 @@ def generators_table(table: ScoreTable) -> Table:
     )  # fmt: skip
 
 
-COLUMNS = ("a", "b", "a - b", "low", "high", "wins", "same", "losses", "p", "p adjusted", "detectable", "prompts")
+def _columns(adjustment: str) -> tuple[str, ...]:
+    return ("a", "b", "a - b", "low", "high", "wins", "same", "losses", "p", f"p {adjustment}", "detectable", "prompts")
 
 
 def difference_rows(each: GeneratorDifference) -> tuple[Any, ...]:
-    """Return the cells of a difference under `COLUMNS`."""
+    """Return the cells of a difference under `_columns`."""
     return (each.a, each.b, each.difference, *(each.interval or (None, None)), each.wins, each.same, each.losses, p_value(each.p),
             p_value(each.p_adjusted), each.detectable, each.prompts)  # fmt: skip
 
@@ -219,15 +220,15 @@ def difference_rows(each: GeneratorDifference) -> tuple[Any, ...]:
 def verdict_tables(table: ScoreTable, differences: Sequence[GeneratorDifference]) -> list[Table]:
     """Tabulate the generators, their differences, and the differences by each column of slices."""
     note = (
-        "a - b paired by prompt with 95% interval, positive: a is better; p by exchange within prompts, adjusted by Holm; "
+        "a - b paired by prompt with 95% interval, positive: a is better; p by exchange within prompts, p Holm adjusted by Holm over all rows; "
         "detectable: the smallest difference that these prompts would have shown with 80% power"
     )
     tables = [
         generators_table(table),
-        Table("Differences between generators", COLUMNS, tuple(map(difference_rows, differences)), (note,)),
+        Table("Differences between generators", _columns("Holm"), tuple(map(difference_rows, differences)), (note,)),
     ]
     for column in table.slices:
         rows = tuple((value, *difference_rows(one)) for each in differences for value, one in each.by[column].items())
-        note = "p adjusted by Benjamini-Hochberg over all slices of one pair"
-        tables.append(Table(f"Differences by {column}", (column, *COLUMNS), rows, (note,)))
+        note = "p BH: adjusted by Benjamini and Hochberg over all slices of one pair"
+        tables.append(Table(f"Differences by {column}", (column, *_columns("BH")), rows, (note,)))
     return tables

@@ -16,9 +16,8 @@ from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes,
 from titjudge.stats.equality import score_differences
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
-from titjudge.stats.significance import adjusted, benjamini_hochberg
+from titjudge.stats.significance import adjusted, benjamini_hochberg, sign_flip_p
 
-PERMUTATIONS = 9999
 EXCHANGES = 1999
 
 
@@ -29,8 +28,7 @@ class Difference:
     Attributes:
         n: Pairs or images that both have scored, of `prompts` prompts.
         interval: Of the difference, 95%, Student's t over prompts (see `intervals`).
-        p_value: Two-sided; permutation test that exchanges the two within whole prompts, exact where 2^prompts is at
-            most 9,999.
+        p_value: Two-sided; permutation test that exchanges the two within whole prompts (`significance.sign_flip_p`).
         p_adjusted: After Benjamini-Hochberg over the comparisons made together.
         only_first: Pairs on which only `first` is right; likewise `only_second`. For accuracies only.
         mcnemar_p: McNemar's exact test, which takes pairs as independent. For accuracies only.
@@ -58,7 +56,7 @@ class Difference:
 
 
 def paired_differences(
-    pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *, baseline: str | None = None, seed: int = 0
+    pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *, baseline: str | None = None
 ) -> list[Difference]:
     """Compare metrics, or runs, by pairwise accuracy (a predicted tie is wrong) over the same human pairs.
 
@@ -66,7 +64,6 @@ def paired_differences(
         pairs: Human pairs.
         values: Metric or run name -> score by image id, higher is better.
         baseline: Compare every other one with this; without it all against all.
-        seed: Of the permutation test.
 
     Raises:
         ConfigError: `baseline` is not among the names.
@@ -75,7 +72,7 @@ def paired_differences(
     predicted = {name: index.predictions(each) for name, each in values.items()}
     return _adjusted(
         [
-            _accuracy_difference(index, first, second, predicted[first], predicted[second], seed)
+            _accuracy_difference(index, first, second, predicted[first], predicted[second])
             for first, second in _couples(list(values), baseline)
         ]
     )
@@ -126,7 +123,7 @@ def _range_p(sums: Floats, gap: float) -> float:
 
 
 def mean_differences(
-    prompt_of: Mapping[str, str], values: Mapping[str, Values], *, baseline: str | None = None, seed: int = 0
+    prompt_of: Mapping[str, str], values: Mapping[str, Values], *, baseline: str | None = None
 ) -> list[Difference]:
     """Compare mean scores over the images both have scored; needs no human pairs.
 
@@ -134,13 +131,12 @@ def mean_differences(
         prompt_of: Prompt of each image id (both runs must use the same ids).
         values: Run name -> score by image id.
         baseline: Compare every other one with this; without it all against all.
-        seed: Of the permutation test.
 
     Raises:
         ConfigError: `baseline` is not among the names.
     """
     return _adjusted(
-        [_mean_difference(prompt_of, first, second, values, seed) for first, second in _couples(list(values), baseline)]
+        [_mean_difference(prompt_of, first, second, values) for first, second in _couples(list(values), baseline)]
     )
 
 
@@ -165,14 +161,13 @@ def run_differences(
 
 
 def prompt_differences(
-    values: Mapping[str, Mapping[str, Sequence[float | None]]], *, baseline: str | None = None, seed: int = 0
+    values: Mapping[str, Mapping[str, Sequence[float | None]]], *, baseline: str | None = None
 ) -> list[Difference]:
     """Compare mean scores over the prompts both have: of generators, or of runs whose images have other names.
 
     Args:
         values: Name -> prompt -> the scores of its images, which are averaged.
         baseline: Compare every other one with this; without it all against all.
-        seed: Of the permutation test.
     """
     means: dict[str, Values] = {
         name: {
@@ -183,7 +178,7 @@ def prompt_differences(
         for name, prompts in values.items()
     }
     prompt_of = {prompt: prompt for prompts in means.values() for prompt in prompts}
-    differences = mean_differences(prompt_of, means, baseline=baseline, seed=seed)
+    differences = mean_differences(prompt_of, means, baseline=baseline)
     return [replace(each, what="mean score over prompts") for each in differences]
 
 
@@ -191,12 +186,12 @@ def differences_table(differences: Sequence[Difference]) -> Table:
     """Tabulate the comparisons."""
     return Table(
         "Paired differences",
-        ("first", "second", "what", "n", "difference", "low", "high", "p", "p adjusted", "McNemar p"),
+        ("first", "second", "what", "n", "difference", "low", "high", "p", "p BH", "McNemar p"),
         tuple(
             (d.first, d.second, d.what, d.n, d.difference, *(d.interval or (None, None)), d.p_value, d.p_adjusted, d.mcnemar_p)
             for d in differences
         ),
-        ("first minus second over what both scored; interval and p by prompts, p adjusted after Benjamini-Hochberg",),
+        ("first minus second over what both scored; interval and p by prompts, p BH adjusted by Benjamini and Hochberg over all rows",),
     )  # fmt: skip
 
 
@@ -208,34 +203,32 @@ def _couples(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
     return [(name, baseline) for name in names if name != baseline]
 
 
-def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y: Floats, seed: int) -> Difference:
+def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y: Floats) -> Difference:
     from scipy.stats import binomtest
 
     both = (index.preference != 0) & ~np.isnan(x) & ~np.isnan(y)
     right_x, right_y = both & (x == index.preference), both & (y == index.preference)
     only_x, only_y = int((right_x & ~right_y).sum()), int((right_y & ~right_x).sum())
     mcnemar = float(binomtest(only_x, only_x + only_y, 0.5).pvalue) if only_x + only_y else None
-    paired = _paired(index.group, right_x.astype(float), right_y.astype(float), both, seed, (-1.0, 1.0))
+    paired = _paired(index.group, right_x.astype(float), right_y.astype(float), both, (-1.0, 1.0))
     if not both.any():
         paired["reason"] = "no pair is scored by both"
     return Difference(first, second, "accuracy", only_first=only_x, only_second=only_y, mcnemar_p=mcnemar, **paired)
 
 
-def _mean_difference(
-    prompt_of: Mapping[str, str], first: str, second: str, values: Mapping[str, Values], seed: int
-) -> Difference:
+def _mean_difference(prompt_of: Mapping[str, str], first: str, second: str, values: Mapping[str, Values]) -> Difference:
     ids = [id for id in values[first] if id in prompt_of]
     x, y = (np.array([values[name].get(id) for id in ids], dtype=np.float64) for name in (first, second))
     both = np.isfinite(x) & np.isfinite(y)
     prompt, _ = codes(prompt_of[id] for id in ids)
-    paired = _paired(prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both, seed)
+    paired = _paired(prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both)
     if not both.any():
         paired["reason"] = "no image is scored by both"
     return Difference(first, second, "mean score", **paired)
 
 
 def _paired(
-    prompt: Ints, x: Floats, y: Floats, both: NDArray[np.bool_], seed: int, bounds: Interval | None = None
+    prompt: Ints, x: Floats, y: Floats, both: NDArray[np.bool_], bounds: Interval | None = None
 ) -> dict[str, Any]:
     """Compute the fields of a difference from values of each pair or image, 0 where not `both` have one."""
     n = int(both.sum())
@@ -250,28 +243,9 @@ def _paired(
         "second_value": float(sums[:, 1].sum()) / n if n else None,
         "difference": float(differences.sum()) / n if n else None,
         "interval": interval,
-        "p_value": _exchange_p(differences, seed) if len(sums) > 1 else None,
+        "p_value": sign_flip_p(differences[:, None])[0] if len(sums) > 1 else None,
         "reason": "" if interval else FEW_PROMPTS if len(sums) < 2 else "every prompt shows the same",
     }
-
-
-def _exchange_p(per_prompt: Floats, seed: int) -> float:
-    """Two-sided p of a sum of paired differences when the sign of each prompt is arbitrary."""
-    from scipy.stats import permutation_test
-
-    moved = per_prompt[per_prompt != 0]
-    if len(moved) < 2:  # one prompt: both signs give the same absolute value
-        return 1.0
-    found = permutation_test(
-        (moved,),
-        lambda sample, axis: np.sum(sample, axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=PERMUTATIONS,
-        batch=max(1, (1 << 21) // len(moved)),
-        rng=np.random.default_rng(seed),
-    )
-    return float(found.pvalue)
 
 
 def _adjusted(differences: Sequence[Difference]) -> list[Difference]:

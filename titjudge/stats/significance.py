@@ -6,47 +6,67 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from titjudge.stats.bootstrap import Floats
+from titjudge.stats.bootstrap import Floats, Ints
 
-FLIPS = 9999
-_EXACT = 13  # prompts whose signs are all tried: 2^13 is below FLIPS
+FLIPS = 99_999
+_FEWEST_FLIPS = 9_999
+_ADDITIONS = 50_000_000  # of one column: from 500 prompts on there are fewer flips
+_EXACT = 16  # prompts whose signs are all tried: 2^16 is below FLIPS
+_STEPS = 2.0**30  # of the largest difference: sums of whole numbers are the same on every processor
+_COLUMNS, _ROWS = 32, 16  # summed at once
 
 
-def sign_flip_p(differences: Floats, seed: int = 0) -> list[float]:
+def sign_flip_p(differences: Floats) -> list[float]:
     """Compute the two-sided p of each column's mean by a sign-flip permutation test; NaN is no prompt.
 
-    Exact for up to 13 prompts that differ; else by 9,999 random flips, the same for all columns, or by Hoeffding's bound
-    on all flips where that is smaller: Holm over many pairs needs a p below one in ten thousand.
+    Exact for up to 16 prompts that differ; else by 99,999 random flips (fewer for more than 500 prompts, 9,999 at least), or by
+    Hoeffding's bound on all flips where that is smaller: Holm over many pairs needs a p below one in ten thousand. Flips go
+    by the size of a difference, so p depends neither on the order of the prompts nor on the other columns.
 
     Args:
         differences: Paired differences, shape (prompts, columns).
-        seed: Of the random flips.
     """
-    d = np.where(np.isfinite(differences), differences, 0.0)
-    moved = np.count_nonzero(d, axis=0)
-    ps = [1.0] * d.shape[1]
-    for k in np.flatnonzero((moved > 1) & (moved <= _EXACT)):
-        values = d[d[:, k] != 0, k]
-        signs = 1 - 2.0 * ((np.arange(2 ** len(values))[:, None] >> np.arange(len(values))) & 1)
-        ps[k] = float((np.abs(signs @ values) >= abs(values.sum()) - 1e-9 * np.abs(values).sum()).mean())
-    many = np.flatnonzero(moved > _EXACT)
-    if not len(many):
-        return ps
-    scale = np.abs(d[:, many]).sum(axis=0)
-    values = (d[:, many] / scale).astype(np.float32)
-    reached = np.abs(values.sum(axis=0)) - 1e-5
-    larger = np.zeros(len(many), dtype=np.int64)
-    rng, done = np.random.default_rng(seed), 0
-    step = max(1, (1 << 22) // len(d))  # not by the columns: they may come in parts, and see the same exchanges
-    while done < FLIPS:
-        count = min(step, FLIPS - done)
-        signs32 = rng.integers(0, 2, (count, len(d)), dtype=np.int8).astype(np.float32) * 2 - 1
-        larger += (np.abs(signs32 @ values) >= reached).sum(axis=0)
-        done += count
-    bound = 2 * np.exp(-(d[:, many].sum(axis=0) ** 2) / (2 * (d[:, many] ** 2).sum(axis=0)))
-    for k, p in zip(many, np.minimum((larger + 1) / (FLIPS + 1), bound), strict=True):
-        ps[k] = float(p)
-    return ps
+    sizes = np.abs(np.where(np.isfinite(differences), differences, 0.0))
+    moved = np.count_nonzero(sizes, axis=0)
+    total, squares = np.abs(np.nansum(differences, axis=0)), (sizes**2).sum(axis=0)
+    ps = np.ones(len(moved))
+    order = np.argsort(moved, kind="stable")
+    few = order[(moved[order] > 1) & (moved[order] <= _EXACT)]
+    many = order[moved[order] > _EXACT]
+    for exact, chosen in ((True, few), (False, many)):
+        for start in range(0, len(chosen), _COLUMNS):
+            columns = chosen[start : start + _COLUMNS]
+            steps = np.rint(differences[:, columns] / sizes[:, columns].max(axis=0) * _STEPS)
+            steps = np.where(np.isfinite(steps), steps, 0.0)
+            reached = np.abs(steps.sum(axis=0)) - moved[columns]  # a half for each rounding, of both sums
+            ordered = -np.sort(-np.abs(steps), axis=0)[: moved[columns].max()]
+            ps[columns] = _all_flips(ordered, reached) if exact else _random_flips(ordered, reached, moved[columns])
+    if len(many):
+        ps[many] = np.minimum(ps[many], 2 * np.exp(-(total[many] ** 2) / (2 * squares[many])))
+    return [float(p) for p in ps]
+
+
+def _all_flips(sizes: Floats, reached: Floats) -> Floats:
+    """Compute the share of all flips of the signs, of up to 16 rows, whose sum is at least `reached` in size."""
+    free = len(sizes) - 1  # the first sign may stay: the opposite of each flip has a sum of the same size
+    signs = 1 - 2.0 * ((np.arange(2**free)[:, None] >> np.arange(free)) & 1)
+    shares: Floats = (np.abs(sizes[0] + signs @ sizes[1:]) >= reached).mean(axis=0)
+    return shares
+
+
+def _random_flips(sizes: Floats, reached: Floats, moved: Ints) -> Floats:
+    """Estimate what `_all_flips` computes; `moved` counts the rows of each column that are not 0, which come first."""
+    flips = np.clip(_ADDITIONS // moved, _FEWEST_FLIPS, FLIPS)
+    rng, sums = np.random.default_rng(0), np.zeros((sizes.shape[1], FLIPS + 1))
+    most = int(flips.max())
+    for start in range(0, len(sizes), _ROWS):
+        rows = sizes[start : start + _ROWS]
+        bits = np.frombuffer(rng.bytes(len(rows) * (FLIPS + 1) // 8), dtype=np.uint8)
+        positive = np.unpackbits(bits).reshape(len(rows), -1)[:, :most].astype(np.float64)
+        sums[:, :most] += rows.T @ positive
+    sums = np.abs(2 * sums - sizes.sum(axis=0)[:, None])
+    larger = [np.count_nonzero(own[:count] >= least) for own, count, least in zip(sums, flips, reached, strict=True)]
+    return (np.array(larger) + 1) / (flips + 1)
 
 
 def holm(ps: Sequence[float]) -> list[float]:

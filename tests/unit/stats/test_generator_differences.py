@@ -67,6 +67,26 @@ def test_p_is_exact_for_few_prompts_and_close_for_many() -> None:
     assert found[1] == pytest.approx(2 * norm.sf((abs(many.sum()) - 1) / error), abs=0.01)
 
 
+@pytest.mark.parametrize("prompts", [9, 16, 17, 60])
+def test_p_depends_neither_on_the_order_of_prompts_nor_on_others(prompts: int) -> None:
+    rng = np.random.default_rng(prompts)
+    column = np.round(rng.normal(0.3, 1, prompts), 1)
+    (alone,) = sign_flip_p(column[:, None])
+    beside = rng.normal(0, 1, (prompts + 40, 3))
+    beside[:, 1] = rng.permutation(np.concatenate((column, np.zeros(20), np.full(20, np.nan))))
+    assert sign_flip_p(beside)[1] == sign_flip_p(-3 * column[::-1, None])[0] == alone
+
+
+def test_random_flips_come_close_to_all_of_them() -> None:
+    """38 whole differences: all 2^38 signs by convolution; 99,999 flips have a standard error of .0004 at .016."""
+    d = np.round(np.random.default_rng(3).normal(3.0, 6.8, 38))
+    chance = np.ones(1)
+    for step in np.abs(d).astype(int):
+        chance = np.convolve(chance, np.r_[0.5, np.zeros(2 * step - 1), 0.5] if step else [1.0])
+    sums = np.arange(len(chance)) - len(chance) // 2
+    assert sign_flip_p(d[:, None])[0] == pytest.approx(chance[np.abs(sums) >= abs(d.sum())].sum(), abs=0.0012)
+
+
 def test_a_p_below_one_in_ten_thousand_is_a_bound_on_all_exchanges() -> None:
     d = np.ones((40, 1))
     assert 2 * 0.5**40 < sign_flip_p(d)[0] <= 2 * np.exp(-20) * 1.001
