@@ -293,3 +293,23 @@ def test_shards_and_merge_on_the_command_line(tmp_path: Path, server: Server) ->
     cli(tmp_path, *common, "--out", "all")  # nothing is left to ask
     assert server.count() == 2 * IMAGES
     assert "a shard is K/N" in cli(tmp_path, *common, "--shard", "3/2", code=2)
+
+
+def test_merge_leaves_out_the_report_when_asked_to(tmp_path: Path, server: Server) -> None:
+    parts = [str(judged(tmp_path, f"s{k}", shard=f"{k}/2")) for k in (1, 2)]
+    assert "report " not in cli(tmp_path, "merge", *parts, "--out", "both", "--no-report")
+    assert not (tmp_path / "both" / "report.html").exists()
+
+
+def test_a_run_of_very_many_images_gets_no_report_by_itself(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [judged(tmp_path, f"s{k}", shard=f"{k}/2") for k in (1, 2)]
+    monkeypatch.setattr("titjudge.runs.outcome.MOST_REPORTED", IMAGES - 1)
+    said = cli(tmp_path, "merge", *map(str, parts), "--out", "a run")
+    assert f"report none by itself for {IMAGES} images: `python cli.py report 'a run'` writes it" in said
+    assert not (tmp_path / "a run" / "report.html").exists()
+    whole = judged(tmp_path, "whole", report=True)
+    assert not (whole / "report.html").exists()
+    monkeypatch.setattr("titjudge.runs.outcome.MOST_REPORTED", IMAGES)
+    assert merge(parts, tmp_path / "a run").report == tmp_path / "a run" / "report.html"

@@ -22,7 +22,7 @@ from titjudge.cli.options import (
     send_to_sinks,
     sink_options,
 )
-from titjudge.cli.output import show_forecast, show_notes, show_problems, show_tables, write_json
+from titjudge.cli.output import show_forecast, show_notes, show_places, show_problems, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
@@ -268,9 +268,7 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, min_coverage: float 
         say(how_to_resume(outcome.status, outcome.reason))
     for line in outcome.mixed:
         say(line)
-    say(f"run    {outcome.folder}")
-    if outcome.report is not None:
-        say(f"report {outcome.report}")
+    show_places(outcome)
     if not _show_coverage(outcome, min_coverage, noun):
         return 4
     code = exit_code(outcome.status)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from titjudge.cli.options import JSON, PATH, option
-from titjudge.cli.output import show_notes, show_tables, write_json
+from titjudge.cli.output import show_notes, show_places, show_tables, write_json
 from titjudge.cli.terminal import say
 
 
@@ -15,11 +15,13 @@ from titjudge.cli.terminal import say
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @option("--out", "The run folder to write.", "DIR", type=PATH, required=True)
 @option("--pairs", "Human pairs (jsonl or csv)  [default: those of the runs].", "FILE", type=PATH)
+@option("--report/--no-report", "Write report.html at the end.", default=True)
 @JSON
-def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, json_file: Path | None) -> int:
+def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, json_file: Path | None) -> int:
     """Join the shards of a run (made with `judge --shard`) into one run folder with tables and report.
 
-    Runs with different configurations are refused. The merged run can be resumed, compared and verified like any other.
+    Runs with different configurations are refused. The merged run can be resumed, compared and verified like any other. Above
+    100,000 images the report is left to `report`.
 
     \b
     Examples:
@@ -30,14 +32,13 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, json_file: Path
     from titjudge.runs.merge import merge as join
     from titjudge.suites.folder import read_pairs
 
-    outcome = join(runs, out, pairs=read_pairs(pairs) if pairs else None)
+    outcome = join(runs, out, pairs=read_pairs(pairs) if pairs else None, report=report)
     show_tables(outcome.tables)
     show_notes(outcome.warnings, outcome.tables)
     if outcome.failures:
         say(f"\n{len(outcome.failures)} without a score (all in results.json)", err=True)
     if outcome.status != "complete":
         say(f"\n{outcome.status}")
-    say(f"run    {outcome.folder}")
-    say(f"report {outcome.report}")
+    show_places(outcome)
     write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
     return 0 if outcome.status == "complete" else 1

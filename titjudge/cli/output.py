@@ -17,6 +17,7 @@ from titjudge.core.errors import UserError
 
 if TYPE_CHECKING:
     from titjudge.core.types import Table
+    from titjudge.runs.outcome import Outcome
 
 STDOUT = "titjudge.stdout"  # key of the click context: the stream that `--json -` writes to
 
@@ -68,6 +69,13 @@ def show_notes(notes: Iterable[str], tables: Iterable[Table] = ()) -> None:
         if note not in printed:
             text = f"note: {note}"
             say(paragraph(printable(text), terminal_width()) if sys.stdout.isatty() else f"  {text}")
+
+
+def show_places(outcome: Outcome) -> None:
+    """Print where the run folder and its report are, or why there is no report."""
+    say(f"run    {outcome.folder}")
+    if outcome.no_report or outcome.report is not None:
+        say(f"report {outcome.no_report or outcome.report}")
 
 
 def terminal_width() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,10 @@ from titjudge.runs.journal import damage_lines
 from titjudge.runs.results import summarize
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.per_prompt import PerPrompt
+
+MOST_REPORTED = (
+    100_000  # images of a run that gets its report by itself: beyond it the page costs more than the judging
+)
 
 
 @dataclass(slots=True)
@@ -26,6 +31,7 @@ class Outcome:
     failures: list[tuple[str, str, str]] = field(default_factory=list)  # item, status, reason
     warnings: list[str] = field(default_factory=list)
     report: Path | None = None
+    no_report: str = ""  # why there is no report although one was asked for, and the command that writes it
     reason: str = ""  # why a cap ended the run
     mixed: list[str] = field(default_factory=list)  # warnings about models that answered in place of those asked
     uncertain: float = 0.0  # USD that requests without an answer may have cost, besides what was spent
@@ -56,11 +62,13 @@ def finish(
 ) -> Outcome:
     """Write results.json and report.html from what a run folder holds.
 
-    `findings` returns further keys for the results; `money` is `folder.money()`, where the caller has read it already.
+    A run of more than 100,000 images gets no report by itself: `no_report` of the outcome says so. `findings` returns further
+    keys for the results; `money` is `folder.money()`, where the caller has read it already.
     """
     slim = not suite.AGGREGATES
+    items = list(folder.items(slim=slim and all(metric.applies is everywhere for metric in metrics.values())))
     results, tables = summarize(
-        list(folder.items(slim=slim and all(metric.applies is everywhere for metric in metrics.values()))),
+        items,
         list(folder.scores(slim=slim).values()),
         suite, pairs, metrics, status=status, money=money or folder.money(), per_prompt=PerPrompt.parse(per_prompt),
         extra_warnings=[*extra_warnings, *damage_lines(folder.damage)],  # known once items and scores are read
@@ -72,7 +80,9 @@ def finish(
     same = folder.write("results.json", results).read_bytes() == before
     failures = [(failure["item"], failure["status"], failure["reason"]) for failure in results["failures"]]
     outcome = Outcome(status, folder.path, results, tables, failures, results["warnings"])
-    if report:
+    if report and len(items) > MOST_REPORTED:
+        outcome.no_report = f"none by itself for {len(items):,} images: `python cli.py report {shlex.quote(str(folder.path))}` writes it"
+    elif report:
         outcome.report = folder.path / "report.html"
         if not (same and outcome.report.is_file()):  # a resumed run without new scores keeps its page
             from titjudge.report import write_report
