@@ -291,16 +291,25 @@ def _as_json(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_coverage(outcome: Outcome, min_coverage: float | None, noun: str) -> bool:
-    """Print how many images of a complete run have no score; returns whether `min_coverage` is reached."""
+    """Print how many images, and questions about the others, of a complete run have no score or no answer.
+
+    Returns:
+        Whether `min_coverage` is reached by both.
+    """
     if outcome.status != "complete":
         return True
-    name, scored, images = outcome.covered or ("any metric", 0, len(outcome.failures))
-    share = scored / images if images else 0.0
-    reached = min_coverage is None or share >= min_coverage
-    if scored < images:
-        wanted = "" if reached else f", less than the {min_coverage:.1%} asked for"
-        line = f"{images - scored:,} of {images:,} {noun} have no score by {name}: coverage {share:.1%}{wanted}"
-        say(line, colour="yellow" if reached else "red")
+    counts = [(f"{noun} have no score", *(outcome.covered or ("any metric", 0, len(outcome.failures))))]
+    if outcome.answered is not None:
+        counts.append(("questions about scored images have no answer", *outcome.answered))
+    reached = True
+    for what, name, got, wanted in counts:
+        share = got / wanted if wanted else 0.0
+        enough = min_coverage is None or share >= min_coverage
+        reached = reached and enough
+        if got < wanted:
+            less = "" if enough else f", less than the {min_coverage:.1%} asked for"
+            line = f"{wanted - got:,} of {wanted:,} {what} by {name}: coverage {share:.1%}{less}"
+            say(line, colour="yellow" if enough else "red")
     return reached
 
 

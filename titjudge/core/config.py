@@ -106,7 +106,7 @@ class Limits(_Strict):
     max_tokens: int | None = Field(default=None, ge=0)
     """Hard cap on input and output tokens over the whole run."""
     min_coverage: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
-    """Least share of images, 0 to 1, that each metric must score; below it the exit code is 4."""
+    """Least share of images, 0 to 1, that each metric must score, and of questions about them; below it the exit code is 4."""
     timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
     """Longest time for one request, in seconds."""
     attempts: Positive = 8

@@ -344,6 +344,14 @@ class CutRecord(_Record):
     longest: int = 0
 
 
+class QuestionsRecord(_Record):
+    """Questions about the images that have a score (`asked`), those without an answer, and the images with such."""
+
+    asked: int = 0
+    skipped: int = 0
+    images: int = 0
+
+
 class Results(_File):
     """results.json: the results of a run, as `judge --json` prints them."""
 
@@ -363,6 +371,8 @@ class Results(_File):
     reference: str = "people"
     """The source of the preferences: `people` or `construction`."""
     cut: dict[str, CutRecord] = {}
+    questions: dict[str, QuestionsRecord] = {}
+    """Questions behind the scores of each metric that is made of such; facets of `checklist`."""
     not_applicable: dict[str, int] = {}
     """Number of images to which each metric does not apply."""
     intervals: str = ""

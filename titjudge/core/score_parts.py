@@ -157,7 +157,7 @@ class Duels(TypedDict):
 
 
 STEADINESS = ("disagreement", "spread", "order_effect", "first_advantage")
-SUMMED = frozenset({*TokensRead.__annotations__, *STEADINESS, "against"})
+SUMMED = frozenset({*TokensRead.__annotations__, *STEADINESS, "against", "questions_asked", "questions_skipped"})
 """The parts that are kept in memory where only tables are made."""
 
 
@@ -199,6 +199,23 @@ def predictions(parts: Parts) -> Sequence[str]:
 def questions(parts: Parts) -> list[Mapping[str, Any]]:
     """Return the rows on questions, of DSG (`tuple`, `yes`, `valid`) or TIFA (`element`, `type`, `right`)."""
     return objects(parts.get("questions"))
+
+
+class QuestionCounts(TypedDict):
+    """The questions (of `checklist`: facets) that a score was asked for, and those of them without an answer."""
+
+    questions_asked: int
+    questions_skipped: int
+
+
+def question_counts(parts: Parts) -> tuple[int, int]:
+    """Count the questions behind a score, and those of them without an answer; (0, 0) where it is made of none."""
+    if rows := questions(parts):
+        return len(rows), sum(all(row.get(key) is None for key in ("answer", "yes", "right")) for row in rows)
+    asked, skipped = (parts.get(key) for key in QuestionCounts.__annotations__)
+    if isinstance(asked, int) and isinstance(skipped, int):
+        return asked, skipped
+    return len(predictions(parts)), 0
 
 
 def alignment(parts: Parts) -> Mapping[str, Any] | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.numbers import mean
-from titjudge.core.score_parts import facet_name
+from titjudge.core.score_parts import QuestionCounts, facet_name
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
@@ -302,7 +302,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
             verdicts[pillar] = verdict
         else:
             failed[pillar] = (Status.UNPARSED, f"{verdict.status}: {verdict.reason}")
-    return _score(verdicts, outputs, failed)
+    return _score(verdicts, outputs, failed, activated)
 
 
 def activated_facets(item: Item) -> Activated:
@@ -331,16 +331,24 @@ def activated_facets(item: Item) -> Activated:
 
 
 def _score(
-    verdicts: Mapping[str, Verdict], outputs: Mapping[str, str], failed: Mapping[str, tuple[Status, str]]
+    verdicts: Mapping[str, Verdict],
+    outputs: Mapping[str, str],
+    failed: Mapping[str, tuple[Status, str]],
+    activated: Activated,
 ) -> Score:
+    unread = {pillar: list(verdict.unread) for pillar, verdict in verdicts.items() if verdict.unread}
+    marks = [points for verdict in verdicts.values() for facets in verdict.level3.values() for points in facets]
+    lost = sum(len(activated[pillar]) for pillar in failed)
+    counts = QuestionCounts(questions_asked=len(marks) + lost, questions_skipped=sum(map(len, unread.values())) + lost)
     parts: dict[str, Any] = {
         "level1": {pillar: verdict.level1 for pillar, verdict in verdicts.items()},
         "level2": {pillar: verdict.level2 for pillar, verdict in verdicts.items()},
         "level3": {pillar: verdict.level3 for pillar, verdict in verdicts.items()},
         "foreign": {pillar: list(verdict.foreign) for pillar, verdict in verdicts.items() if verdict.foreign},
-        "unread": {pillar: list(verdict.unread) for pillar, verdict in verdicts.items() if verdict.unread},
+        "unread": unread,
         "failed": {pillar: f"{status}: {reason}" for pillar, (status, reason) in failed.items()},
         "outputs": outputs,
+        **counts,
     }
     reason = "; ".join(f"{pillar}: {reason}" for pillar, (_, reason) in failed.items())
     total = mean(parts["level1"].values())

@@ -9,12 +9,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import first_problem
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import gather_answers, image_of, is_stand_in, unreadable
 from titjudge.metrics.answer_rules import RULES, Question
 
-_SKIPPED = (Status.REFUSED, Status.TRUNCATED, Status.UNPARSED)  # anything else is asked again by the next run
+_SKIPPED = (Status.REFUSED, Status.UNPARSED)  # a cut reply would leave the mean by our limit, not by the judge's answer
 
 
 def _known_rule(name: str) -> str:
@@ -33,8 +33,11 @@ class Asking(BaseModel):
         answer: The rule that parses a reply (`answer_rules`).
         tries: Most requests for a question whose reply cannot be parsed.
         max_tokens: Most tokens of a reply.
+        max_tokens_again: The same for further requests of a question, each made where the reply before it was cut.
+        repetition_penalty: Penalty of tokens that were written already; null leaves it to the model.
         temperature: Sampling temperature; null leaves it to the model.
-        unanswered: An image with an unanswered question has no score ("none"), or the mean of the others ("skip").
+        unanswered: An image with an unanswered question has no score ("none"), or the mean of the others ("skip"), where
+            the judge refused or its reply cannot be parsed; a reply that stays cut leaves the image without a score.
         parents: A question with a parent answered "no" counts as "no": by the parents' own answers ("direct"), or by
             their counted ones, so that a "no" passes down the tree ("chained").
         image: The score of an image is the mean of its answers, or 1 where every answer is the best one and else 0.
@@ -47,6 +50,8 @@ class Asking(BaseModel):
     answer: Annotated[str, AfterValidator(_known_rule)] = "yes-no"
     tries: int = Field(default=1, ge=1, le=20)
     max_tokens: int = Field(default=512, ge=1)
+    max_tokens_again: list[Annotated[int, Field(ge=1)]] = []
+    repetition_penalty: float | None = Field(default=None, gt=0)
     temperature: float | None = Field(default=0.0, ge=0, le=2)
     unanswered: Literal["none", "skip"] = "none"
     parents: Literal["direct", "chained"] = "direct"
@@ -92,6 +97,7 @@ def answer_rows(
     "questions",
     roles=("judge",),
     range=(0, 1),
+    version="2",  # 1 left cut replies out of the mean, and took `yes/no` and `No idea` for answers
     source="the suite's own (its YAML file)",
     needs=("asked",),
     applies=has_questions,
@@ -129,13 +135,8 @@ async def _answers(
         variables["question"] = batch[0].question
     else:
         variables["questions"] = [question.model_dump(include={"question", "category", "most"}) for question in batch]
-    params: dict[str, Any] = {"max_tokens": asked.max_tokens}
-    if asked.temperature is not None:
-        params["temperature"] = asked.temperature
     for attempt in range(asked.tries):
-        reply = await ask(
-            asked.template, role="judge", images=[image_of(item)], params=params, sample=attempt, **variables
-        )
+        reply = await _uncut(item, ask, asked, attempt, variables)
         answers = RULES[asked.answer](reply.text, batch)
         if answers:
             return answers
@@ -144,6 +145,27 @@ async def _answers(
         if answers is not None:  # [] is a reply that the published script does not ask for again
             break
     raise unreadable(reply, f"not what the rule '{asked.answer}' reads")
+
+
+async def _uncut(item: Item, ask: Ask, asked: Asked, attempt: int, variables: Mapping[str, Any]) -> Reply:
+    """Ask once, and again with the next limit for as long as the reply is cut."""
+    given = {"temperature": asked.temperature, "repetition_penalty": asked.repetition_penalty}
+    sampling = {name: value for name, value in given.items() if value is not None}
+    *limits, last = asked.max_tokens, *asked.max_tokens_again
+
+    async def put(limit: int) -> Reply:
+        params = {"max_tokens": limit, **sampling}
+        return await ask(
+            asked.template, role="judge", images=[image_of(item)], params=params, sample=attempt, **variables
+        )
+
+    for limit in limits:
+        try:
+            return await put(limit)
+        except Unanswered as failure:
+            if failure.status is not Status.TRUNCATED:
+                raise
+    return await put(last)
 
 
 def after_parents(asked: Asked, answers: Sequence[float | None]) -> list[float | None]:

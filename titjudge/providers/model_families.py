@@ -84,7 +84,11 @@ _OWN_SAMPLING = _GEMINI | {"temperature", "top_p", "top_k"}  # ignored, and an e
 _FIXED_SAMPLING = _CLAUDE | {"temperature", "top_p", "top_k"}
 
 _THINKS: dict[str, Any] = {"thinks": True, "thinking": 8_192, "max_output": 65_536}
-_COMPATIBLE_FAMILY = Family("compatible", "", _COMPATIBLE, tools=False)
+_OPEN_THINKERS = r".*(thinking|reasoning|reasoner)|qwq|qvq|.*\br1\b"  # open models that always think, by their names
+_OTHERS = (  # open models, on servers that speak OpenAI's language
+    Family("compatible, thinking", _OPEN_THINKERS, _COMPATIBLE, tools=False, **_THINKS),
+    Family("compatible", "", _COMPATIBLE, tools=False),
+)
 _FAMILIES: dict[str, tuple[Family, ...]] = {
     "openai": (
         Family("gpt-5-chat", r"gpt-5(\.\d+)?-chat", _OPENAI, tools=False),
@@ -125,10 +129,16 @@ def family(provider: str, model: str) -> Family:
     'max_completion_tokens'
     """
     name, table = bare(model), vendor(model) if provider == "litellm" else provider
-    for row in _FAMILIES.get(table, ()):
-        if re.match(row.pattern, name):
-            return row
-    return _COMPATIBLE_FAMILY
+    return next(row for row in (*_FAMILIES.get(table, ()), *_OTHERS) if re.match(row.pattern, name))
+
+
+def thinking_room(model: str) -> int:
+    """Return how many tokens an open model thinks before it answers, as far as its name says that it does; else 0.
+
+    >>> thinking_room("Qwen/Qwen3-VL-8B-Thinking"), thinking_room("Qwen/Qwen3-VL-8B-Instruct")
+    (8192, 0)
+    """
+    return family("", model).thinking
 
 
 def vendor(model: str) -> str:

@@ -46,6 +46,16 @@ class Outcome:
         ]
         return min(counts, key=lambda count: count[1] / count[2], default=None)
 
+    @property
+    def answered(self) -> tuple[str, int, int] | None:
+        """The metric with the smallest share of questions answered: its name, questions answered, all questions."""
+        counts = [
+            (name, count["asked"] - count["skipped"], count["asked"])
+            for name, count in self.results.get("questions", {}).items()
+            if " [" not in name
+        ]
+        return min(counts, key=lambda count: count[1] / count[2], default=None)
+
 
 def finish(
     folder: RunFolder,

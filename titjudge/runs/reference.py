@@ -11,13 +11,14 @@ from typing import Any
 from titjudge.core import registry
 from titjudge.core.errors import UserError
 from titjudge.core.run_records import Manifest, Results
+from titjudge.core.score_parts import question_counts
 from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.runs.prompt_languages import script
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.subset import prompt_of
 from titjudge.stats.published_tables import Counterpart, Published
 
-_LEAST = 0.95  # share of a row's images that must have a score for a rank
+_LEAST = 0.95  # share of a row's images, and of the questions about them, that a rank takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def standings(folder: RunFolder, reference: Published) -> list[Table]:
     """Sort the rows of a run into those of a published table, in a table for each column that both have.
 
     A row gets a rank (1 is best, among the published rows and itself) only where no flag is void: another suite or variant
-    of it, judge, protocol, script of the prompts or set of prompts, or too few scores.
+    of it, judge, template, protocol, script of the prompts or set of prompts, or too few scores or answers.
 
     Raises:
         UserError: the run has no number that belongs into this table.
@@ -99,6 +100,8 @@ def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | Inva
     for key, value in reference.options.items():
         if options.get(key) != value:
             flags.append(Flag("suite", f"{key}={options.get(key)}, not {value}", True))
+    if (template := options.get("template")) not in (None, "", "random"):
+        flags.append(Flag("template", f"the judge was asked with {template}, not as published", True))
     asked = _models(manifest, reference.metric)
     if reference.judges and not (asked and all(_is_judge(model, reference.judges) for model in asked)):
         flags.append(Flag("judge", f"{', '.join(asked) or 'unknown'}, not {reference.judge}", True))
@@ -159,19 +162,23 @@ def _table(
 
 
 def _counts(reference: Published, items: Sequence[Item | InvalidItem], folder: RunFolder) -> dict[str, list[Flag]]:
-    """Flag generators that lack scores, or have several images a prompt."""
+    """Flag generators that lack scores, whose questions lack answers, or that have several images a prompt."""
     if reference.of != "generator":
         return {}
     scored = {
-        item_id
-        for (item_id, metric), score in folder.scores(slim=True).items()
+        item_id: question_counts(score.parts)
+        for (item_id, metric), score in folder.scores().items()
         if metric == reference.metric and score.value is not None
     }
     images, with_score, prompts = Counter[str](), Counter[str](), dict[str, set[str]]()
+    asked, skipped = Counter[str](), Counter[str]()
     for item in items:
         if isinstance(item, Item) or item.is_image:
             images[item.generator] += 1
             with_score[item.generator] += item.id in scored
+            questions = scored.get(item.id, (0, 0))
+            asked[item.generator] += questions[0]
+            skipped[item.generator] += questions[1]
             prompts.setdefault(item.generator, set()).add(prompt_of(item))
     flags_of: dict[str, list[Flag]] = {}
     for name, count in images.items():
@@ -179,6 +186,9 @@ def _counts(reference: Published, items: Sequence[Item | InvalidItem], folder: R
         if with_score[name] < count:
             words = f"{name}: {with_score[name]:,} of {count:,} images have a score"
             flags.append(Flag("count", words, with_score[name] < _LEAST * count))
+        if skipped[name]:
+            words = f"{name}: {skipped[name]:,} of {asked[name]:,} questions about its scored images have no answer"
+            flags.append(Flag("questions", words, asked[name] - skipped[name] < _LEAST * asked[name]))
         if count > len(prompts[name]):
             flags.append(Flag("count", f"{name}: {count:,} images of {len(prompts[name]):,} prompts", False))
     return flags_of

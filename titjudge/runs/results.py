@@ -8,7 +8,7 @@ from typing import Any
 from titjudge.core.numbers import mean
 from titjudge.core.registry import base_metric
 from titjudge.core.run_records import SCHEMA_VERSION
-from titjudge.core.score_parts import steadiness, texts_cut
+from titjudge.core.score_parts import question_counts, steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics import Metric, everywhere
 from titjudge.stats.duels import duel_tables
@@ -72,6 +72,7 @@ def summarize(
         ],
         "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
         "cut": _cut(scores),
+        "questions": _question_counts(scores),
         "intervals": WAY,
         "per_prompt": str(per_prompt),
         "not_applicable": {name: len(ids) for name, ids in excluded.items()},
@@ -81,6 +82,12 @@ def summarize(
     results["warnings"] += [
         f"{name}: {cut['scores']} texts were cut to the model's {cut['read']} tokens (the longest has {cut['longest']})"
         for name, cut in results["cut"].items()
+    ]
+    results["warnings"] += [
+        f"{name}: {count['skipped']:,} of {count['asked']:,} questions about the scored images have no answer: the scores are "
+        f"made of the others ({count['images']:,} images)"
+        for name, count in results["questions"].items()
+        if count["skipped"]
     ]
     results["warnings"] += [
         f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}"
@@ -144,6 +151,19 @@ def _steadiness(scores: Sequence[Score]) -> list[Table]:
         "comparisons in which exchanging the sides exchanged the answer; all averaged over images",
     )
     return [Table("Steadiness of the judges", ("metric", *_STEADINESS.values()), tuple(rows), notes)]
+
+
+def _question_counts(scores: Sequence[Score]) -> dict[str, dict[str, int]]:
+    """Count for each metric the questions behind its scores, those without an answer, and the images that have such."""
+    counts: dict[str, dict[str, int]] = {}
+    for score in scores:
+        asked, skipped = question_counts(score.parts) if score.value is not None else (0, 0)
+        if asked:
+            entry = counts.setdefault(score.metric, {"asked": 0, "skipped": 0, "images": 0})
+            entry["asked"] += asked
+            entry["skipped"] += skipped
+            entry["images"] += skipped > 0
+    return counts
 
 
 def _cut(scores: Sequence[Score]) -> dict[str, dict[str, int]]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.prompts import PromptLibrary
+from titjudge.core.score_parts import question_counts
 from titjudge.core.types import ImageFile, Item, Reply, Score, Status
 from titjudge.metrics.checklist import (
     DECODING,
@@ -387,3 +388,11 @@ def test_the_rubric_of_the_fork_is_asked_about_and_counted(size: int, kept: set[
     assert set(score.parts["level3"]["Aesthetics"]) == kept
     assert ask.calls[0]["checklist"] == checklist_text("Aesthetics", size)
     assert ("Emotional Expression" in ask.calls[0]["checklist"]) is (size == 56)
+
+
+def test_facets_without_a_mark_that_can_be_read_are_counted() -> None:
+    unread = quality(Noise=1, MaterialTexture="often")
+    score, _ = run({Q: unread, "Aesthetics": Unanswered(Status.REFUSED, "no")}, "strict")
+    assert score.value == 60.0
+    assert question_counts(score.parts) == (3, 2)
+    assert question_counts(run({Q: GOOD, "Aesthetics": AESTHETICS}, "strict")[0].parts) == (3, 0)

@@ -166,3 +166,46 @@ def test_the_report_has_the_table(tmp_path: Path) -> None:
     assert "did you mean" in cli(tmp_path, "report", "run", "--reference", "qwen-image-bensh", code=2).lower()
     assert "arXiv 2605.28091, Table 2" in cli(tmp_path, "reference", "show", "qwen-image-bench")
     assert "lpg-bench-ranks" in cli(tmp_path, "reference", "list")
+
+
+def corebench(folder: Path, skipped: int, **manifest: Any) -> RunFolder:
+    """A run of T2I-CoReBench by its Gemini judge: 1,080 images with ten questions each, `skipped` of them unanswered."""
+    items = [Item(f"m/{k}", "a cat", None, "m", str(k)) for k in range(1080)]
+    scores = []
+    for n, item in enumerate(items):
+        answers = [None if 10 * n + k < skipped else 1.0 for k in range(9)] + [1.0]
+        rows = [{"question": "Is it?", "category": "", "answer": answer, "counted": answer} for answer in answers]
+        scores.append(replace(Score.of(1.0, questions=rows), item_id=item.id, metric="questions"))
+    title = "T2I-CoReBench: mean score of images, in percent"
+    table = {"title": title, "columns": ["generator", "overall"], "rows": [["m", 100.0]], "notes": []}
+    record = {
+        "protocol": "official", "suite": {"name": "t2i-corebench"}, "roles": {"judge": {"model": "gemini/gemini-2.5-flash"}},
+    }  # fmt: skip
+    return write_run(folder, items, scores, results={"tables": [table]}, **{**record, **manifest})
+
+
+def test_a_run_that_lost_many_of_its_questions_takes_no_rank(tmp_path: Path) -> None:
+    reference = published("t2i-corebench")
+    few, many = (standings(corebench(tmp_path / str(n), n), reference)[0] for n in (300, 3000))
+    assert (mine(few)[0], mine(few)[4]) == (1, "questions")
+    assert "questions: m: 270 of 10,800 questions about its scored images have no answer" in few.notes
+    assert (mine(many)[0], mine(many)[4]) == (None, "questions")
+    assert "questions: m: 2,700 of 10,800 questions about its scored images have no answer (no rank)" in many.notes
+
+
+def test_boards_of_qwen_judges_compare_only_with_their_own_branch(tmp_path: Path) -> None:
+    qwen = {"roles": {"judge": {"model": "openai/Qwen/Qwen3-VL-30B-A3B-Thinking"}}}
+    reference = published("t2i-corebench-qwen3-vl-30b")
+    (plain,) = standings(corebench(tmp_path / "a", 0, **qwen), reference)
+    assert mine(plain)[0] is None
+    assert "suite: variant=None, not qwen (no rank)" in plain.notes
+    (same,) = standings(
+        corebench(tmp_path / "b", 0, identity={"suite_options": {"variant": "qwen"}}, **qwen), reference
+    )
+    assert (mine(same)[0], mine(same)[4]) == (1, "")
+
+
+def test_another_template_takes_the_rank_away(tmp_path: Path) -> None:
+    options = {"suite_options": {"template": "mine/question"}}
+    (table,) = standings(corebench(tmp_path / "run", 0, identity=options), published("t2i-corebench"))
+    assert (mine(table)[0], mine(table)[4]) == (None, "template")

@@ -111,6 +111,28 @@ def test_what_may_be_skipped_and_what_is_asked_again(data: Path) -> None:
         score(first, Scripted({"Is the cat red?": Status.REFUSED, "Is there a cat?": Status.REFUSED}))
 
 
+def test_a_cut_reply_is_asked_for_with_more_tokens_and_never_skipped(data: Path) -> None:
+    mine = suite(data, ask={"max_tokens": 512, "max_tokens_again": [2048, 8192], "unanswered": "skip"})
+    first = next(item for item in mine.load(data) if isinstance(item, Item))
+
+    class CutBelow(Scripted):
+        async def __call__(self, template: str, **given: Any) -> Reply:
+            reply = await super().__call__(template, **given)
+            if given["question"] == "Is the cat red?" and given["params"]["max_tokens"] < self.enough:
+                raise Unanswered(Status.TRUNCATED, "cut")
+            return reply
+
+        enough = 8192
+
+    ask = CutBelow({"Is the cat red?": "no"})
+    assert score(first, ask).value == 0.5
+    limits = [each["params"]["max_tokens"] for each in ask.asked if each["question"] == "Is the cat red?"]
+    assert limits == [512, 2048, 8192]
+    ask.enough = 10_000
+    with pytest.raises(Unanswered, match="1 of 2 questions without an answer; cut"):
+        score(first, ask)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -227,6 +249,26 @@ def test_zeros_are_handed_down_only_where_they_are_chained() -> None:
 )
 def test_what_a_rule_reads(rule: str, text: str, wanted: list[float] | None) -> None:
     assert RULES[rule](text, [Question(question="Score")]) == wanted
+
+
+@pytest.mark.parametrize("protocol", ["strict", "official"])
+def test_the_qwen_branch_of_t2i_corebench_is_a_variant(protocol: str) -> None:
+    spec = registry.load("suites", "t2i-corebench").spec
+    gemini, qwen = spec.asking(protocol), spec.variant("qwen").asking(protocol)
+    official = protocol == "official"
+    assert (gemini.template, gemini.repetition_penalty) == ("t2i_corebench/question", None)
+    assert (qwen.template, qwen.repetition_penalty) == ("t2i_corebench/question_system", 1.05 if official else None)
+    assert gemini.max_tokens_again == qwen.max_tokens_again == ([2048, 8192] if official else [])
+
+
+def test_the_system_turn_of_t2i_corebench_ends_with_its_line_feed() -> None:
+    from titjudge.core.prompts import PromptLibrary
+
+    given = {"prompt": "p", "question": "q", "fields": {}}
+    system, user = PromptLibrary().get("t2i_corebench/question_system").messages(given)
+    whole = PromptLibrary().get("t2i_corebench/question").messages(given)[0].text
+    assert whole == f"{system.text}\n{user.text}"
+    assert len(system.text) == 1935
 
 
 @pytest.mark.parametrize("name", ["t2i-corebench", "wise", "wise-verified", "dpg-bench", "unigenbench", "geneval2"])

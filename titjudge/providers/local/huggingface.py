@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from titjudge.core.types import ProviderSettings, Reply, Request
 from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, check_options
 from titjudge.providers.local.base import LocalChatModel
+from titjudge.providers.model_families import thinking_room
 
 if TYPE_CHECKING:
     from titjudge.providers.local.loading import Loaded
@@ -62,7 +63,10 @@ class Local(LocalChatModel["Loaded"]):
             UserError: There is no such model, or it wants to run its own code.
         """
         omit = OMITTED | self._without_effect
-        return Capabilities(images=self._reads_images, schema=False, omit=omit, local=True, probabilities=True)
+        return Capabilities(
+            images=self._reads_images, schema=False, omit=omit, local=True, probabilities=True,
+            thinking=thinking_room(self.model),
+        )  # fmt: skip
 
     @cached_property
     def base_url(self) -> str:

@@ -27,6 +27,7 @@ from titjudge.providers.json_schema import instruction
 from titjudge.providers.local.base import LocalChatModel, RowError, make_reply, max_tokens, split_thought
 from titjudge.providers.local.hub import message_of
 from titjudge.providers.local.microbatch import halve_on_failure
+from titjudge.providers.model_families import thinking_room
 
 SAMPLING = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",
@@ -87,7 +88,10 @@ class VLLM(LocalChatModel[Any]):
             UserError: There is no such model, or it wants to run its own code.
         """
         omit, schema = OMITTED | self._without_effect, self._constrains
-        return Capabilities(images=self._reads_images, schema=schema, omit=omit, local=True, probabilities=True)
+        return Capabilities(
+            images=self._reads_images, schema=schema, omit=omit, local=True, probabilities=True,
+            thinking=thinking_room(self.model),
+        )  # fmt: skip
 
     @cached_property
     def base_url(self) -> str:
