@@ -124,3 +124,12 @@ class _Windows:
 
 _lock = threading.Lock()
 _windows = _Windows()
+
+
+def _after_fork() -> None:
+    """Begin without locks and open files of the parent process: the position in a file would be shared with it."""
+    global _lock, _windows
+    _lock, _windows = threading.Lock(), _Windows()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import os
 import threading
 import warnings
 from collections.abc import Iterator
@@ -47,6 +48,15 @@ class _PixelLimit:
 
 
 _pixel_limit = _PixelLimit(MAX_PIXELS)
+
+
+def _after_fork() -> None:
+    """Begin without what threads of the parent process hold."""
+    global _pixel_limit
+    _pixel_limit = _PixelLimit(MAX_PIXELS)
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextlib.contextmanager

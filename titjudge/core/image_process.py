@@ -58,6 +58,22 @@ def call(job: str, raw: bytes, path: Path) -> bytes:
     return answer
 
 
+def _after_fork() -> None:
+    """Leave the process to the parent: it ends when nobody else can write to it."""
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+    while _running:
+        process = _running.pop()
+        process.returncode = 0  # it is no child of this process
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def _started() -> subprocess.Popen[bytes]:
     """Start the process, in a session of its own so that Ctrl-C does not reach it."""
     return subprocess.Popen(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -140,6 +141,15 @@ def _engine() -> Any:
 @functools.cache
 def _thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="titjudge-ocr")
+
+
+def _after_fork() -> None:
+    """Begin without the threads of the parent process."""
+    for cached in (_engine, _thread):
+        cached.cache_clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def engine_version() -> str:

@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from titjudge.core.errors import BudgetExhausted, BudgetHeld
 
@@ -178,6 +178,14 @@ class Budget:
         self._in_jobs = {entry: _Amount.of(cost, tokens, 1) for entry, (cost, tokens) in (in_jobs or {}).items()}
         self._spent += _Amount.of(spent, tokens, requests)
         self._uncertain += sum(self._in_jobs.values(), _Amount.of(uncertain, uncertain_tokens, 0))
+
+    def used(self) -> dict[str, Any]:
+        """Sum what counts against the caps up to now, in the form of a ledger's sums (`RunFolder.money`)."""
+        return {
+            "spent": self.spent, "requests": self.requests, "tokens": self.tokens,
+            "uncertain": self.uncertain, "uncertain_tokens": self._uncertain.tokens,
+            "in_jobs": {entry: (amount.cost / _PICO, amount.tokens) for entry, amount in self._in_jobs.items()},
+        }  # fmt: skip
 
     def note_cached(self, cost: float) -> None:
         """Count the list price of an answer from the cache: in `list_cost` only."""

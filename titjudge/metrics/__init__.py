@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pickle import PicklingError
 from typing import Any, Literal, get_type_hints
 
+from titjudge.core import registry
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Ask, Item, Score
 
@@ -63,6 +67,19 @@ class Metric:
         if SIBLINGS in self.needs:
             object.__setattr__(self, "scope", "prompt")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where the metric is declared, and how it differs from that: its name hides the function from pickle.
+
+        Raises:
+            PicklingError: It is declared inside a function, and the registry does not know it.
+        """
+        for place in ((self.function.__module__, self.function.__qualname__), ("", self.name)):
+            declared = _declared(*place)
+            if isinstance(declared, Metric) and declared.function is self.function:
+                own = {name: getattr(self, name) for name in self.__slots__}
+                return _restored, (*place, {n: value for n, value in own.items() if value != getattr(declared, n)})
+        raise PicklingError(f"the metric {self.name} is declared inside a function: declare it in a module")
+
     async def __call__(self, item: Item, ask: Ask) -> Score:
         if SIBLINGS in self.needs and item.same_prompt:
             item = replace(item, meta={**item.meta, SIBLINGS: list(item.same_prompt)})
@@ -109,6 +126,18 @@ class Metric:
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]["msg"]
             raise ConfigError(f"the option {self.name}.{name}: {problem} (got {value!r})") from error
+
+
+def _declared(module: str, name: str) -> Any:
+    """Find what is declared as `name` in a module, or in the registry of metrics and tasks where `module` is empty."""
+    if module:
+        return getattr(sys.modules.get(module) or importlib.import_module(module), name, None)
+    return next((registry.load(kind, name) for kind in ("metrics", "tasks") if name in registry.names(kind)), None)
+
+
+def _restored(module: str, name: str, differing: Mapping[str, Any]) -> Metric:
+    declared: Metric = _declared(module, name)
+    return replace(declared, **differing) if differing else declared
 
 
 def metric(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import sys
 import tempfile
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +46,8 @@ class ImagesInMemory:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
+        self._finalizer: weakref.finalize[Any, Any] | None = None
         self._used: Counter[Path] = Counter()
         self._unused: dict[Path, None] = {}  # released, the oldest first
 
@@ -63,8 +66,9 @@ class ImagesInMemory:
         name = f"picture-{hashlib.sha256(content).hexdigest()}"
         with self._lock:
             if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="titjudge-", ignore_cleanup_errors=True)
-            file = Path(self._folder.name) / name
+                self._folder = Path(tempfile.mkdtemp(prefix="titjudge-"))
+                self._finalizer = weakref.finalize(self, _remove, self._folder, os.getpid())
+            file = self._folder / name
             if not file.exists():
                 file.write_bytes(content)
             self._used[file] += 1
@@ -94,9 +98,15 @@ class ImagesInMemory:
         with self._lock:
             self._used.clear()
             self._unused.clear()
-            if self._folder is not None:
-                self._folder.cleanup()
-                self._folder = None
+            if self._finalizer is not None:
+                self._finalizer()
+            self._folder = self._finalizer = None
+
+
+def _remove(folder: Path, process: int) -> None:
+    """Remove a folder in the process that made it: a fork ends with copies of what its parent goes on to use."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check(image: Any) -> None:
@@ -200,3 +210,11 @@ def _is_image_shape(shape: tuple[int, ...]) -> bool:
 
 def _shape(array: Any) -> str:
     return f"{'x'.join(map(str, array.shape)) or 'no'} values"
+
+
+def _after_fork() -> None:
+    global _loading
+    _loading = threading.Lock()  # another thread may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)

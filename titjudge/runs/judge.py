@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
-import warnings
+import threading
 import weakref
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from titjudge.core.config import Limits, RunConfig, load_config
-from titjudge.core.errors import BudgetExhausted, UserError
-from titjudge.core.paths import cache_folder
-from titjudge.core.prompts import PromptLibrary
-from titjudge.core.redaction import one_line
-from titjudge.core.types import Item, Score, Status
-from titjudge.engine.cache import AnswerCache
+from titjudge.core.errors import UserError
 from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Roles
-from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
-from titjudge.runs.image_tables import Cell, ImageTable, filled, score_columns
-from titjudge.runs.images_in_memory import ImagesInMemory, Placed, check, images_of, is_array
+from titjudge.runs.image_scorer import ImageScorer
+from titjudge.runs.image_tables import ImageTable, filled, score_columns
+from titjudge.runs.images_in_memory import check, images_of, is_array
 from titjudge.runs.judged_scores import JudgedScore, Scores
-from titjudge.runs.loop import prepared
-from titjudge.runs.prompt_languages import Foreign
-from titjudge.runs.run_folder import RunFolder, resumed_budget
-from titjudge.runs.score_digests import compares_images
-from titjudge.runs.score_stream import ScoreStream
+from titjudge.runs.loop_thread import LoopThread
+from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.score_stream import ScoreStream, collected
 
-_SMALL = 2**18  # bytes of an image that are written faster than a thread is started
-_RUNNING = (
-    "an event loop is running here, as in every notebook: `async with Judge(...) as judge: "
-    "score = await judge.ascore(image, prompt)`, or `await judge.ascore_many(pairs)`"
-)
+_lock = threading.Lock()
 
 
 class Judge:
@@ -46,8 +30,12 @@ class Judge:
     3 x height x width, floats from 0 to 1 or integers from 0 to 255. Several judges (`judge=[...]` or
     `panel=[...]`) and `samples=N` give one score from their votes. A score that a cap prevents has the status `budget`.
 
-    Answers are cached on disk: the same question is never paid twice. Use it as a context manager (`with`, or `async with`
-    where an event loop runs), or call `close`.
+    Answers are cached on disk: the same question is never paid twice. Use it as a context manager (`with` or `async with`),
+    or call `close`.
+
+    It judges in a thread of its own, so that every method may be called from any thread, also where an event loop runs
+    (a notebook), which the methods without an `a` at the front block. After a fork it opens everything anew; a pickle of
+    it holds its configuration. Such a copy knows what was spent before, and has its caps for itself from then on.
 
     Args:
         metric: Name of a metric (`tit`, `tit-llm`, `lmm-score`, ...; see `python cli.py metrics`), or several in a list.
@@ -101,55 +89,85 @@ class Judge:
         judge._prepare(config, folder)
         return judge
 
-    def _prepare(self, config: RunConfig, folder: RunFolder | None = None) -> None:
-        from titjudge.runs.resolve import load_metrics
-
-        self._config, self._metrics, self._folder = config, load_metrics(config), folder
-        self._panel = Panel.of(self._config)
-        self._memory = ImagesInMemory()
-        self._foreign, self._warned = Foreign(), False
-        self._runner: asyncio.Runner | None = None
-        self._engine: Engine | None = None
-        self._cache: AnswerCache | None = None
+    def _prepare(
+        self, config: RunConfig, folder: RunFolder | None = None, spent: Mapping[str, Any] | None = None
+    ) -> None:
+        self._scorer, self._process = ImageScorer(config, folder, spent), os.getpid()
+        self._thread: LoopThread | None = None
         self._finalizer: weakref.finalize[Any, Any] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
 
     def open(self) -> Engine:
         """Open models, cache and budget before the first score needs them, and return the engine.
 
+        The engine lives in the judge's own thread.
+
         Raises:
             ConfigError: A cap on a model without a known price.
         """
-        if self._engine is None:
-            from titjudge.runs.resolve import asked_roles
 
-            folder, roles = self._folder, Roles(self._config)
-            roles.check_prices(asked_roles(self._metrics))
-            self._cache = AnswerCache(cache_folder(self._config.cache))
-            self._engine = Engine(
-                roles, PromptLibrary(self._config.prompts), self._cache,
-                resumed_budget(self._config.limits, folder.money() if folder else {}),
-                journal=folder.journal if folder else None, known=folder.known_keys() if folder else None,
-            )  # fmt: skip
-        return self._engine
+        async def opened() -> Engine:
+            return self._scorer.open()
+
+        return self._running().call(opened())
+
+    def _running(self) -> LoopThread:
+        """Return the thread that judges in this process, and start it where there is none.
+
+        After a fork everything is opened anew: threads and connections stay with the parent process.
+
+        Raises:
+            UserError: The parent process writes a run folder with this judge.
+        """
+        while True:
+            with _lock:
+                if self._process != os.getpid():
+                    parents = self._scorer
+                    if parents.folder is not None:
+                        raise UserError(_one_process(parents.folder, "and this is a fork of it"))
+                    self._prepare(parents.config, spent=parents.spent())
+                thread = self._thread
+                if thread is None:
+                    self._thread = thread = LoopThread(self._scorer.aclose)
+                    self._finalizer = weakref.finalize(self, thread.end)
+                    self._finalizer.atexit = False  # the threads see to that
+                if not thread.closed:
+                    return thread
+            self.close()  # somebody has begun to: wait for it
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """The metrics by name, in the order in which an image's scores come."""
-        return self._metrics
+        return self._scorer.metrics
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Judge:
+    def __copy__(self) -> Judge:
         """Return the judge itself: a copy would have a cap of its own."""
         return self
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Judge:
+        """Return the judge itself, as `__copy__`."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the configuration and what was spent, for another process (spawn, Ray); it opens everything anew.
+
+        Raises:
+            UserError: The judge writes a run folder, which one process does.
+        """
+        if self._scorer.folder is not None:
+            raise UserError(_one_process(self._scorer.folder, "and this Judge would be pickled for another"))
+        return _again, (type(self), self._scorer.config, self._scorer.spent())
+
     async def ascore(self, image: Any, prompt: str) -> JudgedScore:
         """Score one image; see `score`."""
-        if len(self._metrics) != 1:
-            names = ", ".join(self._metrics)
+        self._check_single()
+        return (await self.ascore_many([(image, prompt)]))[0]
+
+    def _check_single(self) -> None:
+        if len(self.metrics) != 1:
+            names = ", ".join(self.metrics)
             raise UserError(
                 f"this Judge has the metrics {names}: `score_many([(image, prompt)])` gives a score of each"
             )
-        return (await self.ascore_many([(image, prompt)]))[0]
 
     def ascore_many(
         self, images: Any, prompts: str | Iterable[str] | None = None, *, metrics: Sequence[str] | None = None
@@ -161,98 +179,25 @@ class Judge:
         answers in flight are awaited and kept, at the latest by `aclose` of the judge. `metrics` names some of the judge's
         metrics; without it, all score.
         """
-        pairs = _pairs(images) if prompts is None else _paired(images, prompts)
-        return ScoreStream(self._stream(pairs, list(self._metrics) if metrics is None else metrics))
+        return self._streamed(_paired(images, prompts), metrics)
 
-    async def _stream(
-        self, pairs: Sequence[tuple[Any, str]], names: Sequence[str]
-    ) -> AsyncGenerator[JudgedScore, None]:
-        engine, metrics = self.open(), {name: self._metrics[name] for name in names}
-        self._warn(pairs)
-        gate = asyncio.Semaphore(max(64, 2 * self._config.limits.concurrency))
-        in_groups = any(map(compares_images, metrics.values()))  # images are compared: all are placed first
-        all_placed: list[Placed] = []
-        items: dict[int, Item] = {}
+    def _streamed(self, pairs: Sequence[tuple[Any, str]], metrics: Sequence[str] | None = None) -> ScoreStream:
+        return ScoreStream(self._running().stream(self._scorer.stream(pairs, metrics)))
 
-        async def place(image: Any) -> Placed:
-            quick = isinstance(image, str | os.PathLike) or (isinstance(image, bytes) and len(image) <= _SMALL)
-            async with gate:
-                return self._memory.place(image) if quick else await asyncio.to_thread(self._place, image)
-
-        async def judged(number: int) -> list[JudgedScore]:
-            image, prompt = pairs[number]
-            placed = all_placed[number] if in_groups else await place(image)
-            if placed.refusal:
-                refused = [Score(placed.name, name, None, Status.BAD_INPUT, placed.refusal) for name in metrics]
-                return [JudgedScore.judged(score, number, prompt, None, None) for score in refused]
-            item = items[number] if in_groups else _item(placed, prompt)
-            try:
-                async with gate:
-                    scores = await asyncio.gather(*(self._measure(engine, item, name) for name in metrics))
-                if placed.path in self._memory:  # a temporary file, whose path means nothing to the user
-                    scores = [replace(score, reason=score.reason.replace(f"{placed.path}: ", "")) for score in scores]
-                return [JudgedScore.judged(score, number, prompt, placed.path, placed.thumbnail) for score in scores]
-            finally:
-                for deleted in self._memory.release(placed.path):
-                    engine.images.forget(deleted)
-
-        if in_groups:
-            all_placed = list(await asyncio.gather(*(place(image) for image, _ in pairs)))
-            single = {n: _item(placed, pairs[n][1]) for n, placed in enumerate(all_placed) if not placed.refusal}
-            grouped = [item for item in prepared(single.values(), metrics) if isinstance(item, Item)]
-            items = dict(zip(single, grouped, strict=True))
-        finished: asyncio.Queue[asyncio.Task[list[JudgedScore]]] = asyncio.Queue()
-        tasks = [asyncio.create_task(judged(number)) for number in range(len(pairs))]
-        self._tasks.update(tasks)
-        for task in tasks:
-            task.add_done_callback(finished.put_nowait)
-            task.add_done_callback(self._tasks.discard)
-        try:
-            for _ in tasks:
-                for score in (await finished.get()).result():
-                    yield score
-        finally:
-            unfinished = any(not task.done() for task in tasks)
-            await _cancel(tasks)  # also looks at what else has failed, which asyncio complains about otherwise
-            if unfinished:
-                await engine.land()
-
-    def _place(self, image: Any) -> Placed:
-        """Place an image. A cell of a table that holds none is refused, so that the other rows are judged."""
-        if not isinstance(image, Cell):
-            return self._memory.place(image)
-        try:
-            return self._memory.place(image.load())
-        except Exception as error:  # whatever decodes the cells of a data set may raise anything
-            return Placed("", Path(), refusal=one_line(str(error)) or type(error).__name__)
-
-    def _warn(self, pairs: Iterable[tuple[Any, str]]) -> None:
-        """Warn once that the embedder does not know the script of a prompt."""
-        if self._warned:
-            return
-        for _, prompt in pairs:
-            self._foreign.look(Item("", prompt, Path(), prompt_id=prompt))
-        for note in self._foreign.notes(self._config, self._metrics.values()):
-            warnings.warn(note, stacklevel=2)
-            self._warned = True
-
-    async def _measure(self, engine: Engine, item: Item, name: str) -> Score:
-        if not item.prompt.strip():
-            return Score(item.id, name, None, Status.BAD_INPUT, "the prompt is empty")
-        try:
-            return (await self._panel.score(engine, item, name, self._metrics[name]))[0]
-        except BudgetExhausted as error:
-            return Score(item.id, name, None, Status.BUDGET, str(error))
+    def _scored(self, pairs: Sequence[tuple[Any, str]]) -> Scores:
+        thread = self._running()
+        return thread.call(collected(self._scorer.stream(pairs)))
 
     def score(self, image: Any, prompt: str) -> JudgedScore:
         """Score one image. Where there is no score `value` is None, and `status` and `reason` say why.
 
         Raises:
             TypeError: it is no image.
-            UserError: called where an event loop runs (use `await judge.ascore(...)` there), or there are several metrics.
+            UserError: there are several metrics, or another thread has closed the judge.
             FatalProviderError: a wrong key, no quota, no such model.
         """
-        return self._sync(self.ascore(image, prompt))  # type: ignore[no-any-return]
+        self._check_single()
+        return self._scored(_pairs([(image, prompt)]))[0]
 
     def score_many(self, images: Any, prompts: str | Iterable[str] | None = None) -> Scores:
         """Score many images, many at a time, and return the scores in order; with several metrics each image has several.
@@ -268,7 +213,7 @@ class Judge:
             TypeError: One of them is no image, no prompt, or no pair; the message says which.
             ValueError: There are not as many prompts as images, or an array is no image.
         """
-        return self._sync(self.ascore_many(images, prompts))  # type: ignore[no-any-return]
+        return self._scored(_paired(images, prompts))
 
     def judge_table(self, table: Any, image: str = "image", prompt: str = "prompt", *, prefix: str = "") -> Any:
         """Score every row of a pandas.DataFrame or datasets.Dataset, and give it back with three columns a metric.
@@ -286,59 +231,48 @@ class Judge:
             TypeError: It is no such table.
             UserError: A column is missing, or one of the new columns is there already.
         """
-        return self._sync(self.ajudge_table(table, image, prompt, prefix=prefix))
+        source, columns = self._rows(table, image, prompt, prefix)
+        return _with_scores(source, columns, self._scored(source.pairs()))
 
     async def ajudge_table(self, table: Any, image: str = "image", prompt: str = "prompt", *, prefix: str = "") -> Any:
-        """Score every row of a table as `judge_table` does, inside a running event loop."""
-        source, columns = ImageTable(table, image, prompt), score_columns(self._metrics, prefix)
-        source.check_free(name for names in columns.values() for name in names)
-        scores = await ScoreStream(self._stream(source.pairs(), list(self._metrics)))
-        made: dict[str, Any] = {}
-        for position, names in enumerate(columns.values()):
-            made.update(filled(names, scores.scores[position :: len(columns)]))
-        return source.with_columns(made)
+        """Score every row of a table as `judge_table` does, without blocking the event loop that runs."""
+        source, columns = self._rows(table, image, prompt, prefix)
+        return _with_scores(source, columns, await self._streamed(source.pairs()))
 
-    def _sync(self, work: Any) -> Any:
-        """Run a coroutine where no event loop runs."""
-        if _in_event_loop():
-            work.close()
-            raise UserError(_RUNNING)
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        try:
-            return self._runner.run(work)
-        finally:
-            if self._finalizer is None and self._engine is not None:
-                self._finalizer = weakref.finalize(self, _finish, self._runner, self._engine, self._cache)
+    def _rows(self, table: Any, image: str, prompt: str, prefix: str) -> tuple[ImageTable, list[list[str]]]:
+        """Check a table, and name its new columns."""
+        source, columns = ImageTable(table, image, prompt), list(score_columns(self.metrics, prefix).values())
+        source.check_free(name for names in columns for name in names)
+        return source, columns
 
     async def aclose(self) -> None:
-        """Close connections and the cache, and delete copies of images. Answers in flight are awaited and kept."""
-        await _cancel(self._tasks)  # of a stream that was left early
-        self._memory.close()
-        if self._engine is not None:
-            await self._engine.aclose()
-            self._engine = None
-        if self._cache is not None:
-            self._cache.close()
-            self._cache = None
+        """Close as `close` does, without blocking the event loop that runs."""
+        if thread := self._own_thread():
+            try:
+                await thread.aclose()
+            finally:
+                self._forget(thread)
 
     def close(self) -> None:
-        """Close as `aclose` does, where no event loop runs.
+        """Close connections and the cache, and delete copies of images. Answers in flight are awaited and kept.
 
-        Raises:
-            UserError: an event loop is running here, and there is something to close.
+        Any thread may close it. What other threads still wait for ends with a UserError.
         """
-        if self._finalizer is not None:
-            self._finalizer.detach()
-            self._finalizer = None
-        if self._runner is not None:
-            self._runner.run(self.aclose())
-            self._runner.close()
-            self._runner = None
-        elif self._engine is not None:
-            if _in_event_loop():
-                raise UserError(_RUNNING)
-            asyncio.run(self.aclose())
+        if thread := self._own_thread():
+            try:
+                thread.close()
+            finally:
+                self._forget(thread)
+
+    def _own_thread(self) -> LoopThread | None:
+        return self._thread if self._process == os.getpid() else None
+
+    def _forget(self, thread: LoopThread) -> None:
+        with _lock:
+            if self._thread is thread and thread.over:
+                self._thread = None
+                if self._finalizer is not None:
+                    self._finalizer.detach()
 
     def __enter__(self) -> Judge:
         return self
@@ -357,16 +291,14 @@ def _names(metric: str | Sequence[str]) -> list[str]:
     return [metric] if isinstance(metric, str) else list(metric)
 
 
-def _item(placed: Placed, prompt: str) -> Item:
-    return Item(placed.name, prompt, placed.path, prompt_id=prompt)
-
-
-def _paired(images: Any, prompts: str | Iterable[str]) -> list[tuple[Any, str]]:
-    """Pair images with their prompts.
+def _paired(images: Any, prompts: str | Iterable[str] | None) -> list[tuple[Any, str]]:
+    """Pair images with their prompts; without prompts they are pairs already.
 
     Raises:
         TypeError, ValueError: There are not as many prompts as images, or one is no image.
     """
+    if prompts is None:
+        return _pairs(images)
     listed = images_of(images)
     texts = [prompts] * len(listed) if isinstance(prompts, str) else list(prompts)
     if len(texts) != len(listed):
@@ -396,24 +328,28 @@ def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
     return checked
 
 
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+def _with_scores(source: ImageTable, columns: Sequence[Sequence[str]], scores: Scores) -> Any:
+    """Add the columns of each metric to a table."""
+    made: dict[str, Any] = {}
+    for position, names in enumerate(columns):
+        made.update(filled(names, scores.scores[position :: len(columns)]))
+    return source.with_columns(made)
 
 
-async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+def _again(kind: type[Judge], config: RunConfig, spent: Mapping[str, Any]) -> Judge:
+    """Make the judge that a pickle describes."""
+    judge = kind.__new__(kind)
+    judge._prepare(config, spent=spent)
+    return judge
 
 
-def _finish(runner: asyncio.Runner, engine: Engine, cache: AnswerCache | None) -> None:
-    """Close what is left open of a Judge that is garbage."""
-    with contextlib.suppress(Exception):
-        runner.run(engine.aclose())
-        runner.close()
-    if cache is not None:
-        cache.close()
+def _one_process(folder: RunFolder, why: str) -> str:
+    return f"{folder.path}: one process writes a run folder, {why}: make a Judge of its own there"
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -19,8 +19,8 @@ from titjudge.core.types import Item, Score
 from titjudge.providers.base import Model
 from titjudge.runs.fingerprints import Pins
 from titjudge.runs.identity import default_folder
+from titjudge.runs.image_scorer import ImageScorer
 from titjudge.runs.images_in_memory import check
-from titjudge.runs.judge import Judge
 from titjudge.runs.judged_scores import JudgedScore
 from titjudge.runs.manifest import provenance
 from titjudge.runs.resolve import asked_roles, lacking_role, load_metrics
@@ -54,10 +54,10 @@ class Rewards:
         self._folder = RunFolder(config.out or _folder(config))
         self._folder.open(config)
         try:
-            self._judge = Judge.from_config(config, folder=self._folder)
-            self._engine = self._judge.open()
+            self._scorer = ImageScorer(config, self._folder)
+            self._engine = self._scorer.open()
             self._before = self._folder.manifest()
-            pins = Pins(self._engine.roles, asked_roles(self._judge.metrics))
+            pins = Pins(self._engine.roles, asked_roles(self._scorer.metrics))
             pins.check(self._folder, together=False)
             self._check_ready(loading)
             self._pins = pins.record(self._before)
@@ -65,7 +65,7 @@ class Rewards:
         except TitjudgeError:
             self._folder.discard()
             raise
-        self.names = tuple(self._judge.metrics)
+        self.names = tuple(self._scorer.metrics)
         self._item_ids = {item.id for item in self._folder.items(slim=True)}
         self._scored = {key for key, score in self._folder.scores(slim=True).items() if score.value is not None}
         self._failed, self._started = 0, time.time()
@@ -78,7 +78,7 @@ class Rewards:
             UserError: A key or a model is missing.
         """
         roles = self._engine.roles
-        names = roles.with_panel(asked_roles(self._judge.metrics))
+        names = roles.with_panel(asked_roles(self._scorer.metrics))
         models: list[Model] = [roles.embedder()] if "embedder" in names else []
         models += [roles.made(role) for name in names if name != "embedder" and (role := self._config.role(name))]
         for model in models:
@@ -119,7 +119,7 @@ class Rewards:
         if self._manifest_task is not None:
             self._manifest_task.cancel()
             await asyncio.gather(self._manifest_task, return_exceptions=True)
-        await self._judge.aclose()
+        await self._scorer.aclose()
         with contextlib.suppress(OSError):
             self._write_manifest(f"failed: {self.trouble}" if self.trouble else "complete")
         self._items.close()
@@ -143,7 +143,7 @@ class Rewards:
             by_metrics.setdefault(tuple(dict.fromkeys(names)), []).append(number)
 
         async def score_by(names: tuple[str, ...], numbers: list[int]) -> None:
-            async for score in self._judge.ascore_many([batch.pairs[number] for number in numbers], metrics=names):
+            async for score in self._scorer.stream([batch.pairs[number] for number in numbers], names):
                 scores[numbers[score.number]][score.metric] = score
                 self._store(score)
 
@@ -179,7 +179,7 @@ class Rewards:
         budget, scored = self._engine.budget, len(self._scored)
         done = scored + self._failed
         record = provenance(
-            self._config, self._engine, self._judge.metrics, self._before,
+            self._config, self._engine, self._scorer.metrics, self._before,
             kind="serve", status=status, started=self._started, updated=time.time(),
             progress={"total": done, "done": done, "scored": scored, "failed": self._failed},
             spent=round(budget.spent, 6), list_cost=round(budget.list_cost, 6), uncertain=round(budget.uncertain, 6),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any
 
@@ -29,12 +30,8 @@ class ScoreStream(Coroutine[Any, Any, Scores], AsyncIterator[JudgedScore]):
     def __await__(self) -> Generator[Any, Any, Scores]:
         return self._collect().__await__()
 
-    async def _collect(self) -> Scores:
-        try:
-            scores = [score async for score in self._scores]
-        finally:
-            await self._scores.aclose()
-        return Scores(tuple(sorted(scores, key=lambda score: score.number)))  # stable: metrics keep their order
+    def _collect(self) -> Coroutine[Any, Any, Scores]:
+        return collected(self._scores)
 
     # The methods of a coroutine, for `asyncio.run(judge.ascore_many(...))` and `asyncio.create_task`.
 
@@ -54,3 +51,10 @@ class ScoreStream(Coroutine[Any, Any, Scores], AsyncIterator[JudgedScore]):
     def close(self) -> None:
         if self._all is not None:
             self._all.close()
+
+
+async def collected(stream: AsyncGenerator[JudgedScore, None]) -> Scores:
+    """Return all scores in the order of their images."""
+    async with aclosing(stream):
+        scores = [score async for score in stream]
+    return Scores(tuple(sorted(scores, key=lambda score: score.number)))  # stable: metrics keep their order

@@ -6,6 +6,7 @@ them back: where two models load at the same time, in two threads, the change ca
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -44,3 +45,11 @@ class LoadOnce(Generic[M]):
     def drop(self) -> None:
         """Forget the model."""
         self.model = None
+
+
+def _after_fork() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()  # another thread may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)
