@@ -9,10 +9,16 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
+import time
+import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +215,7 @@ def test_ray_that_a_busy_machine_starts_too_slowly_is_started_again(slow: int, s
 
     class Ray:
         begun = ended = 0
+        exceptions = types.SimpleNamespace(AuthenticationError=RuntimeError)
 
         def init(self, **options: Any) -> None:
             self.begun += 1
@@ -222,3 +229,92 @@ def test_ray_that_a_busy_machine_starts_too_slowly_is_started_again(slow: int, s
     with contextlib.nullcontext() if starts else pytest.raises(UserError, match="three times 30 seconds"):
         _begin(ray, {})
     assert (ray.begun, ray.ended) == (min(slow + 1, 3), slow)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "127.0.0.1:99999"])
+def test_a_dead_address_is_refused_at_once_with_one_line(address: str) -> None:
+    from titjudge.core.errors import UserError
+    from titjudge.runs.ray_cluster import _begin
+
+    with pytest.raises(UserError, match=rf"^no Ray cluster at '{re.escape(address)}' \(.+\): start one with [^\n]+$"):
+        _begin(None, {"address": address})
+
+
+def test_a_worker_does_not_write_to_a_cache_on_a_network_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from titjudge.core.config import load_config
+    from titjudge.runs.ray_cluster import Cluster, Worker, _Shard
+
+    monkeypatch.setattr("titjudge.engine.cache._file_system", lambda folder: "nfs4")
+    cluster = Cluster(load_config(None, {"out": tmp_path / "run", "cache": tmp_path / "cache", "limit": 2}))
+    settings = cluster._settings(_Shard(1, 2, tmp_path / "1-of-2"), {})
+    refusal = Worker().judge(settings, str(tmp_path / "nowhere"))["error"]
+    assert "lies on a network file system (nfs4)" in refusal
+    assert "--cache a folder that each machine has for itself" in refusal
+    assert not (tmp_path / "1-of-2").exists()
+
+
+JOIN = """
+import os, sys
+from pathlib import Path
+from titjudge.core.config import load_config
+from titjudge.core.errors import UserError
+from titjudge.runs.ray_cluster import Cluster, _connected
+cluster = Cluster(load_config(None, {"out": Path(sys.argv[2])}), address=sys.argv[1])
+try:
+    with _connected(cluster._ray, sys.argv[1], 2):
+        print("joined", cluster._ray.get(cluster._ray.remote(lambda: 3).remote()))
+except UserError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """A cluster that wants a token, as `ray start --head` begins one: its address and the token."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = tmp_path / "home"
+    (home / ".ray").mkdir(parents=True)
+    token = "0123456789abcdef" * 4
+    (home / ".ray" / "auth_token").write_text(token)
+    ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus", "2"]
+    ray += ["--port", str(port), "--include-dashboard", "false", "--temp-dir", tempfile.mkdtemp(prefix="ray")]
+    env = {**os.environ, "HOME": str(home), "RAY_USAGE_STATS_ENABLED": "0"}
+    with (
+        (tmp_path / "ray.log").open("w") as log,
+        subprocess.Popen(ray, env=env, stdout=log, stderr=log, start_new_session=True) as process,
+    ):
+        try:
+            deadline = time.monotonic() + 60
+            while "Ray runtime started" not in (tmp_path / "ray.log").read_text():
+                assert process.poll() is None, (tmp_path / "ray.log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            yield f"127.0.0.1:{port}", token
+        finally:
+            process.terminate()
+            shutil.rmtree(ray[-1], ignore_errors=True)
+
+
+@pytest.mark.slow
+@needs_ray
+def test_a_cluster_that_wants_a_token_is_joined_by_its_address(tmp_path: Path, head: tuple[str, str]) -> None:
+    address, token = head
+    (tmp_path / "nobody").mkdir()
+
+    def join(**variables: str) -> str:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        env |= {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path / "nobody"), **variables}
+        joining = [sys.executable, "-c", JOIN, address, str(tmp_path / "run")]
+        return subprocess.run(joining, env=env, capture_output=True, text=True, timeout=120).stdout.strip()
+
+    assert join(HOME=str(tmp_path / "home")) == "joined 3"
+    assert join(RAY_AUTH_TOKEN=token) == "joined 3"
+    copy = "copy the token of its head node (`ray get-auth-token`) to ~/.ray/auth_token, or into RAY_AUTH_TOKEN"
+    listening = f"what listens at '{address}' is no Ray cluster, or"
+    assert join() == f"{listening} wants a token, and there is none here: {copy}"
+    assert join(RAY_AUTH_TOKEN="another") == f"{listening} has another token than RAY_AUTH_TOKEN: {copy}"
+    assert join(RAY_AUTH_MODE="token") == f"RAY_AUTH_MODE is 'token', and there is no token here: {copy}"

@@ -60,7 +60,10 @@ class _RawDisk(diskcache.Disk):  # type: ignore[misc]
 
 
 class AnswerCache:
-    """JSON objects under text keys, safe for several processes at once.
+    """JSON objects under text keys, safe for several processes of one machine at once.
+
+    Attributes:
+        network: the kind of network file system that the folder lies on; empty where it is local.
 
     Raises:
         UserError: the folder cannot be made or opened.
@@ -81,7 +84,8 @@ class AnswerCache:
         except OSError as error:
             raise UserError(f"the cache folder {folder} cannot be used: {error.strerror}") from error
         kind = _file_system(folder)
-        if kind in _NETWORK_FILE_SYSTEMS:
+        self.network = kind if kind in _NETWORK_FILE_SYSTEMS else ""
+        if self.network:
             self.warnings.append(
                 f"the cache {folder} lies on a network file system ({kind}), where SQLite can lose data: use --cache with a local folder"
             )

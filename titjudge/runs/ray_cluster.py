@@ -4,7 +4,8 @@
 
 An actor is a whole run over every n-th prompt, with its own models and the cache of its machine. It writes
 `OUT/shards/K-of-N`, so that the death of an actor loses only requests in flight: a new one resumes the same folder.
-OUT must be on a file system that all machines share; titjudge, the data and the keys must be on each of them.
+OUT must be on a file system that all machines share; titjudge, the data and the keys must be on each of them. The cache must
+not: a worker whose cache lies on a network file system is refused.
 
 Ray Data's `map_batches` over a pool of actors does not do (tried with Ray 2.60): it calls an actor off the main thread,
 where SIGTERM cannot be handled, and kills all actors at once on Ctrl-C or when a task fails, so that paid answers are lost.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +42,12 @@ _POLL_INTERVAL = 0.5  # seconds
 _PROGRESS_INTERVAL = 10.0  # seconds between two lines
 
 
+_SHARED_CACHE = (
+    "the cache {} lies on a network file system ({}), where SQLite loses data once workers of several machines write to it: give "
+    "--cache a folder that each machine has for itself (/tmp/titjudge-cache, say)"
+)
+
+
 class Worker:
     """The actor that judges a shard on a machine of the cluster."""
 
@@ -54,7 +62,10 @@ class Worker:
         if os.path.isdir(folder):
             os.chdir(folder)
         try:
-            return {"status": Session(RunConfig.model_validate(settings)).run().status}
+            session = Session(RunConfig.model_validate(settings))
+            if session.cache.network:
+                return {"error": _SHARED_CACHE.format(session.cache.folder, session.cache.network)}
+            return {"status": session.run().status}
         except FatalProviderError as error:
             return {"fatal": str(error)}
         except UserError as error:
@@ -130,11 +141,18 @@ class Cluster:
     @cached_property
     def _ray(self) -> Any:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+        if self._joins:
+            _set_joining()
         try:
             import ray
         except ImportError:
             raise MissingExtra("ray", "ray", "--engine ray") from None
         return ray
+
+    @property
+    def _joins(self) -> bool:
+        """Whether the run joins a cluster, and does not start one for itself."""
+        return self._address is not None or bool(os.environ.get("RAY_ADDRESS"))
 
     def run(self) -> Outcome:
         """Judge everything and merge the shards.
@@ -355,12 +373,74 @@ def _stop(ray: Any, shards: list[_Shard]) -> None:
         ray.wait(sent, num_returns=len(sent), timeout=10)
 
 
+_TOKEN_FILE = Path("~/.ray/auth_token")  # where `ray get-auth-token --generate` puts it
+_COPY = f"copy the token of its head node (`ray get-auth-token`) to {_TOKEN_FILE}, or into RAY_AUTH_TOKEN"
+# Ray reads them when it is imported. Without them it tries a dead address for some minutes.
+_JOINING = {"RAY_py_gcs_connect_timeout_s": "8", "RAY_NUM_REDIS_GET_RETRIES": "1"}
+
+
+def _token() -> str:
+    """Say where the token of a cluster is found, as Ray looks for it; empty where there is none."""
+    if os.environ.get("RAY_AUTH_TOKEN"):
+        return "RAY_AUTH_TOKEN"
+    file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or _TOKEN_FILE.expanduser())
+    return str(file) if file.is_file() else ""
+
+
+def _set_joining() -> None:
+    """Set how Ray joins a cluster: with the token where there is one, as Ray itself does for the address `auto` only."""
+    for name, value in _JOINING.items():
+        os.environ.setdefault(name, value)
+    if _token():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
+def _check_reachable(address: str) -> None:
+    """Check that something listens at IP:PORT; other addresses are left to Ray.
+
+    Raises:
+        UserError: nothing does.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"no Ray cluster at '{address}' ({why}): start one with `ray start --head`") from error
+
+
+def _refusal(address: str) -> str:
+    """Say in one line why a cluster does not let this machine in, and what to do."""
+    if address == "auto":
+        return "no Ray cluster at 'auto': start one with `ray start --head`, or give its IP:PORT"
+    token = _token()
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
+        why = f"has another token than {token}"
+    else:
+        why = "wants a token, and " + ("RAY_AUTH_MODE says to send none" if token else "there is none here")
+    return f"what listens at '{address}' is no Ray cluster, or {why}: {_COPY}"
+
+
 def _begin(ray: Any, options: dict[str, Any]) -> None:
-    """Start a cluster or join one. Ray gives up after 30 seconds, which a busy machine may need: it is tried three times."""
+    """Start a cluster or join one. Ray gives up after 30 seconds, which a busy machine may need: it is tried three times.
+
+    Raises:
+        UserError: there is none, or it does not let this machine in; says why.
+    """
+    address = options.get("address") or os.environ.get("RAY_ADDRESS") or "auto"
+    _check_reachable(address)
     for tries in (1, 2, 3):
         try:
             ray.init(**options)
             return
+        except ConnectionError as error:
+            raise UserError(_refusal(address)) from error
+        except ray.exceptions.AuthenticationError as error:
+            raise UserError(f"RAY_AUTH_MODE is 'token', and there is no token here: {_COPY}") from error
+        except ValueError as error:
+            raise UserError(f"--ray-address {address}: it is IP:PORT, or auto ({error})") from error
         except Exception as error:
             if "timed out during startup" not in str(error):
                 raise
@@ -384,8 +464,6 @@ def _connected(ray: Any, address: str | None, workers: int | None) -> Iterator[N
             if mine:
                 _begin(ray, options)
             yield
-    except ConnectionError as error:
-        raise UserError(f"no Ray cluster at '{address}': start one with `ray start --head`") from error
     finally:
         if mine:
             ray.shutdown()
