@@ -120,6 +120,34 @@ def test_a_line_that_cannot_be_read_may_have_been_billed(service: BaseBatchServi
     assert [(batch.classify(each).maybe_billed, batch.classify(each).answered) for each in found] == [(True, True)] * 2
 
 
+def test_lines_that_a_job_leaves_out_are_told_to_whoever_asks_next(service: BaseBatchService) -> None:
+    requests = service.requests(3)
+    service.server.plans.append(Plan(polls=10**9, answered=1))
+    service.abandon(requests, lambda: any(job.looks for job in service.server.jobs.values()))
+    for job in service.server.jobs.values():
+        job.plan.polls = 1
+    assert service.kinds(service.ask([service.request(9)])) == [
+        Status.OK
+    ]  # this session collects, and asks other things
+    first = service.ask(requests)
+    batch = service.batch()
+    left_out = [batch.classify(each) for each in first if isinstance(each, Exception)]
+    assert [(each.kind, each.maybe_billed, each.answered) for each in left_out] == [(FailureKind.RETRY, True, True)] * 2
+    assert service.kinds(service.ask(requests[1:])) == [Status.OK] * 2
+    assert [len(service.server.keys_of(job)) for job in service.server.jobs.values()] == [3, 1, 2]
+
+
+@pytest.mark.parametrize("created", [True, False])
+def test_a_job_without_an_id_is_looked_for_by_its_tag(service: BaseBatchService, created: bool) -> None:
+    nameless = Scripted(body={"id": None, "name": None, "metadata": {}})
+    service.server.plans.append(Plan(create=nameless, created=created))
+    requests = service.requests(2)
+    assert service.kinds(service.ask(requests)) == [FailureKind.RETRY] * 2
+    assert service.kinds(service.ask(requests)) == [Status.OK] * 2
+    assert len(service.server.jobs) == 1
+    assert any("that an earlier try created" in line for line in service.said) == created
+
+
 class _Plain(socketserver.BaseRequestHandler):
     """Answers whatever comes, without TLS."""
 

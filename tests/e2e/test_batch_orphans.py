@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from batch_server import BatchServer, Plan, full_jobs
@@ -15,8 +17,12 @@ from PIL import Image
 from servers import Scripted, Seen
 
 from titjudge.core.config import load_config
+from titjudge.core.errors import CacheWriteError, FatalProviderError
 from titjudge.core.types import Status
 from titjudge.providers.batch import provider
+from titjudge.providers.batch.gemini import GeminiBatches
+from titjudge.providers.batch.journal import JobJournal
+from titjudge.providers.batch.openai import OpenAIBatches
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session, Watcher
 
@@ -34,6 +40,7 @@ def answer(seen: Seen) -> Scripted:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
     monkeypatch.setattr(provider, "BatchTiming", provider.BatchTiming)  # put back in the end
+    monkeypatch.setenv("GEMINI_API_KEY", "key-of-nobody")
     full_jobs(ITEMS)
     with BatchServer(answer) as running:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
@@ -59,14 +66,16 @@ class Interrupting(Watcher):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def judged(tmp_path: Path, watcher: Watcher | None = None, *, cap: float, **limits: Any) -> Outcome:
+def judged(
+    tmp_path: Path, watcher: Watcher | None = None, *, cap: float, role: dict[str, Any] | None = None, **limits: Any
+) -> Outcome:
     idle = 600 if watcher else 0.05  # what is interrupted sends one full job, however slowly its requests come
     limits = {"max_cost": cap, "batch": True, "batch_poll": 0.02, "batch_idle": idle, **limits}
-    role = {"model": "openai/gpt-4o", "max_tokens": 100}
+    role = role or {"model": "openai/gpt-4o", "max_tokens": 100}
     settings = {
         "data": tmp_path / "data", "metrics": ["lmm-score"], "captioner": role, "judge": role, "out": tmp_path / "run",
-        "cache": tmp_path / "cache", "report": False, "prices": {"gpt-4o": {"input": 1000, "output": 1000}},
-        "limits": limits,
+        "cache": tmp_path / "cache", "report": False, "limits": limits,
+        "prices": {name: {"input": 1000, "output": 1000} for name in ("gpt-4o", "gemini-2.5-pro")},
     }  # fmt: skip
     return Session(load_config(None, settings)).run(watcher)
 
@@ -123,3 +132,79 @@ def test_requests_and_tokens_of_jobs_that_nobody_collects_count_too(tmp_path: Pa
     outcome = judged(tmp_path, cap=1000, max_requests=ITEMS + 2)
     assert "requests reached" in outcome.reason
     assert sum(len(server.keys_of(job)) for job in server.jobs.values()) == ITEMS + 2
+
+
+def role_of(service: str, server: BatchServer) -> dict[str, Any]:
+    if service == "openai":
+        return {"model": "openai/gpt-4o", "max_tokens": 100, "base_url": server.openai}
+    return {"model": "gemini/gemini-2.5-pro", "max_tokens": 100, "thinking_budget": 0, "base_url": server.url}
+
+
+def billed_by(server: BatchServer) -> float:
+    """USD, once every job has ended."""
+    server.held = False
+    for job in server.jobs.values():
+        server._looked_at(job.id)
+    live = server.times("POST /v1/chat/completions") + server.times(":generateContent")
+    return (len(server.lines) + live) * PRICE
+
+
+def refused(status: int) -> Scripted:
+    return Scripted(status=status, body={"error": {"code": status, "message": "no", "status": "X"}})
+
+
+@pytest.mark.parametrize("service", ["openai", "gemini"])
+@pytest.mark.parametrize("trouble", ["401", "403", "unforeseen", "disk"])
+def test_a_live_job_stays_in_the_ledger_whatever_becomes_of_a_look_at_it(
+    tmp_path: Path, server: BatchServer, service: str, trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "data", 0)
+    server.held = trouble != "disk"
+    role = role_of(service, server)
+    with monkeypatch.context() as patch, contextlib.suppress(FatalProviderError):
+        if trouble == "unforeseen":
+            kind = OpenAIBatches if service == "openai" else GeminiBatches
+            patch.setattr(kind, "status", mock.Mock(side_effect=ZeroDivisionError))
+        elif trouble == "disk":
+            patch.setattr(JobJournal, "done", mock.Mock(side_effect=CacheWriteError("no space is left")))
+        else:
+            look = "GET /v1/batches/" if service == "openai" else "GET /v1beta/batches/"
+            server.faults += [(look, refused(int(trouble)))] * 100
+        judged(tmp_path, cap=1000, role=role)
+    left = RunFolder(tmp_path / "run").money()
+    assert (left["requests"], left["spent"], len(left["in_jobs"])) == (ITEMS, 0.0, ITEMS)
+    server.faults.clear()
+    cap = left["uncertain"] * 1.5
+    judged(tmp_path, cap=cap, role=role, batch=False)
+    assert billed_by(server) <= RunFolder(tmp_path / "run").used()["max_cost"] <= cap
+    assert judged(tmp_path, cap=1000, role=role).status == "complete"  # what the job holds can still be collected
+    assert len(server.jobs) == 1
+
+
+def test_lines_that_a_job_leaves_out_count_though_nobody_waited_for_them(tmp_path: Path, server: BatchServer) -> None:
+    fill(tmp_path / "data", 0)
+    server.plans.append(Plan(polls=10**9, answered=1))
+    judged(tmp_path, Interrupting(), cap=1000)
+    worst = RunFolder(tmp_path / "run").used()["max_cost"] / ITEMS
+    finish_jobs(server)
+    fill(tmp_path / "data", 100)
+    judged(tmp_path, cap=1000)  # it collects the first job, and asks for nothing of it
+    fill(tmp_path / "data", 0)
+    assert judged(tmp_path, cap=1000).status == "complete"
+    used = RunFolder(tmp_path / "run").money()
+    assert used["uncertain"] == pytest.approx((ITEMS - 1) * worst)
+    assert used["spent"] == pytest.approx(2 * ITEMS * PRICE)
+
+
+def test_a_creation_that_may_have_been_stays_in_the_ledger(tmp_path: Path, server: BatchServer) -> None:
+    fill(tmp_path / "data", 0)
+    server.held = True
+    server.plans.append(Plan(create=Scripted(status=500, body={"error": {"message": "no"}})))
+    server.faults.append(("GET /v1/batches", refused(401)))
+    with pytest.raises(FatalProviderError):
+        judged(tmp_path, cap=1000)
+    left = RunFolder(tmp_path / "run").money()
+    assert (left["requests"], left["spent"], len(left["in_jobs"])) == (ITEMS, 0.0, ITEMS)
+    server.held = False
+    assert judged(tmp_path, cap=1000).status == "complete"
+    assert (len(server.jobs), RunFolder(tmp_path / "run").money()["uncertain"]) == (1, 0.0)

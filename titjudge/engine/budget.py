@@ -113,7 +113,7 @@ class Budget:
         self._caps = (None if max_cost is None else round(max_cost * _PICO), max_tokens, max_requests)
         self._spent = self._uncertain = self._held = _NOTHING
         self._cached = self._overrun = 0
-        self._in_jobs: dict[str, _Amount] = {}  # part of what is uncertain: batch jobs of earlier sessions hold it
+        self._in_jobs: dict[str, _Amount] = {}  # part of what is uncertain: batch jobs hold it, and nobody waits
         self._in_flight = 0  # draws granted and not settled
         self._queue: deque[_Wait] = deque()
         self._again: deque[_Wait] = deque()
@@ -218,7 +218,7 @@ class Budget:
         return entry in self._in_jobs
 
     def draw_in_job(self, entry: str) -> Hold | None:
-        """Take over the room that is kept for a question in a batch job of an earlier session; None where there is none."""
+        """Take over the room that is kept for a question in a batch job (`Hold.leave_in_job`); None where there is none."""
         amount = self._in_jobs.pop(entry, None)
         if amount is None:
             return None
@@ -414,9 +414,9 @@ class Reservation:
 
 
 class Hold:
-    """Room for one request. Ends by the first of `settle`, `mark_uncertain` and `release`; later calls do nothing.
+    """Room for one request. Ends by the first of `settle`, `mark_uncertain`, `leave_in_job` and `release`.
 
-    What it does not use goes back to where it came from. Leaving its `with` block releases it.
+    Later calls do nothing. What it does not use goes back to where it came from. Leaving its `with` block releases it.
     """
 
     __slots__ = ("_amount", "_budget", "_open", "_parent")
@@ -436,6 +436,13 @@ class Hold:
             self._budget._uncertain += self._amount
             self._budget._held -= self._amount
             self._close(_NOTHING)
+
+    def leave_in_job(self, entry: str) -> None:
+        """Mark a request that a batch job holds: it is uncertain until the same question is asked again (`draw_in_job`)."""
+        if self._open:
+            in_jobs = self._budget._in_jobs
+            in_jobs[entry] = in_jobs.get(entry, _NOTHING) + self._amount
+            self.mark_uncertain()
 
     def release(self) -> None:
         """Let go what was held for a request that was not sent."""

@@ -103,6 +103,10 @@ class Role(Generic[M, Q, A]):
         """Under which name the ledger knows a question of a batch job; empty where requests end with the process."""
         return ""
 
+    def in_job(self, question: Q) -> bool:
+        """Whether a batch job at the provider holds a question and may yet answer and bill it."""
+        return False
+
     def item_of(self, question: Q) -> str:
         """Name the item a question is about, where it is about one."""
         return ""
@@ -146,6 +150,9 @@ class ProviderRole(Role[Provider, Request, Reply]):
 
     def job_entry(self, question: Request) -> str:
         return job_entry(request_key(question)) if self.provider.is_batch else ""
+
+    def in_job(self, question: Request) -> bool:
+        return self.provider.in_job(question)
 
     def item_of(self, question: Request) -> str:
         return question.item_id

@@ -192,15 +192,21 @@ class Sender:
             if entry:  # out, and nobody waits for the answer: its line stays open
                 hold.mark_uncertain()
             raise
-        except TitjudgeError:
-            if entry:  # it turned out not to be sent
+        except TitjudgeError as error:
+            # Where a batch job's own files cannot be written, nobody knows whether it holds the question.
+            if entry and (role.in_job(question) or (job and isinstance(error, CacheWriteError))):
+                hold.leave_in_job(entry)
+            elif entry:  # it turned out not to be sent
                 self._write(role.name, entry, Bill(), requests=0)
             raise
         except Exception as error:
             failure = role.provider.classify(error)
             role.tally.errors += 1
             role.tally.trouble = failure.message
-            self._book(hold, role, entry, failure, worst)
+            if role.in_job(question):  # it is paid when the job ends, whoever waits then: its line stays open
+                hold.leave_in_job(entry)
+            else:
+                self._book(hold, role, entry, failure, worst)
             role.limiter.failed(failure, slot)
             if failure.kind.may_pass:
                 self.check()  # no waiting, and nothing again, when the run is ending

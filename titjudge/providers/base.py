@@ -166,6 +166,10 @@ class Provider(Model, ABC):
             return Usage()
         raise NotImplementedError(f"{type(self).__name__} does not say what a request costs at most (usage_bound)")
 
+    def in_job(self, request: Request) -> bool:
+        """Whether a batch job that may yet answer a request, and bill it, holds it at the provider."""
+        return False
+
 
 class Embedder(Model, ABC):
     """One embedding model, made as `Embedder(model, settings)` with `settings: ProviderSettings`.

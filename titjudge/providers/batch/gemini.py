@@ -41,19 +41,19 @@ class GeminiBatches(BatchService[Gemini]):
     async def upload(self, path: Path, tag: str) -> str:
         config = {"display_name": tag, "mime_type": "application/jsonl"}
         uploaded = await self._call(self.sdk.aio.files.upload(file=str(path), config=config))
-        return str(uploaded.name)
+        return self.identified(uploaded.name)
 
     async def create(self, source: str, tag: str) -> str:
         config = {"display_name": tag}
         job = await self._call(self.sdk.aio.batches.create(model=self.real.model, src=source, config=config))
-        return str(job.name)
+        return self.identified(job.name)
 
     async def find(self, tags: Mapping[str, str], since: float) -> dict[str, str]:
         async def walk() -> dict[str, str]:
             jobs: dict[str, str] = {}
             async for job in await self.sdk.aio.batches.list(config={"page_size": 100}):
                 if job.display_name in tags:
-                    jobs[job.display_name] = str(job.name)
+                    jobs[job.display_name] = self.identified(job.name)
                 if len(jobs) == len(tags):
                     break
             return jobs

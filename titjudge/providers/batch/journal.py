@@ -5,6 +5,7 @@ jobs.jsonl          append-only; one event a line:
   job               the id the provider gave the job with that tag
   done              the job has ended and its answers lie in TAG.answers.jsonl
   void              there is no such job: it was never created, or the provider does not know it
+                    (both with `lost`: keys that are billed, or may be, and have no answer)
   taken             keys whose answers were handed over; twice in the list means: for good
   unusable          keys that may have been billed for an answer that cannot be used
 TAG.answers.jsonl   one line a request: its key, whether it holds an answer, and the provider's own line
@@ -81,6 +82,7 @@ class JobJournal:
         self.jobs: dict[str, Job] = {}  # by tag
         self.unusable: Counter[str] = Counter()  # by key: answers that could not be used, over all sessions
         self._holders: dict[str, str] = {}  # key -> tag, for jobs that are unsure or live
+        self._lost: dict[str, str] = {}  # key -> tag of the job that lost its answer, until that is noted as unusable
         self._answers: dict[str, _Place] = {}  # by key: answers that may still be handed over
         self._takes: Counter[tuple[str, str]] = Counter()  # by (tag, key): times handed over, of earlier sessions
         self._taken: dict[str, list[str]] = {}  # by tag: keys handed over in this session
@@ -107,6 +109,14 @@ class JobJournal:
         """Find the live job that a request is in."""
         job = self.jobs.get(self._holders.get(key, ""))
         return job if job is not None and job.state == "live" else None
+
+    def in_job(self, key: str) -> bool:
+        """Whether a request is in a job that is live, or may have been created."""
+        return key in self._holders
+
+    def loser(self, key: str) -> Job | None:
+        """Find the ended job that has lost the answer to a request, where nobody has been told of it yet."""
+        return self.jobs.get(self._lost.get(key, ""))
 
     def take(self, key: str) -> Answered | None:
         """Take the answer a job gave to a request, once; None when there is none."""
@@ -135,12 +145,15 @@ class JobJournal:
         """Note that the job exists."""
         self._write(event="job", tag=tag, id=ident)
 
-    def void(self, tag: str, reason: str) -> None:
-        """Note that there is no such job."""
-        self._write(event="void", tag=tag, reason=reason)
+    def void(self, tag: str, reason: str, lost: Sequence[str] = ()) -> None:
+        """Note that there is no such job; `lost` as for `done`."""
+        self._write(event="void", tag=tag, reason=reason, lost=list(lost))
 
-    def done(self, tag: str, state: str, lines: Iterable[ResultLine]) -> None:
-        """Note that the job has ended; its answers are on disk before the event is."""
+    def done(self, tag: str, state: str, lines: Iterable[ResultLine], lost: Sequence[str] = ()) -> None:
+        """Note that the job has ended; its answers are on disk before the event is.
+
+        `lost`: the keys of requests that it has no line for although they may be billed.
+        """
         target = self._answers_file(tag)
         part = target.with_suffix(".part")
         try:
@@ -151,7 +164,7 @@ class JobJournal:
             part.replace(target)
         except OSError as error:
             raise CacheWriteError(f"the answers of a batch job cannot be written to {target}: {error}") from error
-        self._write(event="done", tag=tag, state=state)
+        self._write(event="done", tag=tag, state=state, lost=list(lost))
         self._index(self.jobs[tag])
 
     def note_taken(self, job: Job, key: str, *, final: bool) -> None:
@@ -195,12 +208,15 @@ class JobJournal:
             self._takes.update((tag, key) for key in record["keys"])
         elif event == "unusable":
             self.unusable.update(record["keys"])
+            for key in record["keys"]:
+                self._lost.pop(key, None)
         elif tag in self.jobs:
             job = self.jobs[tag]
             if event == "job":
                 job.id, job.state = record["id"], "live"
             elif event in ("done", "void"):
                 job.state = event
+                self._lost.update(dict.fromkeys(record.get("lost", ()), tag))
                 for key in job.keys:
                     if self._holders.get(key) == tag:
                         del self._holders[key]

@@ -36,13 +36,13 @@ class OpenAIBatches(BatchService[OpenAI]):
     async def upload(self, path: Path, tag: str) -> str:
         with path.open("rb") as file:
             uploaded = await self._call(self.sdk.files.create(file=(f"{tag}.jsonl", file), purpose="batch"))
-        return str(uploaded.id)
+        return self.identified(uploaded.id)
 
     async def create(self, source: str, tag: str) -> str:
         call = self.sdk.batches.create(
             input_file_id=source, endpoint="/v1/chat/completions", completion_window="24h", metadata={TAG: tag}
         )
-        return str((await self._call(call)).id)
+        return self.identified((await self._call(call)).id)
 
     async def find(self, tags: Mapping[str, str], since: float) -> dict[str, str]:
         async def walk() -> dict[str, str]:
@@ -51,7 +51,7 @@ class OpenAIBatches(BatchService[OpenAI]):
             async for batch in self.sdk.batches.list(limit=100):  # newest first
                 tag = (batch.metadata or {}).get(TAG) or by_source.get(batch.input_file_id, "")
                 if tag in tags:
-                    jobs[tag] = str(batch.id)
+                    jobs[tag] = self.identified(batch.id)
                 if len(jobs) == len(tags) or batch.created_at < since - _SLACK:
                     break
             return jobs

@@ -96,11 +96,14 @@ class Batch(WrappedProvider):
     def classify(self, error: Exception) -> Failure:
         """Classify as the real provider does, but for what may have been billed.
 
-        A job that may have been created is found again, and its answers are paid when they are handed over. Only the answers of
-        a job that has ended may be lost.
+        What a live job holds, or one that may have been created, stays open in the ledger (`in_job`) and is paid when the answers
+        are handed over. Only the answers of a job that has ended may be lost.
         """
         failure = self.real.classify(error)
         return replace(failure, maybe_billed=failure.answered and failure.usage is None)
+
+    def in_job(self, request: Request) -> bool:
+        return self.queue.journal.in_job(request_key(request))
 
     def leave(self) -> None:
         """Stop waiting at once; jobs go on at the provider, and the next run collects them."""

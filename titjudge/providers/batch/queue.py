@@ -144,6 +144,8 @@ class BatchQueue:
         """
         if self._leaving:
             raise asyncio.CancelledError
+        if (job := self.journal.loser(key)) is not None:  # it ended while nobody waited
+            raise _lost(job)
         answer = self.journal.take(key)
         if answer is not None:
             return answer
@@ -384,22 +386,29 @@ class BatchQueue:
             if len(times) == 1:
                 self._report(f"job {job.id} is not known to the provider at the moment; looking again")
             return
-        self.journal.void(job.tag, "not known to the provider")
+        self.journal.void(job.tag, "not known to the provider", lost=job.keys)
         self._report(f"job {job.id} is gone; it may have been billed, and what it held is sent again")
-        self._fail(job.keys, _unanswered(job, "is not known to the provider", billed=True))
+        self._fail(job.keys, _lost(job))
 
     async def _collect(self, job: Job, status: JobStatus) -> None:
         """Write down the answers of a job that has ended and hand them out."""
         if status.queue_full:
             return self._put_back(job)
         lines = await self.service.answers(job, status)
-        self.journal.done(job.tag, status.state, lines)
+        answered_keys = {line.key for line in lines}
+        unanswered = {
+            key: self._why_unanswered(job, status, number)
+            for number, key in enumerate(job.keys, 1)
+            if key not in answered_keys
+        }
+        lost = [key for key, error in unanswered.items() if error.failure.maybe_billed]
+        self.journal.done(job.tag, status.state, lines, lost)
         self._queue_full = False
         self.done += 1
         errors = {line.key: line for line in lines if not line.good}
         answered = sum(line.good for line in lines)
         self._report(f"job {job.id} {status.state}, {answered} of {len(job.keys)} answered; {self._progress()}")
-        for number, key in enumerate(job.keys, 1):
+        for key in job.keys:
             pending = self._in_jobs.pop(key, None)
             if pending is None:
                 continue
@@ -409,7 +418,7 @@ class BatchQueue:
             elif key in errors:
                 pending.resolve(Answered(job, orjson.loads(errors[key].content)))
             else:
-                pending.fail(self._why_unanswered(job, status, number))
+                pending.fail(unanswered[key])
 
     def _put_back(self, job: Job) -> None:
         """Handle an account that has too much queued: wait for another job to end, or send smaller ones."""
@@ -426,20 +435,22 @@ class BatchQueue:
         then = "when another job has ended" if self._queue_full else f"in jobs of {self._max_requests}"
         self._report(f"the account's queue is full; {len(job.keys)} requests go {then}")
 
-    def _why_unanswered(self, job: Job, status: JobStatus, number: int) -> Exception:
+    def _why_unanswered(self, job: Job, status: JobStatus, number: int) -> ProviderFailure:
         """Find why the request in line `number` of a job has no answer."""
         of_line = [error for error in status.errors if error[0] == number]
         of_job = [error for error in status.errors if error[0] is None]
         for _, code, message in of_line or (of_job if status.state == "failed" else []):
             return self.service.rejection(code, message)
         if status.complete:
-            return _unanswered(job, f"ended ({status.state}) and has no answer to this request", billed=True)
-        return _unanswered(job, f"ended ({status.state}) before this request was answered")
+            return _lost(job)
+        why = f"the batch job {job.id} ended ({status.state}) before this request was answered"
+        return ProviderFailure(FailureKind.RETRY, why)
 
 
-def _unanswered(job: Job, why: str, *, billed: bool = False) -> ProviderFailure:
-    """Make the failure of a request without an answer; with `billed` there may be a bill all the same."""
-    return ProviderFailure(FailureKind.RETRY, f"the batch job {job.id} {why}", maybe_billed=billed, answered=billed)
+def _lost(job: Job) -> ProviderFailure:
+    """Make the failure of a request that may be billed, though its job ended, or is gone, without an answer to it."""
+    why = "ended and has no answer to this request" if job.state != "void" else "is not known to the provider"
+    return ProviderFailure(FailureKind.RETRY, f"the batch job {job.id} {why}", maybe_billed=True, answered=True)
 
 
 def _surely_not_created(error: Exception) -> bool:

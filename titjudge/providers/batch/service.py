@@ -198,6 +198,16 @@ class BatchService(ABC, Generic[H]):
                 raise JobNotFound(str(error)) from None
             raise self._translated(error) from None
 
+    def identified(self, given: Any) -> str:
+        """Check the id that the provider gave to a file or a job.
+
+        Raises:
+            ProviderFailure: It is none: a job may have been created all the same.
+        """
+        if isinstance(given, str) and given:
+            return given
+        raise self.real.failure(FailureKind.RETRY, f"{self.address}: the answer has no id")
+
     def unreadable(self, line: Any) -> ProviderFailure:
         """Make the failure of a line of answers that is in no known form."""
         return self.real.unusable(f"the batch answer cannot be read: {str(line)[:200]}")
