@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 import socket
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status
 from titjudge.providers import ProviderSettings
-from titjudge.providers.hosted import http
+from titjudge.providers.hosted import http, litellm_client
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
@@ -389,3 +390,33 @@ def test_gemini_is_sent_no_more_than_it_takes(server: Server, monkeypatch: pytes
     assert failed.kind is FailureKind.REJECTED
     assert "make the image smaller" in failed.message
     assert server.count() == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [{"message": None}]},
+        {"choices": [{"message": {"content": 5}}]},
+        {"choices": [{"message": {"content": "a"}}], "usage": [1], "model": 5},
+    ],
+)
+def test_litellm_prints_nothing_of_an_answer_that_it_cannot_read(
+    server: Server, body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-nobody")
+    litellm_client.load()
+    printed: list[logging.LogRecord] = []
+    log = logging.getLogger("LiteLLM")
+    listener = logging.Handler()
+    monkeypatch.setattr(listener, "emit", printed.append)
+    log.addHandler(listener)
+    try:
+        server.script(Scripted(body=body))
+        found = failure(LiteLLM(ProviderSettings("openai/m", base_url=server.openai)))
+        assert (found.kind, found.answered) == (FailureKind.RETRY, True)
+        assert "Traceback" not in found.message
+        assert not printed
+        log.error("of a program beside us")
+    finally:
+        log.removeHandler(listener)
+    assert [record.getMessage() for record in printed] == ["of a program beside us"]

@@ -201,7 +201,6 @@ def test_how_servers_say_that_they_know_no_tools(status: int, message: str, know
             [None, "odd", {"type": "custom", "id": "c", "custom": {"name": "p", "input": "ls"}}],
             [("", "", "call_0"), ("", "", "call_1"), ("p", "ls", "c")],
         ),
-        ([{"id": "x", "function": {"name": "a", "arguments": '{"q": "\ud800"}'}}], [("a", '{"q": "?"}', "x")]),
     ],
 )
 def test_calls_are_read_as_servers_write_them(given: Any, calls: list[tuple[str, str, str]]) -> None:

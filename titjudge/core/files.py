@@ -22,6 +22,7 @@ import orjson
 from titjudge.core import containers
 from titjudge.core.cells import check_columns
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.serialization import json_bytes
 
 _NO_FILE = "a pipe or a device, not a file"
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
@@ -260,7 +261,7 @@ class Appender:
         Raises:
             OSError: It cannot be written (a full disk); names the file.
         """
-        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
+        line = json_bytes(record, orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
         written = 0
         try:
             while written < len(line):

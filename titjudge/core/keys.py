@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.serialization import json_bytes
 from titjudge.core.types import Request
 
 
@@ -44,4 +45,4 @@ def tool_content(request: Request) -> list[Any]:
 
 def content_key(kind: str, content: Any) -> str:
     """Make a stable key for JSON content, in the namespace `kind`."""
-    return f"{kind}:" + hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return f"{kind}:" + hashlib.sha256(json_bytes(content, orjson.OPT_SORT_KEYS)).hexdigest()

@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
+from titjudge.core.serialization import without_surrogates
+
 _LONGEST_MESSAGE = 400  # characters
 _SHORTEST_SECRET = 4  # characters; shorter ones occur in ordinary words
 _SHORTEST_VALUE = 8  # characters of a key or environment variable that is taken for a secret
@@ -41,7 +43,7 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 def one_line(text: str, secrets: Iterable[str] = ()) -> str:
     """Make a message printable: redacted, on one line, without markup, truncated."""
-    plain = re.sub(r"(?is)<(script|style).*?</\1>|<[a-z/!][^>]*>", " ", text)
+    plain = re.sub(r"(?is)<(script|style).*?</\1>|<[a-z/!][^>]*>", " ", without_surrogates(text))
     plain = " ".join(redact(plain, secrets).split())
     return plain if len(plain) <= _LONGEST_MESSAGE else plain[: _LONGEST_MESSAGE - 1] + "…"
 

@@ -7,19 +7,42 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import orjson
 
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
 
+T = TypeVar("T")
 _CHECKSUM = "seal"  # its key in a record
 
 
-def without_surrogates(text: str) -> str:
-    """Replace lone surrogates, from JSON escapes or file names, by question marks: UTF-8 cannot encode them."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+def without_surrogates(value: T) -> T:
+    """Replace lone surrogates by question marks, in a text or in all texts of JSON data: UTF-8 cannot encode them.
+
+    They come from JSON escapes (half an emoji, where a text was cut) and from file names.
+    """
+    cleaned: Any = value
+    if isinstance(value, str):
+        cleaned = value if value.isascii() else value.encode("utf-8", "replace").decode()
+    elif isinstance(value, list | tuple):
+        cleaned = [without_surrogates(child) for child in value]
+    elif isinstance(value, Mapping):
+        cleaned = {without_surrogates(key): without_surrogates(child) for key, child in value.items()}
+    return cast(T, cleaned)
+
+
+def json_bytes(value: Any, option: int = 0) -> bytes:
+    """Write JSON; `option` is orjson's. Lone surrogates become question marks, for a paid answer must not fail for one.
+
+    Raises:
+        TypeError: It is no JSON data.
+    """
+    try:
+        return orjson.dumps(value, option=option)
+    except TypeError:  # of all reasons this one alone can be mended, and looking for it first would cost as much again
+        return orjson.dumps(without_surrogates(value), option=option)
 
 
 def request_record(request: Request) -> dict[str, Any]:
@@ -171,7 +194,7 @@ def item_from(record: Mapping[str, Any]) -> Item | InvalidItem:
 def checksum(record: Mapping[str, Any]) -> str:
     """Compute the first 16 hexadecimal digits of the SHA-256 of a record, without its checksum."""
     content = {name: value for name, value in record.items() if name != _CHECKSUM}
-    raw = orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+    raw = json_bytes(content, orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY)
     return hashlib.sha256(raw).hexdigest()[:16]
 
 

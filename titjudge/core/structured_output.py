@@ -13,6 +13,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
+from titjudge.core.serialization import without_surrogates
+
 M = TypeVar("M", bound=BaseModel)
 
 _LONGEST = 200_000  # characters; of a longer answer only the end is parsed
@@ -28,7 +30,7 @@ def after_thinking(text: str) -> str:
 def json_object(text: str) -> dict[str, Any] | None:
     """Parse a text that is a JSON object; None when it is not."""
     try:
-        value = json.loads(text)
+        value = without_surrogates(json.loads(text))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -49,6 +51,7 @@ def _spans(text: str) -> Iterator[tuple[dict[str, Any], str]]:
             return
         try:
             value, end = decoder.raw_decode(text, at)
+            value = without_surrogates(value)
         except (ValueError, RecursionError):
             at = text.find("{", at + 1)
             continue
@@ -83,7 +86,7 @@ def validated(
 
         repaired = json_repair.loads(answer[answer.index("{") :][-_LONGEST:])
         try:
-            return schema.model_validate(repaired), ("json-repaired",)
+            return schema.model_validate(without_surrogates(repaired)), ("json-repaired",)
         except ValidationError:
             pass
     return None, ()

@@ -24,6 +24,7 @@ import orjson
 from diskcache.core import MODE_BINARY, MODE_PICKLE, MODE_RAW
 
 from titjudge.core.errors import CacheWriteError, UserError
+from titjudge.core.serialization import json_bytes
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "fuse.sshfs", "9p", "gpfs", "ceph"}
 
@@ -295,7 +296,7 @@ class AnswerCache:
 
 
 def _packed(key: str, value: dict[str, Any]) -> bytes:
-    body = orjson.dumps(value)
+    body = json_bytes(value)
     return _checksum(key, body) + body
 
 

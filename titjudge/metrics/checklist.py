@@ -140,7 +140,7 @@ def extract(text: str) -> Any:
     for candidate in (answer, match[0] if match else None):
         if candidate is not None:
             try:
-                return json.loads(candidate)
+                return without_surrogates(json.loads(candidate))
             except json.JSONDecodeError:
                 continue
     return None
@@ -160,8 +160,8 @@ def correct(marks: Mapping[str, Any], pillar: str, facets: int = FACETS[0]) -> F
     for key, value in marks.items():
         of_key = {key: value} if flat else value if isinstance(value, dict) else {}
         for name, mark in of_key.items():
-            facet = without_surrogates(rename.get(name, name))
-            corrected.setdefault(sub_of.get(facet, facet if flat else without_surrogates(key)), {})[facet] = mark
+            facet = rename.get(name, name)
+            corrected.setdefault(sub_of.get(facet, facet if flat else key), {})[facet] = mark
     return corrected
 
 

@@ -15,6 +15,7 @@ from titjudge.core.errors import BudgetExhausted
 from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.redaction import one_line
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
@@ -171,6 +172,7 @@ class ImageScorer:
 
 
 def _item(placed: Placed, prompt: str) -> Item:
+    prompt = without_surrogates(prompt)
     return Item(placed.name, prompt, placed.path, prompt_id=prompt)
 
 

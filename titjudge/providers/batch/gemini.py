@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
 from titjudge.providers.batch.service import BatchService, JobStatus
 from titjudge.providers.hosted import http
@@ -77,7 +79,7 @@ class GeminiBatches(BatchService[Gemini]):
 
     def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
         if self._holds_answer(line):
-            answer = http.Answer(200, {}, orjson.dumps(line["response"]))
+            answer = http.Answer(200, {}, json_bytes(line["response"]))
             return self.real.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
         error = line.get("error") or line.get("status")
         if not isinstance(error, Mapping):
@@ -85,7 +87,7 @@ class GeminiBatches(BatchService[Gemini]):
         code = error.get("code")
         status = code if isinstance(code, int) else -1  # a code of google.rpc.Code, or of HTTP
         status = status if status >= 400 else _HTTP_STATUS.get(status, 500)
-        raise self.real.read_error(http.Answer(status, {}, orjson.dumps({"error": dict(error)})), tools=tools)
+        raise self.real.read_error(http.Answer(status, {}, json_bytes({"error": dict(error)})), tools=tools)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
         return self.real.failure(FailureKind.RETRY, f"the batch job failed: {code} {message}".strip())
@@ -98,4 +100,4 @@ class GeminiBatches(BatchService[Gemini]):
         details = error.details if isinstance(error.details, Mapping) else {"message": str(error.details)}
         body = details if isinstance(details.get("error"), Mapping) else {"error": details}
         headers = getattr(error.response, "headers", None) or {}
-        return http.Answer(int(error.code or 500), headers, orjson.dumps(body, default=str))
+        return http.Answer(int(error.code or 500), headers, json.dumps(body, default=str).encode())

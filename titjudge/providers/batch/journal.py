@@ -48,7 +48,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class ResultLine:
-    """One line of a job's answers: `content` as the provider wrote it, `good` when it holds an answer."""
+    """One line of a job's answers: `content` as JSON that can be read again, `good` when it holds an answer."""
 
     key: str
     good: bool

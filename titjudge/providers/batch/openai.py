@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
 from titjudge.providers.batch.service import BatchService, JobStatus
 from titjudge.providers.hosted import http
@@ -85,7 +86,7 @@ class OpenAIBatches(BatchService[OpenAI]):
             if not response:
                 code, message = str(error.get("code") or "no answer"), str(error.get("message") or "")
                 raise self.real.failure(FailureKind.RETRY, f"{code}: {message}")
-            answer = http.Answer(int(response["status_code"]), {}, orjson.dumps(response["body"]))
+            answer = http.Answer(int(response["status_code"]), {}, json_bytes(response["body"]))
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self.unreadable(line) from None
         if not 200 <= answer.status < 300:
@@ -93,7 +94,7 @@ class OpenAIBatches(BatchService[OpenAI]):
         return self.real.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
-        body = orjson.dumps({"error": {"message": f"{code}: {message}", "code": code}})
+        body = json_bytes({"error": {"message": f"{code}: {message}", "code": code}})
         return self.real.read_error(http.Answer(400, {}, body))
 
     def _http_answer(self, error: Exception) -> http.Answer | None:

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import orjson
-
 from titjudge.core.errors import TitjudgeError
+from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
 from titjudge.providers.batch.journal import Job, ResultLine
 from titjudge.providers.hosted import http
-from titjudge.providers.hosted.base import Hosted
+from titjudge.providers.hosted.base import Hosted, parsed
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.sdk import careful_client, lost
 
@@ -173,13 +172,13 @@ class BatchService(ABC, Generic[H]):
         known = set(keys)
         for number, raw in enumerate(filter(bytes.strip, content.splitlines())):
             try:
-                line = orjson.loads(raw)
+                line = parsed(raw)
                 key = line.get(self.key_field)
                 if key is None and self.in_order and number < len(keys):
                     key = keys[number]
                 if key in known:
-                    yield ResultLine(key, self._holds_answer(line), raw)
-            except (ValueError, TypeError, AttributeError):
+                    yield ResultLine(key, self._holds_answer(line), json_bytes(line))
+            except (ValueError, TypeError, AttributeError, RecursionError):
                 continue
 
     async def _call(self, call: Awaitable[T], *, of_job: bool = False) -> T:

@@ -16,6 +16,7 @@ import orjson
 from titjudge.core.errors import ConfigError
 from titjudge.core.images import loaded
 from titjudge.core.redaction import one_line, register_secret
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Failure, FailureKind, ImageFile, ProviderSettings, Reply, Request, Usage
 from titjudge.providers import model_families, token_counts
 from titjudge.providers.base import Provider
@@ -321,7 +322,7 @@ def parsed(body: bytes) -> Any:
     except orjson.JSONDecodeError:
         import json
 
-        return json.loads(body)
+        return without_surrogates(json.loads(body))
 
 
 def unreadable(body: bytes) -> str:

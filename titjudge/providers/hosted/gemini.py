@@ -14,7 +14,6 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import ConfigError
-from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status, Usage
 from titjudge.providers.hosted import http, tool_calls
 from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
@@ -167,7 +166,7 @@ class Gemini(Hosted):
             first = gemini_first_token(candidate)
             status, reason = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
             return Reply(
-                without_surrogates(text),
+                text,
                 status,
                 reason,
                 usage or Usage(),

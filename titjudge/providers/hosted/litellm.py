@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -19,6 +20,7 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import environment_secrets, one_line, register_secret
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import (
     Failure,
     FailureKind,
@@ -63,6 +65,11 @@ _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by
     "APIResponseValidationError": FailureKind.RETRY,
     "APIError": FailureKind.RETRY,
 }
+
+
+_OWN_WORDS = re.compile(
+    r"This looks like a bug in LiteLLM|Traceback \(most recent call last\)"
+)  # nothing behind is of use
 
 
 class _Failed(Exception):
@@ -141,7 +148,7 @@ class LiteLLM(Remote):
         names = [each.__name__ for each in type(error).__mro__]
         kind = next((_KINDS[name] for name in names if name in _KINDS), None)
         status = answered if answered >= 400 else getattr(error, "status_code", None)
-        text = str(error).partition("This looks like a bug in LiteLLM")[0]
+        text = _OWN_WORDS.split(str(error))[0]
         if kind in (None, FailureKind.RETRY) and isinstance(status, int) and status >= 400:
             kind = kind_of_status(status)
         if kind is FailureKind.REJECTED and ("JSONDecodeError" in text or "Expecting value" in text):
@@ -211,7 +218,7 @@ class LiteLLM(Remote):
         """Read an answer; `counted`: its usage holds numbers."""
         usage: Usage | None = None
         try:
-            data = answer.model_dump()
+            data = without_surrogates(answer.model_dump(warnings=False))
             usage = openai_usage(data.get("usage")) if counted else None
             choice = (data.get("choices") or [{}])[0]
             called = _calls(choice.get("message") or {}) if tools else ()

@@ -7,6 +7,7 @@ guarded here, and what it saw of a call is kept in a `Trace`.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -21,6 +22,8 @@ from titjudge.core.types import FailureKind
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.sdk import unpacked
 
+_LOGS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # its loggers have handlers of their own, on standard error
+_WARNINGS = ("Item '.*' on TypedDict class", "Pydantic serializer warnings")
 _NO_COUNT = re.compile(rb'token[a-z_]*"\s*:\s*(?:true|false)', re.IGNORECASE)
 
 
@@ -66,14 +69,22 @@ def load() -> Any:
         import litellm
         from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
         from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
-    warnings.filterwarnings("ignore", message="Item '.*' on TypedDict class", category=UserWarning)
+    for message in _WARNINGS:
+        warnings.filterwarnings("ignore", message=message, category=UserWarning)
     litellm.suppress_debug_info = True
     litellm.telemetry = False
+    for name in _LOGS:
+        logging.getLogger(name).addFilter(_not_ours)
     if LiteLLMAiohttpTransport.handle_async_request.__module__ != __name__:
         AsyncHTTPHandler.single_connection_post_request = _once(AsyncHTTPHandler.single_connection_post_request)
         AsyncHTTPHandler.should_use_aiohttp_transport = staticmethod(lambda: True)
         LiteLLMAiohttpTransport.handle_async_request = _guarded(LiteLLMAiohttpTransport.handle_async_request)
     return litellm
+
+
+def _not_ours(record: logging.LogRecord) -> bool:
+    """Let litellm log to the terminal for others only: what it says of our calls, in tracebacks too, is in their `Failure`."""
+    return _current.get() is None
 
 
 def _once(send_anew: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
 from titjudge.providers.hosted import http, tool_calls
 from titjudge.providers.hosted.base import Hosted, Remote, encoded, parsed, unreadable
@@ -164,10 +163,10 @@ def chat_reply(
     """
     message, finish = choice.get("message") or {}, choice.get("finish_reason") or ""
     refusal = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
-    text = without_surrogates(text_of(message.get("content")))
+    text = text_of(message.get("content"))
     first = None
     if refusal:
-        status, reason = Status.REFUSED, f"the model declined: {without_surrogates(refusal)}"
+        status, reason = Status.REFUSED, f"the model declined: {refusal}"
     elif finish in ("content_filter", "refusal"):
         status, reason = Status.REFUSED, "the content filter stopped the answer"
     else:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from titjudge.core.errors import ConfigError
-from titjudge.core.serialization import without_surrogates
 from titjudge.core.structured_output import json_object
 from titjudge.core.types import Message, ProviderSettings, Tool, ToolCall
 from titjudge.providers.json_schema import gemini as gemini_schema
@@ -79,13 +78,8 @@ def openai_calls(given: Any) -> tuple[ToolCall, ...]:
         ident = str(each.get("id") or f"call_{number}") if isinstance(each, Mapping) else f"call_{number}"
         ident = f"{ident}_{number}" if ident in seen else ident
         seen.add(ident)
-        calls.append(ToolCall(_storable(function.get("name")), _storable(arguments), _storable(ident)))
+        calls.append(ToolCall(str(function.get("name") or ""), arguments, ident))
     return tuple(calls)
-
-
-def _storable(text: Any) -> str:
-    """Make a text that can be stored: without lone surrogates."""
-    return without_surrogates(str(text or ""))
 
 
 # ---------------------------------------------------------------------- Gemini's parts
@@ -120,7 +114,9 @@ def gemini_calls(parts: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
     for part in parts:
         call = part.get("functionCall")
         if isinstance(call, Mapping):
-            arguments = _storable(json.dumps(call.get("args") or {}, ensure_ascii=False))
-            signature = _storable(part.get("thoughtSignature"))
-            calls.append(ToolCall(_storable(call.get("name")), arguments, _storable(call.get("id")), signature))
+            arguments = json.dumps(call.get("args") or {}, ensure_ascii=False)
+            name, ident, signature = (
+                str(given or "") for given in (call.get("name"), call.get("id"), part.get("thoughtSignature"))
+            )
+            calls.append(ToolCall(name, arguments, ident, signature))
     return tuple(calls)
