@@ -8,6 +8,7 @@ Nothing of titjudge is imported. Where a package is missing, the last line on st
 """
 
 import importlib
+import importlib.machinery
 import json
 import os
 import sys
@@ -152,7 +153,7 @@ def without(*names: str) -> None:
             importlib.import_module(name)
         except ImportError:
             made = types.ModuleType(name)
-            made.__path__ = []
+            made.__path__, made.__spec__ = [], importlib.machinery.ModuleSpec(name, None)
             made.__getattr__ = lambda attribute: Training
             sys.modules[name] = made
 

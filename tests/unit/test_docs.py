@@ -213,16 +213,34 @@ def test_the_query_over_all_runs_counts_the_last_line_of_each_image(
     ]
 
 
+def command_in(name: str, rest: str) -> click.Command:
+    """The command behind `cli.py NAME REST`; a first word that is no path of the examples must be a sub-command."""
+    from titjudge.cli.dispatch import command_of
+
+    command, word = command_of(name), next(iter(rest.split()), "")
+    if not isinstance(command, click.Group):
+        return command
+    if word not in command.commands:
+        assert "/" in word or word == "my_images", f"'{name}' has no sub-command '{word}'"
+        word = command.default  # type: ignore[attr-defined]
+    return command.commands[word]
+
+
+def test_a_sub_command_that_is_gone_is_no_path_of_the_examples() -> None:
+    assert command_in("compare", "runs/first").name == "runs"
+    assert command_in("compare", "ranks a.csv").name == "ranks"
+    for gone in ("compare cascaded runs/sweep", "label serv my_images", "compare"):
+        with pytest.raises(AssertionError, match="has no sub-command"):
+            command_in(*gone.split(maxsplit=1) if " " in gone else (gone, ""))
+
+
 def test_every_command_of_the_shell_blocks_exists() -> None:
     from titjudge.cli.commands import COMMANDS
-    from titjudge.cli.dispatch import command_of
 
     used = re.findall(r"python cli\.py ([a-z-]+)((?: [^`#\n]*)?)", "\n".join(blocks("sh")))
     assert used
     for name, rest in used:
-        command = command_of(name)
-        if isinstance(command, click.Group):
-            command = command.commands.get(rest.split()[0]) or command.commands["serve" if name == "label" else "runs"]
+        command = command_in(name, rest)
         options = {option for parameter in command.params for option in parameter.opts}
         assert name in COMMANDS
         assert {word for word in rest.split() if word.startswith("--")} <= options, (name, rest)

@@ -9,14 +9,28 @@ from __future__ import annotations
 
 import ast
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from titjudge.core.structured_output import after_thinking
+from titjudge.core.structured_output import after_thinking, json_object
 
-_YES_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+_LABEL = r"\W*(?:(?:answer|答案|回答)\W*:)?\W*"
+_YES = r"yes\b|是的?(?!\w)"
+_NO = (  # as an answer: `No dog can be seen` and `No idea` say nothing about a question that one does not know
+    r"no\b(?=\W*$|\s*[^\w\s]|\s+(?:it|its|there|this|that|these|those|the|they|he|she)\b)|(?:否|不是)(?!\w)"
+)
+_ANSWER = re.compile(rf"{_LABEL}(?:(?P<yes>{_YES})|(?P<no>{_NO}))", re.IGNORECASE)
+_WORDS = {True: re.compile(r"\byes\b", re.IGNORECASE), False: re.compile(r"\bno\b", re.IGNORECASE)}
+_ALONE = {yes: re.compile(rf"(?m)^\W*{words.pattern}\W*$", re.IGNORECASE) for yes, words in _WORDS.items()}
+_OTHER = r"(?!\1\b)(?:yes|no)\b"
+_UNDECIDED = re.compile(  # `yes/no`, `no or yes`; `no, wait: yes`; `no idea`
+    rf"(yes|no)\b(?:\W*(?:(?:or|and)\b\W*)?{_OTHER}(?=\W*$|\s*[,.;:!?])|.*[^\w\s]\s*{_OTHER}\W*$|(?<=no) (?:idea|clue)\b)",
+    re.IGNORECASE,
+)
+_FENCED = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _LONGEST = 100_000  # characters of a list that is parsed
 
 
@@ -49,9 +63,26 @@ Rule = Callable[[str, Sequence[Question]], Answers]
 
 
 def read_yes_no(text: str) -> bool | None:
-    """Return whether an answer starts with yes or no (in any case, after any punctuation); None where with neither."""
-    match = _YES_NO.match(after_thinking(text))
-    return None if match is None else match[1].lower() == "yes"
+    """Return whether an answer is yes or no; None where it is neither, or both.
+
+    The first line has to begin with the word (in any case, also 是 or 否), after punctuation or `Answer:`, and must not hold
+    the other one; no later line may be the other one alone. A JSON object is read by its key `answer`.
+    """
+    text = unicodedata.normalize("NFKC", after_thinking(text)).strip()
+    fenced = _FENCED.fullmatch(text)
+    if (data := json_object(fenced[1] if fenced else text)) is not None:
+        text = str(data.get("answer", "")).strip()
+    first, _, others = text.partition("\n")
+    match = _ANSWER.match(first)
+    if match is None:
+        return None
+    yes = match["yes"] is not None
+    return None if _WORDS[not yes].search(first) or _ALONE[not yes].search(others) else yes
+
+
+def is_undecided(line: str) -> bool:
+    """Tell whether a line that begins with yes or no says the other one, too, as an answer (`yes/no`), or `no idea`."""
+    return _UNDECIDED.match(line.strip()) is not None
 
 
 def _first_word(text: str, questions: Sequence[Question]) -> Answers:

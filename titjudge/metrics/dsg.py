@@ -84,6 +84,7 @@ def dsg_score(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> 
     "dsg",
     roles=("judge", "captioner"),
     range=(0, 1),
+    version="2",  # 1 took `yes/no` and `No idea` for answers
     source="DSG, github.com/j-min/DSG @2fdce11; dsg/questions ours, dsg/answer theirs",
 )
 async def dsg(item: Item, ask: Ask) -> Score:

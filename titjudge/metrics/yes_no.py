@@ -13,6 +13,7 @@ from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of, is_stand_in
+from titjudge.metrics.answer_rules import is_undecided
 
 TEMPLATES = ("tiif/questions_1", "tiif/questions_2", "tiif/questions_3")
 PAPER_TEMPLATE = "tiif/questions_3"  # the one that the paper shows
@@ -20,18 +21,21 @@ TRIES = 3  # the official code has no limit
 _ANSWER = re.compile(r"(yes|no)\b", re.IGNORECASE)
 
 
-def parse(text: str, count: int, *, drop_thinking: bool = False) -> list[str] | None:
+def parse(text: str, count: int, *, strict: bool = False) -> list[str] | None:
     """Read the answers in a model's reply by the official rule; None when there are not exactly `count`.
 
     The lines that start with the word yes or no (any case) are the answers; every other line is ignored. With
-    `drop_thinking` the thoughts of a reasoning model are cut off first: everything up to the last `</think>`, and
-    everything when a `<think>` is never closed.
+    `strict` the thoughts of a reasoning model are cut off first (everything up to the last `</think>`, and everything when
+    a `<think>` is never closed), and a reply with a line such as `yes/no` or `no idea` is not read.
     """
-    if drop_thinking:
+    if strict:
         text = after_thinking(text)
         if "<think>" in text:
             return None
-    matches = (_ANSWER.match(line.strip()) for line in text.strip().split("\n"))
+    lines = text.strip().split("\n")
+    if strict and any(map(is_undecided, lines)):
+        return None
+    matches = (_ANSWER.match(line.strip()) for line in lines)
     answers = [match[1].lower() for match in matches if match]
     return answers if len(answers) == count else None
 
@@ -85,6 +89,7 @@ def _strings(values: object) -> bool:
     "yes-no",
     roles=("judge",),
     range=(0, 1),
+    version="2",  # 1 read lines such as `yes/no` and `no idea` under the strict protocol
     source="TIIF-Bench paper, 3.3 and A3.2; eval_with_vlm.py",
     needs=("questions", "gold_answers"),
 )
@@ -119,7 +124,7 @@ async def yes_no(item: Item, ask: Ask) -> Score:
                 raise
             return Score.none(Status.BAD_INPUT, f"the item's template cannot be used: {error}")
         answers.update({"output": reply.text, "template": template, "tries": attempt + 1})
-        preds = parse(reply.text, len(questions), drop_thinking=not official)
+        preds = parse(reply.text, len(questions), strict=not official)
         if preds is not None:
             hits = sum(pred == answer for pred, answer in zip(preds, gold, strict=True))
             return Score.of(hits / len(gold), status=reply.status, preds=preds, **answers)

@@ -46,18 +46,23 @@ def standings(folder: RunFolder, reference: Published) -> list[Table]:
         raise UserError(f"a run has no counterpart of {reference.name} ({reference.title}): `reference show` prints it")
     manifest, results = folder.manifest(), folder.results()
     tables: list[Table] = []
+    listed = list(folder.items())
     for counterpart in reference.counterparts:
-        items = [
-            item
-            for item in folder.items()
-            if isinstance(item, InvalidItem) or all(item.meta.get(key, text) == text for key, text in counterpart.where)
-        ]
+        items = _items_behind(counterpart, listed)
         if rows := _own_rows(manifest, results, reference, counterpart):
             tables.append(_table(reference, counterpart, rows, _flags(manifest, reference, items), items, folder))
     if not tables:
         needed = f"results of {reference.metric or 'a metric with an accuracy'} on {reference.suite}"
         raise UserError(f"{folder.path} has nothing to put into {reference.name}: it takes {needed}")
     return tables
+
+
+def _items_behind(counterpart: Counterpart, items: Sequence[Item | InvalidItem]) -> Sequence[Item | InvalidItem]:
+    """Select the items of a table's row: those of its `length`, say, but all where no item has the row's value."""
+    for key, text in counterpart.where:
+        if any(isinstance(item, Item) and item.meta.get(key) == text for item in items):
+            items = [item for item in items if isinstance(item, InvalidItem) or item.meta.get(key, text) == text]
+    return items
 
 
 def _own_rows(

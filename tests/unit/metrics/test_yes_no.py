@@ -82,8 +82,21 @@ def test_parse_by_the_official_rule(text: str, count: int, expected: list[str] |
 def test_thinking_is_not_an_answer_under_the_strict_protocol() -> None:
     text = "<think>\nyes or no?\n</think>\nno"
     assert parse(text, 2) == ["yes", "no"]  # the official rule reads the thoughts as an answer
-    assert parse(text, 1, drop_thinking=True) == ["no"]
-    assert parse("<think>\nyes", 1, drop_thinking=True) is None
+    assert parse(text, 1, strict=True) == ["no"]
+    assert parse("<think>\nyes", 1, strict=True) is None
+
+
+@pytest.mark.parametrize("line", ["yes/no", "Yes, or no?", "Yes: no", "no, yes", "No, wait: yes", "No idea."])
+def test_a_line_that_says_both_is_an_answer_to_the_official_rule_alone(line: str) -> None:
+    assert parse(f"{line}\nyes", 2) is not None
+    assert parse(f"{line}\nyes", 2, strict=True) is None
+
+
+@pytest.mark.parametrize(
+    "line", ["yes, no people are in it", "no, there is no yes", "No there is no dog", "yes: not a dog but a cat"]
+)
+def test_a_reason_is_no_second_answer(line: str) -> None:
+    assert parse(line, 1, strict=True) == [line[:3].strip(" ,").lower()]
 
 
 @given(st.lists(st.sampled_from(["yes", "no", "Yes", "NO"]), min_size=1), st.text("abc \t", max_size=5))

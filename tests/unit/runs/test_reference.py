@@ -209,3 +209,13 @@ def test_another_template_takes_the_rank_away(tmp_path: Path) -> None:
     options = {"suite_options": {"template": "mine/question"}}
     (table,) = standings(corebench(tmp_path / "run", 0, identity=options), published("t2i-corebench"))
     assert (mine(table)[0], mine(table)[4]) == (None, "template")
+
+
+def test_a_column_of_all_rows_is_made_of_all_items(tmp_path: Path) -> None:
+    items = [Item(f"m/{k}", "a cat", None, "m", str(k), {"words": 40 + k}) for k in range(16)]
+    scores = [replace(Score.of(0.5), item_id=item.id, metric="graph-alignment") for item in items]
+    title = "LongT2IBench: alignment score against people"
+    table = {"title": title, "columns": ["words", "SRCC", "PLCC"], "rows": [["overall", 0.5, 0.4]], "notes": []}
+    run = write_run(tmp_path / "run", items, scores, results={"tables": [table]}, suite={"name": "longt2ibench"})
+    srcc, _ = standings(run, published("longt2ibench"))
+    assert "subset: 16 prompts, and how many theirs are is not printed (no rank)" in srcc.notes

@@ -452,13 +452,13 @@ def test_the_official_files_of_a_run(tmp_path: Path) -> None:
     assert back["correlation"]["overall"]["n"] == 5
 
 
-def test_the_judges_own_text_is_kept(tmp_path: Path) -> None:
+def test_the_judges_own_text_is_kept_from_its_first_list_on(tmp_path: Path) -> None:
     items, _ = judged_run(tmp_path)
     said = f"I see. {text(READY)}"
     parts = {"alignment": items[0].meta["annotation"], "graph_from": "the judge", "output": said}
     cut = Score(items[1].id, "graph-alignment", None, Status.TRUNCATED, "cut", parts={"output": "all entity: cat"})
     results = generation_results(items[:2], [Score(items[0].id, "graph-alignment", 0.5, parts=parts), cut])["results"]
-    assert [result["generated_text"] for result in results] == [said, "all entity: cat"]
+    assert [result["generated_text"] for result in results] == [text(READY), "all entity: cat"]
 
 
 def test_aligned_elements_by_generator_and_length(tmp_path: Path) -> None:

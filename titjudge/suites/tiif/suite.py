@@ -56,7 +56,8 @@ class Tiif(Suite):
         "so that a run can be repeated; strict: always the template that the paper shows (A3.2), at temperature 0",
         "three tries for a reply with another number of answers (strict: of the same question, at temperature 0), then the "
         "item is unparsed; upstream tries for ever",
-        "strict: what a reasoning model writes before </think> is no answer; upstream reads it as one",
+        "strict: what a reasoning model writes before </think> is no answer, and a reply with a line such as `yes/no` or `no "
+        "idea` is not read; official: both count as answers, as upstream",
         "images are sent with their own media type; upstream declares every image as PNG",
         "answer files that cannot be read, or in which a question has no yes or no, are named and not scored; upstream "
         "prints or counts as wrong, and cuts lists of different length to the shorter",
@@ -64,7 +65,8 @@ class Tiif(Suite):
         "counts with their mean; "
         "upstream takes the first that the file system names",
         "Overall, Basic and Advanced follow the published scripts (mean of 9 dimensions, 12 types, 26 types; "
-        "what is missing is left out), which Table 2 of the paper does not; the mean over images (3.3) is shown beside",
+        "what is missing is left out), which Table 2 of the paper does not; beside them stand the same means of types in which "
+        "each image counts once (3.3), not each question",
         "text rendering reads images with rapidocr; upstream with PaddleOCR. An OCR result that cannot be read is an error; "
         "upstream scores it as perfect (GNED 0)",
         "text rendering runs along, on the images whose prompts ask for words (it needs the extra ocr); upstream it is a "

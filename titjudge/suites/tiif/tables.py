@@ -105,7 +105,7 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
     more = len(found["problems"]) - _SHOWN
     notes = (*found["warnings"], *named, *((f"... and {more} more",) if more > 0 else ()))
     summary = Table(
-        "TIIF-Bench: accuracy in percent, official rule and mean over images (paper, 3.3)",
+        "TIIF-Bench: accuracy in percent, official rule, and by means over the images of each type",
         (
             *("generator", "length", "overall", "basic", "advanced"),
             *("overall (images)", "basic (images)", "advanced (images)"),
