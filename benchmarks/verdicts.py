@@ -106,7 +106,7 @@ def false_slices(scores: Floats, repeats: int, slices: int = 12, seed: int = 3) 
     return float(np.mean(called))
 
 
-def false_verdicts(scores: Floats, repeats: int, span: float, seed: int = 4) -> tuple[float, float]:
+def false_verdicts(scores: Floats, repeats: int, width: float, seed: int = 4) -> tuple[float, float]:
     """How often exchanged generators get a verdict by `settle`, and by looking at z > 1.96 every ten prompts from the 20th."""
     rng = np.random.default_rng(seed)
     n = np.arange(1, len(scores) + 1)
@@ -114,7 +114,7 @@ def false_verdicts(scores: Floats, repeats: int, span: float, seed: int = 4) -> 
     for _ in range(repeats):
         for a, b in combinations(range(scores.shape[1]), 2):
             d = rng.permutation(exchanged(scores[:, a] - scores[:, b], rng))
-            settled.append(settle(("a", "b"), d, span=span).verdict != OPEN)
+            settled.append(settle(("a", "b"), np.stack([d, 0 * d], axis=1), width=width).verdict != OPEN)
             mean = np.cumsum(d) / n
             error = np.sqrt(np.maximum(np.cumsum(d * d) / n - mean**2, 1e-9) / n)
             peeked.append(bool((np.abs(mean) > 1.96 * error)[19::10].any()))

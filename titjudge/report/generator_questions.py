@@ -45,7 +45,13 @@ def settling(scores: ScoreTable, best: str) -> list[Json]:
         rows.append([name, verdicts(each.verdict for each in replays), number(used, 0), of, share, spared])
     notes = [
         f"`judge --settle` replayed on these scores: {ORDERS} random orders of the prompts, stopped when an interval that holds at "
-        f"every moment leaves zero (at {FEWEST} prompts at the earliest). Open: the prompts did not settle it.",
+        "every moment leaves zero"
+        + (
+            f" (asymptotic, as the scale has no ends: at {FEWEST} prompts at the earliest)"
+            if scores.width is None
+            else ""
+        )
+        + ". Open: the prompts did not settle it.",
     ]
     columns = [f"{best} against", "verdict", "prompts used", "of", "share", "spared"]
     made = table("Had it stopped when it was settled", columns, rows, notes=notes, text=2, span=(0, 1))

@@ -108,8 +108,9 @@ def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
     except ConfigError:  # the rule needs a score from which an image is right
         return None
     cost = (run.list_cost or 0.0) / len(images) if len(run.manifest.metrics) == 1 else None
+    bounds = judge.range if judge.range is None or judge.higher else (-judge.range[1], -judge.range[0])
     made = score_table(
-        entries, metric=judge.metric, source=run.name, bounds=judge.range if judge.higher else None,
+        entries, metric=judge.metric, source=run.name, bounds=bounds,
         categories=categories(list(items.values())), parts=parts, cost=cost or None,
         per_prompt=rule if judge.higher else rule.negated(),
     )  # fmt: skip

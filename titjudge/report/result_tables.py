@@ -71,15 +71,17 @@ def settled(report: Report) -> list[Json]:
     tables = []
     for run in report.runs:
         record = run.results.settle or {}
-        rows = []
+        rows, unequal = [], []
         for pair in objects(record.get("pairs")):
             names = strings(pair.get("generators")) or strings([pair.get("a"), pair.get("b")])
             ends = ends_of(pair.get("interval"))
             interval = f"{ends[0]:.4g} – {ends[1]:.4g}" if ends else DASH
+            if pair.get("reason"):
+                unequal.append(f"Open, as what is left out may decide: {pair['reason']}.")
             rows.append([", ".join(names), str(pair.get("verdict")), pair.get("used"), pair.get("of"), interval,
                          record.get("images"), record.get("of_images"), money(record.get("spent")), money(record.get("saved"))])  # fmt: skip
         columns = ["generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared"]
-        notes = ["The interval holds at every moment at once, so that the run could stop at the verdict."]
+        notes = ["The interval holds at every moment at once, so that the run could stop at the verdict.", *unequal]
         if rows:
             tables.append(table("The question that was to be settled", columns, rows, text=2, notes=notes))
     return tables

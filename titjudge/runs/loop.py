@@ -72,14 +72,23 @@ class RunLoop:
         self._done = done or set()
         self._on_score = on_score
         self._in_flight = in_flight
+        self._ahead: Callable[[], int] | None = None
+        self._judging, self._judged = 0, asyncio.Event()  # items under way; whether one has ended since
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self._reason = ""
         self._ended = "complete"
 
-    def until(self, decided: Callable[[Score], bool], in_flight: int) -> None:
-        """End the run as soon as `decided` is true of a score; at most `in_flight` items are worked on at a time."""
-        self._in_flight = min(self._in_flight, in_flight)
+    def until(self, decided: Callable[[Score], bool], ahead: Callable[[], int], in_flight: int) -> None:
+        """End the run as soon as `decided` is true of a score.
+
+        Args:
+            decided: tells whether the question of the run has its answer.
+            ahead: counts the items begun that say nothing yet, as an earlier one is not judged; while these are twice as many
+                as may be in flight, none is begun.
+            in_flight: the most items that are worked on at a time.
+        """
+        self._in_flight, self._ahead = min(self._in_flight, in_flight), ahead
         store = self._on_score
 
         def on_score(score: Score, digest: str) -> None:
@@ -146,6 +155,10 @@ class RunLoop:
 
     async def _worker(self, source: Iterator[Item | InvalidItem]) -> None:
         while not self._closed and not self.engine.stopping:
+            if self._ahead is not None and self._judging and self._ahead() >= 2 * self._in_flight:
+                self._judged.clear()
+                await self._judged.wait()
+                continue
             item = next(source, None)
             if item is None:
                 return
@@ -159,7 +172,12 @@ class RunLoop:
             self.progress.done += not todo
             if todo:
                 self.progress.begun += 1
-                await self._judge(item, todo)
+                self._judging += 1
+                try:
+                    await self._judge(item, todo)
+                finally:
+                    self._judging -= 1
+                    self._judged.set()
             else:
                 await asyncio.sleep(0)
 

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from titjudge.core.config import RunConfig
@@ -14,8 +15,8 @@ from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
 from titjudge.runs.session import RunContext, Session, pairs_among
 from titjudge.runs.subset import prompt_of
-from titjudge.stats.equality import score_distance
-from titjudge.stats.sequential import EQUIVALENT, OPEN, Race
+from titjudge.stats.sequential import ASYMPTOTIC, EQUIVALENT, OPEN, Race
+from titjudge.stats.significance import ALPHA, mcnemar_p
 
 STOPPED = (
     "this run stopped when its question was settled: only the interval of the verdict allows for that, and the other means, "
@@ -43,7 +44,8 @@ class Settling:
     """Chooses the next image to judge, and passes the scores to a sequential test, until there is a verdict.
 
     The verdict depends on the data and the scores alone: prompts are ordered by a hash of their ids, and scores enter the
-    test in that order, whatever order the answers come in. A prompt on which a generator has no score is left out.
+    test in that order, whatever order the answers come in. A prompt on which a generator has no score is left out; where one
+    generator lacks scores on clearly more prompts than another there is no verdict, as what is left out may decide.
 
     Args:
         question: the generators and the margin.
@@ -77,20 +79,26 @@ class Settling:
         self._items = by_prompt
         self._scores: dict[str, float | None] = {}
         self._next = 0  # index of the first prompt that has not entered the test
+        self._yielded: dict[str, int] = {}  # images of each prompt that has not entered the test
+        self._missing: list[tuple[float, ...]] = []  # share of images without a score, of prompt and generator
         low, high = metric.range
-        self._range = high - low if math.isfinite(high - low) else 1.0  # until two scores differ
-        self._ends = (math.inf, -math.inf)  # lowest and highest score so far
-        self._race = Race(question.names, self._range, question.margin)
+        self._race = Race(question.names, high - low if math.isfinite(high - low) else None, question.margin)
 
     def order(self) -> Iterator[Item]:
         """Yield the images to judge next, while there is no verdict."""
-        for prompt in self._prompts:
+        for at, prompt in enumerate(self._prompts):
             for name, items in self._items[prompt].items():
                 for item in items:
                     if self.over:
                         return
                     if name in self._race.left:
+                        if at >= self._next:
+                            self._yielded[prompt] = self._yielded.get(prompt, 0) + 1
                         yield item
+
+    def ahead(self) -> int:
+        """Count the images that `order` has yielded and whose prompts have not entered the test."""
+        return sum(self._yielded.values())
 
     @property
     def over(self) -> bool:
@@ -102,24 +110,41 @@ class Settling:
             return self.over
         self._scores[score.item_id] = None if score.value is None else self._sign * score.value
         while not self.over and self._next < len(self._prompts):
-            items = {name: self._items[self._prompts[self._next]][name] for name in self._race.left}
+            prompt = self._prompts[self._next]
+            items = {name: self._items[prompt][name] for name in self._race.left}
             if any(item.id not in self._scores for each in items.values() for item in each):
                 break
             self._next += 1
-            self._add([self._mean(items.get(name, ())) for name in self._race.names])
+            self._yielded.pop(prompt, None)
+            self._add([[self._scores[item.id] for item in items.get(name, ())] for name in self._race.names])
         return self.over
 
-    def _mean(self, items: Sequence[Item]) -> float:
-        values = [value for item in items if (value := self._scores[item.id]) is not None]
-        return sum(values) / len(values) if values else math.nan
+    def _add(self, scores: Sequence[Sequence[float | None]]) -> None:
+        """Add the scores of a prompt's images by each generator; none of one that dropped out."""
+        known = [[value for value in values if value is not None] for values in scores]
+        self._missing.append(
+            tuple(1 - len(k) / len(all_) if all_ else math.nan for k, all_ in zip(known, scores, strict=True))
+        )
+        means = [sum(values) / len(values) if values else math.nan for values in known]
+        if not any(
+            math.isnan(mean) for name, mean in zip(self._race.names, means, strict=True) if name in self._race.left
+        ):
+            self._race.add(means)
 
-    def _add(self, scores: Sequence[float]) -> None:
-        known = [value for name, value in zip(self._race.names, scores, strict=True) if name in self._race.left]
-        if any(map(math.isnan, known)):
-            return
-        self._ends = min(*known, self._ends[0]), max(*known, self._ends[1])
-        self._race.span = score_distance(*self._ends, self._range)
-        self._race.add(scores)
+    def _unequal(self) -> str:
+        """Say which generators lack scores on clearly more prompts than others that bear on the verdict; empty where none do."""
+        names, left = self._race.names, set(self._race.left)
+        lines = []
+        for k, j in combinations(range(len(names)), 2):
+            rows = [(row[k], row[j]) for row in self._missing]
+            more, fewer = (sum(one > other for one, other in pairs) for pairs in (rows, [row[::-1] for row in rows]))
+            p = mcnemar_p(more, fewer)
+            if p is not None and p < ALPHA / (len(names) - 1) and left & {names[k], names[j]}:
+                lines.append(
+                    f"{names[k]} lacks a score on {more} prompts where {names[j]} has one, and {names[j]} on {fewer} where"
+                    f" {names[k]} has one"
+                )
+        return "; ".join(lines)
 
     def record(self, spent: float, list_cost: float) -> dict[str, Any]:
         """Return the verdict for results.json; `saved` is the list price (USD) of the images that were not judged."""
@@ -127,8 +152,13 @@ class Settling:
         judged = sum(id in self._scores for id in ids)
         price = list_cost / len(self._scores) if self._scores else 0.0
         names, ends = self._race.names, self._race.interval()
-        pair: dict[str, Any] = {"verdict": self._race.verdict, "used": self._race.prompts, "of": len(self._prompts)}
-        pair["interval"] = None if ends is None else list(ends)
+        unequal = self._unequal()
+        pair: dict[str, Any] = {
+            "verdict": OPEN if unequal else self._race.verdict, "used": self._race.prompts, "of": len(self._prompts),
+            "interval": None if ends is None else list(ends), "method": self._race.method,
+            "without_score": {name: sum(row[k] > 0 for row in self._missing) for k, name in enumerate(names)},
+            "reason": unequal,
+        }  # fmt: skip
         who = (
             {"generators": list(names), "left": self._race.left}
             if len(names) > 2
@@ -160,7 +190,7 @@ class SettlingSession(Session):
         return pairs_among(super().pairs(), self.items())
 
     def _items_to_judge(self, run: RunContext) -> Iterator[Item]:
-        run.loop.until(self._take, self.config.limits.concurrency)
+        run.loop.until(self._take, self._settling.ahead, self.config.limits.concurrency)
         for (item, metric), score in run.folder.scores(slim=True).items():
             if (item, metric) in run.done and self._take(score):
                 run.loop.settle()
@@ -187,10 +217,17 @@ def verdict_line(record: Mapping[str, Any]) -> str:
     if pair["interval"]:
         low, high = pair["interval"]
         ends = f", {names[0]} - {names[1]} between {low:.4g} and {high:.4g}"
+        ends += " (asymptotic: this scale has no ends)" if pair.get("method") == ASYMPTOTIC else ""
+    missing = ", ".join(f"{name} {count}" for name, count in pair.get("without_score", {}).items() if count)
+    missing = f"; left out for want of a score: {missing} prompts" if missing else ""
+    if pair.get("reason"):
+        return f"cannot tell: {pair['reason']}, and what is left out may decide{ends} ({share}{missing})"
     if verdict == OPEN:
         left = f"; still in: {', '.join(pair['left'])}" if "left" in pair else ""
-        return f"not settled below ${record['spent']:.4f}: {' or '.join(names)}{ends}{left} ({share})"
+        return f"not settled below ${record['spent']:.4f}: {' or '.join(names)}{ends}{left} ({share}{missing})"
     if verdict == EQUIVALENT:
         equal = pair.get("left") or names
-        return f"settled: {' and '.join(equal)} are equivalent within {record['margin']:g}{ends} ({share}{saved})"
-    return f"settled: {verdict} is the better one{ends} ({share}{saved})"
+        return (
+            f"settled: {' and '.join(equal)} are equivalent within {record['margin']:g}{ends} ({share}{saved}{missing})"
+        )
+    return f"settled: {verdict} is the better one{ends} ({share}{saved}{missing})"

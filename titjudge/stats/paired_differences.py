@@ -16,7 +16,7 @@ from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes,
 from titjudge.stats.equality import score_differences
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
-from titjudge.stats.significance import adjusted, benjamini_hochberg, sign_flip_p
+from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, sign_flip_p
 
 EXCHANGES = 1999
 
@@ -204,16 +204,15 @@ def _couples(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
 
 
 def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y: Floats) -> Difference:
-    from scipy.stats import binomtest
-
     both = (index.preference != 0) & ~np.isnan(x) & ~np.isnan(y)
     right_x, right_y = both & (x == index.preference), both & (y == index.preference)
     only_x, only_y = int((right_x & ~right_y).sum()), int((right_y & ~right_x).sum())
-    mcnemar = float(binomtest(only_x, only_x + only_y, 0.5).pvalue) if only_x + only_y else None
     paired = _paired(index.group, right_x.astype(float), right_y.astype(float), both, (-1.0, 1.0))
     if not both.any():
         paired["reason"] = "no pair is scored by both"
-    return Difference(first, second, "accuracy", only_first=only_x, only_second=only_y, mcnemar_p=mcnemar, **paired)
+    return Difference(
+        first, second, "accuracy", only_first=only_x, only_second=only_y, mcnemar_p=mcnemar_p(only_x, only_y), **paired
+    )
 
 
 def _mean_difference(prompt_of: Mapping[str, str], first: str, second: str, values: Mapping[str, Values]) -> Difference:

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.types import Table
-from titjudge.stats.bootstrap import Floats
-from titjudge.stats.equality import score_distance
 from titjudge.stats.scores_table import ScoreTable
 from titjudge.stats.sequential import OPEN, Race, Settled, settle
 
@@ -27,11 +25,11 @@ def replay_pairs(
     settled = []
     for names in pairs:
         columns = [table.column(name) for name in names]
-        differences = table.differences(*columns)
-        if len(differences) < 2:
-            raise table.too_few(names, len(differences), "it takes two")
-        span = _span(table.means[:, columns])
-        settled += [settle(names, rng.permutation(differences), span=span, margin=margin) for _ in range(repeat)]
+        scores = table.means[:, columns]
+        scores = scores[np.isfinite(scores).all(axis=1)]
+        if len(scores) < 2:
+            raise table.too_few(names, len(scores), "it takes two")
+        settled += [settle(names, rng.permutation(scores), width=table.width, margin=margin) for _ in range(repeat)]
     return settled
 
 
@@ -49,19 +47,11 @@ def replay_race(
         raise table.too_few(names, len(means), "it takes two")
     rng, races = np.random.default_rng(seed), []
     for _ in range(repeat):
-        race = Race(names, _span(means), margin)
-        for scores in rng.permutation(means):
-            race.add(scores)
-            if race.over:
-                break
+        race = Race(names, table.width, margin)
+        race.add(rng.permutation(means))
         races.append({"generators": list(names), "verdict": race.verdict, "left": race.left, "prompts": race.prompts,
                       "used": race.judged, "of": means.size})  # fmt: skip
     return races
-
-
-def _span(scores: Floats) -> float:
-    # 1 for constant scores: no verdict for a long time.
-    return score_distance(float(np.nanmin(scores)), float(np.nanmax(scores)), 1.0)
 
 
 def replay_tables(pairs: Sequence[Settled], races: Sequence[dict[str, Any]]) -> list[Table]:

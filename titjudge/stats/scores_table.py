@@ -97,6 +97,11 @@ class ScoreTable:
         names, plural = "' and '".join(generators), "" if prompts == 1 else "s"
         return DataError(f"'{names}' have {prompts} prompt{plural} with a score in common: {needed}", self.source)
 
+    @property
+    def width(self) -> float | None:
+        """Width of the scale; None where an end is unknown."""
+        return None if (spans := self.spans(declared=True)) is None else spans[1]
+
     def spans(self, *, declared: bool = False) -> Interval | None:
         """Return the bounds of a difference of two scores; None where unknown.
 

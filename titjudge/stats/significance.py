@@ -8,6 +8,7 @@ import numpy as np
 
 from titjudge.stats.bootstrap import Floats, Ints
 
+ALPHA = 0.05
 FLIPS = 99_999
 _FEWEST_FLIPS = 9_999
 _ADDITIONS = 50_000_000  # of one column: from 500 prompts on there are fewer flips
@@ -67,6 +68,14 @@ def _random_flips(sizes: Floats, reached: Floats, moved: Ints) -> Floats:
     sums = np.abs(2 * sums - sizes.sum(axis=0)[:, None])
     larger = [np.count_nonzero(own[:count] >= least) for own, count, least in zip(sums, flips, reached, strict=True)]
     return (np.array(larger) + 1) / (flips + 1)
+
+
+def mcnemar_p(only_first: int, only_second: int) -> float | None:
+    """Compute the two-sided p of McNemar's exact test from the cases that only one of two has; None without any."""
+    from scipy.stats import binomtest
+
+    both = only_first + only_second
+    return float(binomtest(only_first, both, 0.5).pvalue) if both else None
 
 
 def holm(ps: Sequence[float]) -> list[float]:

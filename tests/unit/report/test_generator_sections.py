@@ -274,7 +274,7 @@ def test_what_a_verdict_takes_stands_in_the_report(tmp_path: Path) -> None:
     tables = tables_of([found])
     settled = {row[0]: row for row in tables["Had it stopped when it was settled"]["rows"]}
     assert settled["low"][1] == "<b>top"
-    assert (settled["low"][2], settled["low"][3]["v"]) == ("30", 40)
+    assert (settled["low"][2], settled["low"][3]["v"]) == ("18", 40)
     planned = tables["Planning the next comparison"]["rows"]
     assert [row[0] for row in planned] == ["1.0", "2.0", "5.0"]
     needed = [row[1]["v"] for row in planned]
