@@ -26,6 +26,7 @@ from titjudge.core.serialization import json_bytes
 
 _NO_FILE = "a pipe or a device, not a file"
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
+_BOM = b"\xef\xbb\xbf"
 _DEEPEST = 50
 _MOST_VALUES = 100_000
 _MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -171,18 +172,34 @@ def scan_jsonl(
     Raises:
         DataError: The file cannot be read, or is UTF-16.
     """
+    return ((number, record) for number, _, record in locate_jsonl(path, required, whole=whole))
+
+
+def locate_jsonl(
+    path: Path, required: tuple[str, ...] = (), *, whole: bool = False
+) -> Iterator[tuple[int, int, dict[str, Any] | DataError]]:
+    """Yield the lines as `scan_jsonl` does, each with its offset (bytes) in the file, at which `jsonl_at` reads it again."""
     check_regular(path)
     try:
         with path.open("rb") as file:
+            offset = 0
             for number, line in enumerate(file, 1):
+                start, offset = offset, offset + len(line)
                 if number == 1:
                     if is_utf16(line):
                         raise DataError(UTF16, path)
-                    line = line.removeprefix(b"\xef\xbb\xbf")
+                    line = line.removeprefix(_BOM)
                 if line.strip() and (line.endswith(b"\n") or not whole):
-                    yield number, _object(line, path, number, required)
+                    yield number, start, _object(line, path, number, required)
     except OSError as error:
         raise DataError(error.strerror or str(error), path) from error
+
+
+def jsonl_at(file: IO[bytes], offset: int) -> dict[str, Any]:
+    """Read the object of the line at an offset that `locate_jsonl` gave."""
+    file.seek(offset)
+    record: dict[str, Any] = orjson.loads(file.readline().removeprefix(_BOM))
+    return record
 
 
 def _object(line: bytes, path: Path, number: int, required: tuple[str, ...]) -> dict[str, Any] | DataError:

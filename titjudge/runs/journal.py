@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import Appender, scan_jsonl
+from titjudge.core.files import Appender, locate_jsonl
 from titjudge.core.numbers import is_number
 from titjudge.core.types import Status
 
@@ -38,12 +38,17 @@ def torn(file: Path) -> bool:
 
 def records(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield line number and object of every valid line; the problems of the others go into `damage`, by `name:line`."""
-    for number, record in scan_jsonl(file, whole=True):
+    return ((number, record) for number, _, record in located(file, damage))
+
+
+def located(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yield the lines as `records` does, each with its offset, at which `core.files.jsonl_at` reads it again."""
+    for number, offset, record in locate_jsonl(file, whole=True):
         problem = record.message if isinstance(record, DataError) else flaw(file.name, record)
         if problem:
             damage[f"{file.name}:{number}"] = problem
         elif not isinstance(record, DataError):
-            yield number, record
+            yield number, offset, record
 
 
 def flaw(name: str, record: Mapping[str, Any]) -> str:

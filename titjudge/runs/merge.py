@@ -22,11 +22,18 @@ from titjudge.metrics import Metric
 from titjudge.probes.canary import drift_between
 from titjudge.runs.identity import config_of, identity
 from titjudge.runs.journal import damage_lines, write_records
-from titjudge.runs.merge_scores import Part, Record, choose_scores, different_questions, other_models, shard_numbers
+from titjudge.runs.merge_scores import (
+    MergedItems,
+    MergedScores,
+    Part,
+    Record,
+    different_questions,
+    other_models,
+    shard_numbers,
+)  # fmt: skip
 from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import load_metrics, load_suite
 from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.score_digests import PLACE
 
 
 def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = None, report: bool = True) -> Outcome:
@@ -71,26 +78,35 @@ def _join(
     metrics, suite = load_metrics(config), load_suite(config)
     if pairs is None:
         pairs = _pairs(parts, suite, config)
-    items = _items(parts)
-    order = {item["id"]: number for number, item in enumerate(items)}
-    scores, sources = choose_scores(parts, items, metrics)
     status = _status(parts)
-    _replace_files(
-        target.path,
-        replies=_replies(parts),
-        vectors=_vectors(parts),
-        billing=(record for part in parts for record in part.read("billing")),
-        items=items,
-        scores=sorted(scores.values(), key=lambda score: order.get(score["item"], len(order))),
-    )
-    target.write_manifest(_manifest(parts, items, scores, metrics, status, target.money()["spent"]))
+    warnings = _write(parts, target, metrics, status)  # its memory is free before tables are made
     drift = drift_between({part.folder.path.name: part.manifest for part in parts})
-    warnings = [*different_questions(parts, scores, sources), *other_models(parts)]
+    warnings += other_models(parts)
     warnings += [f"joined across a drift: {reason}" for reason in drift]
     warnings += [f"{part.folder.path.name}: {line}" for part in parts for line in damage_lines(part.folder.damage)]
     rules = {part.folder.results().per_prompt for part in parts} - {""}
     rule = rules.pop() if len(rules) == 1 else "mean"
     return finish(target, suite, pairs, metrics, status=status, extra_warnings=warnings, report=report, per_prompt=rule)
+
+
+def _write(parts: Sequence[Part], target: RunFolder, metrics: Mapping[str, Metric], status: str) -> list[str]:
+    """Write the records and the manifest of the merge; returns warnings about scores that are not comparable."""
+    try:
+        items = MergedItems(parts)
+        scores = MergedScores(parts, items, metrics)
+        _replace_files(
+            target.path,
+            replies=_replies(parts),
+            vectors=_vectors(parts),
+            billing=(record for part in parts for record in part.read("billing")),
+            items=items,
+            scores=scores,
+        )
+        target.write_manifest(_manifest(parts, items, scores, metrics, status, target.money()["spent"]))
+        return different_questions(parts, scores)
+    finally:
+        for part in parts:
+            part.close()
 
 
 def _replace_files(folder: Path, **records: Iterable[Record]) -> None:
@@ -202,45 +218,31 @@ def _shards(parts: Sequence[Part]) -> list[tuple[int, int]]:
     return shards
 
 
-def _items(parts: Sequence[Part]) -> list[Record]:
-    """Join the items of all parts, each once, in the order of the data where shards know it; the newest record counts.
-
-    Raises:
-        UserError: an item has different prompts.
-    """
-    places: dict[str, tuple[int, int]] = {}
-    items: dict[str, Record] = {}
-    for number, part in enumerate(parts):
-        for position, item in enumerate(part.read("items")):
-            places.setdefault(item["id"], (item.get(PLACE, position), number))
-            before = items.get(item["id"], item)
-            if "bad" not in before and "bad" not in item and before["prompt"] != item["prompt"]:
-                raise UserError(f"{part.folder.path}: {item['id']} has another prompt than in the other runs")
-            items[item["id"]] = item
-    return sorted(items.values(), key=lambda item: places[item["id"]])
-
-
 def _replies(parts: Sequence[Part]) -> Iterator[Record]:
     """Yield every answer once, without identical lines and without cached copies of a good answer."""
     lines: set[bytes] = set()
-    good: set[str] = set()
+    good: set[bytes] = set()  # digests of the keys: a long run has many
     for part in parts:
         for record in part.read("replies"):
-            digest = hashlib.sha256(orjson.dumps(record, option=orjson.OPT_SORT_KEYS)).digest()
-            if digest in lines or (record["cached"] and record["key"] in good):
+            line, key = _digest(orjson.dumps(record, option=orjson.OPT_SORT_KEYS)), _digest(record["key"].encode())
+            if line in lines or (record["cached"] and key in good):
                 continue
-            lines.add(digest)
+            lines.add(line)
             if record["status"] == Status.OK:
-                good.add(record["key"])
+                good.add(key)
             yield record
 
 
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
 def _vectors(parts: Sequence[Part]) -> Iterator[Record]:
-    keys: set[str] = set()
+    keys: set[bytes] = set()
     for part in parts:
         for record in part.read("vectors"):
-            if record["key"] not in keys:
-                keys.add(record["key"])
+            if (key := _digest(record["key"].encode())) not in keys:
+                keys.add(key)
                 yield record
 
 
@@ -254,17 +256,10 @@ def _pairs(parts: Sequence[Part], suite: Any, config: RunConfig) -> list[Pair]:
 
 
 def _manifest(
-    parts: Sequence[Part],
-    items: Sequence[Record],
-    scores: Mapping[tuple[str, str], Record],
-    metrics: Mapping[str, Metric],
-    status: str,
-    spent: float,
+    parts: Sequence[Part], items: MergedItems, scores: MergedScores, metrics: Iterable[str], status: str, spent: float
 ) -> Manifest:
     newest = parts[-1].manifest
-    judged = [item["id"] for item in items if "bad" not in item]
-    own = [record["value"] for (_, name), record in scores.items() if name in metrics]
-    done = sum(all((item, name) in scores for name in metrics) for item in judged)
+    scored, failed, done = scores.count(metrics)
     roles: dict[str, RoleRecord] = {}
     for part in parts:
         for name, role in part.manifest.roles.items():
@@ -278,9 +273,9 @@ def _manifest(
         updated=max(part.manifest.updated or 0.0 for part in parts),
         progress={
             "total": len(items),
-            "done": done + len(items) - len(judged),
-            "scored": sum(value is not None for value in own),
-            "failed": sum(value is None for value in own),
+            "done": done + len(items) - len(items.judged),
+            "scored": scored,
+            "failed": failed,
         },
         spent=round(spent, 6),
         merged=_sources(parts),
