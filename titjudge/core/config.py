@@ -19,7 +19,8 @@ Positive = Annotated[int, Field(gt=0)]
 _OFFLINE = ("recorded", "local", "fake")
 _RUN_HERE = ("local", "vllm", "sentence-transformers")
 _SAMPLING = (
-    "max_tokens", "temperature", "top_p", "seed", "thinking_budget", "reasoning_effort", "detail", "max_side", "squash",
+    "max_tokens", "temperature", "top_p", "seed", "thinking_budget", "thinking_level", "reasoning_effort", "detail",
+    "max_side", "squash",
 )  # fmt: skip
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -53,6 +54,8 @@ class RoleConfig(_Strict):
     """Seed of the model's sampling, where its provider takes one."""
     thinking_budget: int | None = Field(default=None, ge=-1)
     """Most thinking tokens; -1: as many as the model likes."""
+    thinking_level: Literal["minimal", "low", "medium", "high"] | None = None
+    """How much a Gemini model from 3 on thinks."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     """How much a reasoning model thinks."""
     detail: Literal["low", "high", "auto"] | None = None
@@ -68,7 +71,7 @@ class RoleConfig(_Strict):
     omit: list[str] = Field(default_factory=list)
     """Parameters that this server does not take, for example [top_k, chat_template_kwargs]: neither sent nor recorded."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Provider-specific settings: client (sdk: the vendor's own in place of our HTTP), tools (true or false: native tool calls), dtype, device_map, revision, file, ..."""
+    """Provider-specific settings: client (sdk: the vendor's own in place of our HTTP), tools (true or false: native tool calls), body (settings that only the server knows, put into each request), dtype, device_map, revision, file, ..."""
 
     @property
     def provider(self) -> str:

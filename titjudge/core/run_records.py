@@ -100,6 +100,8 @@ class RoleRecord(_Record):
     unusable: int = 0
     spent: float = 0.0
     """USD."""
+    not_sent: list[str] = []
+    """Parameters that were wanted, and that the model does not take or its server has refused."""
     seconds: float = 0.0
     """Time spent waiting for answers, summed over requests."""
     tokens: Tokens = Tokens()
@@ -116,6 +118,7 @@ class RoleRecord(_Record):
             errors=self.errors + other.errors,
             unusable=self.unusable + other.unusable,
             spent=round(self.spent + other.spent, 6),
+            not_sent=sorted({*self.not_sent, *other.not_sent}),
             seconds=round(self.seconds + other.seconds, 3),
             tokens={name: getattr(self.tokens, name) + getattr(other.tokens, name) for name in Tokens.model_fields},
         )

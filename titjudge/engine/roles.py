@@ -112,7 +112,7 @@ class Role(Generic[M, Q, A]):
         return ""
 
     def unsent(self, protocol: str) -> list[str]:
-        """List the sampling parameters that are wanted of a model that does not take them."""
+        """List the parameters that are wanted of a model that does not take them."""
         return []
 
 
@@ -158,9 +158,9 @@ class ProviderRole(Role[Provider, Request, Reply]):
         return question.item_id
 
     def unsent(self, protocol: str) -> list[str]:
-        """List the sampling parameters that are wanted of a model that does not take them."""
-        wanted = set(self.config.sampling) | ({"temperature"} if protocol == "strict" else set())
-        return sorted(wanted & SAMPLING & self.provider.capabilities.omit)
+        """List the parameters that are wanted of a model that does not take them; the strict protocol wants a temperature."""
+        wanted = ({"temperature": 0} if protocol == "strict" else {}) | self.config.sampling
+        return sorted((self.provider.capabilities.left_out(wanted) & set(wanted)) - set(self.config.omit))
 
     def sampling(self, params: Mapping[str, Any], protocol: str) -> dict[str, Any]:
         """Collect the parameters to send: the configuration before the metric's, those before the defaults.
@@ -172,9 +172,13 @@ class ProviderRole(Role[Provider, Request, Reply]):
         if protocol == "strict":
             sent["temperature"] = 0
         sent |= dict(params) | self.config.sampling
-        budget = sent.get("thinking_budget") if "thinking_budget" not in able.omit else None
-        sent["max_tokens"] += able.thinking if budget is None or budget < 0 else budget
-        return {name: value for name, value in sent.items() if name not in able.omit and name not in self.config.omit}
+        if self.provider.extra_body:
+            sent["body"] = dict(self.provider.extra_body)
+        sent = {name: value for name, value in sent.items() if name not in self.config.omit}
+        if "max_tokens" in sent:
+            sent["max_tokens"] += able.thinking_room(sent)
+        left_out = able.left_out(sent)
+        return {name: value for name, value in sent.items() if name not in left_out}
 
 
 class EmbedderRole(Role[Embedder, str, Embedding]):
@@ -330,9 +334,21 @@ class Roles:
                     f"{role.label} is asked at {role.provider.base_url}, where its price is not known: amounts are the vendor's "
                     f"list price (--price {role.model}=IN,OUT gives the one that is billed)"
                 )
-            if unsent := role.unsent(self.config.protocol):
+        return list(dict.fromkeys([*lines, *self.left_out(self.config.protocol)]))
+
+    def left_out(self, protocol: str) -> list[str]:
+        """Say which wanted parameters are not sent to the models in use, a line each; as for `unsent`."""
+        lines = []
+        for role in self.open():
+            unsent = role.unsent(protocol)
+            if sampling := [name for name in unsent if name in SAMPLING]:
+                names = ", ".join(sampling)
+                lines.append(f"{role.label} takes no {names}: not sent, it samples as its vendor has set it")
+            lines += [f"{role.label} takes no {name}: not sent" for name in unsent if name not in SAMPLING]
+            for name in sorted(role.provider.refused):
                 lines.append(
-                    f"{role.label} takes no {', '.join(unsent)}: not sent, it samples as its vendor has set it"
+                    f"{role.label} has refused {name} at {role.address}: not sent since, it samples as its vendor has set it "
+                    f"(omit: [{name}] in its role never sends it)"
                 )
         return list(dict.fromkeys(lines))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Usage
 
 SAMPLING_PARAMETERS = frozenset([
@@ -34,10 +34,12 @@ class Capabilities:
         images: It reads images.
         schema: It has native JSON-schema answers.
         omit: Parameters the model rejects; they are left out of the request and of its cache key.
+        omit_thinking: Further ones, which it rejects where it is asked to think.
         local: It runs in this process, costs nothing, needs no rate limiter.
         in_flight: How many requests it can use at once (None: as many as the engine likes).
         cache: Its answers are worth keeping (a recorded answer is on disk already).
         thinking: Tokens it may think before it answers, on top of `max_tokens`, when no `thinking_budget` is given.
+        thinking_asked: The same, of a model that thinks only where a `reasoning_effort` is given.
         tools: It calls tools natively.
         probabilities: It reports how likely the first token of its answer is (`Request.choices`, `Reply.first_token`).
     """
@@ -51,17 +53,36 @@ class Capabilities:
     thinking: int = 0
     tools: bool = False
     probabilities: bool = False
+    omit_thinking: frozenset[str] = frozenset()
+    thinking_asked: int = 0
+
+    def left_out(self, params: Mapping[str, Any]) -> frozenset[str]:
+        """Return the parameters that a request with these ones does without."""
+        return self.omit | self.omit_thinking if self._asked_to_think(params) else self.omit
+
+    def thinking_room(self, params: Mapping[str, Any]) -> int:
+        """Return how many tokens to leave for thinking, on top of those of the answer."""
+        budget = params.get("thinking_budget") if "thinking_budget" not in self.omit else None
+        if budget is not None and budget >= 0:
+            return int(budget)
+        return max(self.thinking, self.thinking_asked) if self._asked_to_think(params) else self.thinking
+
+    def _asked_to_think(self, params: Mapping[str, Any]) -> bool:
+        budget, effort = params.get("thinking_budget"), params.get("reasoning_effort")
+        by_effort = effort not in (None, "none") and "reasoning_effort" not in self.omit
+        return by_effort if budget is None or "thinking_budget" in self.omit else budget != 0
 
 
-def check_options(what: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse unknown options; `what` says in the message whose they are.
+def check_options(what: str, options: Iterable[str], known: Iterable[str], hint: str = "") -> None:
+    """Refuse unknown options; `what` says in the message whose they are, `hint` what else can be done.
 
     Raises:
         ConfigError: There is one.
     """
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise ConfigError(f"unknown {what} '{unknown[0]}'. Known: {', '.join(sorted(known))}")
+        close = nearest(unknown[0], known)
+        raise ConfigError(f"unknown {what} '{unknown[0]}'.{close} Known: {', '.join(sorted(known))}{hint}")
 
 
 class Model:
@@ -139,6 +160,16 @@ class Provider(Model, ABC):
     """
 
     version: int = 1
+
+    @property
+    def extra_body(self) -> Mapping[str, Any]:
+        """Settings of the user's own that are put into the body of each request; part of the key of an answer."""
+        return {}
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """Parameters that the server has turned out to refuse, and that are left out since; not of the key."""
+        return frozenset()
 
     @cached_property
     def capabilities(self) -> Capabilities:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from titjudge.core.structured_output import stub
 from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Usage
-from titjudge.providers.base import Capabilities, Provider
+from titjudge.providers.base import Capabilities, Provider, check_options
 
 Answer = str | Reply | Exception
 
@@ -40,6 +40,7 @@ class Fake(Provider):
         latency: float = 0.0,
         capabilities: Capabilities = Capabilities(local=True),  # noqa: B008
     ) -> None:
+        check_options("option of the fake provider", settings.options if settings else (), ("remember",))
         self.capabilities = capabilities
         self.latency = latency
         self.requests: list[Request] = []

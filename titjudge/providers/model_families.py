@@ -41,6 +41,8 @@ class Family:
         limit_name: What `max_tokens` is called in a request.
         thinks: Hidden tokens are billed as output.
         thinking: How many of them to leave room for when no budget is set.
+        thinking_asked: The same, of a model that thinks only where a `reasoning_effort` is set.
+        omit_thinking: What it does not accept besides `omit` where it is asked to think.
         max_output: Bounds the tokens of an answer for which no `max_tokens` is set.
         system: It takes a system turn.
         tools: It calls tools in chat completions (OpenAI's from 5.2 on, which reason, do so on another address only).
@@ -57,6 +59,8 @@ class Family:
     schema: bool = True
     system: bool = True
     tools: bool = True
+    thinking_asked: int = 0
+    omit_thinking: frozenset[str] = frozenset()
 
     def capabilities(self, *, tools: bool = False) -> Capabilities:
         return Capabilities(
@@ -66,13 +70,16 @@ class Family:
             thinking=self.thinking,
             tools=tools,
             probabilities="top_logprobs" not in self.omit,
+            omit_thinking=self.omit_thinking,
+            thinking_asked=self.thinking_asked,
         )
 
     def sent(self, request: Request) -> dict[str, Any]:
         """Return the parameters that are sent: those of the request, without those that the family rejects."""
         asked = {"logprobs": True, "top_logprobs": TOP} if request.choices else {}
         params = {**asked, **request.params}
-        return {name: value for name, value in params.items() if name not in self.omit and value is not None}
+        left_out = self.capabilities().left_out(params)
+        return {name: value for name, value in params.items() if name not in left_out and value is not None}
 
 
 _REASONS: dict[str, Any] = {
@@ -83,6 +90,8 @@ _BY_BUDGET = _GEMINI | {"thinking_level"}
 _OWN_SAMPLING = _GEMINI | {"temperature", "top_p", "top_k"}  # ignored, and an error in later models
 _FIXED_SAMPLING = _CLAUDE | {"temperature", "top_p", "top_k"}
 
+# "Building with extended thinking" of Anthropic: no temperature but 1, no top_k; what is thought counts as output.
+_ON_REQUEST: dict[str, Any] = {"thinking_asked": 8_192, "omit_thinking": frozenset({"temperature", "top_k"})}
 _THINKS: dict[str, Any] = {"thinks": True, "thinking": 8_192, "max_output": 65_536}
 _OPEN_THINKERS = r".*(thinking|reasoning|reasoner)|qwq|qvq|.*\br1\b"  # open models that always think, by their names
 _OTHERS = (  # open models, on servers that speak OpenAI's language
@@ -114,9 +123,11 @@ _FAMILIES: dict[str, tuple[Family, ...]] = {
         Family("gemini, unknown", r"", _GEMINI, **_THINKS),
     ),
     "anthropic": (
-        Family("claude-3", r"claude-3", _CLAUDE, max_output=8_192),
-        Family("claude-4", r"claude-(opus|sonnet|haiku)-4(-[0-6])?(?!-[7-9])", _CLAUDE, max_output=64_000),
-        Family("claude-4.7 and later", r"claude", _FIXED_SAMPLING, max_output=128_000),
+        Family("claude-3", r"claude-3", _CLAUDE, max_output=8_192, **_ON_REQUEST),
+        Family(
+            "claude-4", r"claude-(opus|sonnet|haiku)-4(-[0-6])?(?!-[7-9])", _CLAUDE, max_output=64_000, **_ON_REQUEST
+        ),
+        Family("claude-4.7 and later", r"claude", _FIXED_SAMPLING, max_output=128_000, **_ON_REQUEST),
     ),
 }
 

@@ -28,7 +28,7 @@ from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.files import read_jsonl
 from titjudge.core.serialization import request_record
 from titjudge.core.types import ProviderSettings, Reply, Request, Status
-from titjudge.providers.base import Capabilities, Provider
+from titjudge.providers.base import Capabilities, Provider, check_options
 
 DESCRIBE = "tit/describe"
 ANSWERS = "answers.jsonl"
@@ -88,6 +88,7 @@ class Recorded(Provider):
     capabilities = Capabilities(local=True, cache=False, probabilities=True)
 
     def __init__(self, settings: ProviderSettings) -> None:
+        check_options("option of recorded answers", settings.options, ("answers", "file", "new"))
         self.file = Path(settings.options.get("file", "descriptions.jsonl"))
         self.answers = Path(settings.options.get("answers") or self.file.with_name(ANSWERS))
         may_miss = self.answers.is_file() or settings.options.get("new")

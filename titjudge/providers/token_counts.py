@@ -223,4 +223,6 @@ def input_bound(
     if request.tools:
         text += _PER_TOOLS + text_tokens_bound(tools_text(request))
     overhead = _PER_REQUEST + _PER_MESSAGE * len(request.messages)
+    if params.get("body"):
+        text += text_tokens_bound(orjson.dumps(params["body"]).decode())
     return text + text_tokens_bound(extra) + images + overhead, images

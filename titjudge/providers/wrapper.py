@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from titjudge.core.types import Embedding, Failure, Reply, Request, Usage
@@ -25,6 +25,14 @@ class WrappedProvider(Provider):
     @property
     def is_free(self) -> bool:
         return self.real.is_free
+
+    @property
+    def extra_body(self) -> Mapping[str, Any]:
+        return getattr(self.real, "extra_body", {})
+
+    @property
+    def refused(self) -> frozenset[str]:
+        return getattr(self.real, "refused", frozenset())
 
     @property
     def on_headers(self) -> OnHeaders | None:

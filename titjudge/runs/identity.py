@@ -21,7 +21,7 @@ _UNRELATED = (  # keys that do not change what the scores mean
     "engine ray_address workers"
 )
 _OPTIONAL = ("shard", "columns", "images", "prompt_file", "grid", "metric_options")
-_OPTIONAL_OF_ROLES = ("omit", "max_side", "squash", "top_logprobs")
+_OPTIONAL_OF_ROLES = ("omit", "max_side", "squash", "thinking_level", "top_logprobs")
 
 
 def identity(config: RunConfig) -> dict[str, Any]:

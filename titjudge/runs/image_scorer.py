@@ -53,6 +53,7 @@ class ImageScorer:
         self._panel = Panel.of(config)
         self._memory = ImagesInMemory()
         self._foreign, self._warned = Foreign(), False
+        self._left_out: set[str] = set()  # lines about parameters that are not sent, as was warned of
         self._engine: Engine | None = None
         self._cache: AnswerCache | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -137,6 +138,7 @@ class ImageScorer:
             for _ in tasks:
                 for score in (await finished.get()).result():
                     yield score
+            self._warn_of_left_out(engine)
         finally:
             unfinished = any(not task.done() for task in tasks)
             await _cancel(tasks)  # also looks at what else has failed, which asyncio complains about otherwise
@@ -161,6 +163,13 @@ class ImageScorer:
         for note in self._foreign.notes(self.config, self.metrics.values()):
             warnings.warn(note, stacklevel=2)
             self._warned = True
+
+    def _warn_of_left_out(self, engine: Engine) -> None:
+        """Warn once of each parameter that the configuration asks for, and that is not sent."""
+        for note in engine.roles.left_out("official"):  # the protocol's own temperature is nobody's wish
+            if note not in self._left_out:
+                self._left_out.add(note)
+                warnings.warn(note, stacklevel=2)
 
     async def _measure(self, engine: Engine, item: Item, name: str) -> Score:
         if not item.prompt.strip():

@@ -29,7 +29,12 @@ def provenance(
         more: further keys of the manifest.
     """
     before = before or Manifest()
-    sessions = {role.name: _role(role.label, role.provider.base_url, role.tally) for role in engine.roles.open()}
+    sessions = {
+        role.name: _role(role.label, role.provider.base_url, role.tally).with_(
+            not_sent=sorted({*role.unsent(config.protocol), *role.provider.refused})
+        )
+        for role in engine.roles.open()
+    }
     embedder = engine.roles.embedded
     if embedder.asked or embedder.cached:
         sessions["embedder"] = _role(engine.roles.embedder().name, "", embedder)

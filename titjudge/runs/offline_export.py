@@ -86,6 +86,10 @@ class _BatchQuestionExporter(WrappedProvider):
 
     def __init__(self, config: RoleConfig, real: Provider, writer: SplitJsonlWriter) -> None:
         super().__init__(real)
+        if real.extra_body and not isinstance(real, OpenAI):
+            raise UserError(
+                f"{config.model}: options.body is for its own requests, and a batch file of OpenAI has none of them"
+            )
         self.capabilities = replace(real.capabilities, local=True)  # neither priced, limited nor retried
         settings = ProviderSettings(config.model_name or real.name, base_url="http://localhost")
         self._chat = real if isinstance(real, OpenAI) else OpenAI(settings)

@@ -48,7 +48,7 @@ def test_a_local_model_in_two_roles_is_loaded_and_closed_once() -> None:
     assert (Here.made, Here.closed) == (1, 1)
 
 
-@pytest.mark.parametrize("other", ["local/n", {"model": "local/m", "options": {"dtype": "float32"}}])
+@pytest.mark.parametrize("other", ["local/n", {"model": "local/m", "options": {"remember": False}}])
 def test_another_model_or_another_way_to_load_it_is_another(other: Any) -> None:
     found = roles(captioner="local/m", judge=other)
     assert found["captioner"].provider is not found["judge"].provider

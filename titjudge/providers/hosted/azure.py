@@ -34,6 +34,7 @@ class Azure(OpenAI):
     default_base = ""
     base_env = "AZURE_OPENAI_ENDPOINT"
     key_envs = ("AZURE_OPENAI_API_KEY",)
+    option_names = OpenAI.option_names | {"api_version", "model"}
 
     def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         self.listed_as = str(settings.options.get("model") or "")

@@ -19,8 +19,8 @@ from titjudge.core.redaction import one_line, register_secret
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Failure, FailureKind, ImageFile, ProviderSettings, Reply, Request, Usage
 from titjudge.providers import model_families, token_counts
-from titjudge.providers.base import Provider
-from titjudge.providers.hosted import http, tool_calls
+from titjudge.providers.base import Provider, check_options
+from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.failures import ProviderFailure, classify
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import IN_PROMPT
@@ -74,14 +74,23 @@ class Remote(Provider):
 
     no_schema_words: tuple[str, ...] = ()
     """Words of errors that say that the server takes no JSON schemas."""
+    option_names: frozenset[str] = frozenset({"body", "tools"})
+    """The options that a role may have."""
 
     def __init__(self, settings: ProviderSettings) -> None:
         self.settings = settings
+        hint = ". What only the server knows goes into body" if "body" in self.option_names else ""
+        check_options(f"option of {self.name} models", settings.options, self.option_names, hint)
+        self._extra_body = request_options.checked(settings.options.get("body"))
         self.model = settings.model
         self.family = self._family()
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
         asked = tool_calls.wanted(settings)
         self.capabilities = self.family.capabilities(tools=self._calls_tools() if asked is None else asked)
+
+    @property
+    def extra_body(self) -> Mapping[str, Any]:
+        return self._extra_body
 
     def classify(self, error: Exception) -> Failure:
         return classify(error)
@@ -168,6 +177,7 @@ class Hosted(Remote):
     default_base = ""
     base_env = ""
     key_envs: tuple[str, ...] = ()
+    option_names = Remote.option_names | {"client"}
 
     def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         super().__init__(settings)

@@ -15,7 +15,7 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Embedding, FailureKind, ProviderSettings, Usage
-from titjudge.providers.base import Embedder, check_options
+from titjudge.providers.base import Embedder
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed, unreadable
 from titjudge.providers.hosted.gemini import Gemini
@@ -29,7 +29,6 @@ GEMINI_LIMITS = (("gemini-embedding-001", 2048), ("text-embedding-", 2048), ("",
 
 
 def _check(settings: ProviderSettings, kind: str) -> None:
-    check_options("embedder option", settings.options, OPTIONS)
     if not settings.model:
         raise ConfigError(f"name the embedding model: {kind}/MODEL")
 
@@ -78,6 +77,7 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
     """
 
     local = False
+    option_names = OPTIONS
 
     def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         _check(settings, "openai")
@@ -122,6 +122,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
     """
 
     local = False
+    option_names = OPTIONS
 
     def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         _check(settings, "gemini")

@@ -15,7 +15,7 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status, Usage
-from titjudge.providers.hosted import http, tool_calls
+from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.first_tokens import gemini_first_token
@@ -50,7 +50,8 @@ class Gemini(Hosted):
     `base_url` or GOOGLE_GEMINI_BASE_URL; the key from `api_key_env`, GEMINI_API_KEY or GOOGLE_API_KEY.
     Parameters: `temperature`, `max_tokens` (thinking included, as Google counts), `top_p`, `top_k`, `seed`, `stop`,
     `thinking_budget` (tokens; 0 is off where the model allows it), `thinking_level`, `media_resolution`,
-    `safety_settings`. The option `client: sdk` sends through Google's SDK.
+    `safety_settings`. The option `client: sdk` sends through Google's SDK; `body` holds what only the server knows:
+    `safetySettings`, `labels`, `generationConfig: {topK: 1}`.
 
     With the option `vertexai: true`, or GOOGLE_GENAI_USE_VERTEXAI, requests go to Vertex AI, through the SDK, with
     application-default credentials: `project` or GOOGLE_CLOUD_PROJECT, `location` or GOOGLE_CLOUD_LOCATION (global).
@@ -61,6 +62,7 @@ class Gemini(Hosted):
     default_base = "https://generativelanguage.googleapis.com"
     base_env = "GOOGLE_GEMINI_BASE_URL"
     key_envs = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    option_names = Hosted.option_names | {"vertexai", "project", "location"}
 
     async def _post(self, path: str, body: bytes) -> tuple[http.Answer, http.Endpoint]:
         if len(body) > _MOST_BYTES:
@@ -81,7 +83,7 @@ class Gemini(Hosted):
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
         request = fitted(request)
         params = self.family.sent(request)
-        safety = params.pop("safety_settings", None)
+        safety, extra = params.pop("safety_settings", None), params.pop("body", {})
         system = [message.text for message in request.messages if message.role == "system"]
         contents = [await _content_of(each) for each in request.messages if each.role != "system"]
         words = instruction(request.schema) if request.schema is not None and in_prompt else ""
@@ -103,7 +105,7 @@ class Gemini(Hosted):
             out["safetySettings"] = safety
         if config:
             out["generationConfig"] = config
-        return out
+        return request_options.merged(out, extra)
 
     def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         options = settings.options

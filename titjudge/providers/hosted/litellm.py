@@ -32,7 +32,7 @@ from titjudge.core.types import (
     ToolCall,
     Usage,
 )
-from titjudge.providers.hosted import litellm_client, tool_calls
+from titjudge.providers.hosted import litellm_client, request_options, tool_calls
 from titjudge.providers.hosted.base import Remote, encoded
 from titjudge.providers.hosted.failures import (
     ProviderFailure,
@@ -183,6 +183,7 @@ class LiteLLM(Remote):
         request = fitted(request)
         params = self.family.sent(request)
         detail, budget = params.pop("detail", None), params.pop("thinking_budget", None)
+        extra = params.pop("body", {})
         messages = [await message_of(each, detail, _data_url) for each in request.messages]
         if request.tools:
             pairs = zip(request.messages, messages, strict=True)
@@ -202,7 +203,10 @@ class LiteLLM(Remote):
             out["api_base"] = self.settings.base_url
         if key := self._key():
             out["api_key"] = key
-        return out
+        if extra:
+            request_options.check_foreign(extra, self._litellm.types.utils.all_litellm_params)
+            out["allowed_openai_params"] = list(extra)
+        return request_options.merged(out, deepcopy(extra))
 
     def _key(self) -> str | None:
         name = self.settings.api_key_env

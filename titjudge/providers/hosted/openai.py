@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
-from titjudge.providers.hosted import http, tool_calls
+from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.base import Hosted, Remote, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.first_tokens import openai_first_token
@@ -37,7 +37,8 @@ class OpenAI(Hosted):
     answers natively and, once a server has said that it knows none, in words from then on (flag `schema-in-prompt`).
     The option `tools` (true, false) says whether the model calls tools natively, where the table cannot know; `client: sdk`
     sends through OpenAI's SDK.
-    Parameters: `max_tokens`, `detail` (of images: low, high, auto), `reasoning_effort`, and any other the server knows.
+    Parameters: `max_tokens`, `detail` (of images: low, high, auto), `reasoning_effort`, and any other the server knows;
+    the option `body` holds what only the server knows: `service_tier`, OpenRouter's `provider`, vLLM's `chat_template_kwargs`.
     """
 
     name = "openai"
@@ -54,7 +55,7 @@ class OpenAI(Hosted):
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
         request = fitted(request)
         params = self.family.sent(request)
-        detail = params.pop("detail", None)
+        detail, extra = params.pop("detail", None), params.pop("body", {})
         messages = [await message_of(each, detail) for each in request.messages]
         if request.tools:
             pairs = zip(request.messages, messages, strict=True)
@@ -69,7 +70,7 @@ class OpenAI(Hosted):
             out["response_format"] = response_format(request)
         if request.tools:
             out["tools"] = tool_calls.openai_tools(request.tools)
-        return out
+        return request_options.merged(out, extra)
 
     def _calls_tools(self) -> bool:
         """Whether the model calls tools: by the table at OpenAI and Azure, no at other servers, of which nothing is known."""

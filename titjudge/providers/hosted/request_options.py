@@ -1,0 +1,81 @@
+"""The option `body` of a role: settings that only the server knows, put into the body of each request.
+
+What titjudge itself writes is not replaced by it: a setting with a key of its own would otherwise be one thing in the manifest
+and another in the request, and a cap could not hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import orjson
+
+from titjudge.core.errors import ConfigError
+
+_OF_THE_ROLE = {  # by its name in a request: the key of the role
+    "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens", "maxOutputTokens": "max_tokens",
+    "temperature": "temperature", "top_p": "top_p", "topP": "top_p", "seed": "seed",
+    "reasoning_effort": "reasoning_effort", "top_logprobs": "top_logprobs", "response_format": "structured",
+    "responseSchema": "structured", "responseJsonSchema": "structured", "responseMimeType": "structured",
+}  # fmt: skip
+_OF_TITJUDGE = frozenset({
+    "model", "models", "route", "fallbacks", "messages", "contents", "system", "systemInstruction", "system_instruction",
+    "prompt", "input", "tools", "tool_choice", "toolConfig", "tool_config", "functions", "function_call", "stream",
+    "stream_options", "n", "best_of", "candidateCount", "max_output_tokens", "generation_config", "extra_body", "extra_headers",
+    "extra_query", "headers", "api_base", "base_url", "timeout", "logprobs", "responseLogprobs", "responseModalities",
+    "modalities", "cachedContent", "cached_content",
+})  # fmt: skip
+_SECRET = re.compile(r"api_?key|secret|password|authori[sz]ation|credential", re.IGNORECASE)
+
+
+def checked(body: Any) -> dict[str, Any]:
+    """Return the settings of the option `body`, an empty dict for None.
+
+    Raises:
+        ConfigError: They are no mapping of JSON values, or name what is not theirs to set.
+    """
+    if body is None:
+        return {}
+    if not isinstance(body, Mapping) or not all(isinstance(name, str) for name in body):
+        raise ConfigError("options.body is a mapping of settings, as in options: {body: {service_tier: flex}}")
+    config = body.get("generationConfig")
+    for name in [*body, *(config if isinstance(config, Mapping) else ())]:
+        if key := _OF_THE_ROLE.get(name):
+            raise ConfigError(f"options.body: {name} has a key of its own in the role: {key}")
+        if name in _OF_TITJUDGE:
+            raise ConfigError(f"options.body: {name} is written by titjudge, and cannot be set")
+        if _SECRET.search(name):
+            raise ConfigError(f"options.body: {name}: a key belongs into an environment variable (api_key_env)")
+    try:
+        return dict(orjson.loads(orjson.dumps(body)))
+    except TypeError as error:
+        raise ConfigError(f"options.body is not JSON: {error}") from None
+
+
+def check_foreign(body: Mapping[str, Any], foreign: Collection[str]) -> None:
+    """Refuse settings of the program that sends a request, which never reach the server.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    if names := sorted(set(body) & set(foreign)):
+        raise ConfigError(f"options.body: {names[0]} is a setting of litellm itself, and cannot be set")
+
+
+def merged(body: dict[str, Any], extra: Mapping[str, Any], place: str = "") -> dict[str, Any]:
+    """Put settings into the body of a request; mappings that both have are merged.
+
+    Raises:
+        ConfigError: The body has another value in a place.
+    """
+    for name, value in extra.items():
+        there = body.get(name)
+        if isinstance(there, dict) and isinstance(value, Mapping):
+            merged(there, value, f"{place}{name}.")
+        elif name in body and there != value:
+            raise ConfigError(f"options.body: {place}{name} is set by titjudge or by a key of the role")
+        else:
+            body[name] = value
+    return body
