@@ -1,4 +1,4 @@
-"""The reward clients of five training frameworks, unchanged, against our server, where their code is fetched.
+"""The reward clients of five training frameworks, unchanged but for the lines of docs/serve.md, against our server.
 
 TITJUDGE_OFFICIAL names a folder with checkouts, each under its own name (what is not there is skipped):
 
@@ -13,9 +13,11 @@ What the clients import of their own framework beside them (base classes of rewa
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +27,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 from servers import Server
 from serving import TOKEN, expected, rating, serving
@@ -56,6 +59,18 @@ def encoded(array: np.ndarray, format: str, **options: Any) -> bytes:
 def wanted(format: str, **options: Any) -> list[float]:
     files = [encoded(array, format, **options) for array in arrays()]
     return [expected(file, prompt) for file, prompt in zip(files, PROMPTS, strict=True)]
+
+
+def lines(framework: str, address: str) -> str:
+    """The lines that docs/serve.md gives a framework, with the address and the metric of the server of these tests."""
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    block = re.search(rf"\n\*\*{framework}\*\*.*?```text\n(.*?)```", page, re.DOTALL)
+    assert block is not None, framework
+    parts = urlsplit(address)
+    told = block[1].replace("http://serve:TOKEN@127.0.0.1:8767", address).replace("tit-llm, tit", "lmm-score")
+    told = told.replace("tit-llm", "lmm-score").replace("TOKEN", TOKEN).replace("8767", str(parts.port))
+    assert f"serve:{TOKEN}@127.0.0.1" in told
+    return told
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> None:
@@ -91,14 +106,31 @@ def test_flow_grpo(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
         client.deqa_score_remote("cpu")(arrays(), PROMPTS, None)
 
 
+def test_flow_grpo_with_the_lines_of_the_docs(address: str, tmp_path: Path) -> None:
+    url, entry, config = lines("flow_grpo", address).splitlines()
+    code = official("flow_grpo/flow_grpo/rewards.py").read_text(encoding="utf-8")
+    before, function, after = code.partition("def unifiedreward_score_remote(")
+    code = before + function + re.sub(r'url = "http://\S+"', url, after, count=1)
+    code = re.sub(r'"unifiedreward": \w+,', entry, code)
+    (tmp_path / "rewards.py").write_text(code, encoding="utf-8")
+    client = module(tmp_path / "rewards.py", "flow_grpo_edited")
+    reward_fn = ast.literal_eval(config.partition(" = ")[2])
+    details, _ = client.multi_score("cpu", reward_fn)(arrays(), PROMPTS, {})
+    assert details["avg"] == details["unifiedreward"] == wanted("JPEG")
+
+
 def test_verl_omni(address: str) -> None:
     file = official("verl-omni/verl_omni/utils/reward_score/http_scorer_client.py")
     client = module(file, "verl_omni_client")
     import torch
 
+    told = dict(re.findall(r"\+reward\.reward_functions\.judge\.(\w+)=([^\s'\"]+)", lines("verl-omni", address)))
+    assert told["path"] == "pkg://verl_omni.utils.reward_score.http_scorer_client"
+    assert told["required"] == "true"
+
     async def scored(prompt: str, array: np.ndarray) -> float:
         image = torch.from_numpy(array).permute(2, 0, 1)
-        return (await client.compute_score(image, prompt, server_url=address))["score"]
+        return (await getattr(client, told["name"])(image, prompt, server_url=told["server_url"]))["score"]
 
     async def run() -> list[float]:
         try:
@@ -114,8 +146,8 @@ def test_verl_omni(address: str) -> None:
 
 def test_editscore(address: str) -> None:
     client = module(official("EditScore/examples/OmniGen2-RL/omnigen2/grpo/reward_client_edit.py"), "editscore_client")
-    parts = urlsplit(address)
-    where = {"proxy_host": f"serve:{TOKEN}@{parts.hostname}", "proxy_port": parts.port}
+    told = yaml.safe_load(lines("EditScore, OmniGen2-RL", address))["server"]
+    where = {"proxy_host": told["hosts"][0], "proxy_port": told["proxy_port"]}
     metas = [json.dumps({"instruction": prompt, "id": str(n)}) for n, prompt in enumerate(PROMPTS)]
     for images in (
         [encoded(array, "PNG") for array in arrays()],
@@ -145,8 +177,10 @@ def test_flow_factory(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     images = [Image.fromarray(array) for array in arrays()]
+    (told,) = yaml.safe_load(lines("Flow-Factory", address))["rewards"]
+    assert told["reward_model"] == "flow_factory.rewards.my_reward_remote.RemotePointwiseRewardModel"
     for kind in (client.RemotePointwiseRewardModel, client.RemoteGroupwiseRewardModel):
-        model = kind(SimpleNamespace(server_url=address), None)  # asks for the health of the server
+        model = kind(SimpleNamespace(**told), None)  # asks for the health of the server
         found = model(prompt=PROMPTS, image=images).rewards
         assert torch.equal(found, torch.tensor(wanted("PNG"), dtype=torch.float32))
         with pytest.raises(RuntimeError):
@@ -177,7 +211,9 @@ def test_unirl_training_client(address: str, monkeypatch: pytest.MonkeyPatch) ->
     name = "unirl.reward.remote"
     stand_in(monkeypatch, name)
     client = module(official("UniRL/unirl/reward/remote.py"), name)
-    spec = client.RemoteRewardSpec(base_url=address, required_rewards=("lmm-score",), image_format="PNG")
+    told = yaml.safe_load(lines("UniRL", address))
+    assert told.pop("_target_") == f"{name}.RemoteRewardSpec"
+    spec = client.RemoteRewardSpec(**told, image_format="PNG")
     backend = client.RemoteRewardBackend(config=spec, base_device="cpu")
     assert backend.is_available()
     request = SimpleNamespace(

@@ -44,6 +44,10 @@ _TOKEN = "TITJUDGE_TOKEN"
     default="error",
 )
 @option("--ignore-inputs", "Judge edited images by their prompt alone, instead of refusing them.", is_flag=True)
+@option(
+    "--max-body", "The largest request, in MiB: a batch of raw pixels may need more.", "MIB",
+    type=click.IntRange(min=1), default=256,
+)  # fmt: skip
 @address_options(8767)
 @option(
     "--token-file",
@@ -53,8 +57,8 @@ _TOKEN = "TITJUDGE_TOKEN"
 )
 @option("--no-token", "Answer everybody on this machine, without a token.", is_flag=True)
 def serve(
-    metric_options: tuple[str, ...], missing: Any, ignore_inputs: bool, host: str, port: int | None, token_file: Path | None,
-    no_token: bool, **flags: Any,
+    metric_options: tuple[str, ...], missing: Any, ignore_inputs: bool, max_body: int, host: str, port: int | None,
+    token_file: Path | None, no_token: bool, **flags: Any,
 ) -> int:  # fmt: skip
     """Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.
 
@@ -80,8 +84,8 @@ def serve(
         say(f"ledger and rewards are kept in {folder}; Ctrl-C ends, the same command goes on")
 
     serve_rewards(
-        config, token=token, host=host, port=port, missing=missing, ignore_inputs=ignore_inputs, ready=ready,
-        loading=lambda model: say(f"loading {model}"),
+        config, token=token, host=host, port=port, missing=missing, ignore_inputs=ignore_inputs,
+        max_body=max_body * 2**20, ready=ready, loading=lambda model: say(f"loading {model}"),
     )  # fmt: skip
     return 0
 

@@ -16,6 +16,7 @@ from titjudge.core.errors import CacheWriteError, ConfigError, TitjudgeError, Us
 from titjudge.core.files import Appender
 from titjudge.core.serialization import item_record, with_checksum
 from titjudge.core.types import Item, Score
+from titjudge.metrics import SIBLINGS
 from titjudge.providers.base import Model
 from titjudge.runs.fingerprints import Pins
 from titjudge.runs.identity import default_folder
@@ -27,7 +28,7 @@ from titjudge.runs.resolve import asked_roles, lacking_role, load_metrics
 from titjudge.runs.run_folder import RunFolder
 from titjudge.web.http_guard import address, is_loopback, listen, run
 from titjudge.web.serve.formats import BadRequest, Batch
-from titjudge.web.serve.server import Missing, build_app
+from titjudge.web.serve.server import MAX_BODY, Missing, build_app
 
 PORT = 8767
 _MANIFEST_INTERVAL = 3.0  # seconds between two manifests
@@ -48,8 +49,15 @@ class Rewards:
     """
 
     def __init__(self, config: RunConfig, loading: Callable[[str], None] | None = None) -> None:
-        if lacking := lacking_role(config, load_metrics(config)):
+        metrics = load_metrics(config)
+        if lacking := lacking_role(config, metrics):
             raise ConfigError(lacking[1])
+        for metric in metrics.values():
+            if data := [key for key in metric.needs if key != SIBLINGS]:
+                raise ConfigError(
+                    f"{metric.name} needs {' and '.join(data)} with each prompt, which no training framework sends: "
+                    "`serve` takes the metrics that look at prompt and image alone"
+                )
         self._config = config
         self._folder = RunFolder(config.out or _folder(config))
         self._folder.open(config)
@@ -67,7 +75,8 @@ class Rewards:
             raise
         self.names = tuple(self._scorer.metrics)
         self._item_ids = {item.id for item in self._folder.items(slim=True)}
-        self._scored = {key for key, score in self._folder.scores(slim=True).items() if score.value is not None}
+        scores = self._folder.scores(slim=True).items()
+        self._scored = {key: score.value for key, score in scores if score.value is not None}  # as last written
         self._failed, self._started = 0, time.time()
         self._manifest_task: asyncio.Task[None] | None = None
 
@@ -96,6 +105,10 @@ class Rewards:
     def trouble(self) -> str:
         sender = self._engine.sender
         return str(sender.fatal or sender.disk or "")
+
+    @property
+    def capped(self) -> str:
+        return self._engine.budget.reason
 
     def counters(self) -> dict[str, float]:
         budget, roles = self._engine.budget, self._engine.roles.open()
@@ -151,12 +164,16 @@ class Rewards:
         return scores
 
     def _store(self, score: JudgedScore) -> None:
-        """Write a score to the run folder, unless it has a value there already."""
+        """Write a score to the run folder, unless the last one there is the same.
+
+        A metric that compares images gives an image another score in another group: that is another line.
+        """
         digest = hashlib.sha256(score.prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         item = f"{score.item_id[:24]}-{digest}"  # picture-0123456789abcdef-0123456789abcdef
         has_value = score.value is not None and math.isfinite(score.value)
         self._failed += not has_value
-        if (item, score.metric) in self._scored:
+        written = self._scored.get((item, score.metric))
+        if written is not None and (not has_value or score.value == written):
             return
         try:
             if item not in self._item_ids:
@@ -166,8 +183,8 @@ class Rewards:
             self._folder.add_score(replace(score, item_id=item, prompt_id=digest))
         except OSError as error:
             raise CacheWriteError(f"the run folder cannot be written: {error.strerror}") from error
-        if has_value:
-            self._scored.add((item, score.metric))
+        if score.value is not None and has_value:
+            self._scored[item, score.metric] = score.value
 
     async def _keep_manifest(self) -> None:
         while True:
@@ -196,6 +213,7 @@ def serve_rewards(
     port: int | None = None,
     missing: Missing = "error",
     ignore_inputs: bool = False,
+    max_body: int = MAX_BODY,
     ready: Callable[[str, Path], None] | None = None,
     loading: Callable[[str], None] | None = None,
 ) -> None:
@@ -208,6 +226,7 @@ def serve_rewards(
         port: Port to listen on; 0 takes a free one, None the usual one where it is free.
         missing: How a failed judgement is answered (`titjudge.web.serve.server.build_app`).
         ignore_inputs: Judge edited images by their prompt alone.
+        max_body: The largest request body, in bytes.
         ready: Called with the address and the run folder once the server listens.
         loading: Called with the name of each local model before it is loaded.
 
@@ -224,7 +243,7 @@ def serve_rewards(
         raise
     if ready is not None:
         ready(address(host, sock), rewards.folder)
-    app = build_app(rewards, token=token, host=host, missing=missing, ignore_inputs=ignore_inputs)
+    app = build_app(rewards, token=token, host=host, missing=missing, ignore_inputs=ignore_inputs, max_body=max_body)
     run(app, sock, lifespan="on")
 
 

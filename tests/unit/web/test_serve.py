@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 import json
 import math
 import pickle
+import re
 import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -119,6 +122,13 @@ def test_no_format_gets_a_number_for_a_failed_judgement(judge: Server, tmp_path:
     with serving(judge.openai, tmp_path) as address:
         for name, (path, body) in bodies((A, "a red cube"), (B, BAD)).items():
             status, content = ask(address, path, body)
+            if name == "own":  # each sample has its status
+                first, second = json.loads(content)["results"]
+                assert status == 200
+                assert first["lmm-score"]["value"] == expected(A, "a red cube")
+                assert (second["lmm-score"]["value"], second["lmm-score"]["status"]) == (None, "refused")
+                assert "declined" in second["lmm-score"]["reason"]
+                continue
             if name == "unirl":
                 answer = json.loads(content)
                 assert status == 200
@@ -161,7 +171,9 @@ def test_group_mean_is_of_the_same_prompt_in_the_request_and_never_of_nothing(ju
         _, told = own(address, *group)
         assert told["results"][2]["lmm-score"]["status"] == "refused"
         status, answer = own(address, (A, "a red cube"), (C, "another prompt"))
-        assert (status, "error" in answer) == (422, True)
+        assert (status, values(answer["results"])) == (200, [expected(A, "a red cube"), None])
+        path, body = bodies((A, "a red cube"), (C, "another prompt"))["flow_grpo"]
+        assert ask(address, path, body)[0] == 422
 
 
 def test_a_token_is_needed_everywhere_but_for_health(judge: Server, tmp_path: Path) -> None:
@@ -173,9 +185,12 @@ def test_a_token_is_needed_everywhere_but_for_health(judge: Server, tmp_path: Pa
                 assert ask(address, way, content, Authorization=header)[0] == 401, (header, way)
         assert judge.count() == 0
         assert ask(address, path, body, Authorization=f"Basic {basic}")[0] == 200
-        for open_to_all in ("/health", "/ping"):
+        for open_to_all in ("/health", "/ping", "/healthz", "/lmm-score/health", "/lmm-score/ping"):
             status, content = ask(address, open_to_all, Authorization="")
             assert (status, json.loads(content)) == (200, {"status": "ok", "rewards": {"lmm-score": ["ready"]}})
+            assert ask(address, open_to_all, b"x", Authorization="")[0] == 401
+        assert ask(address, "/livez", Authorization="") == (200, b'{"status":"alive"}')
+        assert ask(address, "/tit/health", Authorization="")[0] == 404
 
 
 def test_without_a_token_only_loopback_names_are_answered(judge: Server, tmp_path: Path) -> None:
@@ -197,8 +212,10 @@ def test_what_cannot_be_used_is_said_and_costs_nothing(judge: Server, tmp_path: 
         ("/v1/rewards", json.dumps({"samples": [{**one, "prompt": 3}]}).encode(), 400, "a prompt is text"),
         ("/v1/rewards", json.dumps({"samples": [one], "metrics": ["tit"]}).encode(), 404, "there is lmm-score"),
         ("/v1/rewards", json.dumps({"samples": [one], "metrics": "tit"}).encode(), 400, "list of names"),
-        ("/v1/rewards", json.dumps({"samples": [{**one, "image": "aGVsbG8="}]}).encode(), 422, "bad_input: the file cannot"),
-        ("/v1/rewards", json.dumps({"samples": [{**one, "prompt": " "}]}).encode(), 422, "the prompt is empty"),
+        ("/v1/rewards", json.dumps({"samples": [one], "weights": [1]}).encode(), 400, "unknown key 'weights'"),
+        ("/v1/rewards", json.dumps({"samples": [{**one, "metrics": ["tit"]}]}).encode(), 400, "unknown key 'metrics'"),
+        ("/compute", json.dumps({"prompt": ["p"], "image": ["aGVsbG8="]}).encode(), 422, "bad_input: the file cannot"),
+        ("/compute", json.dumps({"prompt": [" "], "image": [text_of(A)]}).encode(), 422, "the prompt is empty"),
         ("/compute", json.dumps({"prompt": ["a", "b"], "image": [text_of(A)]}).encode(), 400, "1 images and 2 prompts"),
         ("/compute", json.dumps({"prompt": ["a"], "video": [[text_of(A)]]}).encode(), 400, "videos"),
         ("/nix/compute", json.dumps({"prompt": ["a"], "image": [text_of(A)]}).encode(), 404, "no metric nix"),
@@ -239,6 +256,90 @@ def test_edited_images_are_refused_unless_their_inputs_may_be_ignored(judge: Ser
             assert str(expected(A, "p")).encode() in content or path == "/"
 
 
+def test_a_compressed_body_is_refused_with_a_word_that_says_so(judge: Server, tmp_path: Path) -> None:
+    with serving(judge.openai, tmp_path) as address:
+        status, content = ask(address, "/v1/rewards", gzip.compress(b"{}"), **{"Content-Encoding": "gzip"})
+    assert (status, b"the body is compressed (gzip)" in content) == (415, True)
+
+
+def test_images_may_come_as_one_array(judge: Server, tmp_path: Path) -> None:
+    array = np.zeros((2, 8, 8, 3), np.uint8)
+    with serving(judge.openai, tmp_path) as address:
+        for images in (array, list(array)):
+            status, content = ask(address, "/", pickle.dumps({"images": images, "prompts": ["a", "b"]}))
+            assert status == 200, content
+    assert judge.count() == 2
+
+
+def test_prometheus_reads_the_counters_with_their_types(judge: Server, tmp_path: Path) -> None:
+    with serving(judge.openai, tmp_path) as address:
+        own(address, (A, "a red cube"))
+        own(address, (A, "a red cube"))
+        lines = ask(address, "/metrics")[1].decode().splitlines()
+    types = dict(line.removeprefix("# TYPE ").split() for line in lines if line.startswith("# TYPE "))
+    told = {line.split()[2] for line in lines if line.startswith("# HELP ")}
+    assert told == set(types)
+    assert types["titjudge_rewards_total"] == "counter"
+    assert types["titjudge_spent_usd"] == types["titjudge_in_flight"] == "gauge"
+    assert types["titjudge_request_seconds"] == "histogram"
+    samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    for name in samples:
+        assert re.sub(r"(_bucket|_sum|_count)?(\{.*)?$", "", name) in types
+    buckets = [int(count) for name, count in samples.items() if "_bucket" in name]
+    assert buckets == sorted(buckets)
+    assert samples['titjudge_request_seconds_bucket{le="+Inf"}'] == samples["titjudge_request_seconds_count"] == "2"
+    assert "titjudge_request_seconds_sum" in samples
+
+
+@pytest.mark.parametrize("metric", ["yes-no", "text-rendering-vlm", "checklist"])
+def test_a_metric_that_needs_what_no_client_sends_stops_the_start(tmp_path: Path, metric: str) -> None:
+    keys = {"metrics": [metric], "captioner": {"model": "fake/any"}, "judge": {"model": "fake/any"}}
+    with pytest.raises(ConfigError, match=f"{metric} needs .* with each prompt, which no training framework sends"):
+        Rewards(load_config(None, {**keys, "out": tmp_path / "run"}))
+    assert not (tmp_path / "run").exists()
+
+
+def test_each_reward_of_a_metric_that_compares_is_a_line(judge: Server, tmp_path: Path) -> None:
+    judge.handler = None
+    with serving(judge.openai, tmp_path, metrics=["pairwise"], judge={"model": "openai/gpt-4o"}) as address:
+        given = []
+        for group in ((A, B, C), (A, B), (A, B)):
+            path, body = bodies(*((image, "p") for image in group))["flow_grpo"]
+            status, content = ask(address, path, body)
+            assert status == 200, content
+            given.append(pickle.loads(content)["outputs"])  # noqa: S301 - ours
+    lines = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    of_a = [line["value"] for line in lines if hashlib.sha256(A).hexdigest()[:16] in line["item"]]
+    assert of_a == [value for value, _ in groupby(values[0] for values in given)]
+    assert len(of_a) == 2, "the answers of the model must give it another reward in another group"
+
+
+def documented(framework: str) -> str:
+    """The block of docs/serve.md with the lines to change in a framework."""
+    page = (Path(__file__).parents[3] / "docs" / "serve.md").read_text(encoding="utf-8")
+    block = re.search(rf"\n\*\*{framework}\*\*.*?```\w+\n(.*?)```", page, re.DOTALL)
+    assert block is not None, framework
+    return block[1]
+
+
+@pytest.mark.parametrize(
+    ("framework", "wire", "ending"),
+    [("flow_grpo", "flow_grpo", ""), ("verl-omni", "verl", ""), ("Flow-Factory", "flow_factory", "/compute"),
+     ("UniRL", "unirl", "/score"), ("Anything else", "own", "")],
+)  # fmt: skip
+def test_the_address_that_the_docs_give_a_framework_is_answered_as_its_client_asks_it(
+    judge: Server, tmp_path: Path, framework: str, wire: str, ending: str
+) -> None:
+    given = re.search(r"http://serve:\$?\w+@127\.0\.0\.1:8767(/[\w/-]*)?", documented(framework))
+    assert given is not None
+    path = (given[1] or "").replace("tit-llm", "lmm-score")
+    with serving(judge.openai, tmp_path) as address:
+        if framework == "Flow-Factory":  # before it begins to train
+            assert ask(address, f"{path}/health")[0] == 200
+        status, content = ask(address, f"{path}{ending}" or "/", bodies((A, "a red cube"))[wire][1])
+        assert (status, rewards(wire, content)) == (200, [expected(A, "a red cube")])
+
+
 def test_a_body_that_is_too_large_is_refused(judge: Server, tmp_path: Path) -> None:
     with serving(judge.openai, tmp_path, max_body=2**20) as address:
         status, content = ask(address, "/v1/rewards", b"x" * (2**20 + 1))
@@ -277,7 +378,15 @@ def test_a_server_goes_on_with_its_cache_its_ledger_and_its_receipts(judge: Serv
         judge.openai, tmp_path, limits={"max_cost": spent}
     ) as address:  # what was spent counts against the cap
         status, answer = own(address, (C, "a red cube"))
-        assert (status, "no lmm-score: budget" in answer["error"]) == (402, True)
+        assert (status, answer["results"][0]["lmm-score"]["status"]) == (200, "budget")
+        path, body = bodies((C, "a red cube"))["flow_grpo"]
+        status, content = ask(address, path, body)
+        assert (status, b"no lmm-score: budget" in content) == (402, True)
+        status, content = ask(address, "/health")
+        health = json.loads(content)
+        assert (status, health["status"], health["rewards"]) == (503, "capped", {"lmm-score": ["capped"]})
+        assert "cap reached" in health["reason"]
+        assert ask(address, "/livez")[0] == 200
         assert own(address, (A, "a red cube"))[0] == 200
     assert judge.count() == 2
 

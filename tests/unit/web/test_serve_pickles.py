@@ -92,6 +92,7 @@ def hostile(file: Path) -> Iterator[tuple[str, bytes]]:
     yield "a huge place", b"Nr" + struct.pack("<I", 2**32 - 1)
     yield "a number of a million digits", b"I" + b"9" * 1_000_000 + b"\n."
     yield "too many instructions", b"](" + b"N" * 1_000_001 + b"e."
+    yield "more texts than a batch has", pickle.dumps(np.zeros(1_000_001, "S1"), 4)
     yield "keys that are tuples of tuples", b"})" + b"2\x86" * 60 + b"Ns."
     yield "a key that is a tuple", b"}" + b"))\x86Ns."
     yield "a list as a key", b"}]Ns."

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from titjudge.core.errors import nearest
 from titjudge.web.serve import pickles
 
 _PROMPT_KEYS = ("prompt", "instruction")  # in a sample's metadata
@@ -166,13 +167,18 @@ class UniRL(WireFormat):
 
 
 class Own(WireFormat):
+    tells_errors = True
+
     def read(self, body: bytes, metric: str) -> Batch:
         data = _json(body)
         samples = _listed(data, "samples")
         names = data.get("metrics") or [metric]
         if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
             raise BadRequest("'metrics' is a list of names")
+        _check_keys("the request", data, ("samples", "metrics"))
         pairs = [(_decoded(_of(sample, "image")), _text(_of(sample, "prompt"))) for sample in samples]
+        for sample in samples:
+            _check_keys("a sample", sample, ("prompt", "image"))
         return Batch(pairs, [tuple(names)] * len(pairs))
 
     def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
@@ -211,8 +217,17 @@ def _of(sample: Any, key: str) -> Any:
     return sample[key]
 
 
+def _check_keys(what: str, data: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse what would be ignored: who sends it means something by it."""
+    for key in data:
+        if key not in known:
+            raise BadRequest(f"{what} has the unknown key '{key}'.{nearest(key, known)} It has {', '.join(known)}")
+
+
 def _listed(data: Mapping[str, Any], key: str) -> list[Any]:
     values = data.get(key)
+    if key in ("images", "output_image") and getattr(values, "ndim", 0) == 4:
+        return list(values)  # one NumPy array of all images
     if not isinstance(values, list | tuple):
         raise BadRequest(f"'{key}' is no list" if key in data else f"there is no '{key}'")
     return list(values)

@@ -12,25 +12,26 @@ def description(metrics: Sequence[str]) -> dict[str, Any]:
     """Make the description for a server with these metrics."""
     name = {"type": "string", "enum": list(metrics)}
     image = {"type": "string", "description": "An image file (PNG, JPEG, WebP, ...) as base64."}
-    sample = _object({"prompt": _TEXT, "image": image})
-    request = _object({"samples": _list(sample)}, metrics=_list(name))
+    sample = {**_object({"prompt": _TEXT, "image": image}), "additionalProperties": False}
+    request = {**_object({"samples": _list(sample)}, metrics=_list(name)), "additionalProperties": False}
     reward = _object({"value": {"type": ["number", "null"]}, "status": _TEXT, "reason": _TEXT})
     rewards = _object({"results": _list({"type": "object", "additionalProperties": reward})})
-    health = _object({"status": {"enum": ["ok", "failed"]}})
+    health = _object({"status": {"enum": ["ok", "capped", "failed"]}}, reason=_TEXT, rewards={"type": "object"})
     failures = {
         "400": "The request cannot be used.",
         "401": "The token is missing or wrong.",
-        "402": "The cap on money, requests or tokens is reached.",
         "404": "There is no such metric.",
         "413": "The body is too large.",
-        "422": "An image or an answer cannot be used.",
-        "503": "A judgement failed; the same request may be answered later.",
+        "415": "The body is compressed.",
+        "503": "Nothing can be judged any more: a wrong key, an empty quota, a full disk.",
     }
     post = {
         "summary": "Judge images against their prompts.",
         "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
         "responses": {
-            "200": _answer("One object for each sample, in order.", rewards),
+            "200": _answer(
+                "One object for each sample, in order; where there is no value, status and reason say why.", rewards
+            ),
             **{code: _answer(text, _object({"error": _TEXT})) for code, text in failures.items()},
         },
     }

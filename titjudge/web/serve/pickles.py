@@ -215,7 +215,11 @@ def _array(raw: Any, dtype: Any, shape: Any, order: Any) -> Any:
     if dtype.kind == "U" and (np.frombuffer(raw, np.dtype("u4").newbyteorder(dtype.byteorder)) > sys.maxunicode).any():
         raise Refused("the pickle holds text that is none")
     array = np.frombuffer(raw, dtype).reshape(shape, order=order)
-    return array.tolist() if dtype.kind in "US" else array
+    if dtype.kind not in "US":
+        return array
+    if array.size > MAX_STEPS:  # each of them becomes an object
+        raise Refused(f"the pickle has an array of more than {MAX_STEPS:,} texts")
+    return array.tolist()
 
 
 def _image(_: Any, state: Any) -> Any:

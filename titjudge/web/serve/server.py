@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import bisect
 import contextlib
 import hmac
+import itertools
 import logging
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -23,8 +26,25 @@ from titjudge.web.serve.openapi import description
 Missing = Literal["error", "skip", "group-mean"]
 MAX_BODY = 256 * 2**20
 _LONG = 2**18  # bytes; a longer body is parsed in a thread
-_OPEN = frozenset({"/health", "/ping"})  # paths that need no token
-_FINAL = frozenset({Status.BAD_INPUT, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
+_HEALTH = ("/health", "/ping", "/healthz", "/{metric}/health", "/{metric}/ping")
+_OPEN = re.compile(r"/([^/]+/)?(health|ping)|/healthz|/livez")  # paths whose GET needs no token
+_FINAL = frozenset({Status.BAD_INPUT, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED, Status.MISSING})
+_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)  # seconds of a request
+_HELP = {
+    "requests_total": "Requests by wire format and HTTP status.",
+    "rewards_total": "Rewards by metric and the status of their score.",
+    "rewards_missing_total": "Rewards without a score, by metric and what was answered in their place.",
+    "request_seconds": "Seconds from the head of a request to its answer.",
+    "in_flight": "Requests that are being answered.",
+    "spent_usd": "USD billed, with the earlier sessions of the run folder.",
+    "uncertain_usd": "USD that requests without an answer may have cost.",
+    "list_cost_usd": "USD that all answers would have cost without a cache.",
+    "cap_usd": "The cap on what is spent.",
+    "model_requests_total": "Requests to models, with the earlier sessions of the run folder.",
+    "model_answers_total": "Answers of models.",
+    "cached_answers_total": "Answers from the cache.",
+    "model_errors_total": "Errors of models, those of repeated requests included.",
+}
 _log = logging.getLogger("titjudge.web.serve")
 T = TypeVar("T")
 
@@ -52,6 +72,11 @@ class Judging(Protocol):
     @property
     def trouble(self) -> str:
         """Why the server can no longer judge; empty while it can."""
+        ...
+
+    @property
+    def capped(self) -> str:
+        """Which cap is reached, so that only known answers are given; empty while none is."""
         ...
 
 
@@ -92,8 +117,8 @@ def build_app(
     app = Starlette(
         lifespan=lifespan,
         routes=[
-            Route("/health", server.health),
-            Route("/ping", server.health),
+            *(Route(path, server.health) for path in _HEALTH),
+            Route("/livez", server.alive),
             Route("/rewards", server.rewards),
             Route("/metrics", server.metrics),
             Route("/openapi.json", server.openapi),
@@ -125,12 +150,16 @@ class _TokenGuard:
 
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif self._token and scope["path"] not in _OPEN and not self._has_token(dict(scope["headers"])):
+        elif self._token and not self._is_open(scope) and not self._has_token(dict(scope["headers"])):
             text = "the token is missing or wrong: Authorization: Bearer TOKEN, or http://serve:TOKEN@host:port"
             refusal = PlainTextResponse(text, 401, headers={"www-authenticate": 'Basic realm="titjudge"'})
             await refusal(scope, receive, send)
         else:
             await self._guarded(scope, receive, send)
+
+    @staticmethod
+    def _is_open(scope: Scope) -> bool:
+        return scope["method"] in ("GET", "HEAD") and _OPEN.fullmatch(scope["path"]) is not None
 
     def _has_token(self, headers: Mapping[bytes, bytes]) -> bool:
         kind, _, given = headers.get(b"authorization", b"").partition(b" ")
@@ -147,17 +176,27 @@ class _Server:
         self._judging, self._missing = judging, missing
         self._ignore_inputs, self._max_body = ignore_inputs, max_body
         self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
-        self._seconds, self._in_flight = 0.0, 0
+        self._seconds, self._within = 0.0, [0] * (len(_BUCKETS) + 1)  # requests by their bucket
+        self._in_flight = 0
 
     # -- state of the server -----------------------------------------------------------------------------------------
 
     async def health(self, request: Any) -> Any:
         from starlette.responses import JSONResponse
 
-        trouble = self._judging.trouble
-        state = {"status": "failed", "reason": trouble} if trouble else {"status": "ok"}
-        ready = {name: ["failed" if trouble else "ready"] for name in self._judging.names}
-        return JSONResponse({**state, "rewards": ready}, 503 if trouble else 200)
+        names, trouble, capped = self._judging.names, self._judging.trouble, self._judging.capped
+        metric = request.path_params.get("metric", names[0])
+        if metric not in names:
+            return JSONResponse({"status": "unknown", "reason": _no_metric(metric, names)}, 404)
+        status = "failed" if trouble else "capped" if capped else "ok"
+        reason = {} if status == "ok" else {"reason": trouble or capped}
+        ready = {name: ["ready" if status == "ok" else status] for name in names}
+        return JSONResponse({"status": status, **reason, "rewards": ready}, 200 if status == "ok" else 503)
+
+    async def alive(self, request: Any) -> Any:
+        from starlette.responses import JSONResponse
+
+        return JSONResponse({"status": "alive"})
 
     async def rewards(self, request: Any) -> Any:
         from starlette.responses import JSONResponse
@@ -172,10 +211,26 @@ class _Server:
     async def metrics(self, request: Any) -> Any:
         from starlette.responses import PlainTextResponse
 
-        lines = [f"titjudge_{name}{_labels(labels)} {count}" for (name, labels), count in sorted(self._counts.items())]
-        lines += [f"titjudge_request_seconds_sum {self._seconds:.6f}", f"titjudge_in_flight {self._in_flight}"]
-        lines += [f"titjudge_{name} {value:g}" for name, value in self._judging.counters().items()]
+        samples: dict[str, list[str]] = {}
+        for (name, labels), count in sorted(self._counts.items()):
+            samples.setdefault(name, []).append(f"titjudge_{name}{_labels(labels)} {count}")
+        samples["request_seconds"] = self._histogram()
+        for name, value in {"in_flight": self._in_flight, **self._judging.counters()}.items():
+            samples[name] = [f"titjudge_{name} {value:g}"]
+        lines = [line for name, of_name in samples.items() for line in (*_head(name), *of_name)]
         return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+    def _histogram(self) -> list[str]:
+        """Write the durations of requests: how many took at most so many seconds."""
+        ends = (*map("{:g}".format, _BUCKETS), "+Inf")
+        counts = itertools.accumulate(self._within)
+        lines = [
+            f'titjudge_request_seconds_bucket{{le="{end}"}} {count}' for end, count in zip(ends, counts, strict=True)
+        ]
+        total = sum(self._within)
+        return [
+            *lines, f"titjudge_request_seconds_sum {self._seconds:.6f}", f"titjudge_request_seconds_count {total}",
+        ]  # fmt: skip
 
     def _count(self, name: str, amount: int = 1, **labels: str) -> None:
         self._counts[name, tuple(labels.items())] += amount
@@ -201,7 +256,9 @@ class _Server:
                 content, status = format.error("the server is ending: its next start has what was asked"), 503
             finally:
                 self._in_flight -= 1
-                self._seconds += time.perf_counter() - started
+                seconds = time.perf_counter() - started
+                self._seconds += seconds
+                self._within[bisect.bisect_left(_BUCKETS, seconds)] += 1
             self._count("requests_total", format=type(format).__name__.lower(), code=str(status))
             return Response(content, status, media_type=format.media_type)
 
@@ -213,7 +270,7 @@ class _Server:
         body = await self._body(request)
         batch = await _in_thread(len(body), format.read, body, metric)
         if unknown := sorted({name for wanted in batch.wanted for name in wanted} - set(names)):
-            raise BadRequest(f"there is no metric {unknown[0]} here; there is {', '.join(names)}", 404)
+            raise BadRequest(_no_metric(unknown[0], names), 404)
         if batch.has_inputs and not self._ignore_inputs:
             raise BadRequest(
                 "there are input images, which are not looked at: `serve --ignore-inputs` judges the image by its prompt "
@@ -224,6 +281,8 @@ class _Server:
         return await _in_thread(len(body), format.write, batch, rewards)
 
     async def _body(self, request: Any) -> bytes:
+        if (coding := request.headers.get("content-encoding", "identity")) != "identity":
+            raise BadRequest(f"the body is compressed ({coding}): send it as it is, images are compressed already", 415)
         parts, size = [], 0
         async for part in request.stream():
             size += len(part)
@@ -273,6 +332,16 @@ def _code(without: Sequence[Score]) -> int:
     """Choose the HTTP status for failed judgements; never 500, after which flow_grpo's client retries a thousand times."""
     statuses = {score.status for score in without}
     return 402 if Status.BUDGET in statuses else 422 if statuses <= _FINAL else 503
+
+
+def _no_metric(name: str, names: Sequence[str]) -> str:
+    return f"there is no metric {name} here; there is {', '.join(names)}"
+
+
+def _head(name: str) -> tuple[str, str]:
+    """Write what Prometheus wants to know of a metric before its samples."""
+    kind = "histogram" if name == "request_seconds" else "counter" if name.endswith("_total") else "gauge"
+    return f"# HELP titjudge_{name} {_HELP[name]}", f"# TYPE titjudge_{name} {kind}"
 
 
 async def _in_thread(size: int, work: Callable[..., T], *arguments: Any) -> T:
