@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,12 @@ class Outcome:
         return min(counts, key=lambda count: count[1] / count[2], default=None)
 
 
+def slimness(suite: Any, metrics: Mapping[str, Metric]) -> tuple[bool, bool]:
+    """Tell whether the tables of a run can do with slim items, and with slim scores (`RunFolder.items`, `scores`)."""
+    slim = not suite.AGGREGATES
+    return slim and all(metric.applies is everywhere for metric in metrics.values()), slim
+
+
 def finish(
     folder: RunFolder,
     suite: Any,
@@ -75,8 +81,8 @@ def finish(
     A run of more than 100,000 images gets no report by itself: `no_report` of the outcome says so. `findings` returns further
     keys for the results; `money` is `folder.money()`, where the caller has read it already.
     """
-    slim = not suite.AGGREGATES
-    items = list(folder.items(slim=slim and all(metric.applies is everywhere for metric in metrics.values())))
+    slim_items, slim = slimness(suite, metrics)
+    items = list(folder.items(slim=slim_items))
     results, tables = summarize(
         items,
         list(folder.scores(slim=slim).values()),

@@ -8,10 +8,12 @@ model, sample, attempt). A request without a stored answer fails as missing.
 from __future__ import annotations
 
 import base64
-import os
+import hashlib
 import re
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import orjson
 from titjudge.core import containers
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.files import jsonl_at
 from titjudge.core.images import ImageFiles, Shown
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
@@ -38,24 +41,13 @@ _VECTOR_KEYS = ("key", "text", "vector", "used", "total")
 BAD_CHECKSUM = "its content does not fit its seal"
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """Where a record is in its file, and what is needed to choose among several."""
-
-    offset: int
-    length: int
-    number: int
-    key: str
-    item: str
-    ok: bool
-
-
 class _Lines:
     """The lines of a JSONL file. Records are read again when they are needed: a long run need not fit into memory."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self._open = os.open(file, os.O_RDONLY) if file.is_file() else None
+        self._open = file.open("rb") if file.is_file() else None
+        self._starts = array("Q")  # of all lines
 
     def __iter__(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield line number, offset and content of every complete line."""
@@ -64,19 +56,48 @@ class _Lines:
         offset = 0
         with self.file.open("rb") as lines:
             for number, content in enumerate(lines, 1):
+                if number > len(self._starts):
+                    self._starts.append(offset)
                 if content.strip() and content.endswith(b"\n"):
                     yield number, offset, content
                 offset += len(content)
 
-    def read(self, line: _Line) -> dict[str, Any]:
+    def read(self, offset: int) -> dict[str, Any]:
         assert self._open is not None
-        record: dict[str, Any] = orjson.loads(os.pread(self._open, line.length, line.offset))
-        return record
+        return jsonl_at(self._open, offset)
+
+    def number(self, offset: int) -> int:
+        """Return the number of the line at an offset."""
+        return bisect_left(self._starts, offset) + 1
 
     def close(self) -> None:
         if self._open is not None:
-            os.close(self._open)
+            self._open.close()
             self._open = None
+
+
+class _Index:
+    """The offsets of records by text keys, of which digests are kept."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[bytes, int | list[int]] = {}  # a list only where there are several
+
+    def add(self, key: str, offset: int) -> None:
+        digest = _digest(key)
+        before = self._offsets.setdefault(digest, offset)
+        if isinstance(before, list):
+            before.append(offset)
+        elif before != offset:
+            self._offsets[digest] = [before, offset]
+
+    def get(self, key: str) -> Sequence[int]:
+        """Return the offsets in the order of the file."""
+        offsets = self._offsets.get(_digest(key), ())
+        return (offsets,) if isinstance(offsets, int) else offsets
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.blake2b(str(key).encode(), digest_size=16).digest()
 
 
 class Stored:
@@ -96,22 +117,32 @@ class Stored:
     def __init__(self, folder: Path, complain: Complain) -> None:
         self._replies, self._vectors = _Lines(folder / "replies.jsonl"), _Lines(folder / "vectors.jsonl")
         self._complain = complain
-        self._by_key: dict[str, list[_Line]] = {}
-        self._by_content: dict[str, list[_Line]] = {}
-        self._by_text: dict[str, list[_Line]] = {}
-        self.keys: set[str] = set()
+        self._by_key, self._by_vector, self._by_text = _Index(), _Index(), _Index()
+        self._contents: _Index | None = None  # made when it is asked: mostly no question needs it
         self.answers = self.vectors = self.matched_by_content = 0
         self.with_tools: set[str] = set()
         self.begin("", frozenset())
-        for line, record in self._valid(self._replies, _REPLY_KEYS, _unreadable):
-            self._by_key.setdefault(line.key, []).append(line)
-            self._by_content.setdefault(_content(record), []).append(line)
+        for offset, record in self._valid(self._replies, _REPLY_KEYS, _unreadable, complain):
+            self._by_key.add(record["key"], offset)
             self.answers += 1
             if "tools" in record:
                 self.with_tools.add(record["model"])
-        for line, record in self._valid(self._vectors, _VECTOR_KEYS):
-            self._by_text.setdefault(content_key("text", record["text"]), []).append(line)
+        for offset, record in self._valid(self._vectors, _VECTOR_KEYS, _always_readable, complain):
+            self._by_vector.add(record["key"], offset)
+            self._by_text.add(content_key("text", record["text"]), offset)
             self.vectors += 1
+
+    def has(self, key: str) -> bool:
+        """Tell whether an answer or a vector is stored under a key."""
+        return bool(self._by_key.get(key) or self._by_vector.get(key))
+
+    @property
+    def _by_content(self) -> _Index:
+        if self._contents is None:
+            self._contents = _Index()
+            for offset, record in self._valid(self._replies, _REPLY_KEYS, _unreadable, lambda *problem: None):
+                self._contents.add(_content(record), offset)
+        return self._contents
 
     def begin(self, item: str, wanted: frozenset[str]) -> None:
         """Begin an item; of several answers to a question, those under the keys `wanted` come first."""
@@ -124,21 +155,19 @@ class Stored:
         self._vectors.close()
 
     def _valid(
-        self, lines: _Lines, required: Sequence[str], flaw: Callable[[Mapping[str, Any]], str] = lambda record: ""
-    ) -> Iterator[tuple[_Line, dict[str, Any]]]:
-        """Yield the valid records of a file, and complain about the others."""
+        self, lines: _Lines, required: Sequence[str], flaw: Callable[[Mapping[str, Any]], str], complain: Complain
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield offset and content of the valid records of a file, and complain about the others."""
         for number, offset, content in lines:
             where = f"{lines.file.name}:{number}"
             record = _parsed(content, required)
             problem = record if isinstance(record, str) else flaw(record)
             if isinstance(record, str) or problem:
-                self._complain("line", where, str(problem), _item_in(content))
+                complain("line", where, str(problem), _item_in(content))
                 continue
-            item, ok = record.get("item", ""), record.get("status", Status.OK) == Status.OK
             if checksum_differs(record):
-                self._complain("line", where, BAD_CHECKSUM, item)
-            self.keys.add(record["key"])
-            yield _Line(offset, len(content), number, record["key"], item, ok), record
+                complain("line", where, BAD_CHECKSUM, record.get("item", ""))
+            yield offset, record
 
     def reply(self, request: Request) -> Reply:
         """Find the stored answer to a request.
@@ -146,22 +175,21 @@ class Stored:
         Raises:
             Unanswered: none is stored.
         """
-        asked = request_record(request)
-        lines = self._by_key.get(request_key(request), [])
-        if not lines:
-            lines = self._by_content.get(_content(asked), [])
-            self.matched_by_content += bool(lines)
-        if not lines:
+        asked, key = request_record(request), request_key(request)
+        offsets = self._by_key.get(key)
+        if not offsets:
+            offsets = self._by_content.get(_content(asked))
+            self.matched_by_content += bool(offsets)
+        if not offsets:
             self.missed += 1
             raise Unanswered(Status.MISSING, f"no answer to {request.template} is on file")
-        line = self._choose(lines)
-        record = self._replies.read(line)
-        if line.key == request_key(request):
+        offset, record = self._choose(self._replies, offsets)
+        if record["key"] == key:
             changed = [name for name in _REQUEST if record[name] != _json(asked[name])]
             if changed:
                 what = f"the stored question is not the one its key stands for ({', '.join(changed)} differ)"
-                self._complain("question", f"replies.jsonl:{line.number}", what, line.item)
-        self.used.add(line.key)
+                self._complain("question", f"replies.jsonl:{self._replies.number(offset)}", what, record["item"])
+        self.used.add(record["key"])
         reply = reply_from(record)
         return replace(reply, status=Status.OK) if reply.status is Status.UNPARSED else reply
 
@@ -171,39 +199,40 @@ class Stored:
         Raises:
             Unanswered: none is stored.
         """
-        lines = self._by_text.get(content_key("text", text), [])
-        if not lines:
+        offsets = self._by_text.get(content_key("text", text))
+        if not offsets:
             self.missed += 1
             raise Unanswered(Status.MISSING, "no vector of a text is on file")
-        line = self._choose(lines)
-        record = self._vectors.read(line)
+        offset, record = self._choose(self._vectors, offsets)
         try:
             base64.b64decode(record["vector"], validate=True)
             vector = embedding_from(record)
         except (TypeError, ValueError) as error:
-            self._complain("line", f"vectors.jsonl:{line.number}", f"not a vector ({error})", self.item)
+            where = f"vectors.jsonl:{self._vectors.number(offset)}"
+            self._complain("line", where, f"not a vector ({error})", self.item)
             raise Unanswered(Status.MISSING, "the vector of a text is damaged") from error
-        self.used.add(line.key)
+        self.used.add(record["key"])
         return vector
 
-    def _choose(self, lines: Sequence[_Line]) -> _Line:
+    def _choose(self, lines: _Lines, offsets: Sequence[int]) -> tuple[int, dict[str, Any]]:
         """Choose among several answers to one question: those that the score names, this item's, good ones; the last."""
-        named = [line for line in lines if line.key in self.wanted] or lines
-        own = [line for line in named if line.item == self.item]
-        good = [line for line in named if line.ok]
+        found = [(offset, lines.read(offset)) for offset in offsets]
+        named = [line for line in found if line[1]["key"] in self.wanted] or found
+        own = [line for line in named if line[1].get("item", "") == self.item]
+        good = [line for line in named if line[1].get("status", Status.OK) == Status.OK]
         return (own or good or named)[-1]
 
     def ended_as(self, keys: Sequence[str], status: Status) -> bool:
         """Tell whether an answer with this status is stored under one of the keys."""
-        lines = (line for key in keys for line in self._by_key.get(key, ()))
-        return any(self._replies.read(line)["status"] == status for line in lines)
+        offsets = (offset for key in keys for offset in self._by_key.get(key))
+        return any(self._replies.read(offset)["status"] == status for offset in offsets)
 
     def images_of(self, keys: Sequence[str]) -> Shown:
         """List the images in the questions under these keys."""
         questions = []
         for key in keys:
-            for line in self._by_key.get(key, ())[:1]:
-                messages = self._replies.read(line)["messages"]
+            for offset in self._by_key.get(key)[:1]:
+                messages = self._replies.read(offset)["messages"]
                 questions.append([part["image"] for turn in messages for part in turn if isinstance(part, dict)])
         return Shown.of([hashes for hashes in questions if hashes])
 
@@ -226,6 +255,10 @@ def _unreadable(record: Mapping[str, Any]) -> str:
         return "" if isinstance(record["text"], str) else "its text is no text"
     except (KeyError, TypeError, ValueError) as error:
         return f"not an answer ({error})"
+
+
+def _always_readable(record: Mapping[str, Any]) -> str:
+    return ""
 
 
 def _item_in(line: bytes) -> str:

@@ -79,10 +79,7 @@ class RunFolder:
     def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
         """Read the items; `slim` leaves out prompt, image and meta, to save memory where items are only counted."""
         for record in self.read("items.jsonl"):
-            if slim:
-                record |= {name: sys.intern(record[name]) for name in ("id", "generator", "group")}
-                record |= {"prompt": "", "image": None, "meta": NOTHING}
-            yield item_from(record)
+            yield item_from(slim_item(record) if slim else record)
 
     def judged(self) -> Iterator[Item]:
         """Read the valid items."""
@@ -96,13 +93,7 @@ class RunFolder:
         """Read the last score of each item and metric; `slim` leaves out replies and the parts that no table sums up."""
         scores: dict[tuple[str, str], Score] = {}
         for record in self.read("scores.jsonl"):
-            if slim:
-                for name in ("item", "metric", "generator", "group"):
-                    record[name] = sys.intern(record[name])
-                record["replies"] = ()
-                record["reason"] = "" if record["value"] is not None else record["reason"]
-                record["parts"] = {key: value for key, value in record["parts"].items() if key in SUMMED} or NOTHING
-            score = score_from(record)
+            score = score_from(slim_score(record) if slim else record)
             scores[score.item_id, score.metric] = score
         return scores
 
@@ -380,6 +371,22 @@ class RunFolder:
                 self._spare.unlink()
             os.close(self._lock)
             self._lock = None
+
+
+def slim_item(record: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what of an item's record no table needs; strings that repeat are kept once."""
+    names = {name: sys.intern(record[name]) for name in ("id", "generator", "group")}
+    return record | names | ({} if "bad" in record else {"prompt": "", "image": None, "meta": NOTHING})
+
+
+def slim_score(record: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what of a score's record no table needs; strings that repeat are kept once."""
+    return record | {
+        **{name: sys.intern(record[name]) for name in ("item", "metric", "generator", "group")},
+        "replies": (),
+        "reason": "" if record["value"] is not None else record["reason"],
+        "parts": {key: value for key, value in record["parts"].items() if key in SUMMED} or NOTHING,
+    }
 
 
 def caps(limits: Limits) -> dict[str, float]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import orjson
 
 from titjudge.core import containers
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.files import jsonl_at
 from titjudge.core.images import Shown
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest
@@ -30,11 +32,12 @@ from titjudge.metrics import Metric
 from titjudge.runs import journal
 from titjudge.runs.identity import config_of
 from titjudge.runs.loop import prepared
+from titjudge.runs.outcome import slimness
 from titjudge.runs.replay import BAD_CHECKSUM, Stored, StoredImages, replay_engine
 from titjudge.runs.resolve import load_metrics, load_suite
 from titjudge.runs.results import summarize
 from titjudge.runs.results_diff import added, cells, same, shown, without_intervals
-from titjudge.runs.run_folder import FILES, RunFolder
+from titjudge.runs.run_folder import FILES, RunFolder, slim_item, slim_score
 from titjudge.stats.intervals import WAY
 from titjudge.stats.per_prompt import PerPrompt
 
@@ -123,20 +126,25 @@ async def _verify(folder: RunFolder) -> Verification:
     complete = manifest.status == "complete"
     _check_ends(folder, complete, result)
     stored, images = Stored(folder.path, result.add), StoredImages(result.add)
-    scores, items = _scores(folder, result), [item_from(record) for record in _records(folder, "items.jsonl", result)]
+    slim_items, slim = slimness(suite, metrics)
+    scores = _StoredScores(folder, result, slim=slim)
+    items = [
+        item_from(slim_item(record) if slim_items else record) for _, record in _located(folder, "items.jsonl", result)
+    ]
     result.checked["items"] = len(items)
     if (folder.path / "billing.jsonl").is_file():
-        result.checked["bills"] = sum("cost" in bill for bill in _records(folder, "billing.jsonl", result))
+        result.checked["bills"] = sum("cost" in bill for _, bill in _located(folder, "billing.jsonl", result))
     engine = replay_engine(config, manifest, library, stored, images)
     checker = _ScoreChecker(engine, stored, images, Panel.of(config), scores, result)
     try:
-        for item in prepared(items, metrics):
+        for item in prepared(folder.items() if slim_items else items, metrics):
             if isinstance(item, Item):
                 for name, metric in metrics.items():
                     await checker.check(item, name, metric, complete)
     finally:
         await engine.aclose()
         stored.close()
+        scores.close()
     result.checked.update(answers=stored.answers, vectors=stored.vectors, images=images.seen)
     checker.add_notes()
     if (folder.path / "report.html").is_file():
@@ -144,7 +152,7 @@ async def _verify(folder: RunFolder) -> Verification:
     if manifest.status == "running":
         result.notes.append("the run was going on, or was killed: its tables are not compared")
     else:
-        _check_tables(folder, items, checker.recomputed, suite, metrics, result)
+        _check_tables(folder, items, scores.for_tables, suite, metrics, result)
     return result
 
 
@@ -176,31 +184,55 @@ def _check_ends(folder: RunFolder, complete: bool, result: Verification) -> None
                 result.notes.append(f"{file.name}: its last line has no end and was left out")
 
 
-def _records(folder: RunFolder, name: str, result: Verification) -> Iterator[dict[str, Any]]:
-    """Read the valid records of a file, and report the other lines and wrong checksums."""
+def _located(folder: RunFolder, name: str, result: Verification) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read the valid records of a file with their offsets, and report the other lines and wrong checksums."""
     file = folder.path / name
     if not file.is_file():
         result.add("line", name, "the file is missing")
         return
     damage: dict[str, str] = {}
-    for number, record in journal.records(file, damage):
+    for number, offset, record in journal.located(file, damage):
         if checksum_differs(record):
             result.add("line", f"{name}:{number}", BAD_CHECKSUM, str(record.get("item", "")))
-        yield record
+        yield offset, record
     for where, what in damage.items():
         result.add("line", where, what)
 
 
-def _scores(folder: RunFolder, result: Verification) -> dict[tuple[str, str], Score]:
-    scores: dict[tuple[str, str], Score] = {}
-    for record in _records(folder, "scores.jsonl", result):
-        try:
-            score = score_from(record)
-        except (TypeError, ValueError) as error:
-            result.add("line", "scores.jsonl", f"not a score ({error})", str(record["item"]))
-            continue
-        scores[score.item_id, score.metric] = score
-    return scores
+class _StoredScores:
+    """The last score of each item and metric; what no table needs of it is read again when it is checked.
+
+    Attributes:
+        for_tables: the scores to make the tables from, in the stored order.
+    """
+
+    def __init__(self, folder: RunFolder, result: Verification, *, slim: bool) -> None:
+        self.for_tables: dict[tuple[str, str], Score] = {}
+        self._slim = slim_score if slim else dict
+        self._offsets: dict[tuple[str, str], int] = {}
+        for offset, record in _located(folder, "scores.jsonl", result):
+            try:
+                score = score_from(self._slim(record))
+            except (TypeError, ValueError) as error:
+                result.add("line", "scores.jsonl", f"not a score ({error})", str(record["item"]))
+                continue
+            self.for_tables[score.item_id, score.metric] = score
+            self._offsets[score.item_id, score.metric] = offset
+        self._file = (folder.path / "scores.jsonl").open("rb") if self._offsets else None
+        self.get = lru_cache(maxsize=1024)(self._read)
+
+    def _read(self, item: str, metric: str) -> Score | None:
+        """Read a whole score; None where there is none."""
+        offset = self._offsets.get((item, metric))
+        return None if offset is None or self._file is None else score_from(jsonl_at(self._file, offset))
+
+    def replace(self, score: Score) -> None:
+        """Put another score into the tables."""
+        self.for_tables[score.item_id, score.metric] = score_from(self._slim(score_record(score)))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 @dataclass(slots=True)
@@ -208,7 +240,7 @@ class _ScoreChecker:
     """Computes scores again and compares them with the stored ones.
 
     Attributes:
-        recomputed: the scores to make the tables from, in the stored order.
+        before: the stored scores; a score that comes out otherwise takes the place of the stored one in the tables.
         unanswered: scores without a value that no answer explains.
         without_image: scores that cannot be computed again, as the metric needs an image that is missing.
     """
@@ -217,25 +249,24 @@ class _ScoreChecker:
     stored: Stored
     images: StoredImages
     panel: Panel
-    before: Mapping[tuple[str, str], Score]
+    before: _StoredScores
     result: Verification
-    recomputed: dict[tuple[str, str], Score] = field(init=False)
     unanswered: int = 0
     without_image: int = 0
-    _shown: dict[tuple[str, str], Shown] = field(default_factory=dict)
+    _shown: Callable[[str, str], Shown] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.recomputed = dict(self.before)
+        self._shown = lru_cache(maxsize=4096)(lambda item, name: self.stored.images_of(self._keys(item, name)))
 
     async def check(self, item: Item, name: str, metric: Metric, complete: bool) -> None:
         """Score an item again and compare with the stored scores; those of a complete run must be there."""
-        before = dict(self._stored_of(item, name))
+        before = dict(self._stored_of(item.id, name))
         if not before:
             if complete and metric.applies(item):
                 self.result.add("score", f"{item.id}, {name}", "the run is complete, and the score is missing", item.id)
             return
         self._expect(item, name)
-        self.stored.begin(item.id, frozenset(self._keys(item, name)))
+        self.stored.begin(item.id, frozenset(self._keys(item.id, name)))
         try:
             now = await self.panel.score(self.engine, item, name, metric)
         except Exception as error:
@@ -247,15 +278,15 @@ class _ScoreChecker:
             self.result.checked["scores"] += 1
             self._compare(item, score, again.get(key))
 
-    def _stored_of(self, item: Item, name: str) -> Iterator[tuple[str, Score]]:
+    def _stored_of(self, item: str, name: str) -> Iterator[tuple[str, Score]]:
         """Yield the stored score of an item by a metric, and those of the single judges of a panel."""
         names = [name]
         if len(self.panel.judges) > 1:
             labels = [self.engine.roles[judge].label for judge in self.panel.judges]
             names += [f"{name} [{label}]" for label in dict.fromkeys(labels)]
         for key in names:
-            if (item.id, key) in self.before:
-                yield key, self.before[item.id, key]
+            if (score := self.before.get(item, key)) is not None:
+                yield key, score
 
     def _expect(self, item: Item, name: str) -> None:
         """Set which images the item's questions must show: its own, and those it was compared with."""
@@ -263,18 +294,16 @@ class _ScoreChecker:
         self.images.expected = {}
         for other in (item, *item.same_prompt):
             if other.image is not None:
-                if (other.id, name) not in self._shown:
-                    self._shown[other.id, name] = self.stored.images_of(self._keys(other, name))
-                self.images.expected[other.image] = self._shown[other.id, name]
+                self.images.expected[other.image] = self._shown(other.id, name)
         if item.image is not None and self.images.expected[item.image].all:
             self.images.count(item.image)
 
-    def _keys(self, item: Item, name: str) -> list[str]:
+    def _keys(self, item: str, name: str) -> list[str]:
         return list(dict.fromkeys(key for _, score in self._stored_of(item, name) for key in score.replies))
 
     def _compare(self, item: Item, before: Score, now: Score | None) -> None:
         where = f"{item.id}, {before.metric}"
-        absent = [key for key in before.replies if key not in self.stored.keys]
+        absent = [key for key in before.replies if not self.stored.has(key)]
         if absent:
             what = f"{len(absent)} of the {len(before.replies)} answers it names are not on file"
             self.result.add("score", where, what, item.id)
@@ -292,7 +321,7 @@ class _ScoreChecker:
             return
         if what:
             self.result.add("score", where, what, item.id)
-            self.recomputed[item.id, before.metric] = now
+            self.before.replace(replace(now, item_id=item.id, metric=before.metric))
 
     def _explained(self, before: Score, now: Score) -> bool:
         """Tell whether the missing value of a score has a reason: its question was answered for another item, or never."""
