@@ -6,6 +6,9 @@ import base64
 import json
 import os
 import shutil
+from hashlib import sha256
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from PIL import Image
 
 from titjudge.cli.batch import batch
+from titjudge.cli.dispatch import run_command
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Status
@@ -214,19 +218,31 @@ def test_no_question_is_built_on_an_answer_that_is_still_open(data: Path) -> Non
     assert (seen["images"], seen["box"]) == (["images/0.png"], [0, 0, 0.5, 1])
 
 
-def test_questions_stand_in_the_order_of_the_items_and_name_all_they_are_asked_for(data: Path) -> None:
+def test_the_questions_of_an_image_stand_together_and_name_all_they_are_asked_for(data: Path) -> None:
     lines = [{"image": f"images/{n}.png", "prompt": f"a cube {n % 2}", "prompt_id": f"p{n % 2}"} for n in range(3)]
     (data / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
     questions = exported(data, metrics=["tit-agent", "lmm-score"])
-    assert [(line["item"], line["template"]) for line in questions] == [
-        ("images/0.png", "agent/split"),
-        ("images/0.png", "lmm_score/rate"),
-        ("images/1.png", "agent/split"),
-        ("images/1.png", "lmm_score/rate"),
-        ("images/2.png", "lmm_score/rate"),
-    ]
-    assert questions[0]["items"] == ["images/0.png", "images/2.png"]
-    assert "items" not in questions[2]
+    blocks = [(item, [line["template"] for line in group]) for item, group in groupby(questions, itemgetter("item"))]
+    both = ["agent/split", "lmm_score/rate"]
+    assert sorted(blocks) in (
+        [("images/0.png", both), ("images/1.png", both), ("images/2.png", both[1:])],
+        [("images/0.png", both[1:]), ("images/1.png", both), ("images/2.png", both)],
+    )
+    shared = {line["item"]: line.get("items") for line in questions if line["template"] == "agent/split"}
+    assert sorted(filter(None, shared.values()), key=len) == [sorted(["images/0.png", "images/2.png"], key=_drawn)]
+    assert shared["images/1.png"] is None
+
+
+def test_the_order_of_the_images_is_not_that_of_the_data(data: Path) -> None:
+    """Data may be sorted by what they know of an image, and who answers must not be told."""
+    order = [line["item"] for line in exported(data, metrics=["lmm-score"])]
+    assert order == sorted(order, key=_drawn)
+    many = [f"images/{number}.png" for number in range(100)]
+    assert sum(one > other for one, other in pairwise(sorted(many, key=_drawn))) > 30
+
+
+def _drawn(item: str) -> bytes:
+    return sha256(item.encode()).digest()
 
 
 def test_with_nothing_to_ask_no_old_question_stays_in_the_files(data: Path) -> None:
@@ -246,7 +262,7 @@ def test_with_nothing_to_ask_no_old_question_stays_in_the_files(data: Path) -> N
 
 def test_answer_is_taken_for_text_and_an_object_for_its_text(data: Path) -> None:
     recorded(data, [{**line, "answer": "seen"} for line in exported(data)])
-    first, second, third = (line["custom_id"] for line in exported(data))
+    first, second, third = (line["custom_id"] for line in sorted(exported(data), key=itemgetter("item")))
     given = [
         {"custom_id": first, "text": json.loads(VERDICT)},
         {"custom_id": second, "answer": json.loads(VERDICT)},
@@ -258,7 +274,7 @@ def test_answer_is_taken_for_text_and_an_object_for_its_text(data: Path) -> None
 
 def test_a_rejected_answer_is_named_with_item_question_and_reason(data: Path) -> None:
     recorded(data, [{"custom_id": line["custom_id"], "text": "seen"} for line in exported(data)])
-    first, second, third = (line["custom_id"] for line in exported(data))
+    first, second, third = (line["custom_id"] for line in sorted(exported(data), key=itemgetter("item")))
     given = [
         {"custom_id": first, "text": "a nice picture"},
         {"custom_id": second, "text": VERDICT.replace("70", "500")},
@@ -281,7 +297,7 @@ def corrected(data: Path, given: list[Any], **more: Any) -> Kept:
 
 
 def test_a_corrected_answer_takes_the_place_of_the_old_and_drops_what_was_built_on_it(data: Path) -> None:
-    questions = exported(data)
+    questions = sorted(exported(data), key=itemgetter("item"))
     all_answered(data)
     assert [line["template"] for line in kept(data)] == ["tit/describe"] * 3 + ["tit/compare"] * 3
     answer = [{"custom_id": questions[1]["custom_id"], "text": "seen better"}]
@@ -392,3 +408,12 @@ def test_an_unrecorded_question_is_missing(data: Path) -> None:
     ((item, status, reason),) = outcome.failures
     assert (item, status) == ("images/0.png", str(Status.MISSING))
     assert "no description of 0.png" in reason
+
+
+@pytest.mark.parametrize("given", [["--max-looks", "0"], ["--metric-option", "tit-agent.max_looks=0"]])
+def test_options_of_metrics_reach_an_export(data: Path, given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    out = data.parent / "q.jsonl"
+    arguments = ["batch", "export", "--data", str(data), "--provider", "recorded", "--metric", "tit-agent"]
+    assert run_command("titjudge", [*arguments, "--out", str(out), *given]) == 2
+    assert "max_looks" in capsys.readouterr().err
+    assert run_command("titjudge", [*arguments, "--out", str(out), given[0], given[1].replace("0", "12")]) == 0

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, F, config_of, key_option, model_options, option, with_options
+from titjudge.cli.options import (
+    JSON,
+    PATH,
+    F,
+    config_of,
+    key_option,
+    metric_options,
+    metric_options_of,
+    model_options,
+    option,
+    with_options,
+)
 from titjudge.cli.output import write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -23,6 +34,7 @@ _run_options: Callable[[F], F] = with_options(
     key_option("data", "DIR"),
     key_option("suite", "NAME"),
     key_option("metrics", "NAME", "--metric", multiple=True),
+    metric_options,
     key_option("limit", "N"),
     key_option("limit_seed", "S"),
     model_options,
@@ -63,7 +75,7 @@ def export(**flags: Any) -> int:
 
     A question that depends on another answer (the judge's on the captioner's) can be exported once that answer has been
     imported. With `recorded` in all roles it writes what is not recorded yet, in plain lines (custom_id, item, template,
-    images, question, schema), in the order of the items. If nothing is left to ask, FILE is empty and the exit code is 0.
+    images, question, schema), all of one image together and the images in random order. If nothing is left to ask, FILE is empty and the exit code is 0.
 
     \b
     Example:
@@ -174,7 +186,8 @@ def _show_some(what: str, lines: Sequence[str]) -> None:
 def _session(flags: dict[str, Any]) -> Iterator[Session]:
     from titjudge.runs.session import Session
 
-    session = Session(config_of({**flags, "out": None}))  # `--out` of an export is no run folder
+    chosen = metric_options_of(flags["metric_options"], flags["max_looks"])
+    session = Session(config_of({**flags, "out": None}, metric_options=chosen))  # `--out` of an export is no run folder
     try:
         yield session
     finally:

@@ -16,6 +16,7 @@ from titjudge.cli.options import (
     config_of,
     key_option,
     key_values,
+    metric_options,
     metric_options_of,
     model_options,
     option,
@@ -82,13 +83,7 @@ BUDGET_REACHED = 3  # exit code
 @key_option("per_prompt", "mean|best|any|all")
 @key_option("report", flag="--report/--no-report")
 @key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True)
-@key_option("metric_options", "METRIC.KEY=VALUE", "--metric-option", multiple=True)
-@option(
-    "--max-looks",
-    "How often tit-agent may look at one image, 1 to 64; short for --metric-option tit-agent.max_looks=N  [default: 8].",
-    "N",
-    type=int,
-)
+@metric_options
 @option(
     "--official-files",
     "Also write the files that the official scripts of the suite write (Qwen-Image-Bench, TIIF-Bench, LongT2IBench).",

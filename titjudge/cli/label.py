@@ -19,6 +19,13 @@ _serve_options = with_options(
 )
 
 
+_both_bad = option(
+    "--both-bad/--no-both-bad",
+    'Offer "both bad" as an answer beside left, right and tie, the three of the TIT paper (A.11).',
+    default=True,
+)
+
+
 class _ServeByDefault(GroupByDefault):
     """`label DATA` is `label serve DATA`."""
 
@@ -52,10 +59,11 @@ def label() -> None:
 @option("--annotators", "How many people vote; each gets a link  [default: 15, or 3 for single images].", "N", type=int)
 @option(
     "--plan",
-    "merge: fewer votes, by merge sort; all: every pair of images of a prompt.",
-    type=click.Choice(["merge", "all"]),
-    default="merge",
+    "all: every pair of images of a prompt, as A.11 of the TIT paper counts votes; merge: fewer votes, by merge sort, which implies "
+    "the others  [default: all, or as the store was begun].",
+    type=click.Choice(["all", "merge"]),
 )
+@_both_bad
 @option(
     "--votes",
     "Stop asking about an item after N answers, or once fewer have settled it  [default: ask everybody].",
@@ -179,7 +187,8 @@ def export(store: Path, out: Path, json_file: Path | None, **rules: Any) -> int:
 @option("--mode", "What people do, as in `label serve`.", type=_MODES, default="pairs")
 @option("--address", "What Label Studio needs before the path of an image.", "URL", default="")
 @option("--seed", "Seed of the order of the pairs, and of which image is on the left.", default=0)
-def tasks(data: Path, out: Path, mode: str, address: str, seed: int) -> int:
+@_both_bad
+def tasks(data: Path, out: Path, mode: str, address: str, seed: int, both_bad: bool) -> int:
     """Write the pairs of DATA, or its images with the elements to mark, as tasks of Label Studio (OUT) and their interface.
 
     \b
@@ -189,7 +198,7 @@ def tasks(data: Path, out: Path, mode: str, address: str, seed: int) -> int:
     """
     from titjudge.web.label.label_studio import write_tasks
 
-    number, left = write_tasks(data, out, mode=mode, address=address, seed=seed)
+    number, left = write_tasks(data, out, mode=mode, address=address, seed=seed, both_bad=both_bad)
     if left:
         say(f"{len(left):,} left out:", err=True)
     show_problems(left)

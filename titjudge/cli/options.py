@@ -217,6 +217,15 @@ def metric_options_of(options: Sequence[str], max_looks: int | None = None) -> d
     return by_metric or None
 
 
+metric_options: Callable[[F], F] = with_options(
+    key_option("metric_options", "METRIC.KEY=VALUE", "--metric-option", multiple=True),
+    option(
+        "--max-looks",
+        "How often tit-agent may look at one image, 1 to 64; short for --metric-option tit-agent.max_looks=N  [default: 8].",
+        "N",
+        type=int,
+    ),
+)
 model_options: Callable[[F], F] = with_options(
     option("--provider", "Provider of captioner and judge, with its default model: openai, gemini, ...", "NAME"),
     key_option("captioner", "PROVIDER/MODEL"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,8 @@ def export(
 ) -> Exported:
     """Write the requests that a run of `session` would send now as OpenAI batch JSONL, each once; nothing is sent.
 
-    A line has `custom_id` (the key of the answer in the cache), `method`, `url` and `body`; lines are in the order of the
-    items. A file beyond the limits goes on in NAME-2.jsonl, NAME-3.jsonl, ... With nothing to ask the file is empty.
+    A line has `custom_id` (the key of the answer in the cache), `method`, `url` and `body`. All lines of an item stand
+    together; items come in an order drawn from their ids, which tells nothing of what the data know of them. A file beyond the limits goes on in NAME-2.jsonl, NAME-3.jsonl, ... With nothing to ask the file is empty.
 
     Where all models are `recorded` a line has `custom_id`, `item` (and `items`, where several share it), `template`,
     `images` (paths), `question` and, for a structured answer, its JSON `schema`. A part of an image is a data URL, or a
@@ -55,9 +56,9 @@ def export(
     writer = SplitJsonlWriter(out, max_requests, max_bytes)
     plain = only_recorded(session)
     seen: dict[str, Asked] = {}
-    order = {item.id: number for number, item in enumerate(session.items())}
+    order = {item.id: sha256(item.id.encode()).digest() for item in session.items()}
 
-    def rank(key: str) -> tuple[int, str, str]:
+    def rank(key: str) -> tuple[bytes, str, str]:
         return min(map(order.__getitem__, seen[key].items)), seen[key].template, key
 
     def ready(key: str, line: bytes) -> bytes:

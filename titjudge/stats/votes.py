@@ -19,6 +19,7 @@ ANNOTATORS = 15
 PANEL = 3
 BOTH_BAD = "both_bad"
 CHOICES = ("a", "b", "tie", BOTH_BAD)
+_STRICTEST_FIRST = ("a", "b", BOTH_BAD, "tie")  # votes for both_bad support a tie as well
 _MIRROR = {"a": "b", "b": "a", "tie": "tie", BOTH_BAD: BOTH_BAD}
 _BAD_WORDS = frozenset({BOTH_BAD, "both bad", "bothbad", "tie (bothbad)", "tie (both bad)"})
 Key = tuple[str, str, str]
@@ -52,6 +53,7 @@ class Rule(StrEnum):
 
     CONSENSUS = "consensus"  # at least two thirds of all votes
     ADVANTAGE = "advantage"  # enough preferences, three quarters of them on one side
+    IMPLIED = "implied"  # consensus or advantage only with votes that nobody cast: those that a person's sort implies
     EXPERTS = "experts"  # the majority of the expert panel
     EXPERT_TIE = "expert tie"  # the panel voted and has no majority
     NEEDS_EXPERTS = "needs experts"  # open: the panel has not (all) voted
@@ -60,7 +62,12 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The votes on one pair and their outcome; `preference` is None while it is open."""
+    """The votes cast on one pair and their outcome.
+
+    Attributes:
+        preference: None while the pair is open.
+        implied: Number of people whose sort implies a vote on this pair, which they were not shown.
+    """
 
     prompt_id: str
     a: str
@@ -71,6 +78,7 @@ class Outcome:
     votes_bad: int
     rule: Rule
     preference: str | None
+    implied: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +175,20 @@ def decide(
 ) -> tuple[Rule, str | None]:
     """Apply the three steps of A.11 to one pair: `(rule, preference)`.
 
-    1. a / b / tie / both_bad with at least two thirds of the votes (10 of 15);
+    1. a / b / tie with at least two thirds of the votes (10 of 15);
     2. at least 8 of 15 votes are preferences, and at least 75% of those are for one image;
     3. the majority of the expert panel (3), or a tie when the panel has none.
+
+    The paper knows three answers: both_bad counts as a tie in each step, and a tie is called both_bad where those votes
+    alone would have decided it.
 
     With another number of annotators the 8 becomes 8/15 of them, rounded up. While votes are missing only step 1 can
     decide, because later votes cannot reverse it; while experts are missing only their majority can.
     """
     cast = votes.total()
     expected = max(annotators, cast)
-    for choice in CHOICES:
-        if 3 * votes[choice] >= 2 * expected:
+    for choice in _STRICTEST_FIRST:
+        if 3 * _support(votes, choice) >= 2 * expected:
             return Rule.CONSENSUS, choice
     if cast < expected:
         return Rule.INCOMPLETE, None
@@ -185,16 +196,22 @@ def decide(
     for choice in ("a", "b"):
         if 15 * preferences >= 8 * expected and 4 * votes[choice] >= 3 * preferences:
             return Rule.ADVANTAGE, choice
-    for choice in CHOICES:
-        if 2 * experts[choice] > max(panel, experts.total()):
+    for choice in _STRICTEST_FIRST:
+        if 2 * _support(experts, choice) > max(panel, experts.total()):
             return Rule.EXPERTS, choice
     return (Rule.EXPERT_TIE, "tie") if experts.total() >= panel else (Rule.NEEDS_EXPERTS, None)
+
+
+def _support(votes: Counter[str], choice: str) -> int:
+    """Count the votes for a choice; those for both_bad support a tie as well."""
+    return votes[choice] + (votes[BOTH_BAD] if choice == "tie" else 0)
 
 
 def aggregate_votes(
     votes: Sequence[Vote],
     experts: Sequence[Vote] = (),
     *,
+    implied: Sequence[Vote] = (),
     annotators: int = ANNOTATORS,
     panel: int = PANEL,
     resamples: int = 2000,
@@ -203,19 +220,30 @@ def aggregate_votes(
 
     The two images of a pair may come in either order; the outcome has the order of the first vote.
 
+    Args:
+        votes: The votes that people cast.
+        experts: The votes of the panel.
+        implied: What people's sorts say of pairs that they were not shown. They decide only pairs that too few people were
+            shown, by a rule of their own (`Rule.IMPLIED`); agreement and ceiling are of cast votes alone.
+        annotators: How many votes a pair should have.
+        panel: How many experts there are.
+        resamples: Bootstrap draws for the interval of the agreement.
+
     Raises:
         DataError: A choice that is not a / b / tie / both_bad, two votes of one annotator on a pair, an image paired with itself.
     """
     tally, orientation = _tally(votes)
+    by_sorting, _ = _tally(implied, orientation)
     second, _ = _tally(experts, orientation)
     outcomes = []
-    for key, by_annotator in tally.items():
-        counts = Counter(by_annotator.values())
-        rule, preference = decide(counts, Counter(second.get(key, {}).values()), annotators, panel)
-        group, a, b = orientation[key]
-        outcomes.append(
-            Outcome(group, a, b, counts["a"], counts["b"], counts["tie"], counts[BOTH_BAD], rule, preference)
-        )
+    for key in tally | by_sorting:
+        counts, following, verdicts = (Counter(table.get(key, {}).values()) for table in (tally, by_sorting, second))
+        rule, preference = decide(counts, verdicts, annotators, panel)
+        if rule is Rule.INCOMPLETE and following:
+            rule, preference = decide(counts + following, verdicts, annotators, panel)
+            rule = Rule.IMPLIED if rule in (Rule.CONSENSUS, Rule.ADVANTAGE) else rule
+        choices = (counts[choice] for choice in CHOICES)
+        outcomes.append(Outcome(*orientation[key], *choices, rule, preference, following.total()))
     used = Counter(outcome.rule for outcome in outcomes)
     agreement = krippendorff_alpha(
         [(o.votes_a, o.votes_b, o.votes_tie, o.votes_bad) for o in outcomes],

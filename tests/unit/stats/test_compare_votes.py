@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
 from titjudge.stats.bootstrap import multiplicities
-from titjudge.stats.votes import Rule, Vote, _alpha_draws, aggregate_votes, decide, krippendorff_alpha
+from titjudge.stats.votes import BOTH_BAD, Rule, Vote, _alpha_draws, aggregate_votes, decide, krippendorff_alpha
 
 
 def ballot(a: int, b: int, tie: int, pair: tuple[str, str] = ("x", "y"), who: str = "n") -> list[Vote]:
@@ -176,3 +177,17 @@ def test_alpha_where_it_is_undefined() -> None:
 
 def test_alpha_of_full_agreement_is_one() -> None:
     assert krippendorff_alpha([(15, 0, 0), (0, 15, 0), (0, 0, 15)]).alpha == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("panel", [{}, {"a": 2, "b": 1}, {"tie": 1, "a": 1, "b": 1}, {"tie": 3}])
+def test_both_bad_is_a_tie_for_the_rules_of_the_paper_which_has_three_answers(panel: dict[str, int]) -> None:
+    for a, b in (pair for pair in itertools.product(range(16), repeat=2) if sum(pair) <= 15):
+        tie = 15 - a - b
+        expected = decide(Counter(a=a, b=b, tie=tie), Counter(panel))
+        for bad in range(tie + 1):
+            rule, choice = decide(Counter(a=a, b=b, tie=tie - bad, both_bad=bad), Counter(panel))
+            assert (rule, "tie" if choice == BOTH_BAD else choice) == expected
+            assert (choice == BOTH_BAD) == (3 * bad >= 30)
+    verdicts = Counter(both_bad=1, tie=1, a=1)
+    assert decide(Counter(a=7, b=6, tie=2), verdicts) == (Rule.EXPERTS, "tie")
+    assert decide(Counter(a=7, b=6, tie=2), Counter(both_bad=2, a=1)) == (Rule.EXPERTS, BOTH_BAD)

@@ -129,3 +129,24 @@ def test_the_readme_says_how_it_was_made_and_that_a_captioner_is_needed(tmp_path
     assert "--scenes 2 --seed 3 --size 24 --samples 16 --levels 0,1,2,3" in text
     assert "--captioner" in text
     assert "2 prompts, 8 images, 12 pairs" in text
+
+
+def test_the_order_of_the_images_tells_nothing_of_their_levels(tmp_path: Path) -> None:
+    made(tmp_path / "out", scenes=12)
+    levels = [line["level"] for line in lines(tmp_path / "out", "images")]
+    assert len(levels) == 48
+    by_scene = [tuple(levels[at : at + 4]) for at in range(0, 48, 4)]
+    assert len(set(by_scene)) > 6
+    assert (0, 1, 2, 3) not in by_scene
+    names = [line["image"] for line in lines(tmp_path / "out", "images")]
+    assert names == sorted(names), "they come in the order of their hashes"
+
+
+def test_two_processes_do_not_make_one_folder(tmp_path: Path) -> None:
+    def at_the_same_time(scene: Scene) -> Any:
+        with pytest.raises(UserError, match="another titjudge is making this folder"):
+            made(tmp_path / "out")
+        return noise(scene)
+
+    made(tmp_path / "out", scenes=1, render=at_the_same_time)
+    assert len(lines(tmp_path / "out", "images")) == 4

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,6 +109,45 @@ class TestRendered:
         stage = Stage(scene(Thing("cylinder", "cylinder", {"colour": colour}, 0, "front")), 64)
         inside = stage.picture(4)[stage.ids() == 1].astype(float).mean(axis=0)
         assert int(inside.argmax()) == ["red", "green", "blue"].index(colour)
+
+    def test_a_render_that_an_ignored_ctrl_c_cuts_short_is_made_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from titjudge.suites.known_answer.scenes.render import Stage
+
+        stage = Stage(scene(MUG), 96)
+        whole = stage.picture(64)
+        render, calls = stage._mi.render, []
+
+        def interrupted(loaded: Any) -> Any:
+            calls.append(loaded)
+            if len(calls) == 1:
+                threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+            return render(loaded)
+
+        monkeypatch.setattr(stage._mi, "render", interrupted)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a background job of a script
+        try:
+            assert np.array_equal(stage.picture(64), whole)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert len(calls) == 3, "the first of two was made again"
+
+    def test_ctrl_c_ends_a_render_by_an_interrupt(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from titjudge.suites.known_answer.scenes.render import Stage
+
+        stage = Stage(scene(MUG), 96)
+        render = stage._mi.render
+
+        def interrupted(loaded: Any) -> Any:
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+            return render(loaded)
+
+        monkeypatch.setattr(stage._mi, "render", interrupted)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                stage.picture(64)
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def test_every_finish_can_be_rendered(self) -> None:
         from titjudge.suites.known_answer.scenes.render import Stage

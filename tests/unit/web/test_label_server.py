@@ -20,6 +20,13 @@ from urllib.parse import urlsplit
 import pytest
 from PIL import Image
 
+from titjudge.core.errors import DataError
+from titjudge.web.label import server
+from titjudge.web.label.collected import collect
+from titjudge.web.label.dataset import load_material
+from titjudge.web.label.service import LabelingService
+from titjudge.web.label.store import Store
+
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
 pytest.importorskip("starlette")
@@ -322,3 +329,25 @@ def test_an_image_that_cannot_be_decoded_is_asked_no_more(tmp_path: Path) -> Non
         assert "truncated" in server.end()
     (vote,) = rows(tmp_path / "votes.db", "SELECT left_image, right_image FROM votes")
     assert sorted(vote) == ["secret-generator-1_0.png", "secret-generator-2_0.png"]
+
+
+def test_every_pair_is_asked_unless_the_store_was_begun_otherwise(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_serve", lambda service, host, port, ready: None)
+    for plan, kept in ((None, "all"), ("merge", "merge")):
+        file = tmp_path / f"{plan}.db"
+        server.serve_label(data, annotators=2, store=file, plan=plan)
+        server.serve_label(data, annotators=2, store=file)
+        assert collect(file).plan == kept
+
+
+def test_people_have_the_three_answers_of_the_paper_where_both_bad_is_not_offered(data: Path, tmp_path: Path) -> None:
+    with contextlib.closing(Store(tmp_path / "v.db")) as store:
+        service = LabelingService(load_material(data), store, plan="all", annotators=1, seed=0, both_bad=False)
+        state = service.state("annotator-01")
+        assert state["answers"] == ("left", "right", "tie")
+        with pytest.raises(DataError, match="one of left, right, tie"):
+            service.vote("annotator-01", state["question"], "both_bad")
+        experts = LabelingService(load_material(data), store, plan="all", annotators=1, seed=0)
+        assert experts.state("annotator-01")["answers"] == ("left", "right", "tie", "both_bad")

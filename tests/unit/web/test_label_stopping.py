@@ -175,7 +175,7 @@ def test_what_cannot_be_stopped_is_refused(data: Path, tmp_path: Path, capsys: p
     ):
         with pytest.raises(UserError, match=message), pairs(data, tmp_path / "v.db", 4, votes, plan):
             pass
-    arguments = ["label", str(data), "--votes", "3", "--store", str(tmp_path / "v.db")]
+    arguments = ["label", str(data), "--plan", "merge", "--votes", "3", "--store", str(tmp_path / "v.db")]
     assert run_command("titjudge", arguments) == 2
     assert "--plan all" in capsys.readouterr().err
     with pairs(data, tmp_path / "v.db", 4, 3, "all") as service:

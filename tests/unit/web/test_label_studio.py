@@ -112,7 +112,7 @@ def test_annotations_of_label_studio_become_votes(tmp_path: Path) -> None:
     assert read_annotations(tmp_path / "ls.json", tmp_path / "v.db") == Imported(0, 15, 0), "an annotation counts once"
     result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
     assert result["rules"]["needs experts"] == 1
-    assert "p,i0,i1,,votes: needs experts,7,6,2,15,0" in (tmp_path / "out" / "open.csv").read_text()
+    assert "p,i0,i1,,votes: needs experts,7,6,2,0,0" in (tmp_path / "out" / "open.csv").read_text()
 
 
 def annotated(result: object, **more: object) -> list[dict]:
@@ -419,3 +419,8 @@ def _with_values(config: str, task: dict[str, Any]) -> str:
         return f'value="{len(found)} characters"'
 
     return re.sub(r'value="\$(elements[^"]+)"', text, config)
+
+
+def test_both_bad_can_be_left_out_of_the_tasks(example: Path, tmp_path: Path) -> None:
+    write_tasks(example, tmp_path / "tasks.json", both_bad=False)
+    assert re.findall(r'Choice value="(\w+)"', (tmp_path / "tasks.xml").read_text()) == ["left", "tie", "right"]

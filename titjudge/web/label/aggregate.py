@@ -1,14 +1,13 @@
 """Convert votes into what the rules of A.11 count: one vote for each annotator and pair of a prompt.
 
-A merge sort asks few pairs and implies the others: x before y and y before z imply x before z. A sorted prompt therefore
-gives a vote of its annotator on each of its pairs, which combines section 3.3 of the TIT paper (pairs are merge-sorted)
-with A.11 (every pair has 15 votes). Implied votes are marked, and agreement is reported with and without them.
+A merge sort asks few pairs and implies the others: x before y and y before z imply x before z. A.11 counts votes that were
+cast. What a sort implies is kept apart: it decides only pairs that too few people were shown, by a rule that says so.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,14 +107,6 @@ def _valid(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]]) -> Iter
     for vote in votes:
         if vote.kind == "pair" and vote.undone_at is None and vote.left in images and vote.right in images:
             yield vote
-
-
-def counts(votes: Iterable[Cast]) -> list[tuple[int, int, int, int]]:
-    """Count the votes for a, b, tie and both bad of every pair."""
-    table: dict[PairKey, Counter[str]] = defaultdict(Counter)
-    for cast in votes:
-        table[cast.pair][cast.choice.choice] += 1
-    return [(row["a"], row["b"], row["tie"], row[BOTH_BAD]) for row in table.values()]
 
 
 def annotator_table(votes: Iterable[Vote], people: Mapping[str, Reliability]) -> tuple[list[dict[str, Any]], Table]:

@@ -167,16 +167,14 @@ class PairOutcomes:
     """The votes on pairs, and what they decide.
 
     Attributes:
-        votes: The votes that count.
-        early: Those over which agreement is measured: all, or the first of each pair if pairs stop being asked.
-        voters: Number of people whose votes count.
+        votes: The votes that count, those that a sort implies included.
+        early: The cast votes over which agreement is measured: all, or the first of each pair if pairs stop being asked.
         expected: Number of votes that each pair should have.
         summary: The decisions.
     """
 
     votes: list[Cast]
     early: list[Cast]
-    voters: int
     expected: int
     summary: VoteSummary
 
@@ -196,18 +194,19 @@ def decide_pairs(collected: Collected, annotators: int | None = None, verdicts: 
     voters = len({cast.choice.annotator for cast in votes})
     expected = annotators or collected.enough or max(collected.annotators - len(collected.left_out), voters)
     summary = aggregate_votes(
-        [cast.choice for cast in votes],
+        [cast.choice for cast in votes if cast.direct],
         [*verdicts, *(cast.choice for cast in experts)],
+        implied=[cast.choice for cast in votes if not cast.direct],
         annotators=expected,
         panel=collected.panel,
     )
-    early = votes
+    early = [cast for cast in votes if cast.direct]
     if collected.enough:
         first = _first(counted, lambda vote: (vote.prompt_id, *sorted((vote.left, vote.right))), collected.early)
         early = casts(first, collected.images, sorting=False)
         alone = aggregate_votes([cast.choice for cast in early])
         summary = replace(summary, agreement=alone.agreement, ceiling=alone.ceiling)
-    return PairOutcomes(votes, early, voters, expected, summary)
+    return PairOutcomes(votes, early, expected, summary)
 
 
 def _first(values: Iterable[T], key: Callable[[T], Hashable], number: int) -> list[T]:

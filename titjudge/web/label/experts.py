@@ -62,7 +62,7 @@ class ExpertPairs(LabelingService):
         self._said: dict[frozenset[str], list[tuple[str, str, str]]] = defaultdict(list)
         for cast in outcomes.votes:
             pair = frozenset((cast.choice.a, cast.choice.b))
-            if pair in wanted:
+            if pair in wanted and cast.direct:
                 note = notes.get((cast.choice.annotator, pair), "")
                 self._said[pair].append((cast.choice.a, cast.choice.choice, note))
 

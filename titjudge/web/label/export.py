@@ -16,7 +16,6 @@ labels.json              agreement, annotators, counts
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, fields, replace
 from pathlib import Path
@@ -25,10 +24,10 @@ from typing import Any
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import csv_text, jsonl_text, read_jsonl, write_atomic
 from titjudge.core.types import Table
-from titjudge.stats.votes import CHOICES, PANEL, krippendorff_alpha
+from titjudge.stats.votes import CHOICES, PANEL, Rule
 from titjudge.stats.votes import Outcome as PairOutcome
 from titjudge.stats.votes import Vote as Choice
-from titjudge.web.label.aggregate import PairKey, annotator_table, battles, counts, votes_csv
+from titjudge.web.label.aggregate import PairKey, annotator_table, battles, votes_csv
 from titjudge.web.label.collected import collect, decide_pairs
 from titjudge.web.label.element_export import export_marks
 from titjudge.web.label.rankings import Ranked, leaderboard, ranks
@@ -36,7 +35,7 @@ from titjudge.web.label.reliability import read_known
 from titjudge.web.label.store import Vote, is_expert
 
 _COLUMNS = (
-    "prompt_id", "image_a", "image_b", "preference", "source", "votes_a", "votes_b", "votes_tie", "direct", "votes_bad",
+    "prompt_id", "image_a", "image_b", "preference", "source", "votes_a", "votes_b", "votes_tie", "votes_bad", "implied",
 )  # fmt: skip
 
 
@@ -94,11 +93,6 @@ def export_labels(
         raise UserError(
             "; ".join((f"{store}: no votes {'that count' if collected.left_out else 'yet'}", *collected.left_out))
         )
-    shown = [cast for cast in decided_pairs.votes if cast.direct]
-    direct = krippendorff_alpha(
-        counts(cast for cast in decided_pairs.early if cast.direct), annotators=decided_pairs.voters
-    )
-    asked = Counter(cast.pair for cast in shown)
     counted = [vote for vote in votes if collected.counts(vote.annotator)]
     annotated = (vote for vote in votes if not is_expert(vote.annotator))
     people, table = annotator_table(annotated, collected.people)
@@ -108,16 +102,13 @@ def export_labels(
         "undone": sum(vote.undone_at is not None for vote in votes),
         "plan": collected.plan,
         "votes_expected": decided_pairs.expected,
-        "alpha_shown_pairs": direct.alpha,
-        "alpha_shown_pairs_interval": list(direct.interval) if direct.interval else None,
-        "alpha_shown_pairs_reason": direct.reason,
         "annotator_details": people,
         "left_out": collected.left_out,
     }
     records = [
         {"prompt_id": o.prompt_id, "image_a": o.a, "image_b": o.b, "preference": o.preference, "source": f"votes: {o.rule}",
-         "votes_a": o.votes_a, "votes_b": o.votes_b, "votes_tie": o.votes_tie,
-         "direct": asked[o.prompt_id, o.a, o.b], "votes_bad": o.votes_bad}
+         "votes_a": o.votes_a, "votes_b": o.votes_b, "votes_tie": o.votes_tie, "votes_bad": o.votes_bad,
+         "implied": o.implied}
         for o in summary.outcomes
     ]  # fmt: skip
     decided = [record for record in records if record["preference"] is not None]
@@ -137,13 +128,19 @@ def export_labels(
     }
     _write(out, files)
     order = leaderboard(ranked)
-    return result, [_summary_table(summary.table(), direct, collected.early_note), *([order] if order else []), table]
+    decisions = summary.table()
+    decisions = replace(decisions, notes=(*decisions.notes, *collected.early_note, *_implied_note(summary.rules)))
+    return result, [decisions, *([order] if order else []), table]
 
 
-def _summary_table(table: Table, direct: Any, notes: Sequence[str]) -> Table:
-    low, high = direct.interval or (None, None)
-    rows = [*table.rows, ("alpha, shown pairs only", direct.alpha), ("  95% low", low), ("  95% high", high)]
-    return Table(table.title, table.columns, tuple(rows), (*table.notes, *notes))
+def _implied_note(rules: Mapping[str, int]) -> tuple[str, ...]:
+    """Say how many pairs are decided with votes that nobody cast."""
+    number = rules[Rule.IMPLIED.value]
+    note = (
+        f"{number:,} pairs are decided by what people's sorts imply, not by votes that were cast as A.11 counts them: "
+        "`label serve --plan all` asks every pair"
+    )
+    return (note,) if number else ()
 
 
 def _for_experts(

@@ -48,6 +48,8 @@ _PAIRS_CONFIG = """<View>
   <TextArea name="note" toName="prompt" placeholder="Why, if you like" rows="2" maxSubmissions="1"/>
 </View>
 """
+_BOTH_BAD_CHOICE = """    <Choice value="both_bad" hotkey="4"/>
+"""
 _MARKS_CONFIG = """<View>
   <Header value="{title}"/>
   <Text name="prompt" value="$prompt"/>
@@ -107,7 +109,7 @@ class _Annotation:
 
 
 def write_tasks(
-    data: Path, out: Path, *, mode: str = PAIRS, address: str = "", seed: int = 0
+    data: Path, out: Path, *, mode: str = PAIRS, address: str = "", seed: int = 0, both_bad: bool = True
 ) -> tuple[int, list[tuple[str, str]]]:
     """Write a task for every pair, or image to mark, of a data folder, and the labelling interface beside it.
 
@@ -117,6 +119,7 @@ def write_tasks(
         mode: pairs, yes-no, facets, graph or rating.
         address: Prefix of the (quoted) image path, for example `/data/local-files/?d=`.
         seed: Seed of order and sides.
+        both_bad: Whether "both bad" is an answer on a pair.
 
     Returns:
         The number of tasks, and the images that were left out, each with the reason.
@@ -139,7 +142,8 @@ def write_tasks(
             for image in shuffled(material.usable(group), seed, group):
                 shown = {"mode": mode, "image_id": image, "image": address + quote(image)}
                 tasks.append({"data": {**shared, **shown, "elements": _tree(elements[image])}})
-    config = _PAIRS_CONFIG if mode == PAIRS else _marks_config(mode, next(iter(elements.values()))[0].values)
+    pairs_config = _PAIRS_CONFIG if both_bad else _PAIRS_CONFIG.replace(_BOTH_BAD_CHOICE, "")
+    config = pairs_config if mode == PAIRS else _marks_config(mode, next(iter(elements.values()))[0].values)
     try:
         write_atomic(out, json.dumps(tasks, indent=1, ensure_ascii=False))
         write_atomic(out.with_suffix(".xml"), config)

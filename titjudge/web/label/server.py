@@ -46,7 +46,8 @@ def serve_label(
     port: int | None = 0,
     store: Path,
     mode: str = "pairs",
-    plan: str = "merge",
+    plan: str | None = None,
+    both_bad: bool = True,
     enough: int = 0,
     gold: Path | None = None,
     gold_share: float | None = None,
@@ -63,7 +64,9 @@ def serve_label(
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
         store: The SQLite file of the votes; an existing one is continued.
         mode: `pairs`, or what is marked in single images: `yes-no`, `facets`, `graph`, `rating`.
-        plan: Which pairs are asked: `merge` (merge sort over the images of a prompt) or `all`.
+        plan: Which pairs are asked: `all`, or `merge` (merge sort over the images of a prompt); None: as the store was begun,
+            and all in a new one.
+        both_bad: Whether "both bad" is an answer, beside left, right and tie.
         enough: Stop asking about an item after so many answers, or once fewer settle it; 0: ask everybody.
         gold: Attention checks to mix in: pairs with known answers (as `pairs.jsonl`), or elements with known values (image,
             element, value).
@@ -93,7 +96,8 @@ def serve_label(
         }
         service: AnnotationService
         if pairs:
-            service = LabelingService(material, votes, plan=plan, **rules)
+            plan = plan or votes.setting("plan") or "all"
+            service = LabelingService(material, votes, plan=plan, both_bad=both_bad, **rules)
         else:
             service = ElementService(material, votes, elements, mode=mode, **rules)
         _serve(service, host, port, ready)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.stats.votes import Rule, decide
+from titjudge.stats.votes import BOTH_BAD, Rule, decide
 from titjudge.web.http_guard import same
 from titjudge.web.label.aggregate import casts
 from titjudge.web.label.annotator import AnnotatorQueue, Question
@@ -43,6 +43,7 @@ class AnnotationService:
         gold_share: Share of checks among the questions; None: about 1 in 12.
         gold_least: Stop asking an annotator whose share of right checks is certainly lower.
         votes: Stop asking about an item after so many answers, or once fewer settle it; 0: never.
+        both_bad: Whether "both bad" is an answer on a pair, beside left, right and tie (the three of A.11 of the TIT paper).
 
     Raises:
         UserError: The number of annotators is wrong, or the store was begun otherwise.
@@ -62,6 +63,7 @@ class AnnotationService:
         gold_share: float | None = None,
         gold_least: float = LEAST,
         votes: int = 0,
+        both_bad: bool = True,
     ) -> None:
         if not 1 <= annotators <= MAX_ANNOTATORS:
             raise UserError(f"the number of {self.role}s is between 1 and {MAX_ANNOTATORS}, not {annotators}")
@@ -72,7 +74,7 @@ class AnnotationService:
         self._seed, self._share, self._least = seed, gold_share, gold_least
         rules: dict[str, object] = {f"{self.role}s": annotators}
         if self.role == ANNOTATOR:
-            rules |= {"gold_least": gold_least, "votes": votes}
+            rules |= {"gold_least": gold_least, "votes": votes, "both_bad": both_bad}
         store.begin(material, plan=plan, seed=seed, rules=rules)
         self._secret = store.secret()
         self.names = [f"{self.role}-{number:02d}" for number in range(1, annotators + 1)]
@@ -193,6 +195,8 @@ class LabelingService(AnnotationService):
                 "merge sort needs the answers of each person: to stop at enough votes, ask all pairs (--plan all)"
             )
         super().__init__(material, store, plan=plan, **rules)
+        offered = store.setting("both_bad") != str(False)
+        self._answers = tuple(answer for answer in ANSWERS if offered or answer != BOTH_BAD)
         self._gold, self._described = store.gold(), store.images()
         self._queues: dict[str, tuple[int, AnnotatorQueue]] = {}
         self._settled: dict[str, tuple[tuple[int, int], set[tuple[str, str]]]] = {}
@@ -237,9 +241,9 @@ class LabelingService(AnnotationService):
     def vote(
         self, annotator: str, question: str, answer: Any, duration_ms: object = None, note: object = None
     ) -> dict[str, Any]:
-        """Write an answer (left, right, tie, both_bad) to disk and return the next state."""
-        if answer not in ANSWERS:
-            raise DataError("the answer is left, right, tie or both_bad")
+        """Write an answer (left, right, tie, and both_bad where it is one) to disk and return the next state."""
+        if answer not in self._answers:
+            raise DataError(f"the answer is one of {', '.join(self._answers)}")
         with self._lock:
             with self.store.writing():
                 turn, queue = self._queue(annotator)
@@ -310,6 +314,7 @@ class LabelingService(AnnotationService):
             "stopped": stopped,
             "prompts_done": progress.prompts_done,
             "prompts": progress.prompts,
+            "answers": self._answers,
             "pair": None,
             "upcoming": [],
         }

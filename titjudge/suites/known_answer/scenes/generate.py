@@ -7,11 +7,14 @@ DIR/.made/         a file for each scene with its finished images; the jsonl fil
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -140,10 +143,34 @@ def make(
     """Make a folder of known answers, or the rest of it; an interruption loses one image.
 
     Raises:
-        UserError: The folder holds something else, or was made with other options.
+        UserError: The folder holds something else, was made with other options, or is being made by another process.
         DataError: No scene fits.
     """
     _open(out, options)
+    with _only_writer(out):
+        _make_missing(out, scenes, options, look=look, render=render, watch=watch)
+    return out
+
+
+@contextlib.contextmanager
+def _only_writer(out: Path) -> Iterator[None]:
+    """Keep other processes from making images in the same folder.
+
+    Raises:
+        UserError: Another one is at it.
+    """
+    (out / ".made").mkdir(exist_ok=True)
+    with (out / ".made" / ".lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"{out}: another titjudge is making this folder") from error
+        yield
+
+
+def _make_missing(
+    out: Path, scenes: int, options: Options, *, look: Look, render: Render, watch: Callable[[Progress], None]
+) -> None:
     total, done, fresh = scenes * len(options.levels), 0, 0
     try:
         for number in range(scenes):
@@ -162,7 +189,6 @@ def make(
                 watch(Progress(done, total, fresh))
     finally:
         _assemble(out, options, scenes)
-    return out
 
 
 class _State:
@@ -240,6 +266,7 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
         ranked = [(each["image"], each["alignment"]) for each in state.record["images"]]
         rng = Random(f"titjudge pairs {VERSION}/{options.seed}/{number}")
         pairs += annotation.pair_records(state.prompt_id, ranked, rng)
+    images.sort(key=itemgetter("image"))  # by their hash: the order tells nothing of the levels
     for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):
         write_atomic(out / f"{name}.jsonl", b"".join(_json(line) for line in lines))
     from titjudge.suites.known_answer.scenes.readme import readme

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.errors import MissingExtra
+from titjudge.core.signals import interrupts_noticed
 from titjudge.suites.known_answer.scenes import layout, textures
 from titjudge.suites.known_answer.scenes.denoise import denoise
 from titjudge.suites.known_answer.scenes.layout import placed
@@ -75,7 +76,7 @@ class Stage:
             | {label: self._outline(label) for label in labels}
             | {"integrator": {"type": "aov", "aovs": "id:shape_index,far:depth"}, "sensor": self._sensor(1)}
         )
-        found = np.asarray(self._mi.render(scene))
+        found = self._to_the_end(scene)
         seen = found[..., 1] > 0  # the depth of nothing is 0
         numbers = {each.label: k + 1 for k, each in enumerate(self.objects)}
         if only is not None:
@@ -108,7 +109,18 @@ class Stage:
         return {f"shape-{number}": shape for number, shape in enumerate(shapes)}
 
     def _rendered(self, parts: dict[str, Any]) -> Any:
-        return np.nan_to_num(np.asarray(self._mi.render(self._loaded(parts)), dtype=np.float32))
+        return np.nan_to_num(np.asarray(self._to_the_end(self._loaded(parts)), dtype=np.float32))
+
+    def _to_the_end(self, scene: Any) -> NDArray[Any]:
+        """Render a scene, and once more where SIGINT has cut it short in a process that ignores SIGINT.
+
+        Mitsuba stops at SIGINT and returns the part it has, also in a background job of a script, where the signal is ignored.
+        """
+        while True:
+            with interrupts_noticed() as interrupts:
+                pixels = np.asarray(self._mi.render(scene))
+            if not interrupts:
+                return pixels
 
     def _loaded(self, parts: dict[str, Any]) -> Any:
         """Load a scene neither merged nor in parallel, so that shapes keep their ids and their order."""

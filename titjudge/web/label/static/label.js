@@ -6,7 +6,7 @@ const KEYS = { ArrowLeft: "left", 1: "left", ArrowDown: "tie", 2: "tie", ArrowRi
 const images = () => [state.pair?.left, state.pair?.right];
 
 function vote(answer) {
-  if (!state?.pair || busy || dialogOpen()) return;
+  if (!state?.pair || busy || dialogOpen() || !state.answers.includes(answer)) return;
   stopClock();
   document.querySelector(`[data-answer="${answer}"]`).classList.add("chosen");
   send("api/vote", { question: state.question, answer, note: $("note").value, duration_ms: Math.round(clock) });
@@ -16,6 +16,7 @@ async function show(next) {
   const urls = await arrive(next);
   if (!urls) return;
   const pair = next?.pair;
+  document.body.classList.toggle("three-answers", Boolean(next && !next.answers.includes("both_bad")));
   if (pair) {
     [$("left").src, $("right").src] = urls;
     if (next.expert) {
