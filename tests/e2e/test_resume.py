@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from servers import Server
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import Unanswered, UserError
@@ -243,6 +244,47 @@ def test_other_weights_under_the_same_name_are_another_model(data: Path, monkeyp
     run.write_manifest(Manifest.model_validate(manifest))
     judged(data)
     assert run.manifest().pins == {"judge": "local:weights2,auto"}
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+@pytest.mark.parametrize(
+    ("model", "variable", "path"),
+    [
+        ("openai/gpt-4o", "OPENAI_BASE_URL", "/v1"),
+        ("gemini/gemini-2.5-pro", "GOOGLE_GEMINI_BASE_URL", ""),
+        ("azure/gpt-4o", "AZURE_OPENAI_ENDPOINT", ""),
+    ],
+)
+def test_a_server_that_the_environment_names_is_kept_to(
+    data: Path, monkeypatch: pytest.MonkeyPatch, model: str, variable: str, path: str, pinned: bool
+) -> None:
+    for name in ("OPENAI", "GEMINI", "AZURE_OPENAI"):
+        monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
+    given = {"metrics": ["lmm-score"], "captioner": model, "judge": None}
+    with Server() as server:
+        monkeypatch.setenv(variable, server.url + path)
+        run = judged(data, **given, limit=2)
+        asked = server.count()
+        if not pinned:  # as runs were written before
+            run.write_manifest(
+                Manifest.model_validate({k: v for k, v in run.manifest().to_json().items() if k != "pins"})
+            )
+        monkeypatch.setenv(variable, server.url.replace("127.0.0.1", "localhost") + path)
+        with pytest.raises(UserError, match=r"as captioner has changed .*127\.0\.0\.1.* then, http://localhost"):
+            judged(data, **given)
+        assert server.count() == asked
+        monkeypatch.setenv(variable, server.url + path)
+        judged(data, **given)
+        assert server.count() > asked > 0
+
+
+def test_an_address_that_litellm_takes_from_the_environment_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    from titjudge.providers import ProviderSettings, make_provider
+
+    provider = make_provider("litellm", ProviderSettings("anthropic/claude-sonnet-4-5"))
+    assert provider.address == ""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://me:secret@127.0.0.1:9/v1?key=k")
+    assert (provider.address, provider.base_url) == ("http://127.0.0.1:9/v1", "")
 
 
 def test_another_embedder_under_the_same_name_is_noticed(data: Path) -> None:

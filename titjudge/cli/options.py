@@ -233,7 +233,8 @@ model_options: Callable[[F], F] = with_options(
     key_option("embedder", "PROVIDER/MODEL"),
     option(
         "--base-url",
-        "Address of a compatible server for captioner and judge; several, separated by commas, share the load.",
+        "Address of a compatible server for captioner and judge; several, separated by commas, share the load. An embedder of "
+        "the same provider needs an address of its own (embedder.base_url of a configuration file).",
         "URL",
     ),
     option(

@@ -41,7 +41,7 @@ class RoleConfig(_Strict):
     model: str
     """`provider/model`, or a provider alone for its default model."""
     base_url: str | None = None
-    """Address of a compatible server; several, comma-separated, share the load."""
+    """Address of a compatible server; several, comma-separated, share the load. A run keeps to the one it began with, wherever it was set."""
     api_key_env: Annotated[str | None, AfterValidator(_variable)] = None
     """Name of the environment variable that holds the key (never the key)."""
     max_tokens: Positive | None = None
@@ -334,6 +334,12 @@ def _set_base_url(config: RunConfig, address: str) -> RunConfig:
     hosted = [name for name, role in config.roles.items() if name != "embedder" and role.provider not in _OFFLINE]
     if not hosted:
         raise ConfigError("--base-url needs a model to ask there: --captioner or --judge openai/MODEL")
+    embedder = config.embedder
+    if embedder.base_url is None and embedder.provider in {config.roles[name].provider for name in hosted}:
+        raise ConfigError(
+            f"--base-url is the address of captioner and judge, and {embedder.model} would be asked elsewhere: give the embedder "
+            f"its own in a configuration file, as embedder: {{model: {embedder.model}, base_url: ...}}"
+        )
     return _update_roles(config, {name: {"base_url": address} for name in hosted})
 
 

@@ -113,6 +113,11 @@ class Model:
         return ""
 
     @property
+    def address(self) -> str:
+        """What a run that is resumed must find again: `base_url`, or an address that the environment gives besides."""
+        return self.base_url
+
+    @property
     def local(self) -> bool:
         """Whether it runs in this process and costs nothing."""
         return False

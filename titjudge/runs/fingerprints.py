@@ -1,7 +1,8 @@
-"""Fingerprints of local models: weights, programs, embedders and recordings behind the names of a configuration.
+"""Fingerprints of models: addresses, weights, programs, embedders and recordings behind the names of a configuration.
 
-A configuration says `local/MODEL`, `external/NAME` or `recorded`. The model behind such a name may change, and a run that
-is resumed with another one would mix the answers of two models under one name.
+A configuration says `openai/MODEL`, `local/MODEL`, `external/NAME` or `recorded`. The model behind such a name may change, also
+by a variable of the environment that names another server, and a run that is resumed with another one would mix the answers of
+two models under one name.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ from titjudge.engine.roles import Roles
 from titjudge.providers.recorded import Recorded
 from titjudge.runs.run_folder import RunFolder
 
-_HOSTED = frozenset({"openai", "gemini", "litellm"})  # their models are known by address and version
-
 
 class Pins:
     """Fingerprints of the models of some roles (for `judge`, of its whole panel), computed without asking them.
@@ -37,12 +36,12 @@ class Pins:
             with contextlib.suppress(UserError):  # a model that is missing is reported when it is asked
                 if name == "embedder":
                     self.models[name] = ",".join(f"{key}={value}" for key, value in roles.embedder().identity.items())
-                elif (config := roles.config.role(name)) is not None and config.provider not in _HOSTED:
+                elif (config := roles.config.role(name)) is not None:
                     provider = roles.made(config)
                     if isinstance(provider, Recorded):
                         self.recorded[name] = provider
-                    elif provider.base_url:
-                        self.models[name] = provider.base_url
+                    elif provider.address:
+                        self.models[name] = provider.address
 
     def record(self, before: Manifest) -> dict[str, Any]:
         """Return the fingerprints as keys of a manifest, added to those of earlier sessions."""
@@ -63,7 +62,7 @@ class Pins:
         """
         before = folder.manifest()
         for name, pin in self.models.items():
-            was, now = set(before.pins.get(name, pin).split(",")), set(pin.split(","))
+            was, now = set(_pinned(before, name, pin).split(",")), set(pin.split(","))
             if was != now:
                 then, since = (", ".join(sorted(parts)) or "nothing" for parts in (was - now, now - was))
                 raise UserError(
@@ -95,6 +94,12 @@ class Pins:
                     f"{folder.path}: {file} no longer says what this run was told of {reply['item']} "
                     f"({reply['template']}): choose another --out"
                 )
+
+
+def _pinned(before: Manifest, name: str, pin: str) -> str:
+    """Return what a run pinned, or the address that one from before addresses were pinned has asked; `pin` without either."""
+    asked = before.roles[name].base_url if name in before.roles else ""
+    return before.pins.get(name) or (asked if asked.startswith("http") else pin)
 
 
 def _sha256(file: Path) -> str:

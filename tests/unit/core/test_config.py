@@ -134,6 +134,22 @@ def test_a_key_and_an_address_do_not_travel_to_another_provider(tmp_path: Path) 
     assert (stayed.api_key_env, stayed.base_url) == ("MY_KEY", "http://here/v1")
 
 
+def test_an_embedder_does_not_go_to_the_vendor_unnoticed_where_the_others_have_an_address(tmp_path: Path) -> None:
+    address = {"base_url": "http://x/v1"}
+    text = "{captioner: openai/a, judge: gemini/b, embedder: %s}"
+    for embedder in ("openai/c", "gemini/c"):
+        with pytest.raises(ConfigError, match=f"{embedder} would be asked elsewhere: give the embedder its own"):
+            from_text(tmp_path, text % embedder, address)
+    for embedder in (
+        "default",
+        "'sentence-transformers/c'",
+        "{model: openai/c, base_url: 'https://api.openai.com/v1'}",
+    ):
+        config = from_text(tmp_path, text % embedder, address)
+        assert config.embedder.base_url in (None, "https://api.openai.com/v1")
+    assert from_text(tmp_path, "{judge: litellm/a/b, embedder: openai/c}", address).embedder.base_url is None
+
+
 def test_a_base_url_holds_for_the_models_of_the_file_too(tmp_path: Path) -> None:
     config = from_text(tmp_path, "{captioner: recorded, judge: [openai/a, openai/b]}", {"base_url": "http://x/v1"})
     assert [role.base_url for role in (config.captioner, config.judge, *config.panel) if role] == [

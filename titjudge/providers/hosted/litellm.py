@@ -128,6 +128,13 @@ class LiteLLM(Remote):
         flag = IN_PROMPT if in_prompt else ""
         return self._reply(answer, flag, tools=bool(request.tools), counted=not trace.uncounted)
 
+    @property
+    def address(self) -> str:
+        """The address, also one that litellm itself takes from the environment (OPENAI_API_BASE, ANTHROPIC_BASE_URL, ...)."""
+        vendor = self.model.partition("/")[0].upper()
+        given = next(filter(None, (os.environ.get(f"{vendor}_{name}") for name in ("API_BASE", "BASE_URL"))), "")
+        return self.base_url or (Endpoint(given).identity if given else "")
+
     def classify(self, error: Exception) -> Failure:
         return error.failure if isinstance(error, _Failed) else classify(error)
 
