@@ -31,7 +31,8 @@ from titjudge.stats.intervals import mean_intervals, share_intervals
 from titjudge.stats.paired_differences import below_the_best, prompt_differences
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "trust.md"
-PART = re.compile(r"(<!-- measured: python -m benchmarks\.coverage --write -->\n).*?(<!-- end measured -->)", re.DOTALL)
+COMMAND = "python -m benchmarks.coverage --write"
+PART = re.compile(rf"(<!-- measured: {re.escape(COMMAND)} -->\n).*?(<!-- end measured -->)", re.DOTALL)
 Rows = list[tuple[str, list[float]]]
 
 PROMPTS = (6, 10, 20, 50)
@@ -250,6 +251,12 @@ def table(title: str, columns: list[str], rows: Rows) -> str:
     return "\n".join(f"| {' | '.join(each)} |" for each in lines)
 
 
+def fill(page: Path, part: re.Pattern[str], text: str) -> None:
+    """Put what a command printed into its place on a page, between the two groups of `part`."""
+    old = page.read_text(encoding="utf-8")
+    page.write_text(part.sub(lambda match: f"{match[1]}\n{text}\n\n{match[2]}", old), encoding="utf-8")
+
+
 def main() -> None:
     scale = 5 if "--quick" in sys.argv[1:] else 1
     started, worked = time.perf_counter(), time.process_time()
@@ -270,9 +277,7 @@ def main() -> None:
         f"\n{time.perf_counter() - started:.0f} s, of which the processor worked {time.process_time() - worked:.0f} s"
     )
     if "--write" in sys.argv[1:]:
-        text = "\n\n".join(tables)
-        old = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(PART.sub(lambda match: f"{match[1]}\n{text}\n\n{match[2]}", old), encoding="utf-8")
+        fill(PAGE, PART, "\n\n".join(tables))
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def probe(**flags: Any) -> int:
     """Test a judge on known errors, planted errors, bribes and harmless changes, and print its trust card.
 
     Each line of the card has an effect, an interval, a p-value and a verdict: pass, caught, or not enough data (with the
-    number of prompts it would take). With several judges each gets a card, and judges of different families describe the
+    number of prompts it would take; 12 catch a judge that is blind to a kind of error, or to the end of a prompt). With several judges each gets a card, and judges of different families describe the
     images and judge each other's descriptions (self-preference). Takes about 1,000 scores, 600 with --edits 2; answers are
     cached, so running it again costs nothing.
 

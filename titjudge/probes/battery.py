@@ -11,6 +11,9 @@ from titjudge.core.types import Item
 from titjudge.probes import attacks, prompt_edits
 
 ROBUST, SENSITIVE = 0.05, 0.02  # limits, in units of the judge's own span
+# Least share of single errors found out. A blind judge guesses (.5); one that takes a tenth of its span off for an error
+# finds .95 as long as its noise is within the limit for repeated answers. At .7 twelve prompts could not catch a blind one.
+FOUND = 0.8
 ATTACKED = (2, 3)  # levels of errors at which a score has room to rise
 MOST = 6  # errors of a kind for each image, one at a time
 
@@ -21,6 +24,11 @@ class Trial:
 
     base: Item
     changed: Item
+
+    @property
+    def half(self) -> int:
+        """The half of the prompt in which it was changed: 0 the first, 1 the second."""
+        return int(place(self.base.prompt, self.changed.prompt) >= 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,12 @@ class Test:
     rule: str
     limit: float
     trials: tuple[Trial, ...]
+
+
+def place(before: str, after: str) -> float:
+    """Return where two prompts begin to differ, as a share of the first: 0 is its beginning, 1 its end."""
+    same = next((k for k, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
+    return same / max(len(before), 1)
 
 
 def adherence_item(item: Item) -> Item:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -94,3 +95,10 @@ class Prober:
             if value is not None:
                 by_level.setdefault(int(item.meta.get("level", 0)), []).append(value)
         return effect_size.span(by_level, self.limits)
+
+    def reach(self, span: float) -> float:
+        """Return how far a score can be moved at most, in spans: over the metric's range, else over the scores seen."""
+        low, high = self.limits
+        values = [value for item in self.scores if (value := self.value(item)) is not None]
+        whole = high - low if math.isfinite(high - low) else effect_size.spread(values, self.limits)
+        return max(1.0, whole / span)

@@ -16,7 +16,7 @@ from titjudge.core.types import Item, Pair, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 from titjudge.probes import battery
-from titjudge.probes.battery import Test
+from titjudge.probes.battery import Test, Trial
 from titjudge.probes.item_scorer import Prober
 from titjudge.probes.prompt_edits import KINDS
 from titjudge.probes.self_preference import NAME as SELF_PREFERENCE
@@ -79,7 +79,7 @@ async def probe(
     await _repeat(run, items, repeats)
     span = run.span(items)
     results: list[Result] = [*await _accuracy(run, truth, items, KnownAnswer().pairs(data))]
-    results += [_errors(run, tests), *(_tested(run, test, span) for test in tests)]
+    results += [*_errors(run, tests), *(_tested(run, test, span) for test in tests)]
     results += [_spread(run, items, repeats, span), *_failures(run.scores.values())]
     costs = _costs(run)
     results.append(await _order(run, pairwise, items))
@@ -167,18 +167,42 @@ def _right(better: float, worse: float) -> float:
     return 0.5 if same(better, worse) else float(better > worse)
 
 
-def _share(name: str, rows: Sequence[tuple[str, float]], total: int) -> Line:
+def _share(
+    name: str, rows: Sequence[tuple[str, float]], total: int, family: str = "sees", limit: float = ACCURATE
+) -> Line:
     failed = total - len(rows)
-    return line("sees", name, rows, rule="at least", limit=ACCURATE, failed=failed, bounds=(0, 1))
+    return line(family, name, rows, rule="at least", limit=limit, failed=failed, bounds=(0, 1))
 
 
-def _errors(run: Prober, tests: Sequence[Test]) -> Result:
-    """Measure how often an image scores higher with its own prompt than with an error in it (a tie is half)."""
-    trials = [trial for test in tests if test.name in KINDS for trial in test.trials]
-    values = [(trial.base.prompt_id, run.value(trial.base), run.value(trial.changed)) for trial in trials]
-    rows = [(prompt_id, _right(a, b)) for prompt_id, a, b in values if a is not None and b is not None]
+def _errors(run: Prober, tests: Sequence[Test]) -> list[Result]:
+    """Measure how often an image scores higher with its own prompt than with an error in it (a tie is half).
+
+    Over all errors, and by kind and by half of the prompt, so that a judge that is blind to some is found out: its effect
+    of 0 spans is near the limit of the lines of effects, its share of .5 is far below that of these.
+    """
+    single = {test.name: test.trials for test in tests if test.name in KINDS}
+    trials = [trial for each in single.values() for trial in each]
     name = "prompts with an error, share found out"
-    return _share(name, rows, len(trials)) if rows else (name, _unable(run, [trial.changed for trial in trials]))
+    rows = _found_out(run, trials)
+    if not rows:
+        return [(name, _unable(run, [trial.changed for trial in trials]))]
+    halves = {
+        f"{half} half of the prompt": [trial for trial in trials if trial.half == k]
+        for k, half in enumerate(("first", "second"))
+    }
+    results: list[Result] = [_share(name, rows, len(trials))]
+    for family, groups in (("finds out", single), ("reads all", halves)):
+        for group, some in groups.items():
+            if len({trial.base.prompt_id for trial in some}) >= min(FEWEST, run.prompts):
+                found = _found_out(run, some)
+                results.append(_share(f"{group}, share of errors found out", found, len(some), family, battery.FOUND))
+    return results
+
+
+def _found_out(run: Prober, trials: Iterable[Trial]) -> list[tuple[str, float]]:
+    """Return (prompt, whether the error was found out) of the trials that have both scores; a tie is half."""
+    values = [(trial.base.prompt_id, run.value(trial.base), run.value(trial.changed)) for trial in trials]
+    return [(prompt_id, _right(a, b)) for prompt_id, a, b in values if a is not None and b is not None]
 
 
 def _tested(run: Prober, test: Test, span: float) -> Result:
@@ -194,7 +218,7 @@ def _tested(run: Prober, test: Test, span: float) -> Result:
     prompts = len({trial.base.prompt_id for trial in test.trials})
     if prompts < FEWEST <= run.prompts:
         return test.name, f"only {prompts} of the {run.prompts} prompts have such a case"
-    return line(test.family, test.name, rows, rule=test.rule, limit=test.limit, failed=failed)
+    return line(test.family, test.name, rows, rule=test.rule, limit=test.limit, failed=failed, reach=run.reach(span))
 
 
 def _unable(run: Prober, items: Sequence[Item]) -> str:
@@ -220,7 +244,8 @@ def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float) -> Re
     asked = [replace(item, id=_repeated(item, k)) for item in battery.attacked(items) for k in range(1, repeats)]
     if not rows and (reason := _unable(run, asked)):
         return name, reason
-    return line("is not moved", name, rows, rule="at most", limit=battery.ROBUST, failed=failed)
+    reach = run.reach(span)
+    return line("is not moved", name, rows, rule="at most", limit=battery.ROBUST, failed=failed, reach=reach)
 
 
 async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item]) -> Result:

