@@ -4,8 +4,9 @@ A canary is a known-answer item scored by a metric. The first time, the scores a
 questions are asked again, without the cache, and compared. A flip is a score that moved by more than `MOVED` units, or
 is missing on one side only. The unit of a metric is twice the spread of its frozen scores, and at most its range: the
 range of a cosine or a logit alone does not say what a large change is. A model that is not deterministic flips now and
-then, so the questions are asked `ROUNDS` times when they are frozen, and drift is a share of flips beyond that between
-these rounds.
+then, so the questions are asked `ROUNDS` times when they are frozen, and drift is more flips than between these rounds.
+Questions about one image flip together, as they rest on one description of it, also those of several metrics: the unit of
+the test is the image.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import asyncio
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -289,8 +291,6 @@ def _report(
     file: str,
     fingerprint: str,
 ) -> CanaryReport:
-    from scipy.stats import fisher_exact
-
     units = _units(canaries, metrics)
     flips, changes = [], []
     for canary in canaries:
@@ -300,8 +300,7 @@ def _report(
         if value is not None and canary.value is not None:
             changes.append((value - canary.value) / unit)
     own, comparisons = _own_flips(canaries, units)
-    counts = [[len(flips), len(canaries) - len(flips)], [own, comparisons - own]]
-    p_value = float(fisher_exact(counts, alternative="greater").pvalue)
+    p_value = _exchange_p(canaries, now, units)
     changed = {
         role: (tuple(before[role]), tuple(answered))
         for role, answered in versions.items()
@@ -324,6 +323,32 @@ def _report(
         effect=sum(changes) / len(changes) if changes else None,
         backends=backends,
     )
+
+
+def _exchange_p(
+    canaries: Sequence[Canary], now: Mapping[tuple[str, str], float | None], units: Mapping[str, float]
+) -> float:
+    """Compute the probability that a model which has not changed differs from the frozen rounds as much as it does now.
+
+    Were nothing changed, any of the rounds of an image could be the one of today, whatever its questions have in common.
+    For each image and each round: how often its questions have moved between that round and the others. The sum over
+    images for today's rounds is compared with the sums of all ways to choose one round of each image, counted exactly.
+    """
+    apart: dict[str, list[int]] = {}
+    for canary in canaries:
+        rounds = [canary.value, *canary.again, now[canary.item, canary.metric]]
+        counts = apart.setdefault(canary.item.partition("#")[0], [0] * len(rounds))
+        for k, value in enumerate(rounds):
+            counts[k] += sum(_moved(other, value, units[canary.metric]) for other in rounds)
+    ways = Counter({0: 1})
+    for counts in apart.values():
+        longer = Counter[int]()
+        for total, number in ways.items():
+            for count in counts:
+                longer[total + count] += number
+        ways = longer
+    today = sum(counts[-1] for counts in apart.values())
+    return sum(number for total, number in ways.items() if total >= today) / ways.total()
 
 
 def _models(versions: Iterable[str]) -> set[str]:

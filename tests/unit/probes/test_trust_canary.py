@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from known_answers import planted_once
@@ -20,7 +21,16 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import Metric
 from titjudge.metrics.lmm_score import lmm_score
-from titjudge.probes.canary import CanaryReport, ask_canaries, canary_file, canary_items, drift_between, refuse_drift
+from titjudge.probes.canary import (
+    Canary,
+    CanaryReport,
+    _report,
+    ask_canaries,
+    canary_file,
+    canary_items,
+    drift_between,
+    refuse_drift,
+)
 from titjudge.providers.fake import Fake
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
@@ -121,6 +131,37 @@ def test_a_model_that_wobbles_by_itself_does_not_drift(example: Path, tmp_path: 
     states = [ask(example, tmp_path / "a.json", model(wobble=8)).state for _ in range(10)]
     assert states == ["same"] * 10
     assert len(ask(example, tmp_path / "a.json", model(wobble=8)).flips) > 0
+
+
+@pytest.mark.parametrize(("changed", "metrics"), [(0.05, 1), (0.2, 1), (0.2, 5)])
+def test_questions_that_share_a_description_do_not_raise_false_alarms(changed: float, metrics: int) -> None:
+    """An unchanged judge whose description of an image comes out otherwise now and then: a drift in 1% of 400 runs."""
+    rng = Random(f"{changed}/{metrics}")
+    names = {f"m{k}": lmm_score for k in range(metrics)}
+    sizes = [9, 6, 6, 4, 4, 3, *[1] * 18] if metrics == 1 else [1] * 10  # questions of each image
+    questions = [f"i{k}.jpg#{q}" for k, size in enumerate(sizes) for q in range(size)]
+    drifts = 0
+    for _ in range(400):
+        rounds = []
+        for _ in range(4):
+            other = {f"i{k}.jpg" for k in range(len(sizes)) if rng.random() < changed}
+            rounds.append(
+                {(item, name): 40.0 + 30 * (item.partition("#")[0] in other) for item in questions for name in names}
+            )
+        canaries = [Canary(*key, value, (rounds[1][key], rounds[2][key])) for key, value in rounds[0].items()]
+        drifts += _report(canaries, rounds[3], names, {}, {}, "f", "p").drifted
+    assert drifts <= 4 + 3 * 4**0.5
+
+
+def test_four_images_that_answer_otherwise_are_a_drift_and_three_are_none() -> None:
+    for images, state in ((3, "same"), (4, "drift")):
+        canaries = [
+            Canary(f"i{k}.jpg#{q}", "lmm-score", 10.0 * k, (10.0 * k,) * 2) for k in range(10) for q in range(2)
+        ]
+        now = {(c.item, c.metric): (c.value or 0.0) + 50.0 * (c.item < f"i{images}") for c in canaries}
+        report = _report(canaries, now, METRICS, {}, {}, "f", "p")
+        assert (report.state, len(report.flips)) == (state, 2 * images)
+        assert report.p_value == 0.25**images
 
 
 def test_another_version_is_a_drift_though_every_answer_is_the_same(example: Path, tmp_path: Path) -> None:
