@@ -102,7 +102,7 @@ def mean_intervals(sums: Floats, counts: Floats, bounds: Interval | None = None)
             intervals.append(exact_bound(mean, prompts, bounds) if bounds and np.isfinite(bounds).all() else None)
         else:
             t = -float(stdtrit(prompts - 1, TAIL))
-            shift = _skew(prompts, skewness) * (1 + 2 * t**2)
+            shift = skewness_shift(skewness / prompts**0.5, t)
             low, high = bounds or (-np.inf, np.inf)
             intervals.append(
                 (max(low, mean - (t + max(0.0, -shift)) * error), min(high, mean + (t + max(0.0, shift)) * error))
@@ -126,21 +126,31 @@ def mean_p(distance: float, prompts: int, skewness: float) -> float:
     """One-sided p of a mean `distance` standard errors below a limit: below .025 exactly where its interval is below the limit."""
     from scipy.special import stdtr
 
-    skew = max(0.0, _skew(prompts, skewness))
+    skew = max(0.0, skewness / (6 * prompts**0.5))
     beyond = distance - skew
     t = 2 * beyond / (1 + (1 + 8 * skew * beyond) ** 0.5) if beyond > 0 else beyond  # t + skew (1 + 2 t^2) = distance
     return float(stdtr(prompts - 1, -t))
 
 
-def _skew(prompts: int, skewness: float) -> float:
-    """Johnson's correction of t for skewness, in standard errors: multiplied by 1 + 2 t^2."""
-    return float(skewness / (6 * prompts**0.5))
+def skewness_shift(skewness: float, t: float) -> float:
+    """Compute how much longer the interval is on the side of the long tail, in standard errors (Johnson 1978).
+
+    Args:
+        skewness: Of the mean: that of the prompts divided by the root of their number.
+        t: Half-width of the interval without skewness, in standard errors.
+    """
+    return float(skewness / 6 * (1 + 2 * t**2))
+
+
+def sample_skewness(prompts: float) -> float:
+    """Compute the factor by which a sample underestimates skewness: the usual one, and 1 + 3 / n, found by simulation."""
+    return (prompts * (prompts - 1)) ** 0.5 / (prompts - 2) * (1 + 3 / prompts) if prompts > 2 else 0.0
 
 
 def moments(tops: Floats, bottoms: Floats) -> list[tuple[int, float, float, float]]:
     """For each statistic: prompts with data, the ratio of the sums, its standard error and the skewness over prompts.
 
-    Small samples underestimate skewness: it is multiplied by the usual factor for samples, and by 1 + 3 / n, found by simulation.
+    Small samples underestimate skewness: it is multiplied by `sample_skewness`.
 
     Args:
         tops: Numerators, sums per prompt, shape (prompts,) or (prompts, statistics).
@@ -156,8 +166,6 @@ def moments(tops: Floats, bottoms: Floats) -> list[tuple[int, float, float, floa
         rest = rest / scale
         square = (rest**2).sum(axis=0)
         error = scale * np.sqrt(square * prompts / (prompts - 1)) / total
-        skewness = np.sqrt(prompts * (prompts - 1)) / (prompts - 2) * (1 + 3 / prompts)
-        skewness = np.where(
-            (prompts > 2) & (square > 0), skewness * (rest**3).sum(axis=0) * np.sqrt(prompts) / square**1.5, 0.0
-        )
+        factor = np.array([sample_skewness(number) for number in prompts.tolist()])
+        skewness = np.where(square > 0, factor * (rest**3).sum(axis=0) * np.sqrt(prompts) / square**1.5, 0.0)
     return list(zip(prompts.tolist(), ratio.tolist(), error.tolist(), skewness.tolist(), strict=True))

@@ -1,13 +1,16 @@
 """A cheap judge on all prompts and a dear (expensive) one on a random part: estimates of the dear judge's scores.
 
 Prediction-powered inference (`titjudge.stats.ppi`) with the dear judge in the place of people: intervals are valid for the
-dear judge however wrong the cheap one is, as long as the part is random. `python -m benchmarks.verdicts --answers CHEAP DEAR`
-measures their coverage, and how many dear judgements they save.
+dear judge however wrong the cheap one is, as long as the part is random. Where the two judges differ in the same way on
+nearly all prompts of the part (yes / no answers, scores at an end of the scale), too few others are seen to tell how often
+they do not, and the dear judge's own interval is given. `python -m benchmarks.verdicts --answers CHEAP DEAR` measures the
+coverage, and how many dear judgements are saved; `python -m benchmarks.coverage` measures it near an end of the scale.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -16,10 +19,14 @@ import numpy as np
 from titjudge.core.errors import DataError
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval
+from titjudge.stats.equality import with_ties
 from titjudge.stats.ppi import Estimate, ppi_mean
 from titjudge.stats.scores_table import ScoreTable
 
 FEWEST = 2  # prompts that the dear judge has judged
+ALONE = "the two judges differ in the same way on nearly all prompts: the dear judge alone"
+_OTHERS = 10  # prompts off the most common difference of the two judges, below which the cheap one is not used
+_NAMED = 3  # estimates in a note
 _SUSPECT = 3.29  # standard errors; one random part in a thousand differs more from the rest
 
 
@@ -116,7 +123,8 @@ def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> Tw
     for a, b in combinations([each.names[0] for each in tiers], 2):
         x, y = column[a], column[b]
         differences.append(Tier((a, b), _joined(high[:, x] - high[:, y], low[:, x] - low[:, y], level, span)))
-    return TwoTier(tuple(tiers), tuple(differences), tuple(_notes(cheap, dear, low, high, len(common))), level)
+    notes = [*_notes(cheap, dear, low, high, len(common)), *_doubts([*tiers, *differences])]
+    return TwoTier(tuple(tiers), tuple(differences), tuple(notes), level)
 
 
 def _joined(dear: Floats, cheap: Floats, level: float, bounds: Interval | None) -> Estimate:
@@ -125,7 +133,25 @@ def _joined(dear: Floats, cheap: Floats, level: float, bounds: Interval | None) 
     spread = float(cheap[both].std()) if both.any() else 0.0
     cheap = cheap * (float(dear[both].std()) / spread if spread > 0 else 1.0)
     bounds = bounds if bounds and np.isfinite(bounds).all() else None
-    return ppi_mean(dear[both], cheap[both], cheap[rest], level=level, bounds=bounds)
+    found = ppi_mean(dear[both], cheap[both], cheap[rest], level=level, bounds=bounds, skewed=True)
+    left = with_ties(dear[both] - found.power * cheap[both])
+    common = int(np.unique(left, return_counts=True)[1].max(initial=0))
+    if found.power and 2 * common > len(left) and len(left) - common < _OTHERS:
+        return replace(found, value=found.people, interval=found.people_interval, power=0.0, worth=float(found.labelled),
+                       reason=found.reason or ALONE)  # fmt: skip
+    return found
+
+
+def _doubts(tiers: Sequence[Tier]) -> list[str]:
+    """Note which estimates have no interval, an approximate one, or that of the dear judge alone, by the reason."""
+    by_reason: dict[str, list[str]] = {}
+    for tier in tiers:
+        if tier.estimate.reason:
+            by_reason.setdefault(tier.estimate.reason, []).append(" / ".join(tier.names))
+    return [
+        f"{', '.join(names[:_NAMED])}{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}: {reason}"
+        for reason, names in by_reason.items()
+    ]
 
 
 def _notes(cheap: ScoreTable, dear: ScoreTable, low: Floats, high: Floats, common: int) -> list[str]:

@@ -44,7 +44,7 @@ def test_equal_to_prediction_powered_inference_by_hand() -> None:
     low = dict(zip(cheap.prompts, cheap.means[:, cheap.column("a")], strict=True))
     y, f = np.array(list(known.values())), np.array([low[p] for p in known])
     factor = y.std() / f.std()
-    byhand = ppi_mean(y, factor * f, factor * np.array([v for p, v in low.items() if p not in known]))
+    byhand = ppi_mean(y, factor * f, factor * np.array([v for p, v in low.items() if p not in known]), skewed=True)
     assert a.estimate.value == pytest.approx(byhand.value)
     assert a.estimate.interval == pytest.approx(byhand.interval)
     assert a.estimate.people == pytest.approx(y.mean())
@@ -68,6 +68,45 @@ def test_intervals_hold_for_the_dear_judge_and_are_narrower_than_alone() -> None
         saved.append(difference.saved or 0.0)
     assert 0.90 <= np.mean(held) <= 0.99
     assert np.mean(saved) > 0.3  # correlation .78: 1 / 1.64 of the variance is known, over four fifths of the prompts
+
+
+def near_the_ceiling(
+    share: float, agreement: float, part: int, rng: np.random.Generator
+) -> tuple[ScoreTable, ScoreTable]:
+    """Yes / no answers of a dear judge on a random part of 1,000 prompts, and of a cheap one that agrees in a share of them."""
+    yes = rng.random(1000) < share
+    cheap = np.where(rng.random(1000) < agreement, yes, ~yes).astype(float)
+    names = [f"p{k}" for k in range(1000)]
+    chosen = rng.choice(1000, part, replace=False)
+    some = [names[k] for k in chosen]
+    return table({"a": cheap}, names, "cheap"), table({"a": yes[chosen].astype(float)}, some, "dear")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "agreement", "part"), [(0.98, 0.97, 30), (0.98, 0.97, 60), (0.95, 0.9, 30)])
+def test_yes_and_no_near_an_end_of_the_scale_are_covered_where_there_is_an_interval(
+    share: float, agreement: float, part: int
+) -> None:
+    rng = np.random.default_rng(1)
+    held = []
+    for _ in range(150):
+        (found,) = two_tier(*near_the_ceiling(share, agreement, part, rng)).generators
+        if found.estimate.interval is not None:
+            held.append(found.estimate.interval[0] <= share <= found.estimate.interval[1])
+    assert np.mean(held) >= 0.95 - 3 * (0.05 * 0.95 / len(held)) ** 0.5
+
+
+def test_judges_that_agree_on_the_whole_part_do_not_make_the_interval_collapse() -> None:
+    names = [f"p{k}" for k in range(400)]
+    cheap = np.where(np.arange(400) % 10 == 0, 0.0, 1.0)
+    part = [names[k] for k in range(30)]
+    (found,) = two_tier(table({"a": cheap}, names), table({"a": cheap[:30]}, part)).generators
+    assert found.estimate.interval == found.estimate.people_interval
+    assert found.saved == 0
+    assert any(
+        "a: the two judges differ in the same way" in note
+        for note in two_tier(table({"a": cheap}, names), table({"a": cheap[:30]}, part)).notes
+    )
 
 
 def test_a_useless_cheap_judge_leaves_the_dear_one_alone() -> None:
