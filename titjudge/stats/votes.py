@@ -12,7 +12,7 @@ import numpy as np
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair, Table
-from titjudge.stats.bootstrap import Floats, Interval, multiplicities, percentile_interval
+from titjudge.stats.bootstrap import Floats, Interval, codes, multiplicities, percentile_interval
 from titjudge.stats.intervals import share_intervals
 
 ANNOTATORS = 15
@@ -83,7 +83,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Alpha:
-    """Krippendorff's alpha, nominal, with a 95% interval by resampling pairs; None with a reason where undefined."""
+    """Krippendorff's alpha, nominal, with a 95% interval by resampling prompts; None with a reason where undefined."""
 
     alpha: float | None
     interval: Interval | None
@@ -247,6 +247,7 @@ def aggregate_votes(
     used = Counter(outcome.rule for outcome in outcomes)
     agreement = krippendorff_alpha(
         [(o.votes_a, o.votes_b, o.votes_tie, o.votes_bad) for o in outcomes],
+        groups=[o.prompt_id for o in outcomes],
         annotators=len({vote.annotator for vote in votes}),
         resamples=resamples,
     )
@@ -302,24 +303,29 @@ def _tally(
 def krippendorff_alpha(
     counts: Sequence[Sequence[int]],
     *,
+    groups: Sequence[str] | None = None,
     annotators: int = 0,
     resamples: int = 2000,
     seed: int = 0,
     interval_scale: bool = False,
 ) -> Alpha:
-    """Compute Krippendorff's alpha from votes per pair and choice; its interval resamples pairs.
+    """Compute Krippendorff's alpha from votes per pair and choice; its interval resamples prompts, each with all its pairs.
 
-    Coincidences are sums over pairs, so that a resample is a weighted sum of them.
+    Pairs of one prompt are as hard as each other, so they are not independent. Coincidences are sums over pairs, so that a
+    resample is a weighted sum of them.
 
     Args:
         counts: Shape (pairs, choices); pairs with fewer than two votes are left out.
+        groups: Prompt of each pair; without them every pair is its own prompt.
         annotators: Number of annotators, for the result.
-        resamples: Bootstrap draws of pairs; 0 for no interval.
+        resamples: Bootstrap draws of prompts; 0 for no interval.
         seed: Of the draws.
         interval_scale: Choices are equally spaced numbers, with the squared distance as disagreement; else nominal.
     """
     table = np.array(counts, dtype=np.float64).reshape(len(counts), -1) if counts else np.zeros((0, len(CHOICES)))
-    table = table[table.sum(axis=1) >= 2]
+    kept = table.sum(axis=1) >= 2
+    group = codes(groups if groups is not None else range(len(table)))[0]
+    table, group = table[kept], group[kept]
     if len(table) < 1:
         return Alpha(None, None, 0, annotators, "no pair has two votes")
     if np.count_nonzero(table.sum(axis=0)) < 2:
@@ -327,15 +333,12 @@ def krippendorff_alpha(
     choice = np.arange(table.shape[1], dtype=np.float64)
     distance = np.subtract.outer(choice, choice) ** 2 if interval_scale else 1 - np.eye(len(choice))
     alpha = float(_alphas(table, np.ones((1, len(table))), distance)[0])
-    if len(table) < 2 or not resamples:
-        return Alpha(alpha, None, len(table), annotators, "fewer than two pairs: no interval" if resamples else "")
-    interval = percentile_interval(_alpha_draws(table, distance, resamples, seed), len(table))
-    return Alpha(alpha, interval, len(table), annotators)
-
-
-def _alpha_draws(table: Floats, distance: Floats, resamples: int, seed: int) -> Floats:
-    """Compute alpha of each resample of pairs, NaN where all drawn votes are equal; shape (resamples,)."""
-    return np.concatenate([_alphas(table, block, distance) for block in multiplicities(len(table), resamples, seed)])
+    prompts, prompt = np.unique(group, return_inverse=True)
+    if len(prompts) < 2 or not resamples:
+        unit = "pairs" if groups is None else "prompts"
+        return Alpha(alpha, None, len(table), annotators, f"fewer than two {unit}: no interval" if resamples else "")
+    draws = [_alphas(table, block[:, prompt], distance) for block in multiplicities(len(prompts), resamples, seed)]
+    return Alpha(alpha, percentile_interval(np.concatenate(draws), len(prompts)), len(table), annotators)
 
 
 def _alphas(table: Floats, weights: Floats, distance: Floats) -> Floats:

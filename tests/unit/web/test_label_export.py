@@ -251,13 +251,14 @@ def test_a_reason_goes_out_with_its_vote_and_is_no_formula(tmp_path: Path) -> No
     assert json.loads((tmp_path / "out" / "votes.jsonl").read_text().splitlines()[0])["note"] == "=HYPERLINK(1)"
 
 
-def test_alpha_has_an_interval(tmp_path: Path) -> None:
+def test_alpha_of_one_prompt_has_no_interval_over_prompts(tmp_path: Path) -> None:
     store = begin(tmp_path / "v.db")
     for person in range(6):
         sort(store, f"n{person}", IMAGES if person < 4 else [*IMAGES[:2], *IMAGES[:1:-1]])
     store.close()
     result, _ = export_labels(tmp_path / "v.db", tmp_path / "out", annotators=6)
-    assert result["alpha_interval"][0] <= result["alpha"] <= result["alpha_interval"][1]
+    assert 0 < result["alpha"] < 1
+    assert (result["alpha_interval"], result["alpha_reason"]) == (None, "fewer than two prompts: no interval")
 
 
 def test_a_store_without_votes_cannot_be_exported(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def export_marks(
     if not counted:
         raise UserError("; ".join((f"{collected.path}: no marks that count", *collected.left_out)))
     votes = tally(counted)
-    agreement = _agreement(tally(early_marks(collected, counted)), mode)
+    agreement = _agreement(tally(early_marks(collected, counted)), mode, collected.images)
     people, table = _annotators(collected, [mark for mark in marks if not is_expert(mark.annotator)], votes)
     expected = annotators or collected.enough or PANEL
     result: dict[str, Any] = {"mode": mode, "marks": len(counted), "annotators_expected": expected, "alpha": agreement}
@@ -92,17 +92,22 @@ def _marks_csv(marks: Iterable[ElementMark]) -> str:
     return csv_text(_MARK, (tuple(_record(mark).values()) for mark in marks))
 
 
-def _agreement(votes: Mapping[ElementKey, Counter[str]], mode: str) -> dict[str, dict[str, Any]]:
-    """Compute Krippendorff's alpha over all elements, and over those of each kind."""
+def _agreement(
+    votes: Mapping[ElementKey, Counter[str]], mode: str, images: Mapping[str, tuple[str, str]]
+) -> dict[str, dict[str, Any]]:
+    """Compute Krippendorff's alpha over all elements, and over those of each kind; `images` has their prompts."""
     kinds = dict.fromkeys(kind for _, _, kind in votes)
     by_kind = {}
     for chosen in ("all", *kinds):
-        counts = [count for (_, _, kind), count in votes.items() if chosen in ("all", kind)]
+        keys = [key for key in votes if chosen in ("all", key[2])]
+        counts = [votes[key] for key in keys]
         values = (
             list(map(str, range(1, 11))) if mode == RATING else sorted({value for count in counts for value in count})
         )
         alpha = krippendorff_alpha(
-            [[count[value] for value in values] for count in counts], interval_scale=mode == RATING
+            [[count[value] for value in values] for count in counts],
+            groups=[images[image][0] if image in images else image for image, _, _ in keys],
+            interval_scale=mode == RATING,
         )
         reason = alpha.reason.replace("pairs", "elements").replace("pair", "element").replace("vote", "mark")
         by_kind[chosen] = {
