@@ -23,8 +23,13 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def after_thinking(text: str) -> str:
-    """Return the text after the last `</think>`; all of it when there is none."""
-    return text.rpartition("</think>")[2]
+    """Return the text after the last `</think>`, all of it when there is none; nothing where a thought has no end."""
+    return "" if ends_in_thinking(text) else text.rpartition("</think>")[2]
+
+
+def ends_in_thinking(text: str) -> bool:
+    """Whether a text ends inside a thought that begins with `<think>`: whatever it holds is no answer."""
+    return text.rpartition("</think>")[2].lstrip().startswith("<think>")
 
 
 def json_object(text: str) -> dict[str, Any] | None:

@@ -26,13 +26,14 @@ from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
-from titjudge.core.structured_output import schema_of
+from titjudge.core.structured_output import ends_in_thinking, schema_of
 from titjudge.core.types import Embedding, Message, Reply, Request, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.roles import ProviderRole, Roles
 from titjudge.engine.sender import Interrupted, Journal, Sender
+from titjudge.providers.finish_reasons import UNFINISHED, Ending, ending
 
 logger = logging.getLogger(__name__)
 
@@ -230,7 +231,7 @@ class Engine:
         if request.choices:
             taken = (Status.OK,)
         kept = self._recall(key, role)
-        read = self._read(kept, schema, request) if kept is not None and kept.status in taken else None
+        read = self._read(kept, schema, request) if kept is not None and _usable(kept, taken) else None
         if kept is not None and (read is not None or self._stands(key)):
             reply, new = kept, False
             if logger.isEnabledFor(logging.DEBUG):
@@ -239,11 +240,11 @@ class Engine:
                 role.tally.cached += 1
                 self.budget.note_cached(kept.list_cost or 0.0)
         else:
-            reply, new = replace(await self._send(role, request, reservation), key=key), True
+            reply, new = _thought_out(replace(await self._send(role, request, reservation), key=key)), True
             if request.choices:
                 reply = _weighed(reply)
-            read = self._read(reply, schema, request) if reply.status in taken else None
-        if reply.status not in taken:
+            read = self._read(reply, schema, request) if _usable(reply, taken) else None
+        if not _usable(reply, taken):
             logger.info(
                 "%(role)s %(template)s of %(item)s: %(status)s (%(reason)s)",
                 {**_names(request), "status": str(reply.status), "reason": reply.reason},
@@ -346,8 +347,13 @@ class Engine:
     def _recall(self, key: str, role: ProviderRole) -> Reply | None:
         if self.cache is None or not role.provider.capabilities.cache:
             return None
-        kept = self.cache.get(key)
-        return None if kept is None else replace(reply_from(kept), key=key, cached=True)
+        record = self.cache.get(key)
+        if record is None:
+            return None
+        kept = replace(reply_from(record), key=key, cached=True)
+        if kept.status is Status.OK and ending(kept.finish_reason) is Ending.BROKEN and not kept.first_token:
+            return None  # kept as a whole answer before finish reasons were told apart
+        return _thought_out(kept)
 
     async def _keep(self, key: str, role: ProviderRole, reply: Reply) -> None:
         """Into the cache; but what another model answered is no answer of the one that the key names."""
@@ -411,6 +417,23 @@ class Engine:
         if _short(key) not in self._used:
             self._used.add(_short(key))
             self.sender.write("vector", {"key": key, "text": text, **embedding_record(vector)})
+
+
+def _usable(reply: Reply, taken: tuple[Status, ...]) -> bool:
+    """Whether a reply can be read: where a cut one is taken, only one that the token limit has cut."""
+    return reply.status in taken and not (reply.status is Status.TRUNCATED and UNFINISHED in reply.flags)
+
+
+def _thought_out(reply: Reply) -> Reply:
+    """Take an answer that ends inside its thinking for a cut one: what it holds is no answer."""
+    if reply.status not in (Status.OK, Status.UNPARSED) or reply.tool_calls or not ends_in_thinking(reply.text):
+        return reply
+    return replace(
+        reply,
+        status=Status.TRUNCATED,
+        reason="the answer ends inside its thinking (<think> without </think>)",
+        flags=(*reply.flags, UNFINISHED),
+    )
 
 
 def _weighed(reply: Reply) -> Reply:

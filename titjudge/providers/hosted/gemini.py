@@ -15,6 +15,8 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status, Usage
+from titjudge.providers import finish_reasons
+from titjudge.providers.finish_reasons import UNFINISHED, Ending
 from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
@@ -24,12 +26,7 @@ from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import gemini as gemini_schema
 from titjudge.providers.json_schema import instruction
 
-_REFUSED = frozenset({
-    "SAFETY", "PROHIBITED_CONTENT", "RECITATION", "BLOCKLIST", "SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT",
-    "IMAGE_RECITATION",
-})  # fmt: skip
 _GARBLED = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
-_FINISHED = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
 _CONFIG = {
     "max_tokens": "maxOutputTokens",
     "top_p": "topP",
@@ -167,6 +164,8 @@ class Gemini(Hosted):
             garbled = tools and finish in _GARBLED  # a reply all the same: the metric tells the model
             first = gemini_first_token(candidate)
             status, reason = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
+            is_cut = finish_reasons.ending(finish) is Ending.CUT
+            unfinished = UNFINISHED if status is Status.TRUNCATED and not is_cut else ""
             return Reply(
                 text,
                 status,
@@ -175,7 +174,7 @@ class Gemini(Hosted):
                 finish or blocked,
                 model_version="".join(filter(None, [data.get("modelVersion")])),
                 endpoint=endpoint,
-                flags=tuple(each for each in (flag, NO_USAGE if usage is None else "") if each),
+                flags=tuple(filter(None, (flag, NO_USAGE if usage is None else "", unfinished))),
                 tool_calls=called,
                 first_token=None if status is Status.REFUSED else first,
             )
@@ -189,15 +188,18 @@ class Gemini(Hosted):
     ) -> tuple[Status, str]:
         if blocked and blocked != "BLOCK_REASON_UNSPECIFIED":
             return Status.REFUSED, f"the prompt was blocked: {blocked}"
-        if finish in _REFUSED:
+        end = finish_reasons.ending(finish or None)
+        if end is Ending.FILTERED:
             return Status.REFUSED, f"the answer was blocked: {finish} {detail}".strip()
-        if finish == "MAX_TOKENS":
+        if end is Ending.CUT:
             eaten = " (all of it went into thinking)" if not text.strip() and usage and usage.thinking else ""
             return Status.TRUNCATED, f"the answer reached its token limit{eaten}"
         if called:
             return Status.OK, ""
-        if finish not in _FINISHED or not text.strip():
+        if end is Ending.BROKEN or not text.strip():
             raise self.unusable(f"no usable answer (finish: {finish or 'none'}) {detail}".strip(), usage)
+        if end is Ending.UNKNOWN:
+            return Status.TRUNCATED, finish_reasons.why_unfinished(finish or None)
         return Status.OK, ""
 
     def read_error(self, answer: http.Answer, *, schema: bool = False, tools: bool = False) -> ProviderFailure:

@@ -126,7 +126,7 @@ class LiteLLM(Remote):
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
         logger.debug("%(model)s answered HTTP %(status)d", {"model": self.model, "status": trace.status})
         flag = IN_PROMPT if in_prompt else ""
-        return self._reply(answer, flag, tools=bool(request.tools), counted=not trace.uncounted)
+        return self._reply(answer, flag, trace, tools=bool(request.tools))
 
     @property
     def address(self) -> str:
@@ -225,13 +225,12 @@ class LiteLLM(Remote):
         register_secret(key)
         return key
 
-    def _reply(self, answer: Any, flag: str, *, tools: bool, counted: bool) -> Reply:
-        """Read an answer; `counted`: its usage holds numbers."""
+    def _reply(self, answer: Any, flag: str, trace: litellm_client.Trace, *, tools: bool) -> Reply:
         usage: Usage | None = None
         try:
             data = without_surrogates(answer.model_dump(warnings=False))
-            usage = openai_usage(data.get("usage")) if counted else None
-            choice = (data.get("choices") or [{}])[0]
+            usage = openai_usage(data.get("usage")) if not trace.uncounted else None
+            choice = {**(data.get("choices") or [{}])[0], **trace.finish()}
             called = _calls(choice.get("message") or {}) if tools else ()
             return chat_reply(self, data, choice, usage, flag, called, self.endpoint)
         except ProviderFailure:

@@ -12,18 +12,20 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from titjudge.core.types import FailureKind
+from titjudge.providers.hosted.base import parsed
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.sdk import unpacked
 
 _LOGS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # its loggers have handlers of their own, on standard error
 _WARNINGS = ("Item '.*' on TypedDict class", "Pydantic serializer warnings")
+_FINISH = ("finish_reason", "finishReason", "stop_reason", "stopReason", "done_reason")  # the first of several counts
 _NO_COUNT = re.compile(rb'token[a-z_]*"\s*:\s*(?:true|false)', re.IGNORECASE)
 
 
@@ -34,12 +36,38 @@ class Trace:
     Attributes:
         sent: A request was sent.
         status: HTTP status of the complete answer, 0 where there was none.
-        uncounted: The answer has a truth value for a count of tokens, which litellm takes for 1 or 0.
+        headers: Those of the answer.
+        body: The answer as the vendor wrote it.
     """
 
     sent: bool = False
     status: int = 0
-    uncounted: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def uncounted(self) -> bool:
+        """Whether the answer has a truth value for a count of tokens, which litellm takes for 1 or 0."""
+        return _NO_COUNT.search(self.body) is not None
+
+    def data(self) -> Mapping[str, Any]:
+        """Return the answer as the vendor wrote it; nothing where it is no JSON object."""
+        try:
+            data = parsed(self.body)
+        except (ValueError, RecursionError):
+            return {}
+        return data if isinstance(data, Mapping) else {}
+
+    def finish(self) -> dict[str, Any]:
+        """Find the finish reason under the key `finish_reason`; nothing where the vendor has no place for it that is known.
+
+        litellm itself makes `stop` of every word that it does not know, and of null.
+        """
+        data = self.data()
+        first = next((data[name] for name in ("choices", "candidates") if isinstance(data.get(name), list)), [])
+        place = first[0] if first and isinstance(first[0], Mapping) else data
+        name = next((name for name in _FINISH if name in place), None)
+        return {} if name is None else {"finish_reason": place[name]}
 
 
 _current: ContextVar[Trace | None] = ContextVar("litellm_trace", default=None)
@@ -116,8 +144,7 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
             response = await unpacked(answer, request)
         finally:
             await answer.aclose()
-        trace.status = response.status_code
-        trace.uncounted = _NO_COUNT.search(response.content) is not None
+        trace.status, trace.headers, trace.body = response.status_code, response.headers, response.content
         return response
 
     return handle_async_request

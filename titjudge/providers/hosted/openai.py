@@ -14,6 +14,8 @@ from typing import Any
 import orjson
 
 from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
+from titjudge.providers import finish_reasons
+from titjudge.providers.finish_reasons import UNFINISHED, Ending
 from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.base import Hosted, Remote, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
@@ -162,19 +164,24 @@ def chat_reply(
     Raises:
         ProviderFailure: It holds no answer.
     """
-    message, finish = choice.get("message") or {}, choice.get("finish_reason") or ""
+    message, finish = choice.get("message") or {}, choice.get("finish_reason", "")
+    end = finish_reasons.ending(finish)
     refusal = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
     text = text_of(message.get("content"))
-    first = None
+    first, unfinished = None, ""
     if refusal:
         status, reason = Status.REFUSED, f"the model declined: {refusal}"
-    elif finish in ("content_filter", "refusal"):
+    elif end is Ending.FILTERED:
         status, reason = Status.REFUSED, "the content filter stopped the answer"
     else:
         status, reason = Status.OK, ""
         first = openai_first_token(choice)
-        if finish == "length":
+        if end is Ending.CUT:
             status, reason = Status.TRUNCATED, "the answer reached its token limit"
+        elif end in (Ending.BROKEN, Ending.UNKNOWN):
+            status, reason, unfinished = Status.TRUNCATED, finish_reasons.why_unfinished(finish), UNFINISHED
+            if first is None and end is Ending.BROKEN:
+                raise provider.unusable(reason, usage)
         elif not (called or text.strip()):
             status, reason = Status.TRUNCATED, f"the answer holds no text (finish: {finish or 'none'})"
             if first is None:
@@ -184,10 +191,10 @@ def chat_reply(
         status,
         reason,
         usage or Usage(),
-        finish,
+        finish or "",
         model_version="@".join(filter(None, (data.get("model"), data.get("system_fingerprint")))),
         endpoint=endpoint,
-        flags=tuple(each for each in (flag, NO_USAGE if usage is None else "") if each),
+        flags=tuple(filter(None, (flag, NO_USAGE if usage is None else "", unfinished))),
         tool_calls=called,
         first_token=first,
     )

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Status, Usage
 from titjudge.providers.base import Model, Provider
+from titjudge.providers.finish_reasons import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.image_size import fitted
 from titjudge.providers.local import hub
 from titjudge.providers.local.load_once import LoadOnce
@@ -168,7 +169,9 @@ def split_thought(text: str, opened: bool = False) -> tuple[str, str]:
 def make_reply(thought: str, answer: str, usage: Usage, finish: str, flags: tuple[str, ...] = (), **more: Any) -> Reply:
     """Make the reply of a generated answer; a thought becomes a flag, `finish` "length" a cut answer, no answer a refusal."""
     status, reason = Status.OK, ""
-    if finish == "length":
+    if ending(finish) in (Ending.BROKEN, Ending.UNKNOWN):
+        status, reason, flags = Status.TRUNCATED, why_unfinished(finish), (*flags, UNFINISHED)
+    elif finish == "length":
         cause = "all of it went into thinking" if thought and not answer else f"{usage.output} tokens"
         status, reason = Status.TRUNCATED, f"the answer reached its token limit ({cause})"
     elif not answer:
