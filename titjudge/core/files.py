@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -27,6 +28,7 @@ from titjudge.core.serialization import json_bytes
 _NO_FILE = "a pipe or a device, not a file"
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
 _BOM = b"\xef\xbb\xbf"
+_LINE = 4096  # bytes: most lines are shorter
 _DEEPEST = 50
 _MOST_VALUES = 100_000
 _MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -178,7 +180,7 @@ def scan_jsonl(
 def locate_jsonl(
     path: Path, required: tuple[str, ...] = (), *, whole: bool = False
 ) -> Iterator[tuple[int, int, dict[str, Any] | DataError]]:
-    """Yield the lines as `scan_jsonl` does, each with its offset (bytes) in the file, at which `jsonl_at` reads it again."""
+    """Yield the lines as `scan_jsonl` does, each with its offset (bytes) in the file, at which `JsonlReader` reads it again."""
     check_regular(path)
     try:
         with path.open("rb") as file:
@@ -195,11 +197,23 @@ def locate_jsonl(
         raise DataError(error.strerror or str(error), path) from error
 
 
-def jsonl_at(file: IO[bytes], offset: int) -> dict[str, Any]:
-    """Read the object of the line at an offset that `locate_jsonl` gave."""
-    file.seek(offset)
-    record: dict[str, Any] = orjson.loads(file.readline().removeprefix(_BOM))
-    return record
+class JsonlReader:
+    """Reads objects of a JSONL file again, by the offsets that `locate_jsonl` gave; the file is closed with the reader.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.close = weakref.finalize(self, os.close, self._file)
+
+    def at(self, offset: int) -> dict[str, Any]:
+        line, size = os.pread(self._file, _LINE, offset), _LINE
+        while (end := line.find(b"\n")) < 0 and (more := os.pread(self._file, size, offset + len(line))):
+            line, size = line + more, 2 * size
+        record: dict[str, Any] = orjson.loads(line[: end + 1 or None].removeprefix(_BOM))
+        return record
 
 
 def _object(line: bytes, path: Path, number: int, required: tuple[str, ...]) -> dict[str, Any] | DataError:

@@ -46,3 +46,8 @@ def tool_content(request: Request) -> list[Any]:
 def content_key(kind: str, content: Any) -> str:
     """Make a stable key for JSON content, in the namespace `kind`."""
     return f"{kind}:" + hashlib.sha256(json_bytes(content, orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def short_digest(content: bytes) -> bytes:
+    """Return 16 bytes that stand for a key or a record where millions of them are kept in memory."""
+    return hashlib.blake2b(content, digest_size=16).digest()

@@ -42,7 +42,7 @@ def records(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, dict[str,
 
 
 def located(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield the lines as `records` does, each with its offset, at which `core.files.jsonl_at` reads it again."""
+    """Yield the lines as `records` does, each with its offset, at which `core.files.JsonlReader` reads it again."""
     for number, offset, record in locate_jsonl(file, whole=True):
         problem = record.message if isinstance(record, DataError) else flaw(file.name, record)
         if problem:

@@ -7,7 +7,6 @@ kept. The runs themselves are only read.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import orjson
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
+from titjudge.core.keys import short_digest
 from titjudge.core.run_records import Manifest, RoleRecord
 from titjudge.core.types import Pair, Status
 from titjudge.metrics import Metric
@@ -91,22 +91,18 @@ def _join(
 
 def _write(parts: Sequence[Part], target: RunFolder, metrics: Mapping[str, Metric], status: str) -> list[str]:
     """Write the records and the manifest of the merge; returns warnings about scores that are not comparable."""
-    try:
-        items = MergedItems(parts)
-        scores = MergedScores(parts, items, metrics)
-        _replace_files(
-            target.path,
-            replies=_replies(parts),
-            vectors=_vectors(parts),
-            billing=(record for part in parts for record in part.read("billing")),
-            items=items,
-            scores=scores,
-        )
-        target.write_manifest(_manifest(parts, items, scores, metrics, status, target.money()["spent"]))
-        return different_questions(parts, scores)
-    finally:
-        for part in parts:
-            part.close()
+    items = MergedItems(parts)
+    scores = MergedScores(parts, items, metrics)
+    _replace_files(
+        target.path,
+        replies=_replies(parts),
+        vectors=_vectors(parts),
+        billing=(record for part in parts for record in part.read("billing")),
+        items=items,
+        scores=scores,
+    )
+    target.write_manifest(_manifest(parts, items, scores, metrics, status, target.money()["spent"]))
+    return different_questions(parts, scores)
 
 
 def _replace_files(folder: Path, **records: Iterable[Record]) -> None:
@@ -224,7 +220,10 @@ def _replies(parts: Sequence[Part]) -> Iterator[Record]:
     good: set[bytes] = set()  # digests of the keys: a long run has many
     for part in parts:
         for record in part.read("replies"):
-            line, key = _digest(orjson.dumps(record, option=orjson.OPT_SORT_KEYS)), _digest(record["key"].encode())
+            line, key = (
+                short_digest(orjson.dumps(record, option=orjson.OPT_SORT_KEYS)),
+                short_digest(record["key"].encode()),
+            )
             if line in lines or (record["cached"] and key in good):
                 continue
             lines.add(line)
@@ -233,15 +232,11 @@ def _replies(parts: Sequence[Part]) -> Iterator[Record]:
             yield record
 
 
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest()
-
-
 def _vectors(parts: Sequence[Part]) -> Iterator[Record]:
     keys: set[bytes] = set()
     for part in parts:
         for record in part.read("vectors"):
-            if (key := _digest(record["key"].encode())) not in keys:
+            if (key := short_digest(record["key"].encode())) not in keys:
                 keys.add(key)
                 yield record
 

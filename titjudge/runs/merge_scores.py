@@ -6,15 +6,14 @@ import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 from titjudge.core.errors import UserError
-from titjudge.core.files import jsonl_at
+from titjudge.core.files import JsonlReader
 from titjudge.core.registry import base_metric
 from titjudge.core.run_records import Manifest
 from titjudge.core.types import Status
 from titjudge.metrics import Metric
-from titjudge.runs import journal
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.score_digests import PLACE, compares_images
 
@@ -28,7 +27,7 @@ class Part:
 
     folder: RunFolder
     manifest: Manifest
-    _open: dict[str, IO[bytes]] = field(default_factory=dict)
+    _readers: dict[str, JsonlReader] = field(default_factory=dict)
 
     @property
     def shard(self) -> tuple[int, int] | None:
@@ -37,25 +36,17 @@ class Part:
 
     def read(self, name: str) -> Iterator[Record]:
         """Read the records of NAME.jsonl; none where there is no such file."""
-        return (record for _, record in self.located(name))
+        return self.folder.read(f"{name}.jsonl")
 
     def located(self, name: str) -> Iterator[tuple[int, Record]]:
         """Read the records of NAME.jsonl, each with its offset."""
-        file = self.folder.path / f"{name}.jsonl"
-        lines = journal.located(file, self.folder.damage) if file.is_file() else ()
-        return ((offset, record) for _, offset, record in lines)
+        return self.folder.located(f"{name}.jsonl")
 
     def at(self, name: str, offset: int) -> Record:
         """Read the record of NAME.jsonl at an offset again."""
-        if name not in self._open:
-            self._open[name] = (self.folder.path / f"{name}.jsonl").open("rb")
-        return jsonl_at(self._open[name], offset)
-
-    def close(self) -> None:
-        """Close the files that `at` has opened."""
-        for file in self._open.values():
-            file.close()
-        self._open.clear()
+        if name not in self._readers:
+            self._readers[name] = JsonlReader(self.folder.path / f"{name}.jsonl")
+        return self._readers[name].at(offset)
 
     def text_answers(self) -> Iterator[tuple[str, str, bytes]]:
         """Yield key, template and digest of every good answer to a question without an image."""

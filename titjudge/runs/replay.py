@@ -8,7 +8,6 @@ model, sample, attempt). A request without a stored answer fails as missing.
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from array import array
 from bisect import bisect_left
@@ -22,9 +21,9 @@ import orjson
 from titjudge.core import containers
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
-from titjudge.core.files import jsonl_at
+from titjudge.core.files import JsonlReader
 from titjudge.core.images import ImageFiles, Shown
-from titjudge.core.keys import content_key, request_key
+from titjudge.core.keys import content_key, request_key, short_digest
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import checksum_differs, embedding_from, reply_from, request_record
@@ -46,12 +45,12 @@ class _Lines:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self._open = file.open("rb") if file.is_file() else None
+        self._reader = JsonlReader(file) if file.is_file() else None
         self._starts = array("Q")  # of all lines
 
     def __iter__(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield line number, offset and content of every complete line."""
-        if self._open is None:
+        if self._reader is None:
             return
         offset = 0
         with self.file.open("rb") as lines:
@@ -63,17 +62,12 @@ class _Lines:
                 offset += len(content)
 
     def read(self, offset: int) -> dict[str, Any]:
-        assert self._open is not None
-        return jsonl_at(self._open, offset)
+        assert self._reader is not None
+        return self._reader.at(offset)
 
     def number(self, offset: int) -> int:
         """Return the number of the line at an offset."""
         return bisect_left(self._starts, offset) + 1
-
-    def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
 
 
 class _Index:
@@ -97,7 +91,7 @@ class _Index:
 
 
 def _digest(key: str) -> bytes:
-    return hashlib.blake2b(str(key).encode(), digest_size=16).digest()
+    return short_digest(str(key).encode())
 
 
 class Stored:
@@ -149,10 +143,6 @@ class Stored:
         self.item, self.wanted = item, wanted
         self.missed = 0
         self.used: set[str] = set()
-
-    def close(self) -> None:
-        self._replies.close()
-        self._vectors.close()
 
     def _valid(
         self, lines: _Lines, required: Sequence[str], flaw: Callable[[Mapping[str, Any]], str], complain: Complain

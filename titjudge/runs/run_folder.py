@@ -156,8 +156,13 @@ class RunFolder:
 
     def read(self, name: str) -> Iterator[dict[str, Any]]:
         """Read the records of a JSONL file of the folder; none where there is no such file."""
+        return (record for _, record in self.located(name))
+
+    def located(self, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Read the records of a JSONL file of the folder, each with the offset at which a `JsonlReader` reads it again."""
         file = self.path / name
-        return (record for _, record in journal.records(file, self.damage)) if file.is_file() else iter(())
+        lines = journal.located(file, self.damage) if file.is_file() else ()
+        return ((offset, record) for _, offset, record in lines)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 

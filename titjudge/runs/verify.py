@@ -20,7 +20,7 @@ import orjson
 
 from titjudge.core import containers
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.files import jsonl_at
+from titjudge.core.files import JsonlReader
 from titjudge.core.images import Shown
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest
@@ -143,8 +143,6 @@ async def _verify(folder: RunFolder) -> Verification:
                     await checker.check(item, name, metric, complete)
     finally:
         await engine.aclose()
-        stored.close()
-        scores.close()
     result.checked.update(answers=stored.answers, vectors=stored.vectors, images=images.seen)
     checker.add_notes()
     if (folder.path / "report.html").is_file():
@@ -218,21 +216,17 @@ class _StoredScores:
                 continue
             self.for_tables[score.item_id, score.metric] = score
             self._offsets[score.item_id, score.metric] = offset
-        self._file = (folder.path / "scores.jsonl").open("rb") if self._offsets else None
+        self._reader = JsonlReader(folder.path / "scores.jsonl") if self._offsets else None
         self.get = lru_cache(maxsize=1024)(self._read)
 
     def _read(self, item: str, metric: str) -> Score | None:
         """Read a whole score; None where there is none."""
         offset = self._offsets.get((item, metric))
-        return None if offset is None or self._file is None else score_from(jsonl_at(self._file, offset))
+        return None if offset is None or self._reader is None else score_from(self._reader.at(offset))
 
     def replace(self, score: Score) -> None:
         """Put another score into the tables."""
         self.for_tables[score.item_id, score.metric] = score_from(self._slim(score_record(score)))
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
 
 
 @dataclass(slots=True)
