@@ -56,11 +56,11 @@ class Unanswered(TitjudgeError):
     """A question got no usable answer; the engine turns it into a Score without a value.
 
     Attributes: `status` (refused, truncated, unparsed, failed, ...), `reason` (one line), `reply` (what came, if
-    anything).
+    anything), `empty` (whether the model ended its answer without a word).
     """
 
-    def __init__(self, status: Status, reason: str, reply: Reply | None = None) -> None:
-        self.status, self.reason, self.reply = status, reason, reply
+    def __init__(self, status: Status, reason: str, reply: Reply | None = None, *, empty: bool = False) -> None:
+        self.status, self.reason, self.reply, self.empty = status, reason, reply, empty
         super().__init__(f"{status}: {reason}")
 
 

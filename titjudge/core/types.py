@@ -248,6 +248,9 @@ class Usage:
         )
 
 
+EMPTY = "empty"  # flag of a reply that ended without a word
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The reply of a model to a request.
@@ -333,6 +336,7 @@ class Failure:
         maybe_billed: The request was sent and its cost is unknown: it may have been billed.
         not_sent: There was no connection.
         answered: The server answered with a status of success, but unusably: a retry is likely to be billed again.
+        empty: The model ended its answer without a word.
     """
 
     kind: FailureKind
@@ -342,6 +346,7 @@ class Failure:
     maybe_billed: bool = False
     not_sent: bool = False
     answered: bool = False
+    empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +413,7 @@ class Ask(Protocol):
         images: Sequence[Path] = (),
         schema: type[Any] | None = None,
         accept_truncated: bool = False,
+        accept_empty: bool = False,
         sample: int = 0,
         params: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
@@ -423,6 +429,7 @@ class Ask(Protocol):
             images: Image files.
             schema: A pydantic model; the reply's `data` is an instance of it.
             accept_truncated: Whether to return an answer that hit its token limit.
+            accept_empty: Whether to return an answer that ended without a word, instead of asking again.
             sample: Number of this answer among repeated ones.
             params: Sampling parameters, which override those of the role.
             tools: Tools that the model may call.

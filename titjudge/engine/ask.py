@@ -58,6 +58,7 @@ class BoundAsk:
         images: Sequence[Path] = (),
         schema: type[Any] | None = None,
         accept_truncated: bool = False,
+        accept_empty: bool = False,
         sample: int = 0,
         params: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
@@ -73,6 +74,7 @@ class BoundAsk:
             images: files, in the order in which they are shown.
             schema: a pydantic model; the reply's `data` is then a validated instance.
             accept_truncated: take an answer that hit its token limit (the official TIT protocol does).
+            accept_empty: take an answer that ended without a word, as official scripts do that ask nothing twice.
             sample: number of a repeated answer to the same question, from 0 (`titjudge.core.samples` says of which).
             params: sampling parameters of the protocol; the configuration of the role goes before them.
             tools: what the model may call; only where `has_tools` says that it can.
@@ -118,8 +120,9 @@ class BoundAsk:
             request = replace(request, tools=tuple(tools), messages=(*request.messages, *turns))
         try:
             reply = await engine.answer(
-                asked, request, schema=schema, accept_truncated=accept_truncated, reservation=self._reservation
-            )
+                asked, request, schema=schema, accept_truncated=accept_truncated, accept_empty=accept_empty,
+                reservation=self._reservation,
+            )  # fmt: skip
         except Unanswered as failure:
             if failure.reply is not None:
                 self.keys.append(failure.reply.key)

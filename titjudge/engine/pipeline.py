@@ -27,7 +27,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.core.structured_output import ends_in_thinking, schema_of
-from titjudge.core.types import Embedding, Message, Reply, Request, Status, Usage
+from titjudge.core.types import EMPTY, Embedding, Message, Reply, Request, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache
@@ -174,6 +174,7 @@ class Engine:
         *,
         schema: type[Any] | None = None,
         accept_truncated: bool = False,
+        accept_empty: bool = False,
         reservation: Reservation | None = None,
     ) -> Reply:
         """Get the answer to a request: from the cache, from the same question in flight, or from the model.
@@ -183,8 +184,8 @@ class Engine:
         """
         key = request_key(request)
         reply: Reply = await self._once(
-            f"{key}{'+' if accept_truncated else ''}",
-            lambda: self._answer(key, role, request, schema, accept_truncated, reservation),
+            f"{key}{'+' if accept_truncated else ''}{'-' if accept_empty else ''}",
+            lambda: self._answer(key, role, request, schema, accept_truncated, accept_empty, reservation),
         )
         return reply
 
@@ -225,13 +226,20 @@ class Engine:
         request: Request,
         schema: type[Any] | None,
         accept_truncated: bool,
+        accept_empty: bool,
         reservation: Reservation | None,
     ) -> Reply:
         taken: tuple[Status, ...] = (Status.OK, Status.UNPARSED, *((Status.TRUNCATED,) if accept_truncated else ()))
         if request.choices:
             taken = (Status.OK,)
+
+        def is_taken(reply: Reply) -> bool:
+            return _usable(reply, taken) or (accept_empty and EMPTY in reply.flags)
+
         kept = self._recall(key, role)
-        read = self._read(kept, schema, request) if kept is not None and _usable(kept, taken) else None
+        if kept is not None and kept.status is Status.FAILED and not accept_empty:
+            kept = None  # without a word, for a metric that takes this: for any other there is no answer yet
+        read = self._read(kept, schema, request) if kept is not None and is_taken(kept) else None
         if kept is not None and (read is not None or self._stands(key)):
             reply, new = kept, False
             if logger.isEnabledFor(logging.DEBUG):
@@ -240,11 +248,12 @@ class Engine:
                 role.tally.cached += 1
                 self.budget.note_cached(kept.list_cost or 0.0)
         else:
-            reply, new = _thought_out(replace(await self._send(role, request, reservation), key=key)), True
+            reply = _thought_out(replace(await self._send(role, request, reservation, accept_empty), key=key))
+            new = True
             if request.choices:
                 reply = _weighed(reply)
-            read = self._read(reply, schema, request) if _usable(reply, taken) else None
-        if not _usable(reply, taken):
+            read = self._read(reply, schema, request) if is_taken(reply) else None
+        if not is_taken(reply):
             logger.info(
                 "%(role)s %(template)s of %(item)s: %(status)s (%(reason)s)",
                 {**_names(request), "status": str(reply.status), "reason": reply.reason},
@@ -313,12 +322,16 @@ class Engine:
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    async def _send(self, role: ProviderRole, request: Request, reservation: Reservation | None) -> Reply:
+    async def _send(
+        self, role: ProviderRole, request: Request, reservation: Reservation | None, accept_empty: bool
+    ) -> Reply:
         if role.provider.local:
             return await self._send_local(role, request)
         try:
-            reply = await self.sender.send(role, request, reservation)
+            reply = await self.sender.send(role, request, reservation, accept_empty=accept_empty)
         except Unanswered as error:
+            if accept_empty and error.empty:
+                return Reply("", Status.FAILED, error.reason, finish_reason="stop", list_cost=0.0, flags=(EMPTY,))
             if error.status is Status.REFUSED:  # by a content filter, with an error in place of an answer
                 return Reply("", Status.REFUSED, error.reason, finish_reason="content_filter", list_cost=0.0)
             raise

@@ -100,7 +100,7 @@ class RetryState:
     def terminal_error(self, failure: Failure) -> TitjudgeError:
         """Make the error that ends the question, after the last of its failures."""
         why = self._exhausted(failure) if failure.kind.may_pass else None
-        return terminal_error(failure) if why is None else Unanswered(Status.FAILED, why)
+        return terminal_error(failure) if why is None else Unanswered(Status.FAILED, why, empty=failure.empty)
 
     def _note(self, state: RetryCallState) -> None:
         """Count a failure that may pass, and draw the wait that it makes necessary."""
@@ -151,7 +151,7 @@ def terminal_error(failure: Failure) -> TitjudgeError:
     if failure.kind in (FailureKind.FATAL, FailureKind.BARRED):
         return FatalProviderError(failure.message)
     refused = failure.kind is FailureKind.REFUSED
-    return Unanswered(Status.REFUSED if refused else Status.FAILED, failure.message)
+    return Unanswered(Status.REFUSED if refused else Status.FAILED, failure.message, empty=failure.empty)
 
 
 def _says_later(failure: Failure) -> bool:

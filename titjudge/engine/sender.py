@@ -117,8 +117,12 @@ class Sender:
         if self.stopping:
             raise self.fatal or Interrupted("the run is ending")
 
-    async def send(self, role: Role[M, Q, A], question: Q, reservation: Reservation | None) -> A:
+    async def send(
+        self, role: Role[M, Q, A], question: Q, reservation: Reservation | None, *, accept_empty: bool = False
+    ) -> A:
         """Send until there is an answer or no point; the money comes from the reservation, or from the budget.
+
+        With `accept_empty` an answer without a word is not asked for again.
 
         Raises:
             Unanswered: There is no answer.
@@ -129,6 +133,8 @@ class Sender:
             try:
                 answer = await self._attempt(role, question, bound, reservation)
             except retry.AttemptFailed as error:
+                if accept_empty and error.failure.empty:
+                    raise retry.terminal_error(error.failure) from error.__cause__
                 answer = await self._repeat(error, role, question, bound, reservation)
         except FatalProviderError as error:
             self.fatal = error

@@ -35,6 +35,7 @@ class Asking(BaseModel):
         max_tokens: Most tokens of a reply.
         max_tokens_again: The same for further requests of a question, each made where the reply before it was cut.
         repetition_penalty: Penalty of tokens that were written already; null leaves it to the model.
+        accept_empty: A reply without a word is read by the rule; else it is an outage, and asked for again.
         temperature: Sampling temperature; null leaves it to the model.
         unanswered: An image with an unanswered question has no score ("none"), or the mean of the others ("skip"), where
             the judge refused or its reply cannot be parsed; a reply that stays cut leaves the image without a score.
@@ -52,6 +53,7 @@ class Asking(BaseModel):
     max_tokens: int = Field(default=512, ge=1)
     max_tokens_again: list[Annotated[int, Field(ge=1)]] = []
     repetition_penalty: float | None = Field(default=None, gt=0)
+    accept_empty: bool = False
     temperature: float | None = Field(default=0.0, ge=0, le=2)
     unanswered: Literal["none", "skip"] = "none"
     parents: Literal["direct", "chained"] = "direct"
@@ -156,8 +158,9 @@ async def _uncut(item: Item, ask: Ask, asked: Asked, attempt: int, variables: Ma
     async def put(limit: int) -> Reply:
         params = {"max_tokens": limit, **sampling}
         return await ask(
-            asked.template, role="judge", images=[image_of(item)], params=params, sample=attempt, **variables
-        )
+            asked.template, role="judge", images=[image_of(item)], params=params, sample=attempt,
+            accept_empty=asked.accept_empty, **variables,
+        )  # fmt: skip
 
     for limit in limits:
         try:

@@ -123,6 +123,7 @@ def asks_for_text(item: Item) -> bool:
     "text-reading",
     roles=("judge",),
     range=(0, 1),
+    version="2",  # 1 took a reply without a word for an outage under the official protocol, too
     source="LongText-Bench (X-Omni), summary_scores.py; OneIG-Bench, text_score.py",
     needs=("text",),
     applies=asks_for_text,
@@ -130,6 +131,7 @@ def asks_for_text(item: Item) -> bool:
 async def text_reading(item: Item, ask: Ask) -> Score:
     """Share of the words (in Chinese: characters) asked for that a vision model reads in the image, in any order.
 
+    Under the official protocol a reply without a word is an image in which nothing is read; under the strict one an outage.
     `item.meta["text"]` is a `Wanted`; suites make it. Parts: matched, wanted, read, and distance (OneIG-Bench).
     """
     image = image_of(item)
@@ -139,7 +141,7 @@ async def text_reading(item: Item, ask: Ask) -> Score:
         return Score.none(Status.BAD_INPUT, f"the item's text: {first_problem(error)}")
     official = ask.protocol == "official"
     params = {"max_tokens": wanted.max_tokens, **({} if official else {"temperature": 0.0})}
-    reply = await ask("text_reading/read", role="judge", images=[image], params=params)
+    reply = await ask("text_reading/read", role="judge", images=[image], params=params, accept_empty=official)
     read = read_reply(reply.text, official=wanted.rule if official else "")
     counts = compare(wanted, read, official=official)
     if counts is None:

@@ -29,6 +29,7 @@ class LongTextBench(PromptFileSuite):
         "the reader is any vision model; upstream's is Qwen2.5-VL-7B-Instruct. A reply cut at 1,024 tokens has no score",
         "official: of the two phrases that the script means to drop, only the second is dropped (its loop starts anew from the "
         "reply), and 'No text recognized' without a full stop, as the prompt asks for it, counts as text; strict: both are dropped",
+        "official: a reply without a word is a reading of no words, as upstream; strict: an outage, asked for again",
         "both: text beyond what was asked for costs nothing, as upstream (recall only)",
         "what a reader thinks aloud is not text (strict); no temperature is sent under official, 0 under strict",
         "the score is over all words of all images, as upstream; the means by category and length are ours",

@@ -54,10 +54,14 @@ class OneIGBench(Suite):
         "(--metric clipscore); upstream's LLM2CLIP is code from the hub, which is not run here. Other numbers than the published",
         "official: an answer is yes where it is exactly `Yes`, anything else is a no; strict: an answer that is neither leaves the "
         "image without a score. Both: the parents' own answers count (dependencies are not handed on)",
+        "official: a reply without a word is a no, and a reading of no words, as upstream; strict: an outage, asked for again",
+        "official: no temperature is sent, as upstream; strict: 0. Both: what a judge thinks aloud before </think> is no answer to a "
+        "question; upstream reads it (official: in readings of text, too)",
         "official: text is compared with the cell of the table as it stands, `['a', 'b']` with its escapes; strict: with the texts",
         "official: 'No text recognized' without a full stop, as the prompt asks for it, counts as text; strict: it is none",
         "the four images of a prompt are four files, 000_0.webp to 000_3.webp, or a grid with --grid 2x2; upstream leaves out "
         "parts that are all black, and where all are black takes the text of the image before",
+        "images go out as they are; upstream cuts each grid and shows the judge its parts saved as JPEG (quality 75)",
         "the judge is any vision model; upstream's is Qwen2.5-VL-7B-Instruct. A reply cut at 128 tokens (256 for texts of over 60 "
         "words, as upstream) has no score",
         "means by prompt length and type are those of fine_grained_analysis.py, English only, as there",
@@ -141,8 +145,14 @@ class OneIGBench(Suite):
 
     def _questions(self, file: Path, name: str, rows: Rows, problems: list[InvalidItem]) -> Prompts:
         prompts: Prompts = {}
-        rule = "oneig" if self.protocol == "official" else "yes-no"
-        how = Asking(template="oneig/question", answer=rule, max_tokens=128).model_dump()
+        official = self.protocol == "official"
+        how = Asking(
+            template="oneig/question",
+            answer="oneig" if official else "yes-no",
+            max_tokens=128,
+            temperature=None if official else 0.0,
+            accept_empty=official,
+        ).model_dump()
         for key, entry in read_json(file).items():
             try:
                 texts, parents = (_decoded(entry[part]) for part in ("question", "dependency"))

@@ -155,6 +155,8 @@ class Remote(Provider):
         usage: Usage | None = None,
         kind: FailureKind = FailureKind.RETRY,
         wait: float | None = None,
+        *,
+        empty: bool = False,
     ) -> ProviderFailure:
         """Make the failure of an answer with a status of success. It may have been billed, whatever is wrong with it."""
         return ProviderFailure(
@@ -164,6 +166,7 @@ class Remote(Provider):
             usage=usage,
             maybe_billed=usage is None,
             answered=True,
+            empty=empty,
         )
 
 

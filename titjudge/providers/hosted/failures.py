@@ -40,8 +40,11 @@ class ProviderFailure(Exception):
         usage: Usage | None = None,
         maybe_billed: bool = False,
         answered: bool = False,
+        empty: bool = False,
     ) -> None:
-        self.failure = Failure(kind, message, retry_after, usage, maybe_billed=maybe_billed, answered=answered)
+        self.failure = Failure(
+            kind, message, retry_after, usage, maybe_billed=maybe_billed, answered=answered, empty=empty
+        )
         super().__init__(message)
 
 

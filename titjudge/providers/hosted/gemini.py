@@ -197,7 +197,8 @@ class Gemini(Hosted):
         if called:
             return Status.OK, ""
         if end is Ending.BROKEN or not text.strip():
-            raise self.unusable(f"no usable answer (finish: {finish or 'none'}) {detail}".strip(), usage)
+            reason = f"no usable answer (finish: {finish or 'none'}) {detail}".strip()
+            raise self.unusable(reason, usage, empty=end is Ending.WHOLE)
         if end is Ending.UNKNOWN:
             return Status.TRUNCATED, finish_reasons.why_unfinished(finish or None)
         return Status.OK, ""

@@ -185,7 +185,7 @@ def chat_reply(
         elif not (called or text.strip()):
             status, reason = Status.TRUNCATED, f"the answer holds no text (finish: {finish or 'none'})"
             if first is None:
-                raise provider.unusable(reason, usage)
+                raise provider.unusable(reason, usage, empty=bool(finish))
     return Reply(
         text,
         status,

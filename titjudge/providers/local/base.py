@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from titjudge.core.errors import ConfigError, UserError
-from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Status, Usage
+from titjudge.core.types import EMPTY, Failure, FailureKind, ProviderSettings, Reply, Request, Status, Usage
 from titjudge.providers.base import Model, Provider
 from titjudge.providers.finish_reasons import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.image_size import fitted
@@ -176,6 +176,7 @@ def make_reply(thought: str, answer: str, usage: Usage, finish: str, flags: tupl
         status, reason = Status.TRUNCATED, f"the answer reached its token limit ({cause})"
     elif not answer:
         status, reason = Status.REFUSED, "the model ended its answer without a word"
+        flags = (*flags, EMPTY)
     if thought:
         flags = (*flags, f"thought: {thought}")
     return Reply(answer, status, reason, usage, finish, flags=flags, **more)

@@ -78,7 +78,7 @@ class LongT2IBench(Suite):
         "strict: the judge gets the graph (from the annotation, else extracted by the judge model) and answers in JSON, one "
         "verdict for each element, at temperature 0; wording ours. official: the published HA-CoT prompt and decoding "
         "(T=0.6, top_p 0.9, 1,024 tokens, no seed)",
-        "answers with missing or cut-off lists have no score; in saved generations the listed elements still enter recall",
+        "answers without a word (an outage: the next run asks again) or with missing or cut-off lists have no score; in saved generations the listed elements still enter recall",
         "the generator is the key `model` or `generator` of an element, else the folder of its image, where images lie in several",
         "a missing Align ratio is missing; upstream reads 0.0. Unreadable images are not scored; upstream scores a black one",
         "official prompts are those of test_generation.py; test_score.py uses another one than the model was trained on",

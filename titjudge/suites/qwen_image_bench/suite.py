@@ -132,7 +132,8 @@ class QwenImageBench(Suite):
         "level 3 is aggregated and exported; upstream it is not",
         "the images of the published board were made from the Chinese prompts (prompt_cn); whoever makes them from "
         "prompt_en does not compare with it",
-        "a pillar without a usable answer drops out of the image's mean, as upstream, but is named and counted",
+        "a pillar without a usable answer (an empty one is asked for three times) drops out of the image's mean, as upstream, but "
+        "is named, and its facets count as questions without an answer",
     )
 
     def __init__(self, *, metadata: Path | str | None = None, facets: int | str = 56) -> None:

@@ -58,6 +58,7 @@ class Tiif(Suite):
         "item is unparsed; upstream tries for ever",
         "strict: what a reasoning model writes before </think> is no answer, and a reply with a line such as `yes/no` or `no "
         "idea` is not read; official: both count as answers, as upstream",
+        "a reply without a word is an outage: it is asked for three times, then the image fails, and the next run asks again",
         "images are sent with their own media type; upstream declares every image as PNG",
         "answer files that cannot be read, or in which a question has no yes or no, are named and not scored; upstream "
         "prints or counts as wrong, and cuts lists of different length to the shorter",
