@@ -6,7 +6,7 @@ import logging
 import os
 from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -19,14 +19,19 @@ from titjudge.core.redaction import one_line, register_secret
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Failure, FailureKind, ImageFile, ProviderSettings, Reply, Request, Usage
 from titjudge.providers import model_families, token_counts
-from titjudge.providers.base import Provider, check_options
+from titjudge.providers.base import SAMPLING_PARAMETERS, Provider, check_options
 from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.failures import ProviderFailure, classify
+from titjudge.providers.hosted.refused_parameters import refused_parameter
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import IN_PROMPT
 
 logger = logging.getLogger(__name__)
 
+_LIMIT_NAMES = frozenset({"max_tokens", "max_completion_tokens"})
+_MAY_BE_LEFT_OUT = frozenset({
+    "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
+})  # fmt: skip
 _PICTURES = 64 * 2**20  # bytes of base64 kept
 _PIECE = 3 * 2**18  # bytes; a multiple of three
 
@@ -82,6 +87,8 @@ class Remote(Provider):
         hint = ". What only the server knows goes into body" if "body" in self.option_names else ""
         check_options(f"option of {self.name} models", settings.options, self.option_names, hint)
         self._extra_body = request_options.checked(settings.options.get("body"))
+        self._refused: frozenset[str] = frozenset()
+        self.limit_renamed = False  # `max_tokens` goes by its other name, as the server has asked for
         self.model = settings.model
         self.family = self._family()
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
@@ -91,6 +98,10 @@ class Remote(Provider):
     @property
     def extra_body(self) -> Mapping[str, Any]:
         return self._extra_body
+
+    @property
+    def refused(self) -> frozenset[str]:
+        return self._refused
 
     def classify(self, error: Exception) -> Failure:
         return classify(error)
@@ -119,14 +130,27 @@ class Remote(Provider):
         """List what no message may hold."""
         raise NotImplementedError
 
-    def unsupported(self, status: int, message: str, *, schema: bool, tools: bool) -> ProviderFailure | None:
-        """Read from an error that the server takes no JSON schemas, or that the model calls no tools: then none are sent again.
+    def unsupported(
+        self,
+        status: int,
+        message: str,
+        *,
+        schema: bool,
+        tools: bool,
+        sent: Collection[str] | None = None,
+        named: str = "",
+    ) -> ProviderFailure | None:
+        """Read from an error what the server does not take, which is not sent again: JSON schemas, tools, a parameter.
+
+        The question, and so the key of its answer, stays as it is.
 
         Args:
             status: HTTP status of the error.
             message: Its text.
             schema: The request had a JSON schema outside its prompt.
             tools: The request had tools.
+            sent: The parameters of the request; None where they are not known any more.
+            named: The parameter that a field of the error names as not supported.
         """
         lower = message.lower()
         of_schemas = "invalid schema" not in lower and any(word in lower for word in self.no_schema_words)
@@ -138,7 +162,37 @@ class Remote(Provider):
             self.capabilities = replace(self.capabilities, tools=False)
             self._log_unsupported("%(model)s calls no tools at %(address)s")
             return self.failure(FailureKind.REJECTED, f"no tools are called here: {message}")
-        return None
+        refused = (named or refused_parameter(message)) if status in (400, 422) else ""
+        return self._refusal(refused, message, sent) if refused else None
+
+    def _refusal(self, name: str, message: str, sent: Collection[str] | None) -> ProviderFailure | None:
+        """Leave a parameter out from now on that the server refuses, or call it by its other name."""
+        if name in _LIMIT_NAMES:
+            if self.limit_renamed == (
+                self.family.limit_name == name
+            ):  # it takes neither name, or was not sent this one
+                return None
+            if not self.limit_renamed:
+                (other,) = _LIMIT_NAMES - {name}
+                self.family, self.limit_renamed = replace(self.family, limit_name=other), True
+                self._log_unsupported(f"%(model)s takes {other} in place of {name} at %(address)s")
+            return self.failure(
+                FailureKind.RETRY, f"{name} has another name here, asking with that: {message}", wait=0.0
+            )
+        if name not in (SAMPLING_PARAMETERS if sent is None else sent):
+            return None
+        if name not in _MAY_BE_LEFT_OUT:  # what is asked, or what it costs, would be another thing without it
+            hint = "" if name in ("logprobs", "top_logprobs") else f" (omit: [{name}] in the role leaves it out)"
+            return self.failure(FailureKind.BARRED, f"{message}{hint}")
+        if name not in self._refused:
+            self._refused |= {name}
+            self.family = replace(self.family, omit=self.family.omit | {name})
+            self._log_unsupported(f"%(model)s refuses {name} at %(address)s: it is left out")
+        return self.failure(FailureKind.RETRY, f"{name} is refused here, asking without it: {message}", wait=0.0)
+
+    def without(self, request: Request) -> tuple[str, ...]:
+        """List flags of a reply to a request: the parameters that are left out of it, as the server has refused them."""
+        return tuple(f"without-{name}" for name in sorted(self._refused & set(request.params)))
 
     def _log_unsupported(self, text: str) -> None:
         logger.info(text, {"model": self.model, "address": self.base_url})
@@ -204,11 +258,14 @@ class Hosted(Remote):
         """
         in_prompt = request.schema is not None and not self.native_schema
         tools = bool(request.tools)
+        sent, without = frozenset(self.family.sent(request)), self.without(request)
         body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
         answer, endpoint = await self._post(self.path, body)
         if not 200 <= answer.status < 300:
-            raise self.read_error(answer, schema=request.schema is not None and not in_prompt, tools=tools)
-        return self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools, endpoint=endpoint.identity)
+            schema = request.schema is not None and not in_prompt
+            raise self.read_error(answer, schema=schema, tools=tools, sent=sent)
+        reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools, endpoint=endpoint.identity)
+        return replace(reply, flags=(*reply.flags, *without)) if without else reply
 
     @property
     def path(self) -> str:
@@ -227,8 +284,15 @@ class Hosted(Remote):
         """
         raise NotImplementedError
 
-    def read_error(self, answer: http.Answer, *, schema: bool = False, tools: bool = False) -> ProviderFailure:
-        """Make the failure of an error status; learns from it what the server does not support."""
+    def read_error(
+        self,
+        answer: http.Answer,
+        *,
+        schema: bool = False,
+        tools: bool = False,
+        sent: Collection[str] | None = None,
+    ) -> ProviderFailure:
+        """Make the failure of an error status; learns from it what the server does not support (see `unsupported`)."""
         raise NotImplementedError
 
     def _secrets(self) -> list[str]:

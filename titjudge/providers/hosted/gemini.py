@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
@@ -203,7 +203,14 @@ class Gemini(Hosted):
             return Status.TRUNCATED, finish_reasons.why_unfinished(finish or None)
         return Status.OK, ""
 
-    def read_error(self, answer: http.Answer, *, schema: bool = False, tools: bool = False) -> ProviderFailure:
+    def read_error(
+        self,
+        answer: http.Answer,
+        *,
+        schema: bool = False,
+        tools: bool = False,
+        sent: Collection[str] | None = None,
+    ) -> ProviderFailure:
         try:
             data = parsed(answer.body)
             error = (data[0] if isinstance(data, list) else data)["error"]
@@ -211,7 +218,7 @@ class Gemini(Hosted):
             details = [each for each in details if isinstance(each, Mapping)]
         except (ValueError, LookupError, TypeError, AttributeError):
             message, details = answer.body[:2000].decode("utf-8", "replace") or "no text", []
-        if unsupported := self.unsupported(answer.status, message, schema=schema, tools=tools):
+        if unsupported := self.unsupported(answer.status, message, schema=schema, tools=tools, sent=sent):
             return unsupported
         kind = _kind(answer.status, message, details)
         wait = None

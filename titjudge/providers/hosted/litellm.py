@@ -111,6 +111,7 @@ class LiteLLM(Remote):
         """
         litellm = self._litellm or await self._load()
         in_prompt = request.schema is not None and not self.native_schema
+        sent, without = frozenset(self.family.sent(request)), self.without(request)
         arguments = await self._arguments(request, in_prompt)
         try:
             with litellm_client.traced() as trace:
@@ -118,7 +119,7 @@ class LiteLLM(Remote):
         except Exception as error:
             schema = request.schema is not None and not in_prompt
             status = getattr(error, "status_code", 0)
-            unsupported = self.unsupported(status, str(error), schema=schema, tools=bool(request.tools))
+            unsupported = self.unsupported(status, str(error), schema=schema, tools=bool(request.tools), sent=sent)
             if unsupported:
                 raise unsupported from None
             raise _Failed(self._failure_of(error, trace)) from error
@@ -126,7 +127,8 @@ class LiteLLM(Remote):
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
         logger.debug("%(model)s answered HTTP %(status)d", {"model": self.model, "status": trace.status})
         flag = IN_PROMPT if in_prompt else ""
-        return self._reply(answer, flag, trace, tools=bool(request.tools))
+        reply = self._reply(answer, flag, trace, tools=bool(request.tools))
+        return replace(reply, flags=(*reply.flags, *without)) if without else reply
 
     @property
     def address(self) -> str:
@@ -189,6 +191,8 @@ class LiteLLM(Remote):
     async def _arguments(self, request: Request, in_prompt: bool) -> dict[str, Any]:
         request = fitted(request)
         params = self.family.sent(request)
+        if self.limit_renamed and "max_tokens" in params:
+            params[self.family.limit_name] = params.pop("max_tokens")
         detail, budget = params.pop("detail", None), params.pop("thinking_budget", None)
         extra = params.pop("body", {})
         messages = [await message_of(each, detail, _data_url) for each in request.messages]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 import orjson
@@ -29,6 +29,7 @@ _FILTERED = (  # OpenAI and Azure, Alibaba, xAI
     *("content_filter", "content_policy_violation", "responsibleaipolicyviolation", "moderation_blocked"),
     *("data_inspection_failed", "safety_check_failed"),
 )
+_REFUSED_PARAMETER = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})  # codes
 _OWN_HOSTS = ("api.openai.com", ".azure.com")
 
 
@@ -111,13 +112,26 @@ class OpenAI(Hosted):
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
             raise self.unusable(unreadable(answer.body), usage) from None
 
-    def read_error(self, answer: http.Answer, *, schema: bool = False, tools: bool = False) -> ProviderFailure:
+    def read_error(
+        self,
+        answer: http.Answer,
+        *,
+        schema: bool = False,
+        tools: bool = False,
+        sent: Collection[str] | None = None,
+    ) -> ProviderFailure:
         try:
             data = parsed(answer.body)
             error = data.get("error", data)
         except (ValueError, AttributeError):
             error = answer.body[:2000].decode("utf-8", "replace") or "no text"
-        unsupported = self.unsupported(answer.status, _text_in(error), schema=schema, tools=tools)
+        codes = set(_codes_in(error))
+        named = str(error.get("param") or "") if codes & _REFUSED_PARAMETER else ""
+        unsupported = None
+        if codes.isdisjoint(_FILTERED):
+            unsupported = self.unsupported(
+                answer.status, _text_in(error), schema=schema, tools=tools, sent=sent, named=named
+            )
         return unsupported or self._error_of(answer.status, error, answer.headers)
 
     def _error_of(
