@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
-from titjudge.core.types import InvalidItem, Item, Pair, Score
+from titjudge.core.types import InvalidItem, Item, Pair
 
 SCHEMA_VERSION = 1
 Interval = tuple[float, float]
@@ -420,11 +420,9 @@ class StoredRun(Protocol):
 
     def items(self) -> Iterable[Item | InvalidItem]: ...
 
-    def scores(self) -> dict[tuple[str, str], Score]: ...
-
-    def replies(self) -> Iterable[dict[str, Any]]: ...
-
-    def vectors(self) -> Iterable[dict[str, Any]]: ...
+    def located(self, name: str) -> Iterable[tuple[int, dict[str, Any]]]:
+        """Read the records of a JSONL file, each with the offset at which a `JsonlReader` reads it again."""
+        ...
 
     def stats(self) -> dict[str, Any]: ...
 

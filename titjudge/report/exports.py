@@ -65,7 +65,8 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
             run.scores.values(),
             key=lambda score: (items.get(score.item_id, (known, None))[0], score.item_id, metrics.index(score.metric)),
         )
-        for score in scores:
+        for lean in scores:
+            score = run.scores.whole(lean.item_id, lean.metric)
             _, item = items.get(score.item_id, (known, None))
             of_item = (item.prompt, str(item.image or ""), item.sample) if isinstance(item, Item) else ("", "", None)
             of_score = (
@@ -97,7 +98,7 @@ def _json(report: Report) -> bytes:
                 "name": run.name,
                 "manifest": run.manifest.to_json(),
                 "results": run.results.to_json(),
-                "scores": [score_record(s) for s in run.scores.values()],
+                "scores": [score_record(run.scores.whole(*key)) for key in run.scores],
             }
             for run in report.runs
         ],

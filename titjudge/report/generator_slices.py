@@ -23,7 +23,9 @@ VALUES = 60  # of a category
 TIERS = 6  # of a table, the first ones
 FOLDED = 24  # rows of a table that is opened when it is asked for
 COLUMNS = 4  # categories
-_NUMBERS = frozenset({"index", "line", "number", "seed", *IMAGE_COLUMNS})  # number prompts and images: no categories
+_NUMBERS = frozenset(
+    {"description", "index", "line", "number", "seed", *IMAGE_COLUMNS}
+)  # of one image or prompt: no categories
 ROWS = 150  # of a table; the command has all
 
 

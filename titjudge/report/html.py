@@ -20,7 +20,7 @@ from titjudge.core.files import write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.report.charts import charts
 from titjudge.report.forgetting import curves
-from titjudge.report.generator_sections import generator_sections
+from titjudge.report.generator_sections import Section, generator_sections
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.summary import summary
 from titjudge.report.thumbnails import Thumbnail, thumbnails
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import jinja2
 
 LIMIT = 15_000_000  # bytes of the whole file, but for full_images
+MOST_LISTED = 100_000  # images: a page of more lists a part of them, as no browser holds them all
+LISTED = 25_000  # images of that part
 _ROOM_KEPT = 60_000  # bytes kept free for the page around data and images
 _PACK_ABOVE = 300_000  # characters of JSON from which it is compressed
 _IMAGE_DATA = b'id="image-data">'  # as page.html has it
@@ -85,13 +87,17 @@ def images_in(page: bytes) -> tuple[int, list[str]]:
 
 def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
     """Render the page of a report, as UTF-8."""
-    images = list(dict.fromkeys(shown for entry in report.entries if (shown := entry.shown) is not None))
     people, stops, sections = charts(report), curves(report), generator_sections(report)
-    data = as_json(report, {image: number for number, image in enumerate(images)})
+    listed = _listed(report, sections)
+    entries = report.entries if listed is None else [report.entries[number] for number in listed]
+    images = list(dict.fromkeys(shown for entry in entries if (shown := entry.shown) is not None))
+    data = as_json(report, {image: number for number, image in enumerate(images)}, listed)
     data["summary"] = summary(report) | {
         "claims": [curve.steps for curve in stops],
         "generators": [section.to_json() for section in sections],
     }
+    if listed is not None:
+        _tell_listed(data["summary"], listed, len(report.entries))
     packed = _data(data)
     drawn = [*people]
     drawn += [chart for curve in stops for chart in curve.charts]
@@ -107,6 +113,43 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
         script=script, data=packed, images=_image_lines(thumbs), script_hash=sha256(script), style_hash=sha256(style),
     )  # fmt: skip
     return page.encode(errors="replace")
+
+
+def _listed(report: Report, sections: Sequence[Section]) -> list[int] | None:
+    """Choose the images of a very long run that the page lists; None for all.
+
+    Those of the worst prompts come first, then those that people compared, then whole prompts from the whole length of the data.
+    """
+    if len(report.entries) <= MOST_LISTED:
+        return None
+    chosen = {number for section in sections for prompt in section.worst for number in prompt["items"]}
+    for a, b, _ in report.pairs:
+        if len(chosen) + 2 > LISTED:
+            break
+        chosen |= {a, b}
+    prompts: dict[str, list[int]] = {}
+    for number, entry in enumerate(report.entries):
+        prompts.setdefault(entry.prompt_id or entry.id, []).append(number)
+    numbers = list(prompts.values())
+    step = max(1, -(-len(report.entries) // max(1, LISTED - len(chosen))))
+    for members in (members for start in range(step) for members in numbers[start::step]):
+        if len(chosen) + len(members) > LISTED:
+            break
+        chosen.update(members)
+    return sorted(chosen)
+
+
+def _tell_listed(summary: dict[str, Any], listed: Sequence[int], images: int) -> None:
+    """Say in the summary that the page lists a part of the images, and number the worst prompts' images as listed."""
+    place = {number: place for place, number in enumerate(listed)}
+    for section in summary["generators"]:
+        for prompt in section["worst"]:
+            prompt["items"] = [place[number] for number in prompt["items"]]
+    summary["runs"][0]["warnings"] = [
+        f"this page lists {len(listed):,} of {images:,} images: those of the worst prompts, those that people compared, and whole "
+        "prompts from the whole length of the data. Tables and figures are of all images; `report --format csv` has every score",
+        *summary["runs"][0]["warnings"],
+    ]
 
 
 @functools.cache

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import numpy as np
 import orjson
 
 from titjudge.core import containers
+from titjudge.core.files import JsonlReader
+from titjudge.core.keys import short_digest
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
-from titjudge.core.serialization import without_surrogates
+from titjudge.core.serialization import score_from, without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.report.judged_images import Judged, Sameness
 from titjudge.report.text_pool import Texts
@@ -28,6 +31,11 @@ _ANSWER_FIELDS = (
     "params", "usage", "flags", "list_cost", "cached", "sample", "attempt",
 )  # fmt: skip
 _SIGN = {"a": 1, "tie": 0, "b": -1}
+_SHOWN_ONLY = frozenset(
+    {"description", "missing", "contradicted", "evidence", "transcript"}
+)  # parts that only a case shows
+_NONE: Mapping[str, Any] = {}
+_NO_IMAGE = Judged(None)
 CARD = "card.json"  # of the run, or beside it
 
 
@@ -73,17 +81,64 @@ class Entry:
         return next((one for one, path in files if containers.exists(path)), files[0][0] if files else None)
 
 
+class Scores(dict[tuple[str, str], Score]):
+    """The scores of a run, without reasons of values, replies and parts that no table or figure needs; `whole` has all."""
+
+    def __init__(self, run: StoredRun, items: Mapping[str, Item | InvalidItem]) -> None:
+        super().__init__()
+        self._offsets: dict[tuple[str, str], int] = {}
+        for offset, record in run.located("scores.jsonl"):
+            parts = {name: part for name, part in record["parts"].items() if name not in _SHOWN_ONLY}
+            reason = record["reason"] if record["value"] is None else ""
+            score = score_from(record | {"reason": reason, "replies": (), "parts": parts or _NONE})
+            item = items.get(score.item_id)
+            if item is not None and (item.generator, item.prompt_id) == (score.generator, score.prompt_id):
+                score = replace(
+                    score, item_id=item.id, generator=item.generator, prompt_id=item.prompt_id
+                )  # texts once
+            key = score.item_id, sys.intern(score.metric)
+            self[key], self._offsets[key] = score, offset
+        self._reader = JsonlReader(run.path / "scores.jsonl") if self else None
+
+    def whole(self, item: str, metric: str) -> Score:
+        """Read a score with its reason, replies and parts."""
+        assert self._reader is not None
+        return score_from(self._reader.at(self._offsets[item, metric]))
+
+
+class Answers:
+    """The answers or embeddings of a run by their keys: where each is, and not what it holds."""
+
+    def __init__(self, run: StoredRun, name: str, counts: Callable[[Json], bool]) -> None:
+        """Read where they are; `counts` tells whether a record takes the place of an earlier one with its key."""
+        self._offsets: dict[bytes, int] = {}
+        for offset, record in run.located(name):
+            key = _digest(str(record.get("key", "")))
+            if key not in self._offsets or counts(record):
+                self._offsets[key] = offset
+        self._reader = JsonlReader(run.path / name) if self._offsets else None
+
+    def get(self, key: str) -> Json | None:
+        """Read the record with a key; None where there is none."""
+        offset = self._offsets.get(_digest(key))
+        return None if offset is None or self._reader is None else self._reader.at(offset)
+
+
+def _digest(key: str) -> bytes:
+    return short_digest(key.encode(errors="replace"))
+
+
 @dataclass(slots=True)
 class Loaded:
-    """The contents of one run folder."""
+    """The contents of one run folder; what only the cases show is read when they are written."""
 
     name: str
     manifest: Manifest
     results: Results
     items: list[Item | InvalidItem]
-    scores: dict[tuple[str, str], Score]
-    replies: dict[str, Json]
-    vectors: dict[str, Json]
+    scores: Scores
+    replies: Answers
+    vectors: Answers
     card: Json = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)  # size and time of each item's image file when it was listed
 
@@ -121,6 +176,10 @@ class Report:
         """Return the judges of a run with their numbers."""
         return [(number, judge) for number, judge in enumerate(self.judges) if judge.run == run]
 
+    def whole(self, judge: int, score: Score) -> Score:
+        """Read a score of a judge with its reason, replies and all parts, which are not kept."""
+        return self.runs[self.judges[judge].run].scores.whole(score.item_id, score.metric)
+
 
 def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) -> Report:
     """Read the run folders; `agreement` (the shape of results.json) takes the place of the first run's results.
@@ -139,15 +198,29 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) 
 
 def _load(run: StoredRun, name: str) -> Loaded:
     manifest, results = run.manifest(), run.results()
-    items = list({item.id: item for item in run.items()}.values())
-    replies: dict[str, Json] = {}
-    for record in run.replies():
-        key = str(record.get("key", ""))
-        if key not in replies or record.get("status") == "ok":
-            replies[key] = record
-    vectors = {str(r.get("key", "")): {k: r.get(k) for k in ("text", "used", "total")} for r in run.vectors()}
+    texts: dict[str, str] = {}
+    items = {item.id: _lean(item, texts) for item in run.items()}
+    replies = Answers(run, "replies.jsonl", lambda record: record.get("status") == "ok")
+    vectors = Answers(run, "vectors.jsonl", lambda record: True)
     card = _card(run.path / CARD, run.path.parent / CARD)
-    return Loaded(name, manifest, results, items, run.scores(), replies, vectors, card, run.stats())
+    return Loaded(
+        name, manifest, results, list(items.values()), Scores(run, items), replies, vectors, card, run.stats()
+    )
+
+
+def _lean(item: Item | InvalidItem, texts: dict[str, str]) -> Item | InvalidItem:
+    """Keep a text that several items have once (`texts`), and of a description of an image only its digest, to compare it."""
+    if isinstance(item, InvalidItem):
+        return item
+    meta: Mapping[str, Any] = item.meta or _NONE
+    if isinstance(given := meta.get("description"), str):
+        meta = {**meta, "description": _digest(given).hex()}
+    once = {
+        name: texts.setdefault(text, text)
+        for name in ("prompt", "generator", "prompt_id")
+        if (text := getattr(item, name))
+    }
+    return replace(item, meta=meta, **once)
 
 
 def _card(*files: Path) -> Json:
@@ -219,10 +292,11 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entr
 
 def _judged(run: Loaded, item: Item | InvalidItem, metrics: Sequence[str]) -> Judged:
     if isinstance(item, InvalidItem) or item.image is None:
-        return Judged(None)
-    scores = [run.scores[item.id, metric] for metric in metrics if (item.id, metric) in run.scores]
+        return _NO_IMAGE
+    scores = [run.scores.whole(item.id, metric) for metric in metrics if (item.id, metric) in run.scores]
     keys = dict.fromkeys(key for score in scores for key in score.replies)
-    return Judged.of(item.image, run.stats.get(item.id), [run.replies[key] for key in keys if key in run.replies])
+    answers = [answer for key in keys if (answer := run.replies.get(key)) is not None]
+    return Judged.of(item.image, run.stats.get(item.id), answers)
 
 
 def _is(entry: Entry, item: Item | InvalidItem, judged: Judged, same: Sameness) -> bool:
@@ -250,18 +324,28 @@ def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tup
     return list(pairs)
 
 
-def as_json(report: Report, images: Mapping[Judged, int]) -> Json:
-    """Return the data that the scripts of the page read; `images` numbers the images."""
+def as_json(report: Report, images: Mapping[Judged, int], listed: Sequence[int] | None = None) -> Json:
+    """Return the data that the scripts of the page read.
+
+    Args:
+        report: The report.
+        images: The images, numbered.
+        listed: The numbers of the entries to list, ascending; by default all. Pairs of others are left out.
+    """
+    numbers = range(len(report.entries)) if listed is None else listed
     texts = Texts()
     writer = _Writer(report, texts)
-    items = [writer.item(entry, images) for entry in report.entries]
+    items = [writer.item(report.entries[number], images) for number in numbers]
+    place = {number: place for place, number in enumerate(numbers)}
     return {
         "judges": [
             {name: getattr(judge, name) for name in ("label", "metric", "run", "range", "higher", "digits")}
             for judge in report.judges
         ],
         "items": items,
-        "pairs": [value for pair in report.pairs for value in pair],
+        "pairs": [
+            value for a, b, sign in report.pairs if a in place and b in place for value in (place[a], place[b], sign)
+        ],
         "replies": writer.replies,
         "texts": texts.table,
     }
@@ -277,7 +361,8 @@ class _Writer:
         self._values = [_values(report.entries, place) for place in range(len(report.judges))]
 
     def item(self, entry: Entry, images: Mapping[Judged, int]) -> Json:
-        known = [entry.prompt.strip(), *filter(None, (description(score.parts) for score in entry.scores.values()))]
+        scores = {place: self.report.whole(place, score) for place, score in entry.scores.items()}
+        known = [entry.prompt.strip(), *filter(None, (description(score.parts) for score in scores.values()))]
         record: Json = {"id": entry.id, "g": entry.generator, "grp": entry.prompt_id}
         if entry.prompt:
             record["p"] = self.texts.compose(entry.prompt, known[:1])
@@ -288,14 +373,13 @@ class _Writer:
         if len(entry.runs) < len(self.report.runs):
             record["rn"] = entry.runs
         record["s"] = [
-            self._score(entry, place, known) if place in entry.scores else None
+            self._score(entry, scores[place], place, known) if place in scores else None
             for place in range(len(self.report.judges))
         ]
         return record
 
-    def _score(self, entry: Entry, place: int, known: Sequence[str]) -> Json:
-        score, run = entry.scores[place], self.report.judges[place].run
-        parts = score.parts
+    def _score(self, entry: Entry, score: Score, place: int, known: Sequence[str]) -> Json:
+        run, parts = self.report.judges[place].run, score.parts
         record: Json = {"v": self._values[place].get(id(entry)), "st": str(score.status)}
         if score.reason:
             record["r"] = self.texts.add(score.reason)
@@ -320,10 +404,10 @@ class _Writer:
         if (run, key) not in self._known:
             self._known[run, key] = len(self.replies)
             loaded = self.report.runs[run]
-            if key in loaded.replies:
-                self.replies.append(self._answer(key, loaded.replies[key], known))
-            elif key in loaded.vectors:
-                self.replies.append(self._vector(key, loaded.vectors[key], known))
+            if (reply := loaded.replies.get(key)) is not None:
+                self.replies.append(self._answer(key, reply, known))
+            elif (vector := loaded.vectors.get(key)) is not None:
+                self.replies.append(self._vector(key, vector, known))
             else:
                 self.replies.append({"k": key, "lost": 1})
         return self._known[run, key]

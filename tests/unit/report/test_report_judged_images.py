@@ -47,7 +47,7 @@ def _shown(report: Report) -> list[tuple[str, list[str]]]:
     """For each entry the folder its picture comes from, and whose descriptions stand beneath."""
     return [
         (entry.shown.path.parent.parent.name if entry.shown and entry.shown.path else "",
-         [str(one.parts["description"]).removeprefix("seen in ") for one in entry.scores.values()])
+         [str(report.whole(*one).parts["description"]).removeprefix("seen in ") for one in entry.scores.items()])
         for entry in report.entries
     ]  # fmt: skip
 
@@ -169,8 +169,8 @@ def test_two_real_runs_of_two_checkpoints(tmp_path: Path, capsys: pytest.Capture
     report = load([RunFolder(Path(run)) for run in both])
     assert [entry.runs for entry in report.entries] == [[0]] * 3 + [[1]] * 3
     for entry in report.entries:
-        (found,) = entry.scores.values()
-        keys = set(found.replies)
+        (found,) = entry.scores.items()
+        keys = set(report.whole(*found).replies)
         sent = {part["image"] for run in report.runs for key in keys for part in _pictures(run.replies.get(key))}
         assert entry.shown is not None
         assert entry.shown.path is not None

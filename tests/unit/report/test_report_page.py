@@ -314,3 +314,39 @@ def test_every_metric_that_is_drawn_has_a_colour_matplotlib_knows() -> None:
 
     assert all(is_color_like(colour) for colour in charts._COLOURS)
     assert len(charts._COLOURS) == 4 + charts.MAX_METRICS
+
+
+def long_run(folder: Path) -> Any:
+    """40 prompts of three generators; people have compared the images of two prompts."""
+    items = [Item(f"{p}-{g}", f"Scene {p} of many.", None, g, f"p{p}") for p in range(40) for g in "abc"]
+    scores = [score(item, "tit-llm", float(int(item.id.split("-")[0]) + "abc".index(item.generator))) for item in items]
+    pairs = [{"group": f"p{p}", "a": f"{p}-a", "b": f"{p}-b", "preference": "b"} for p in (17, 23)]
+    return write_run(folder, items, scores, results={"pairs": pairs, "metrics": {"tit-llm": {"mean": 20.5}}})
+
+
+def test_a_page_of_very_many_images_lists_a_part_of_them_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = long_run(tmp_path / "run")
+    whole = data_of(page_of(write_report([run], tmp_path / "whole.html")))
+    assert len(whole["items"]) == 120
+    monkeypatch.setattr("titjudge.report.html.MOST_LISTED", 119)
+    monkeypatch.setattr("titjudge.report.html.LISTED", 60)
+    part = data_of(page_of(write_report([run], tmp_path / "part.html")))
+    names = [item["id"] for item in part["items"]]
+    assert 50 < len(names) <= 60
+    assert names == [item["id"] for item in whole["items"] if item["id"] in set(names)]
+    assert {"17-a", "17-b", "23-a", "23-b"} < set(names)
+    worst = part["summary"]["generators"][0]["worst"]
+    before = whole["summary"]["generators"][0]["worst"]
+    for one, other in zip(worst, before, strict=True):
+        assert [names[at] for at in one["items"]] == [whole["items"][at]["id"] for at in other["items"]]
+    pairs = [names[at] for place, at in enumerate(part["pairs"]) if place % 3 < 2]
+    assert pairs == ["17-a", "17-b", "23-a", "23-b"]
+    (told, *_) = part["summary"]["runs"][0]["warnings"]
+    assert told.startswith(f"this page lists {len(names)} of 120 images")
+    for summary in (whole["summary"], part["summary"]):
+        summary["runs"][0].pop("warnings")
+        for section in summary["generators"]:
+            section.pop("worst")
+    assert part["summary"] == whole["summary"]

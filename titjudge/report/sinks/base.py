@@ -178,8 +178,9 @@ def _images(report: Report) -> Iterator[JudgedImage]:
 def _caption(report: Report, entry: Entry) -> str:
     found = []
     for number, judge in enumerate(report.judges):
-        score = entry.scores.get(number)
-        if score is not None:
+        lean = entry.scores.get(number)
+        if lean is not None:
+            score = report.whole(number, lean)
             value = "no score" if score.value is None else f"{score.value:.{judge.digits}f}"
             reason = f": {score.reason[:_TEXT]}" if score.reason else ""
             found.append(f"{judge.metric} {value}{reason}")
