@@ -87,7 +87,7 @@ def keys(_: str) -> str:
                 (
                     f"`{prefix}{name}`",
                     "" if shown is None or shown in ([], {}) else f"`{shown}`",
-                    field.description or "",
+                    " ".join((field.description or "").split()),
                 )
             )
 

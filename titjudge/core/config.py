@@ -184,7 +184,8 @@ class RunConfig(_Strict):
     suite: str = "folder"
     """How the data are read and aggregated; see `suites`."""
     protocol: Literal["official", "strict"] = "strict"
-    """official follows the published code, its slips included; strict follows the papers and counts no failure as a score."""
+    """official follows the published code, its slips included; strict counts no failure as a score and follows the papers where
+    `suites` names no deviation (LongT2IBench: the judge is handed the graph that in the paper it finds itself)."""
     pairs: Path | None = None
     """Human pairs, when they are not in the data folder."""
     metrics: list[str] = Field(default_factory=list)

@@ -219,3 +219,18 @@ def test_a_column_of_all_rows_is_made_of_all_items(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", items, scores, results={"tables": [table]}, suite={"name": "longt2ibench"})
     srcc, _ = standings(run, published("longt2ibench"))
     assert "subset: 16 prompts, and how many theirs are is not printed (no rank)" in srcc.notes
+
+
+@pytest.mark.parametrize(("protocol", "flagged"), [("strict", True), ("official", False)])
+def test_a_judge_that_was_handed_the_graph_does_not_compare_with_those_that_found_it(
+    tmp_path: Path, protocol: str, flagged: bool
+) -> None:
+    items = [Item(f"m/{k}", "a cat", None, "m", str(k), {"words": 40}) for k in range(4)]
+    scores = [replace(Score.of(0.5), item_id=item.id, metric="graph-alignment") for item in items]
+    title = "LongT2IBench: interpretation accuracy"
+    table = {"title": title, "columns": ["elements", "overall"], "rows": [["all", 90.0]], "notes": []}
+    run = write_run(
+        tmp_path / "run", items, scores, results={"tables": [table]}, suite={"name": "longt2ibench"}, protocol=protocol
+    )
+    (table_of_run,) = standings(run, published("longt2ibench-interpretation"))
+    assert ("protocol: strict, not official (no rank)" in table_of_run.notes) is flagged
