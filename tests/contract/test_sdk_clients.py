@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -167,6 +168,65 @@ def test_azure_is_asked_at_the_deployment_by_key(server: Server) -> None:
     assert reply.endpoint == server.url
 
 
+PLAIN = "/openai/deployments/my-dep/chat/completions?api-version="
+
+
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        ("/", f"{PLAIN}2024-10-21"),
+        ("/openai/", f"{PLAIN}2024-10-21"),
+        ("/?api-version=2031-02-02", f"{PLAIN}2031-02-02"),
+        (f"{PLAIN}2025-01-01-preview", f"{PLAIN}2025-01-01-preview"),
+        ("/openai/deployments/my-dep", f"{PLAIN}2024-10-21"),
+        ("/openai/v1/", "/openai/v1/chat/completions"),
+        ("/openai/v1", "/openai/v1/chat/completions"),
+        ("/openai/v1/chat/completions", "/openai/v1/chat/completions"),
+        ("/openai/v1/?api-version=preview", "/openai/v1/chat/completions?api-version=preview"),
+    ],
+)
+def test_azure_takes_an_address_in_any_form_of_its_portal(server: Server, address: str, path: str) -> None:
+    provider = Azure(ProviderSettings("my-dep", server.url + address))
+    asked(provider, question("my-dep"))
+    assert server.last.path == path
+    assert json.loads(server.last.raw)["model"] == "my-dep"
+    assert server.last.headers["api-key"] == "key-of-nobody"
+    assert server.last.headers.get("authorization", "Bearer key-of-nobody") == "Bearer key-of-nobody"
+    assert provider.base_url == server.url + ("/openai/v1" if "/openai/v1" in address else "")
+
+
+def test_azure_says_where_the_address_is_of_another_deployment(server: Server) -> None:
+    with pytest.raises(ConfigError, match="the address is that of the deployment other, and the model is azure/my-dep"):
+        Azure(ProviderSettings("my-dep", f"{server.url}/openai/deployments/other/chat/completions?api-version=1"))
+    given = Azure(ProviderSettings("my-dep", f"{server.url}{PLAIN}1", options={"api_version": "2"}))
+    asked(given, question("my-dep"))
+    assert server.last.path == f"{PLAIN}2"
+
+
+@pytest.mark.parametrize("path", ["", "/openai/v1/"])
+def test_azure_goes_by_a_token_before_a_key(server: Server, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", TOKEN)
+    asked(Azure(ProviderSettings("gpt-4o", server.url + path)), question("gpt-4o"))
+    assert server.last.headers["authorization"] == f"Bearer {TOKEN}"
+    monkeypatch.delenv("AZURE_OPENAI_AD_TOKEN")
+    monkeypatch.delenv("AZURE_OPENAI_API_KEY")
+    closed = entra(monkeypatch)
+    asked(Azure(ProviderSettings("gpt-4o", server.url + path)), question("gpt-4o"))
+    assert server.last.headers["authorization"] == f"Bearer {TOKEN} for https://cognitiveservices.azure.com/.default"
+    assert len(closed) == 1
+
+
+def test_azure_without_credentials_says_in_one_line_what_to_set(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AZURE_OPENAI_API_KEY")
+    closed = entra(monkeypatch, found=False)
+    with pytest.raises(ConfigError, match=r"set AZURE_OPENAI_API_KEY, or sign in to Entra ID .*: no credential here"):
+        asked(Azure(ProviderSettings("gpt-4o", server.url)), question("gpt-4o"))
+    assert (server.count(), len(closed)) == (0, 1)
+    assert logging.getLogger("azure").hasHandlers()  # without one its ten lines would go to standard error
+
+
 def test_azure_goes_by_entra_id_where_there_is_no_key(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_OPENAI_API_KEY")
     entra(monkeypatch)
@@ -184,19 +244,28 @@ def test_azure_goes_by_entra_id_where_there_is_no_key(server: Server, monkeypatc
     assert server.last.headers["authorization"] == f"Bearer {TOKEN}"
 
 
-def entra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for azure-identity."""
+def entra(monkeypatch: pytest.MonkeyPatch, *, found: bool = True) -> list[object]:
+    """A stand-in for azure-identity; the list gets the credentials that were closed."""
+    closed: list[object] = []
+
+    class Credential:
+        async def close(self) -> None:
+            closed.append(self)
+
     made: Any = ModuleType("azure.identity.aio")
 
     def provider(credential: object, scope: str) -> Any:
         async def token() -> str:
+            if not found:
+                raise RuntimeError("no credential\nhere")
             return f"{TOKEN} for {scope}"
 
         return token
 
-    made.DefaultAzureCredential, made.get_bearer_token_provider = object, provider
+    made.DefaultAzureCredential, made.get_bearer_token_provider = Credential, provider
     for name, module in (("azure", ModuleType("azure")), ("azure.identity", ModuleType("i")), (made.__name__, made)):
         monkeypatch.setitem(sys.modules, name, module)
+    return closed
 
 
 def test_azure_says_what_is_missing(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,8 +390,22 @@ def test_credentials_that_are_missing_or_refused_end_the_run(
     assert server.count("gemini") == 0
 
 
+def test_vertex_takes_an_api_key_where_there_is_no_project(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    provider = Gemini(ProviderSettings("gemini-2.5-pro", server.url, options={"vertexai": True}))
+    asked(provider, question("gemini-2.5-pro"))
+    assert server.last.path == "/v1beta1/publishers/google/models/gemini-2.5-pro:generateContent"
+    assert server.last.headers["x-goog-api-key"] == "key-of-nobody"
+    vendor = Gemini(ProviderSettings("gemini-2.5-pro", options={"vertexai": True}))
+    assert vendor.base_url == "https://aiplatform.googleapis.com/v1beta1/publishers/google"
+    config = load_config(None, {"captioner": "gemini/gemini-2.5-pro"})
+    price = Roles(config)._price(config.roles["captioner"], vendor)
+    assert price is not None
+    assert not price.elsewhere
+
+
 def test_settings_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"):
+    for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match="Vertex AI needs a project"):
         Gemini(ProviderSettings("gemini-2.5-pro", options={"vertexai": True}))

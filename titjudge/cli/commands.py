@@ -48,4 +48,10 @@ GROUPS = {
 }
 """Title of a group -> command -> (module of `titjudge.cli`, with `:FUNCTION` if named otherwise; what it does)."""
 
+RESUMED = frozenset({
+    "batch", "facets", "fetch", "generate", "judge", "known-answer", "label", "make-prompts", "probe", "review-prompts", "score",
+    "serve", "sweep",
+})  # fmt: skip
+"""Commands that, stopped and given again, go on where they stopped; the others start anew."""
+
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}

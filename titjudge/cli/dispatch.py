@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from titjudge.cli.commands import COMMANDS
+from titjudge.cli.commands import COMMANDS, RESUMED
 from titjudge.cli.logs import add_log_options
 from titjudge.cli.terminal import say
 from titjudge.core.errors import BudgetExhausted, TitjudgeError, nearest
@@ -27,7 +27,6 @@ _MACHINE_ERRORS = {
     errno.ENFILE,
     errno.ENAMETOOLONG,
 }
-_NOT_RESUMED = {"aggregate", "audit-prompts", "compare", "coverage", "export", "report", "verify"}  # they start anew
 
 
 @functools.cache
@@ -83,6 +82,6 @@ def run_command(program: str, arguments: list[str]) -> int:
 
 
 def _interrupted(name: str) -> int:
-    ends = "" if name in _NOT_RESUMED else "; the same command goes on where it stopped"
+    ends = "; the same command goes on where it stopped" if name in RESUMED else ""
     say(f"titjudge: interrupted{ends}", err=True)
     return 130

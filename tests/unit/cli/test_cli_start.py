@@ -4,12 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from commands import cli
 from PIL import Image
 
 import titjudge
 from titjudge.cli import help_text
-from titjudge.cli.commands import COMMANDS
+from titjudge.cli.commands import COMMANDS, RESUMED
+from titjudge.cli.dispatch import run_command
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAVY = [
@@ -34,6 +36,19 @@ def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_only_a_command_that_goes_on_promises_that_it_does(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("titjudge.cli.dispatch.command_of", stopped)
+    assert run_command("titjudge", [name]) == 130
+    assert ("goes on where it stopped" in capsys.readouterr().err) == (name in RESUMED)
+    assert name not in ("metrics", "doctor", "merge", "compare", "report") or name not in RESUMED
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = f"import sys; sys.argv = ['cli.py', '--help']; import titjudge.cli; titjudge.cli.main(); print([m for m in {HEAVY!r} if m in sys.modules])"
     assert run(code).splitlines()[-1] == "[]"
@@ -43,7 +58,8 @@ def test_help_of_every_command_imports_nothing_heavy_and_shows_an_example() -> N
     code = f"""
 import sys
 from titjudge.cli.dispatch import command_of
-from titjudge.cli.commands import COMMANDS
+from titjudge.cli.commands import COMMANDS, RESUMED
+from titjudge.cli.dispatch import run_command
 import click
 for name in COMMANDS:
     text = command_of(name).get_help(click.Context(command_of(name), info_name=name))

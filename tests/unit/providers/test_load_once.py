@@ -47,6 +47,27 @@ def test_no_two_models_load_at_the_same_time() -> None:
     assert most == [1]
 
 
+def test_threads_that_call_at_once_share_what_the_first_has_loaded() -> None:
+    together, tries = threading.Barrier(4), []
+
+    def load() -> object:
+        tries.append(1)
+        return object()
+
+    model = LoadOnce(load)
+
+    def call(_: int) -> object:
+        together.wait(5)
+        return model()
+
+    inside = threading.Event()
+    slow = LoadOnce(lambda: (inside.wait(0.2), load())[1])
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(map(id, threads.map(call, range(4))))) == 1
+        assert len(set(map(id, threads.map(lambda _: slow(), range(4))))) == 1
+    assert len(tries) == 2
+
+
 def test_it_loads_once_and_a_broken_one_is_not_tried_again() -> None:
     tries: list[int] = []
 

@@ -7,9 +7,11 @@ principal).
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from titjudge.core.errors import ConfigError, MissingExtra
 from titjudge.core.types import ProviderSettings
@@ -26,7 +28,9 @@ _SCOPE = "https://cognitiveservices.azure.com/.default"
 class Azure(OpenAI):
     """One deployment at Azure OpenAI.
 
-    `base_url` or AZURE_OPENAI_ENDPOINT; the version of the API from the option `api_version` or OPENAI_API_VERSION.
+    `base_url` or AZURE_OPENAI_ENDPOINT, in any form that Azure's portal gives: the endpoint, the base of the v1 API
+    (`.../openai/v1/`), or the target URI of a deployment. The version of the API is that of the option `api_version`, of the
+    address, or of OPENAI_API_VERSION; the v1 API needs none.
     The option `model` says which model the deployment has, where its name does not: parameters and prices go by it.
     """
 
@@ -38,6 +42,8 @@ class Azure(OpenAI):
 
     def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         self.listed_as = str(settings.options.get("model") or "")
+        self._version = str(settings.options.get("api_version") or "")
+        self._credentials: list[Any] = []  # of Entra ID, to be closed
         super().__init__(settings, transport)
 
     def headers_for(self, endpoint: http.Endpoint) -> dict[str, str]:
@@ -56,7 +62,38 @@ class Azure(OpenAI):
         address = super()._address()
         if not address:
             raise ConfigError("Azure OpenAI has no common address: set AZURE_OPENAI_ENDPOINT, or --base-url")
-        return address
+        return ",".join(self._endpoint(each) for each in address.split(",") if each.strip())
+
+    def _endpoint(self, address: str) -> str:
+        """Return the endpoint, or the base of the v1 API, of an address as the portal gives it.
+
+        Raises:
+            ConfigError: It is that of another deployment.
+        """
+        parts = urlsplit(address.strip())
+        path = parts.path.rstrip("/").removesuffix("/chat/completions")
+        home, _, deployment = path.partition("/openai/deployments/")
+        if deployment and unquote(deployment) != self.settings.model:
+            raise ConfigError(
+                f"the address is that of the deployment {unquote(deployment)}, and the model is azure/{self.settings.model}"
+            )
+        query = dict(parse_qsl(parts.query))
+        self._version = self._version or query.pop("api-version", "")
+        query.pop("api-version", None)
+        return urlunsplit((parts.scheme, parts.netloc, home.removesuffix("/openai"), urlencode(query), ""))
+
+    async def _post(self, path: str, body: bytes) -> tuple[http.Answer, http.Endpoint]:
+        try:
+            return await super()._post(path, body)
+        except ConfigError as error:
+            if not self._credentials:
+                raise
+            raise ConfigError(f"set AZURE_OPENAI_API_KEY, or sign in to Entra ID (`az login`): {error}") from None
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        while self._credentials:
+            await self._credentials.pop().close()
 
     def _calls_tools(self) -> bool:
         return self.family.tools
@@ -65,16 +102,19 @@ class Azure(OpenAI):
         return True
 
     def _sdk(self) -> http.Transport:
-        version = str(self.settings.options.get("api_version") or os.environ.get("OPENAI_API_VERSION") or API_VERSION)
-        return AzureSdk(self.model, version, self._credential)
+        return AzureSdk(
+            self.model, self._version, os.environ.get("OPENAI_API_VERSION") or API_VERSION, self._credential
+        )
 
     def _credential(self) -> Mapping[str, Any]:
-        if os.environ.get(_TOKEN):  # the SDK takes it before any key
-            return {}
+        if token := os.environ.get(_TOKEN):  # before any key, as the SDK has it
+            return {"azure_ad_token": token}
         if self.key:
             return {"api_key": self.key}
         try:
             from azure.identity.aio import DefaultAzureCredential, get_bearer_token_provider
         except ImportError as error:
             raise MissingExtra("azure-identity", "azure", "Azure OpenAI without AZURE_OPENAI_API_KEY") from error
-        return {"azure_ad_token_provider": get_bearer_token_provider(DefaultAzureCredential(), _SCOPE)}
+        logging.getLogger("azure").addHandler(logging.NullHandler())  # it would print ten lines before the one of ours
+        self._credentials.append(DefaultAzureCredential())
+        return {"azure_ad_token_provider": get_bearer_token_provider(self._credentials[-1], _SCOPE)}

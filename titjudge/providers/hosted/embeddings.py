@@ -127,7 +127,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
     def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         _check(settings, "gemini")
         super().__init__(settings, transport)
-        if self.vertex:
+        if self.vertex or self.express:
             raise ConfigError(
                 "Vertex AI is asked for chat models only: name another embedder, or unset GOOGLE_GENAI_USE_VERTEXAI"
             )

@@ -51,7 +51,8 @@ class Gemini(Hosted):
     `safetySettings`, `labels`, `generationConfig: {topK: 1}`.
 
     With the option `vertexai: true`, or GOOGLE_GENAI_USE_VERTEXAI, requests go to Vertex AI, through the SDK, with
-    application-default credentials: `project` or GOOGLE_CLOUD_PROJECT, `location` or GOOGLE_CLOUD_LOCATION (global).
+    application-default credentials: `project` or GOOGLE_CLOUD_PROJECT, `location` or GOOGLE_CLOUD_LOCATION (global). Without a
+    project they go there with the API key (express mode), over our own HTTP.
     """
 
     name = "gemini"
@@ -75,7 +76,7 @@ class Gemini(Hosted):
         versioned = re.search(r"/v\d\w*$", self.endpoints.all[0].identity)
         model = self.model.removeprefix("models/")
         where = model if model.startswith("tunedModels/") else f"models/{model}"
-        return f"{'' if versioned else '/v1beta'}/{where}:generateContent"
+        return f"{'' if versioned or self.express else '/v1beta'}/{where}:generateContent"
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
         request = fitted(request)
@@ -110,24 +111,34 @@ class Gemini(Hosted):
         self.vertex = str(vertex).strip().lower() in ("true", "1")
         self.project = str(options.get("project") or os.environ.get("GOOGLE_CLOUD_PROJECT") or "")
         self.location = str(options.get("location") or os.environ.get("GOOGLE_CLOUD_LOCATION") or "global")
+        self.express = (
+            self.vertex
+            and not self.project
+            and any(
+                os.environ.get(name) for name in ((settings.api_key_env,) if settings.api_key_env else self.key_envs)
+            )
+        )
+        self.vertex = self.vertex and not self.express
         if self.vertex and not (_NAME.fullmatch(self.project) and _NAME.fullmatch(self.location)):
             raise ConfigError(
                 "Vertex AI needs a project and a location: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, or the "
-                "options project and location"
+                "options project and location; or, for its express mode, an API key in GOOGLE_API_KEY"
             )
         super().__init__(settings, transport)
 
     def _address(self) -> str:
+        if self.express:
+            return f"{self._vertex_home('global')}/v1beta1/publishers/google"
         if not self.vertex:
             return super()._address()
-        return f"{self._vertex_home()}/projects/{self.project}/locations/{self.location}"
+        return f"{self._vertex_home(self.location)}/projects/{self.project}/locations/{self.location}"
 
-    def _vertex_home(self) -> str:
-        """Return the address of Vertex AI, as the SDK forms it."""
+    def _vertex_home(self, location: str) -> str:
+        """Return the address of Vertex AI in a location, as the SDK forms it."""
         given = self.settings.base_url or os.environ.get("GOOGLE_VERTEX_BASE_URL")
-        region = "" if self.location == "global" else f"{self.location}-"
-        several = self.location in ("us", "eu")
-        host = f"aiplatform.{self.location}.rep.googleapis.com" if several else f"{region}aiplatform.googleapis.com"
+        region = "" if location == "global" else f"{location}-"
+        several = location in ("us", "eu")
+        host = f"aiplatform.{location}.rep.googleapis.com" if several else f"{region}aiplatform.googleapis.com"
         return (given or f"https://{host}").rstrip("/")
 
     def headers_for(self, endpoint: http.Endpoint) -> dict[str, str]:
@@ -141,7 +152,7 @@ class Gemini(Hosted):
         from titjudge.providers.hosted import sdk
 
         if self.vertex:
-            return sdk.VertexSdk(self.model, self._vertex_home(), self.project, self.location)
+            return sdk.VertexSdk(self.model, self._vertex_home(self.location), self.project, self.location)
         return sdk.GeminiSdk(self.model)
 
     def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:

@@ -219,30 +219,40 @@ def openai_client(address: str, headers: Mapping[str, str], timeout: float, web:
 
 
 class AzureSdk(OpenAISdk):
-    """`openai.AsyncAzureOpenAI`.
+    """`openai.AsyncAzureOpenAI`, or `openai.AsyncOpenAI` at an address of Azure's v1 API.
 
     Args:
         model: The deployment.
-        version: The version of the API.
+        version: The version of the API that was asked for; empty for none.
+        default_version: The one where none was.
         credential: Returns the client's arguments with the key, or with what makes tokens of Entra ID.
     """
 
-    def __init__(self, model: str, version: str, credential: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(
+        self, model: str, version: str, default_version: str, credential: Callable[[], Mapping[str, Any]]
+    ) -> None:
         super().__init__(model)
-        self._version, self._credential = version, credential
+        self._version, self._default_version, self._credential = version, default_version, credential
 
     def _client(self, url: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
         import openai
 
-        return openai.AsyncAzureOpenAI(
-            azure_endpoint=url.partition("?")[0].removesuffix("/chat/completions"),
-            api_version=self._version,
-            max_retries=0,
-            timeout=timeout,
-            http_client=web,
-            default_headers={"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()},
-            **self._credential(),
-        )
+        address, _, query = url.partition("?")
+        address, asked = address.removesuffix("/chat/completions"), dict(parse_qsl(query))
+        own: dict[str, Any] = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
+        common: dict[str, Any] = {"max_retries": 0, "timeout": timeout, "http_client": web}
+        given = self._credential()
+        if not address.endswith("/openai/v1"):
+            version = self._version or self._default_version
+            return openai.AsyncAzureOpenAI(
+                azure_endpoint=address, api_version=version, default_headers=own, default_query=asked, **common, **given
+            )
+        if self._version:
+            asked["api-version"] = self._version
+        if key := given.get("api_key"):
+            own["api-key"] = key
+        token = given.get("azure_ad_token") or given.get("azure_ad_token_provider") or key
+        return openai.AsyncOpenAI(base_url=address, api_key=token, default_headers=own, default_query=asked, **common)
 
 
 class GeminiSdk(SdkTransport):

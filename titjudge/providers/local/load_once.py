@@ -31,16 +31,18 @@ class LoadOnce(Generic[M]):
         Raises:
             UserError: It cannot be loaded.
         """
-        if self._broken is not None:
-            raise self._broken
-        if self.model is None:
-            with _one_at_a_time:
+        if self.model is not None:
+            return self.model
+        with _one_at_a_time:
+            if self._broken is not None:
+                raise self._broken
+            if self.model is None:  # another thread may have loaded it meanwhile
                 try:
                     self.model = self._load()
                 except UserError as error:
                     self._broken = error
                     raise
-        return self.model
+            return self.model
 
     def drop(self) -> None:
         """Forget the model."""
