@@ -18,6 +18,7 @@ from suite_data import corebench, dpg, geneval2, lines, longtext, not_geneval, o
 PROGRAM = """
 import struct, sys, zlib
 prompt, out, seed = sys.argv[1:4]
+prompt = prompt.removeprefix("--prompt=")
 if prompt.startswith("fail"):
     sys.exit(f"no {seed} today, sk-verysecret123")
 if prompt.startswith("text"):
@@ -40,7 +41,7 @@ with open(out, "wb") as file:
 def command(tmp_path: Path) -> str:
     program = tmp_path / "paint.py"
     program.write_text(PROGRAM)
-    return shlex.join([sys.executable, "-S", "-E", str(program), "{prompt}", "{out}", "{seed}"])
+    return shlex.join([sys.executable, "-S", "-E", str(program), "--prompt={prompt}", "{out}", "{seed}"])
 
 
 def objects(path: Path) -> list[dict[str, Any]]:
@@ -291,3 +292,19 @@ def test_the_commands_of_the_page_run(tmp_path: Path, command: str) -> None:
         cli(tmp_path, *words)
         ran += 1
     assert ran == 7
+
+
+def test_a_prompt_that_would_be_an_option_of_the_program_is_refused(tmp_path: Path) -> None:
+    lines = [
+        {"prompt": prompt, "image": f"{number}.png"} for number, prompt in enumerate(("--file=/elsewhere", "a cup"))
+    ]
+    (tmp_path / "todo.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "make.py").write_text(
+        "import sys; from PIL import Image\nImage.new('RGB', (8, 8)).save(sys.argv[2].removeprefix('--out='))\n"
+    )
+    program = f"{sys.executable} {tmp_path}/make.py"
+    said = cli(tmp_path, "generate", "todo.jsonl", "--command", f"{program} {{prompt}} {{out}}", "--out", "out", code=1)
+    assert "the prompt begins with - and would be an option: write --prompt={prompt} in --command" in said
+    assert [file.name for file in (tmp_path / "out").glob("*.png")] == ["1.png"]
+    cli(tmp_path, "generate", "todo.jsonl", "--command", f"{program} --prompt={{prompt}} --out={{out}}", "--out", "out")
+    assert sorted(file.name for file in (tmp_path / "out").glob("*.png")) == ["0.png", "1.png"]

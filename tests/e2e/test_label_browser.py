@@ -446,7 +446,7 @@ def test_the_live_view_shows_runs_as_text_and_follows_them(browser: Any, tmp_pat
             with contextlib.closing(browser.new_context()) as context:
                 page = context.new_page()
                 link = process.stdout.readline().strip()
-                page.goto(link.partition("open?")[0])  # without its key
+                page.goto(link.partition("#")[0])  # without its key
                 page.wait_for_function("() => document.querySelector('#notice').textContent.includes('locked')")
                 assert page.inner_text("#summary") == ""  # not "Loading"
                 page.goto(link)

@@ -27,9 +27,12 @@ const note = (what) => { found.push(what); };
   try { await fetch('ELSEWHERE/'); note('reached another place'); } catch {}
   try { note('cookie ' + document.cookie); } catch {}
   try { localStorage.setItem('a', '1'); note('storage'); } catch {}
-  try { void window.top.document.body; if (window.top !== window) note('parent'); } catch {}
+  try { void window.top.document.body; note('parent'); } catch {}
+  try { void window.top.location.hash; note('key'); } catch {}
   try { window.open('/'); } catch {}
+  try { window.top.location = 'ELSEWHERE/'; note('sent the tab away'); } catch {}
   document.querySelector('#done').textContent = found.join(', ') || 'nothing';
+  document.querySelector('#done').addEventListener('click', () => { location = 'ELSEWHERE/left'; });
 })();
 </script>"""
 
@@ -55,16 +58,26 @@ def test_a_report_works_and_a_planted_one_reaches_nothing(tmp_path: Path) -> Non
             page.on("pageerror", lambda error: complaints.append(str(error)))
             page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
             page.goto(link)
-            page.locator("a[href*='real/report.html']").first.wait_for()
-            page.goto(f"{base}/runs/real/report.html")
-            page.wait_for_selector("html[data-ready]")
-            page.evaluate("location.hash = '#images'")
-            until(page, "document.body.dataset.view === 'images'")
-            assert page.locator("#view-images .rows li").count() > 0
-            page.wait_for_timeout(50)
+            page.locator("a[href$='/real']").first.click()
+            report = page.frame_locator("#report")
+            report.locator("html[data-ready]").wait_for()
+            frame = next(frame for frame in page.frames if "/report/" in frame.url)
+            frame.evaluate("location.hash = '#images'")
+            until(frame, "document.body.dataset.view === 'images'")
+            assert report.locator("#view-images .rows li").count() > 0
+            assert page.title() == "real · Report"
+            page.reload()
+            report.locator("html[data-ready]").wait_for()
             assert complaints == []
-            page.goto(f"{base}/runs/stranger/report.html")
-            page.wait_for_function("document.querySelector('#done').textContent")
-            assert page.locator("#done").inner_text() == "nothing"
+            asked: list[str] = []
+            page.on("request", lambda request: asked.append(request.url))
+            page.goto(f"{base}/report.html{urlsplit(link).fragment.join('#/')}stranger")
+            report.locator("#done:not(:empty)").wait_for()
+            assert report.locator("#done").inner_text() == "nothing"
+            with page.expect_event("framenavigated"):
+                report.locator("#done").click()
+            assert page.url.startswith(f"{base}/report.html#")
+            assert [url for url in asked if "localhost" in url and "left" in url] == []
             assert len(browser.contexts[0].pages) == 1
+            assert page.context.cookies() == []
             browser.close()

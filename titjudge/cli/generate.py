@@ -80,7 +80,7 @@ def export(samples: int, seed: int, limit: int | None, length: str, out: Path, *
 @click.argument("todo", type=PATH)
 @option(
     "--command",
-    "Program and arguments that make one image, run without a shell: 'prog {prompt} {out} {seed}'.",
+    "Program and arguments that make one image, run without a shell: 'prog --prompt={prompt} --out={out} --seed={seed}'.",
     "COMMAND",
 )
 @option(
@@ -134,7 +134,9 @@ def generate(
     from titjudge.runs.image_makers import CommandMaker, DiffusersMaker
 
     if (command is None) == (model is None):
-        raise ConfigError("say what makes the images: --command 'prog {prompt} {out} {seed}' or --model diffusers/REPO")
+        raise ConfigError(
+            "say what makes the images: --command 'prog --prompt={prompt} --out={out} --seed={seed}' or --model diffusers/REPO"
+        )
     if command is not None and options:
         raise ConfigError("--option is for --model; options of a command are words of it")
     repo = (model or "").removeprefix("diffusers/")

@@ -72,7 +72,7 @@ class Window:
 
     def _map(self) -> None:
         """Map the file again, so that the pages read so far no longer count as memory of this process."""
-        batches = _schema_and_batches(self.path)
+        batches = _schema_and_batches(self.path, self._column)
         if self._column not in next(batches).names:
             raise DataError(f"the column '{self._column}' is missing", self.path)
         chunks = [batch.column(self._column) for batch in batches]
@@ -99,8 +99,16 @@ class Window:
         self._chunks = []
 
 
-def _schema_and_batches(path: Path) -> Iterator[Any]:
-    """Yield the schema, then the batches, which are memory-mapped."""
+def _schema_and_batches(path: Path, column: str | None = None) -> Iterator[Any]:
+    """Yield the schema, then the batches, which are memory-mapped.
+
+    Every offset and text of a batch (or of one column) is checked first: pyarrow follows what a damaged file says, out of the
+    file and into other memory.
+
+    Raises:
+        DataError: The file is damaged, or no arrow file.
+        MissingExtra: pyarrow is not installed.
+    """
     try:
         arrow, ipc = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.ipc")
     except ImportError as error:
@@ -109,12 +117,15 @@ def _schema_and_batches(path: Path) -> Iterator[Any]:
         mapped = arrow.memory_map(str(path))
         if mapped.read(6) == MAGIC[0]:
             file = ipc.open_file(mapped)
-            yield file.schema
-            yield from (file.get_batch(at) for at in range(file.num_record_batches))
+            schema, batches = file.schema, (file.get_batch(at) for at in range(file.num_record_batches))
         else:
             mapped.seek(0)
-            stream = ipc.open_stream(mapped)
-            yield stream.schema
-            yield from stream
-    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+            batches = ipc.open_stream(mapped)
+            schema = batches.schema
+        kinds(schema)  # names of columns and fields that are no text are damage as well
+        yield schema
+        for batch in batches:
+            (batch if column is None else batch.column(column)).validate(full=True)
+            yield batch
+    except (OSError, ValueError, SystemError, arrow.ArrowException) as error:
         raise DataError(f"cannot be read as arrow: {(str(error).splitlines() or [''])[0]}", path) from error

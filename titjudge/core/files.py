@@ -328,7 +328,7 @@ def _drop_incomplete_line(path: Path) -> None:
         file.truncate(0)
 
 
-_FORMULA = ("=", "+", "-", "@", "\t")
+_FORMULA = tuple("=+-@\t＝＋－＠")
 _SEPARATOR = re.compile(r"sep=([,;\t])\s*")
 _FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
 
@@ -400,7 +400,8 @@ def _unguarded(cell: str) -> str:
 
 def _is_formula(text: str) -> bool:
     """Tell whether a spreadsheet would take a text for a formula, without the apostrophes in front of it."""
-    return text.lstrip("'").startswith(_FORMULA)
+    bare = text.lstrip("'")
+    return bare.startswith(_FORMULA) or bare.lstrip().startswith(_FORMULA)
 
 
 def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:

@@ -15,6 +15,7 @@ from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
 
 T = TypeVar("T")
+MAX_PROMPT = 1_000_000  # characters
 _CHECKSUM = "seal"  # its key in a record
 
 
@@ -157,8 +158,11 @@ def score_from(record: Mapping[str, Any]) -> Score:
 
 
 def storable(item: Item | InvalidItem) -> Item | InvalidItem:
-    """Return the item, or an invalid one where it cannot be written as JSON (data nested too deeply, huge integers)."""
+    """Return the item, or an invalid one where it cannot be kept: data nested too deeply, huge integers, endless prompts."""
     if isinstance(item, Item):
+        if len(item.prompt) > MAX_PROMPT:  # a few kilobytes of a compressed file can hold gigabytes
+            reason = f"the prompt has {len(item.prompt):,} characters: at most {MAX_PROMPT:,} are judged"
+            return InvalidItem(item.id, reason, item.generator, item.prompt_id)
         try:
             orjson.dumps(
                 [item.id, item.prompt, item.generator, item.prompt_id, item.meta, item.sample],

@@ -63,7 +63,9 @@ class CommandMaker:
         fields = {name for word in self._words for name in _FIELD.findall(word)}
         for needed in ("prompt", "out"):
             if needed not in fields:
-                raise ConfigError(f"--command needs {{{needed}}}, as in 'prog {{prompt}} {{out}} {{seed}}'")
+                raise ConfigError(
+                    f"--command needs {{{needed}}}, as in 'prog --prompt={{prompt}} --out={{out}} --seed={{seed}}'"
+                )
         if shutil.which(self._words[0]) is None:
             raise ConfigError(f"--command: there is no program '{self._words[0]}'")
         self._timeout = timeout
@@ -73,6 +75,8 @@ class CommandMaker:
     def make(self, fields: Mapping[str, Any]) -> bytes:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / f"image{Path(str(fields['image'])).suffix}"
+            if "{prompt}" in self._words and str(fields["prompt"]).startswith("-"):
+                raise DataError("the prompt begins with - and would be an option: write --prompt={prompt} in --command")
             words = [self._filled(word, {**fields, "out": out}) for word in self._words]
             ended = run(words, b"", timeout=self._timeout, limit=_MOST, environment=os.environ)
             if ended.late:

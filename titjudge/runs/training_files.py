@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +22,7 @@ from titjudge.suites.folder import read_pairs
 
 Json = dict[str, Any]
 FORMATS = ("ms-swift", "llama-factory", "trl")
+_MEDIA_TAG = re.compile(r"<(?:image|video|audio)>", re.IGNORECASE)
 
 
 def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> tuple[list[Json], list[str]]:
@@ -57,6 +59,9 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
                 what = f"its answer to {reply['template']} is about an image that is no file of its own"
                 left_out.append(f"{item.id}: {what}")
                 continue
+            if form != "trl" and (tag := _media_tag(reply)):
+                left_out.append(f"{item.id}: {tag} stands in a text, where {form} would look for a file of its own")
+                continue
             provenance = {
                 "metric": chosen,
                 "template": reply["template"],
@@ -69,6 +74,13 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
     if not lines:
         raise DataError(f"no answer behind a score of {chosen}{f' to {template}' if template else ''}", run)
     return lines, left_out
+
+
+def _media_tag(reply: Mapping[str, Any]) -> str:
+    """Find a tag in the texts of a conversation that a trainer takes for an image, a video or a sound; empty if there is none."""
+    texts = [reply["text"], *(part for _, *parts in reply["messages"] for part in parts if isinstance(part, str))]
+    match = _MEDIA_TAG.search("\n".join(texts))
+    return match[0] if match else ""
 
 
 def _conversation(reply: Mapping[str, Any], item: Item, form: str) -> Json:

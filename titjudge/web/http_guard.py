@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from pathlib import Path
@@ -35,6 +36,7 @@ _HEADERS = (
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 )
 MAX_BODY = 64 * 1024
+_HOST = re.compile(r"(?:(?P<name>[\w.-]+)|\[(?P<address>[\da-fA-F:.]+)\])(?::\d{1,5})?", re.ASCII)
 
 
 class Guard:
@@ -83,10 +85,8 @@ class Guard:
         return ""
 
     def _known(self, host: str) -> bool:
-        try:
-            name = (urlsplit(f"//{host}").hostname or "").lower()
-        except ValueError:
-            return False
+        match = _HOST.fullmatch(host)
+        name = (match["name"] or match["address"]).lower() if match else ""
         return name in self._names or (not self._local and _is_address(name))
 
 

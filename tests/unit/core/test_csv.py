@@ -79,10 +79,19 @@ def test_csv_and_json_lines_hold_the_same(
     assert found[0] == found[1]
 
 
-@given(cells=st.lists(st.from_regex(r"'*[=+@\t-]?[a-z' ]*", fullmatch=True).filter(str.strip), min_size=1, max_size=5))
+@given(
+    cells=st.lists(
+        st.from_regex(r"'*[ \t]?[=+@\t＝-]?[a-z' ]*", fullmatch=True).filter(str.strip), min_size=1, max_size=5
+    )
+)
 def test_what_a_spreadsheet_would_run_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, cells: list[str]
 ) -> None:
     path = tmp_path_factory.mktemp("guarded") / "t.csv"
     path.write_text(csv_text(("a",), [(cell,) for cell in cells]), encoding="utf-8", newline="")
     assert [record["a"] for _, record in read_table(path)] == cells
+
+
+@pytest.mark.parametrize("formula", ["=1+1", " =1+1", "\n=1+1", "\t@SUM(1)", "＝1", "- 1"])
+def test_a_formula_behind_white_space_is_none_either(formula: str) -> None:
+    assert csv_text(("a",), [(formula,)]).splitlines()[1].lstrip('"').startswith("'")

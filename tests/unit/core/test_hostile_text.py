@@ -20,7 +20,8 @@ from titjudge.core.config import RoleConfig, load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.files import csv_text, load_yaml, read_yaml, scan_csv
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import Table
+from titjudge.core.serialization import MAX_PROMPT, storable
+from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.providers.learned.subprocess import run
 
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\x1b]52;c;ZXZpbA==\x07\u202e\r\x7f"
@@ -195,3 +196,11 @@ def test_pairs_are_shuffled_once_and_not_at_every_vote(monkeypatch: pytest.Monke
     assert question_order.all_pairs(images, outcomes).question is None
     assert sorted(asked) == sorted((a, b) for at, a in enumerate(images) for b in images[at + 1 :])
     assert len(shuffles) == 1
+
+
+def test_an_endless_prompt_is_no_prompt() -> None:
+    assert storable(Item("a.png", "w" * MAX_PROMPT, None)).id == "a.png"
+    endless = storable(Item("b.png", "w" * (MAX_PROMPT + 1), None, generator="g", prompt_id="p"))
+    assert endless == InvalidItem(
+        "b.png", "the prompt has 1,000,001 characters: at most 1,000,000 are judged", "g", "p"
+    )

@@ -15,7 +15,7 @@ from PIL import Image
 from servers import Server
 
 from titjudge.core.files import write_atomic
-from titjudge.runs.training_files import split
+from titjudge.runs.training_files import sft_lines, split
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +172,20 @@ relation_score:
     assert line["messages"][-1]["content"][0]["text"] == answer, told
     assert line["provenance"]["template"] == "longt2ibench/ha_cot"
     assert 0 < line["score"] < 1
+
+
+@pytest.mark.parametrize("tag", ["<image>", "<Video>", "<audio>"])
+def test_a_text_that_a_trainer_takes_for_an_image_leaves_its_line_out(
+    tmp_path: Path, tag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, prompt in enumerate((f"a sign that says {tag}", "a sign")):
+        Image.new("RGB", (32, 32), (number, 9, 9)).save(tmp_path / f"{number}.png")
+        (tmp_path / f"{number}.txt").write_text(prompt)
+    judge = ("judge", "--data", ".", "--captioner", "fake/c", "--metric", "lmm-score", "--out", "run", "--no-report")
+    cli(tmp_path, *judge)
+    for form in ("ms-swift", "llama-factory"):
+        found, left_out = sft_lines(tmp_path / "run", None, form)
+        assert [line["item"] for line in found] == ["1.png"]
+        assert left_out == [f"0.png: {tag} stands in a text, where {form} would look for a file of its own"]
+    found, left_out = sft_lines(tmp_path / "run", None, "trl")
+    assert ([line["item"] for line in found], left_out) == (["0.png", "1.png"], [])

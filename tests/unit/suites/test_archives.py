@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 import tarfile
 import zlib
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -233,3 +236,45 @@ def test_a_folder_of_such_images_needs_no_texts(tmp_path: Path) -> None:
     ]
     assert list(bad) == ["0004.png"]
     assert notes == ["2 prompts are those that stand in the images themselves (A1111 1, ComfyUI 1)"]
+
+
+READ_ALL = """
+import sys
+from pathlib import Path
+from titjudge.core import arrow_files
+from titjudge.core.errors import DataError
+
+for file in sorted(Path(sys.argv[1]).glob("*.arrow")):
+    try:
+        rows = [record["prompt"] for _, record in arrow_files.rows(file)]
+        window = arrow_files.Window(file, "image")
+        [window.read(number) for number in range(len(rows))]
+    except (DataError, KeyError):
+        continue
+    assert all(len(text or "") < 20 for text in rows), "the text of another column, or of other memory"
+"""
+
+
+@pytest.mark.parametrize("kind", ["stream", "file"])
+def test_damaged_arrow_files_are_refused_and_never_followed_out_of_the_file(tmp_path: Path, kind: str) -> None:
+    arrow: Any = pytest.importorskip("pyarrow", reason="needs `pip install 'titjudge[parquet]'`")
+    cells = [{"bytes": png(number), "path": f"{number}.png"} for number in range(4)]
+    table = arrow.Table.from_pylist([{"image": cell, "prompt": f"a thing {k}"} for k, cell in enumerate(cells)])
+    whole = tmp_path / "whole"
+    with getattr(arrow.ipc, f"new_{kind}")(str(whole), table.schema) as writer:
+        writer.write_table(table)
+    content, random = whole.read_bytes(), Random(3)
+    for number in range(120):
+        damaged = bytearray(content)
+        for _ in range(random.choice([1, 1, 2, 4])):
+            damaged[random.randrange(len(damaged))] = random.choice([0, 255, 127, 128, random.randrange(256)])
+        (tmp_path / f"{number}.arrow").write_bytes(damaged)
+    offsets = b"".join(place.to_bytes(4, "little") for place in range(0, 45, 9))
+    at = content.index(offsets)
+    for number, length in enumerate((64, 200, 4_000, 100_000, 2**30)):
+        damaged = content[: at + 16] + length.to_bytes(4, "little") + content[at + 20 :]
+        (tmp_path / f"far-{number}.arrow").write_bytes(damaged)
+        with pytest.raises(DataError, match="cannot be read as arrow"):
+            list(arrow_files.rows(tmp_path / f"far-{number}.arrow"))
+    ended = subprocess.run([sys.executable, "-c", READ_ALL, str(tmp_path)], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import hashlib
+import http.client
 import json
 import math
 import pickle
@@ -344,6 +346,13 @@ def test_a_body_that_is_too_large_is_refused(judge: Server, tmp_path: Path) -> N
     with serving(judge.openai, tmp_path, max_body=2**20) as address:
         status, content = ask(address, "/v1/rewards", b"x" * (2**20 + 1))
         assert (status, b"larger than 1 MiB" in content) == (413, True)
+        parts = urlsplit(address)
+        with contextlib.closing(http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=60)) as announced:
+            announced.putrequest("POST", "/v1/rewards")
+            announced.putheader("Authorization", f"Bearer {parts.password}")
+            announced.putheader("Content-Length", str(400 * 2**20))
+            announced.endheaders()
+            assert announced.getresponse().status == 413, "what is only announced is not waited for"
 
 
 def test_the_same_image_at_the_same_time_is_asked_once(judge: Server, tmp_path: Path) -> None:

@@ -161,7 +161,9 @@ def test_no_bytes_do_anything_but_be_read_or_refused(data: bytes) -> None:
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
-    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text() | st.integers(), inner),
+    lambda inner: (
+        st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text() | st.integers(-(2**59), 2**59), inner)
+    ),
     max_leaves=8,
 )
 
@@ -189,3 +191,11 @@ def test_arrays_and_images_are_read_as_they_were_written(protocol: int) -> None:
     assert read["one"] == "ein Würfel"
     assert [each.tobytes() for each in read["images"]] == [image.tobytes(), image.convert("L").tobytes()]
     assert read["images"][0].size == (3, 2)
+
+
+@pytest.mark.parametrize("key", [2**61 - 1, -(2**61), 1.5, True, (1, 2)])
+def test_keys_that_may_all_share_a_hash_are_refused(key: Any) -> None:
+    """A dict of a hundred thousand multiples of 2**61 - 1 takes minutes."""
+    with pytest.raises(Refused, match="keys of a dict"):
+        loads(pickle.dumps({key: 1}))
+    assert loads(pickle.dumps({"a": 1, b"b": 2, -7: 3})) == {"a": 1, b"b": 2, -7: 3}

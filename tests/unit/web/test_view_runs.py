@@ -176,6 +176,26 @@ def get(link: str, path: str, **headers: str):
         return reply.status, dict(reply.getheaders()), reply.read().decode()
 
 
+def ticket(link: str, run: str, **headers: str):
+    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(link).port, timeout=60)
+    with contextlib.closing(connection):
+        connection.request(
+            "POST", "/api/ticket", json.dumps({"run": run}), {"Content-Type": "application/json", **headers}
+        )
+        reply = connection.getresponse()
+        return reply.status, json.loads(reply.read())
+
+
+def test_the_report_of_a_run_with_any_name_can_be_opened(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "runs" / "two\nlines \udcff # ? %41")
+    (folder / "report.html").write_text("a report")
+    with viewing(tmp_path / "runs") as link:
+        key = {"Authorization": f"Bearer {urlsplit(link).fragment}"}
+        (run,) = json.loads(get(link, "/api/runs", **key)[2])["runs"]
+        once = ticket(link, run["href"], **key)[1]["ticket"]
+        assert get(link, f"/report/{once}")[2] == "a report"
+
+
 def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script> {{7*7}}\u202e"
     folder = make_run(tmp_path / "runs" / hostile.replace("/", "_"))
@@ -183,33 +203,29 @@ def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) ->
     (folder / "report.html").write_text(policy)
     (tmp_path / "runs" / "note.html").write_text("not a report")
     with viewing(tmp_path / "runs") as link:
+        key = {"Authorization": f"Bearer {urlsplit(link).fragment}"}
         assert get(link, "/api/runs")[0] == 401
-        assert get(link, "/open?key=wrong")[0] == 401
-        parts = urlsplit(link)
-        status, headers, _ = get(link, f"{parts.path}?{parts.query}")
-        assert (status, headers["location"]) == (303, "/")
-        assert "HttpOnly" in headers["set-cookie"]
-        assert "SameSite=strict" in headers["set-cookie"]
-        cookie = headers["set-cookie"].partition(";")[0]
-        status, _, content = get(link, "/api/runs", Cookie=cookie)
+        assert get(link, "/api/runs", Authorization="Bearer wrong")[0] == 401
+        status, headers, content = get(link, "/api/runs", **key)
+        assert "set-cookie" not in headers, "a cookie would go to every port of this machine"
         (run,) = json.loads(content)["runs"]
         assert run["id"] == folder.name
         assert "<" not in run["href"]
-        status, headers, content = get(link, f"/{run['href']}", Cookie=cookie)
+        assert ticket(link, run["href"])[0] == 401
+        once = ticket(link, run["href"], **key)[1]["ticket"]
+        status, headers, content = get(link, f"/report/{once}")
         assert (status, content) == (200, policy)
+        assert get(link, f"/report/{once}")[0] == 401, "a ticket is good once"
         assert headers["content-security-policy"].startswith(
             "sandbox allow-scripts allow-downloads; default-src 'none'"
         )
         assert headers["x-content-type-options"] == "nosniff"
-        assert get(link, f"/{run['href']}")[0] == 401
-        for path in (
-            "/runs/../runs/note.html",
-            "/runs/..%2fx/report.html",
-            "/runs/%2e%2e/report.html",
-            "/runs//report.html",
-        ):
-            assert get(link, path, Cookie=cookie)[0] == 404, path
-        assert get(link, "/api/runs", Cookie=cookie, Host="evil.example")[0] == 403
+        for name in ("../runs", "..%2fx", "%2e%2e", "", "/etc", f"{run['href']}/.."):
+            once = ticket(link, name, **key)[1]["ticket"]
+            assert get(link, f"/report/{once}")[0] == 404, name
+        assert get(link, "/api/runs", **key, Host="evil.example")[0] == 403
+        for host in ("127.0.0.1#.evil", "evil\\@127.0.0.1", "x:@localhost", "127.0.0.1:80:80", ""):
+            assert get(link, "/api/runs", **key, Host=host)[0] == 403, host
         _, headers, _ = get(link, "/")
         assert "script-src 'self'" in headers["content-security-policy"]
         assert "innerHTML" not in get(link, "/view.js")[2]

@@ -16,7 +16,7 @@ from typing import Any
 MAX_STEPS = 1_000_000  # opcodes; a batch of images has some hundreds, and each may create an object
 _DTYPE = re.compile(r"([biufUS])(\d{1,9})")
 _MODES = {"L": 1, "RGB": 3, "RGBA": 4}
-_KEYS = (str, bytes, int, float)  # types of dict keys: hashing tuples of tuples can take for ever
+_MOST_KEY = 2**60  # larger integers and floats may share a hash, and a dict of such keys takes for ever; so may tuples
 _PIL = re.compile(r"PIL\.(Image\.Image|(\w+)ImagePlugin\.(\w+)ImageFile)")
 
 
@@ -135,8 +135,8 @@ class _Machine:
     def _set(self, pairs: list[Any]) -> None:
         if type(self._stack[-1]) is not dict or len(pairs) % 2:
             raise Refused("the pickle sets items of what is no dict")
-        if not all(isinstance(key, _KEYS) for key in pairs[::2]):
-            raise Refused("the keys of a dict are text or numbers")
+        if not all(isinstance(key, str | bytes) or (type(key) is int and abs(key) < _MOST_KEY) for key in pairs[::2]):
+            raise Refused("the keys of a dict are text or small whole numbers")
         self._stack[-1].update(zip(pairs[::2], pairs[1::2], strict=True))
 
     def memoize(self, _: Any) -> None:

@@ -283,11 +283,16 @@ class _Server:
     async def _body(self, request: Any) -> bytes:
         if (coding := request.headers.get("content-encoding", "identity")) != "identity":
             raise BadRequest(f"the body is compressed ({coding}): send it as it is, images are compressed already", 415)
-        parts, size = [], 0
+        announced = request.headers.get("content-length", "")
+        parts, size = [], int(announced) if announced.isdecimal() else 0
+        too_large = BadRequest(f"the body is larger than {self._max_body >> 20} MiB: send fewer images", 413)
+        if size > self._max_body:
+            raise too_large
+        size = 0
         async for part in request.stream():
             size += len(part)
             if size > self._max_body:
-                raise BadRequest(f"the body is larger than {self._max_body >> 20} MiB: send fewer images", 413)
+                raise too_large
             parts.append(part)
         return b"".join(parts)
 

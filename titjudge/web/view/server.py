@@ -1,28 +1,45 @@
 """`view`: running and finished runs, their progress and cost, and their reports.
 
-The link contains a key; opening it sets a cookie (HttpOnly, SameSite=Strict), which every other request needs, reports
-included, so that other users of the machine cannot read them. Nothing is written; all requests are GET.
+The link contains a key as its fragment (after `#`), which browsers do not send; the page sends it as a header. A cookie would go
+to every other port of this machine, and so to whoever runs a server there. A report is loaded into a frame by a ticket that is
+good once: the frame cannot leave this server, reach the list or the key, or navigate the tab. Nothing is written.
 """
 
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from titjudge.core.errors import UserError
-from titjudge.web.http_guard import App, Guard, address, json_response, listen, run, same, static_routes
+from titjudge.web.http_guard import (
+    POLICY,
+    App,
+    Guard,
+    address,
+    bearer_token,
+    json_response,
+    listen,
+    read_json,
+    run,
+    same,
+    static_routes,
+)
 from titjudge.web.view.runs import Runs
 
 _STATIC = Path(__file__).parent / "static"
+_STATIC_FILES = ("view.css", "view.js", "framed.js")
 # A report may come from anybody: it gets an origin of its own, without access to the network or to other pages.
-_POLICY = (
+_REPORT_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline'"
+    "script-src 'unsafe-inline'; frame-ancestors 'self'"
 )
-
+_FRAME_POLICY = f"{POLICY}; frame-src 'self'"
+_TICKET_SECONDS = 60.0
 
 PORT = 8766
 
@@ -46,40 +63,40 @@ def serve_view(
     sock = listen(host, port, PORT)
     key = secrets.token_urlsafe(24)
     if ready is not None:
-        ready([f"{address(host, sock)}/open?key={key}"])
-    run(build_app(runs, key, host=host, cookie=f"titjudge-view-{sock.getsockname()[1]}"), sock)
+        ready([f"{address(host, sock)}/#{key}"])
+    run(build_app(runs, key, host=host), sock)
 
 
-def build_app(runs: Path, key: str, *, host: str = "127.0.0.1", cookie: str = "titjudge-view") -> App:
+def build_app(runs: Path, key: str, *, host: str = "127.0.0.1") -> App:
     """Make the page as an ASGI application; `key` opens it."""
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    page = _Page(Runs(runs), key, cookie)
+    page = _Page(Runs(runs), key)
     routes = [
-        *static_routes({"/": _STATIC / "view.html", **{f"/{n}": _STATIC / n for n in ("view.css", "view.js")}}),
-        Route("/open", page.open),
+        *static_routes({"/": _STATIC / "view.html", **{f"/{name}": _STATIC / name for name in _STATIC_FILES}}),
+        Route("/report.html", page.frame),
         Route("/api/runs", page.list),
-        Route("/runs/{name:path}/report.html", page.report),
+        Route("/api/ticket", page.ticket, methods=["POST"]),
+        Route("/report/{ticket:str}", page.report),
     ]
     return Guard(Starlette(routes=routes), host)
 
 
 class _Page:
-    def __init__(self, runs: Runs, key: str, cookie: str) -> None:
-        self._runs, self._key, self._cookie = runs, key, cookie
+    def __init__(self, runs: Runs, key: str) -> None:
+        self._runs, self._key = runs, key
+        self._tickets: dict[str, tuple[str, float]] = {}  # to the id of a run, and until when
 
     def _is_open(self, request: Any) -> bool:
-        return same(self._key, request.cookies.get(self._cookie, ""))
+        return same(self._key, bearer_token(request))
 
-    async def open(self, request: Any) -> Any:
-        from starlette.responses import PlainTextResponse, RedirectResponse
+    async def frame(self, request: Any) -> Any:
+        """Serve the page that loads a report into a frame; it holds nothing secret."""
+        from starlette.responses import Response
 
-        if not same(self._key, request.query_params.get("key", "")):
-            return PlainTextResponse("This link is out of date: use the one that `view` printed.", 401)
-        response = RedirectResponse("/", 303)
-        response.set_cookie(self._cookie, self._key, httponly=True, samesite="strict")
-        return response
+        content = (_STATIC / "report.html").read_bytes()
+        return Response(content, media_type="text/html", headers={"content-security-policy": _FRAME_POLICY})
 
     async def list(self, request: Any) -> Any:
         from starlette.concurrency import run_in_threadpool
@@ -89,23 +106,36 @@ class _Page:
         states = await run_in_threadpool(self._runs.states)
         return json_response({"root": self._runs.root.resolve().name, "runs": [_record(state) for state in states]})
 
+    async def ticket(self, request: Any) -> Any:
+        """Give a ticket for the report of a run, `{"run": ID}`, quoted as in the list."""
+        if not self._is_open(request):
+            return json_response({"error": "open the link that view printed"}, 401)
+        body = await read_json(request)
+        if not isinstance(body, dict) or not isinstance(body.get("run"), str):
+            return json_response({"error": "a JSON object with run is needed"}, 400)
+        now = time.monotonic()
+        self._tickets = {ticket: known for ticket, known in self._tickets.items() if known[1] > now}
+        ticket = secrets.token_urlsafe(24)
+        self._tickets[ticket] = unquote(body["run"], errors="surrogateescape"), now + _TICKET_SECONDS
+        return json_response({"ticket": ticket})
+
     async def report(self, request: Any) -> Any:
         from starlette.concurrency import run_in_threadpool
         from starlette.responses import FileResponse, PlainTextResponse
 
-        if not self._is_open(request):
-            return PlainTextResponse("Open the link that `view` printed.", 401)
-        file = await run_in_threadpool(self._runs.report, request.path_params["name"])
+        run_id, until = self._tickets.pop(request.path_params["ticket"], ("", 0.0))
+        if until < time.monotonic():
+            return PlainTextResponse("Open the report from the list.", 401)
+        file = await run_in_threadpool(self._runs.report, run_id)
         if file is None:
             return PlainTextResponse("No such report.", 404)
-        return FileResponse(file, media_type="text/html", headers={"content-security-policy": _POLICY})
+        headers = {"content-security-policy": _REPORT_POLICY, "x-frame-options": "SAMEORIGIN"}
+        return FileResponse(file, media_type="text/html", headers=headers)
 
 
 def _record(state: Any) -> dict[str, Any]:
-    from urllib.parse import quote
-
     record = {key: _text(value) for key, value in asdict(state).items()}
-    record["href"] = f"runs/{quote(state.id, errors='surrogateescape')}/report.html" if state.report else None
+    record["href"] = quote(state.id, errors="surrogateescape") if state.report else None
     return record
 
 

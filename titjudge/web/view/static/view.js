@@ -3,6 +3,7 @@
 
 const EVERY_MS = 2000;
 const $ = (id) => document.getElementById(id);
+const key = location.hash.slice(1);  // it is sent as a header, and stays out of every address that is requested
 const rows = new Map();  // run id -> list element
 
 const count = (n) => (n === null ? "–" : n.toLocaleString("en"));
@@ -36,7 +37,7 @@ function fill(row, run) {
   set(".detail", run.problem || [run.suite, run.metrics.join(", "), run.models.join(", ")].filter(Boolean).join(" · "));
   const link = row.querySelector(".report");
   link.hidden = !run.href;
-  if (run.href) link.href = run.href;
+  if (run.href) link.href = `report.html#${key}/${run.href}`;
   link.setAttribute("aria-label", `Open the report of ${run.id}`);
 }
 
@@ -72,7 +73,7 @@ function notice(text) {
 
 async function poll() {
   try {
-    const reply = await fetch("api/runs", { cache: "no-store" });
+    const reply = await fetch("api/runs", { headers: { Authorization: `Bearer ${key}` }, cache: "no-store" });
     if (reply.ok) {
       show(await reply.json());
       notice("");
@@ -86,4 +87,5 @@ async function poll() {
   setTimeout(poll, document.visibilityState === "hidden" ? EVERY_MS * 5 : EVERY_MS);
 }
 
+window.addEventListener("hashchange", () => location.reload());
 poll();
