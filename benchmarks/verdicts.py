@@ -74,11 +74,17 @@ def gate_errors(scores: Floats, repeats: int, delta: float, seed: int = 2) -> tu
             )  # every generator's scores dealt anew on each prompt
             dealt = np.take_along_axis(some, flips, axis=1)
             d = np.delete(dealt - dealt[:, [base]], base, axis=1)
-            several.append(gate(_against_base(d), delta).failed)
+            several.append(gate(_against_base(d), delta, _columns(d)).failed)
             other = (base + 1 + int(rng.integers(generators - 1))) % generators
             pair = exchanged(some[:, other] - some[:, base], rng)
-            one.append(gate(_against_base(pair[:, None]), delta).failed)
+            one.append(gate(_against_base(pair[:, None]), delta, _columns(pair[:, None])).failed)
     return float(np.mean(one)), float(np.mean(several))
+
+
+def _columns(d: Floats) -> ScoreTable:
+    """The table of which `_against_base` gives the differences: the baseline is 0."""
+    means = np.column_stack([d, np.zeros(len(d))])
+    return _dense(means, [*map(str, range(d.shape[1])), "base"], [f"p{k}" for k in range(len(d))], "exchanged")
 
 
 def _against_base(d: Floats) -> list[GeneratorDifference]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -72,6 +73,85 @@ def test_gates_and_their_exit_codes(scores: Path, tmp_path: Path, capsys: pytest
     cli(capsys, *gate, "0.001", "--strict", "--json", out, code=1)
     assert json.loads(out.read_text())["gate"]["outcome"] == "cannot tell"
     assert "not worse" in cli(capsys, *gate, "0.2", "--strict")
+
+
+def table_of(file: Path, rows: Iterable[tuple[str, str, object]]) -> Path:
+    file.write_text("\n".join(["prompt_id,generator,score", *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return file
+
+
+def test_a_gate_cannot_tell_where_the_candidate_lacks_the_scores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`A` has no score on most prompts on which it does badly."""
+    rng, rows = np.random.default_rng(4), []
+    for k in range(200):
+        level = rng.normal(60, 20)
+        a, b = (float(np.clip(round(level + rng.normal(0, 10)), 0, 100)) for _ in "ab")
+        rows += [(f"p{k}", "A", "" if a < 60 and rng.random() < 0.7 else a), (f"p{k}", "B", b)]
+    file, out = table_of(tmp_path / "s.csv", rows), tmp_path / "out.json"
+    lost = sum(score == "" for _, _, score in rows)
+    gate = ("--scores", file, "--range", "0,100", "--baseline", "B", "--fail-if-worse", "5", "--json", out)
+    said = cli(capsys, *gate, "--junit", tmp_path / "j.xml", "--comment", tmp_path / "c.md")
+    told = f"A lacks a score on {lost} prompts where B has one, and B on 0 where A has one, and what is left out may decide"
+    for text in (said, (tmp_path / "j.xml").read_text(), (tmp_path / "c.md").read_text()):
+        assert "cannot tell whether A is worse than B by more than 5" in text
+        assert told in text
+    assert f"images without a score are left out: A {lost}" in said
+    found = json.loads(out.read_text())
+    assert found["gate"]["outcome"] == "cannot tell"
+    assert found["gate"]["reasons"]["A"] in told
+    assert any("left out" in note for note in found["notes"])
+    cli(capsys, *gate, "--strict", code=1)
+    as_many = [(p, g, "" if int(p[1:]) % 9 == (g == "A") else score or 60) for p, g, score in rows]
+    assert "A is not worse than B" in cli(
+        capsys, *gate[:1], table_of(tmp_path / "even.csv", as_many), *gate[2:], "--strict"
+    )
+
+
+def test_not_worse_holds_for_collapses_that_have_not_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A point better wherever it was seen: with 60 prompts one in 17 may still be blank."""
+    rows = [(f"p{k}", name, 90 + k % 5 + (name == "new")) for k in range(60) for name in ("new", "base")]
+    file = table_of(tmp_path / "s.csv", rows)
+    gate = ("--scores", file, "--baseline", "base", "--fail-if-worse", "1")
+    said = cli(capsys, *gate, "--range", "0,100")
+    assert "cannot tell with 60 prompts whether new is worse than base by more than 1" in said
+    needed = int(said.split("about ")[1].split()[0].replace(",", ""))
+    assert 150 < needed < 220  # (99 / 101)^183 = .025
+    enough = [(f"{k}{p}", name, score) for k in range(5) for p, name, score in rows]
+    said = cli(capsys, *gate[:1], table_of(file, enough), *gate[2:], "--range", "0,100", "--strict")
+    assert "new is not worse than base by more than 1" in said
+    assert "whatever its scores look like" in said
+    assert "the ends of the scale are unknown" in cli(capsys, *gate)
+    assert "outside the scale from 0 to 50" in cli(capsys, *gate, "--range", "0,50", code=2)
+    for wrong in ("100,0", "0", "0,inf", "a,b"):
+        assert "the lower first" in cli(capsys, *gate, "--range", wrong, code=2)
+
+
+def test_the_best_of_many_equals_is_not_called_better(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """40 tables of 12 equal generators, each against the best of its table: 5% and two standard errors of them."""
+    rng, out, false, missed = np.random.default_rng(4), tmp_path / "out.json", 0, 0
+    for _ in range(40):
+        scores = np.clip(np.round(rng.normal(60, 30, (50, 1)) + rng.normal(0, 25, (50, 12))), 0, 100)
+        rows = [(f"p{p}", f"g{g}", scores[p, g]) for p in range(50) for g in range(12)]
+        best = f"g{scores.mean(axis=0).argmax()}"
+        said = cli(
+            capsys,
+            "--scores",
+            table_of(tmp_path / "s.csv", rows),
+            "--range",
+            "0,100",
+            "--baseline",
+            best,
+            "--json",
+            out,
+        )
+        assert "p best" in said
+        found = json.loads(out.read_text())
+        assert found["adjustment"] == "best"
+        false += any(pair["p_adjusted"] < 0.05 for pair in found["pairs"])
+        missed += any(pair["interval"][1] < 0 for pair in found["pairs"])
+    assert max(false, missed) <= 40 * 0.05 + 2 * (40 * 0.05 * 0.95) ** 0.5
 
 
 def test_files_for_a_pull_request_and_a_paper(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

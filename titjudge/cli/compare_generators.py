@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 )
 @option(
     "--fail-if-worse",
-    "Exit with code 1 if a generator is worse than the baseline by more than DELTA: its whole interval is.",
+    "Exit with code 1 if a generator is worse than the baseline by more than DELTA: its whole interval is. Not worse is only "
+    "what stays so if prompts not seen are as bad as the scale allows, and no generator lacks scores on clearly more prompts.",
     "DELTA",
     type=click.FloatRange(min=0),
 )
@@ -56,8 +57,8 @@ def generators(
     """Compare the mean scores of generators, paired by prompt.
 
     For each pair of generators: the difference with its 95% interval; the prompts that the first wins, ties and loses; p of
-    a permutation test within prompts, and p adjusted for several comparisons (p Holm over pairs, p BH,
-    Benjamini-Hochberg, over categories); and the smallest difference that these prompts would have shown with 80% power.
+    a permutation test within prompts, and p adjusted for several comparisons (p Holm over pairs, or p best where the baseline
+    has the highest mean and may have been chosen for it; p BH, Benjamini-Hochberg, over categories); and the smallest difference that these prompts would have shown with 80% power.
 
     \b
     Examples:
@@ -68,7 +69,7 @@ def generators(
           --fail-if-worse 0.01 --out verdict.md
     """
     from titjudge.report.verdict_charts import write_differences
-    from titjudge.stats.generator_differences import gate, generator_differences, verdict_tables
+    from titjudge.stats.generator_differences import gate, generator_differences, is_best, verdict_tables
 
     if baseline is None and (fail_if_worse is not None or strict):
         raise ConfigError("--fail-if-worse needs --baseline GENERATOR: worse than what?")
@@ -80,21 +81,35 @@ def generators(
     for file in (junit, comment):
         check_writable(file)
     table = source.read(tuple(dict.fromkeys(column for given in by for column in given.split(",") if column)))
-    differences = generator_differences(table, baseline=baseline)
-    verdict = gate(differences, fail_if_worse) if fail_if_worse is not None else None
-    tables = verdict_tables(table, differences)
-    missing = [f"{table.missing:,} images have no score and are left out"] if table.missing else []
+    best = baseline is not None and is_best(table, baseline)
+    chosen = best and fail_if_worse is None
+    differences = generator_differences(table, baseline=baseline, chosen=chosen)
+    tables = verdict_tables(table, differences, chosen=chosen)
+    notes = [*table.notes, *table.missing_notes((table.column(d.a), table.column(d.b)) for d in differences)]
+    verdict = None
+    if fail_if_worse is not None:
+        verdict = gate(differences, fail_if_worse, table)
+        if best:
+            notes.append(
+                f"{baseline} has the highest mean here: were it chosen for that, a false alarm would be likelier"
+            )
+        if table.width is None:
+            ends = "; --range LOW,HIGH names them" if source.scores else ""
+            notes.append(
+                f"the ends of the scale are unknown: not worse rests on the spread that these prompts show{ends}"
+            )
     record: dict[str, Any] = {
         "source": table.source, "metric": table.metric, "baseline": baseline, "missing": table.missing,
+        "adjustment": "best" if chosen else "Holm",
         "generators": [dict(zip(tables[0].columns, row, strict=True)) for row in tables[0].rows],
-        "pairs": [difference.to_json() for difference in differences], "notes": list(table.notes),
+        "pairs": [difference.to_json() for difference in differences], "notes": notes,
     }  # fmt: skip
     if verdict is not None:
         record["gate"] = verdict.to_json()
     files.finish(
         tables,
         record,
-        notes=[*table.notes, *missing],
+        notes=notes,
         draw=lambda path: write_differences(differences, path, fail_if_worse),
     )
     if verdict is None:
@@ -179,7 +194,12 @@ def settle(
     if raced:
         record["races"] = raced
     draw = partial(write_settling, settled, raced)
-    files.finish(replay_tables(settled, raced), record, notes=table.notes, draw=draw)
+    compared = [*two, *(pair for names in races for pair in combinations(names, 2))]
+    notes = [*table.notes, *table.missing_notes((table.column(a), table.column(b)) for a, b in compared)]
+    if table.width is None:
+        ends = "; --range LOW,HIGH names them" if source.scores else ""
+        notes.append(f"the ends of the scale are unknown: intervals are asymptotic{ends}")
+    files.finish(replay_tables(settled, raced), record, notes=notes, draw=draw)
     return 0
 
 

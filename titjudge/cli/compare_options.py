@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -30,6 +31,7 @@ class ScoreSource(NamedTuple):
     metric: str | None = None
     allow_drift: bool = False
     per_prompt: str = "mean"
+    range: tuple[float, float] | None = None
 
     def read(self, by: Sequence[str] = ()) -> ScoreTable:
         """Read the scores, with the category columns that `by` names.
@@ -50,7 +52,9 @@ class ScoreSource(NamedTuple):
         if self.scores is not None:
             from titjudge.stats.scores_table import read_scores
 
-            return read_scores(self.scores, self.metric, by, rule)
+            return read_scores(self.scores, self.metric, by, rule, self.range)
+        if self.range is not None:
+            raise ConfigError("--range goes with --scores: a run knows the scale of its metric")
         from titjudge.runs.generator_scores import run_scores
 
         return run_scores(self.runs, self.metric, by, allow_drift=self.allow_drift, per_prompt=rule)
@@ -119,6 +123,19 @@ class OutputFiles(NamedTuple):
         write_json(self.json_file, record)
 
 
+def _ends(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
+    """Read two numbers, the lower one first."""
+    if value is None:
+        return None
+    try:
+        low, high = (float(number) for number in value.split(","))
+    except ValueError:
+        low = high = math.nan
+    if not (math.isfinite(high - low) and low < high):
+        raise ConfigError(f"--range takes two numbers with a comma between, the lower first, not '{value}'")
+    return low, high
+
+
 def scores_options(function: Callable[..., int]) -> Callable[..., int]:
     """Give a command the options that name its scores; it is called with `source`."""
 
@@ -136,6 +153,12 @@ def scores_options(function: Callable[..., int]) -> Callable[..., int]:
             type=PATH,
         ),
         SCORE_METRIC,
+        option(
+            "--range",
+            "Ends of the scale of a table's scores, as 0,100: what unseen prompts can do.",
+            "LOW,HIGH",
+            callback=_ends,
+        ),
         option("--allow-drift", "Compare runs even if the judge, its version or the protocol differs.", is_flag=True),
         option(
             "--per-prompt",

@@ -131,7 +131,7 @@ def _section(report: Report, place: int, cut: ScoreTable) -> list[Section]:
     best = scores.generators[int(np.argmax(np.where(counts >= FEWEST, means, -np.inf)))]
     against = [best, *([report.baseline] if report.baseline in set(scores.generators) - {best} else [])]
     try:
-        gaps = [generator_differences(scores, baseline=name) for name in against]
+        gaps = [generator_differences(scores, baseline=name, chosen=name == best) for name in against]
     except DataError:  # no two share two prompts
         return []
     if not any(each.prompts >= FEWEST for each in gaps[0]):
@@ -172,14 +172,16 @@ def _board(
             mean = mean_cell(own, scores.bounds, judge.digits, sign)
             (gap, *test), *others = (_gap(of.get(name), judge.digits) for of in by_name)
             rows.append([name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, len(own)])
-    columns = ["generator", "mean", "tier", "first", *(f"behind {name}" for name in against), "won / same / lost", "p",
+    columns = ["generator", "mean", "tier", "first", *(f"behind {name}" for name in against), "won / same / lost", "p best",
                "would have shown", "prompts"]  # fmt: skip
     notes = [
         f"Behind: score minus that of {' or '.join(against)}, paired by prompt, with its 95% interval"
         + negated(judge)
         + f". Won, same, lost, p and what these prompts would have shown with 80% power are against {against[0]}; p by exchange "
-        "within prompts, adjusted by Holm.",
-        f"{against[0]} has the highest mean on these very prompts: gaps to it are a little flattered.",
+        "within prompts.",
+        f"{against[0]} has the highest mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
+        f"and the intervals behind {against[0]} are so wide that all hold together.",
+        *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
         "A tier ends before the first generator that is clearly worse than the tier's best. First: prompts on which none scores higher.",
     ]
     return table("Prompt by prompt", columns, rows, notes=notes)

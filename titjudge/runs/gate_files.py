@@ -20,7 +20,7 @@ from titjudge.report.judged_images import Judged
 from titjudge.report.thumbnails import thumbnail
 from titjudge.runs.generator_scores import judged_items, prompt_keys, run_labels
 from titjudge.runs.run_folder import RunFolder
-from titjudge.stats.generator_differences import CANNOT_TELL, WORSE, Gate, GeneratorDifference
+from titjudge.stats.generator_differences import CANNOT_TELL, NOT_WORSE, WORSE, Gate, GeneratorDifference
 from titjudge.stats.scores_table import ScoreTable
 
 _WORST = 3  # prompts shown for each candidate
@@ -35,9 +35,19 @@ def verdict_line(gate: Gate, pair: GeneratorDifference) -> str:
     margin = f"than {pair.b} by more than {gate.delta:g}"
     if pair.interval:
         margin += f", interval {pair.interval[0]:.4g} to {pair.interval[1]:.4g}"
+    reason = gate.reasons.get(pair.a)
+    if verdict == CANNOT_TELL and reason:
+        return f"cannot tell whether {pair.a} is worse {margin}: {reason}, and what is left out may decide"
     if verdict == CANNOT_TELL:
-        return f"cannot tell with {pair.prompts:,} prompts whether {pair.a} is worse {margin}"
-    return f"{pair.a} is {verdict} {margin}"
+        needed = f"; about {gate.needed[pair.a]:,} would do if they were like these" if pair.a in gate.needed else ""
+        return f"cannot tell with {pair.prompts:,} prompts whether {pair.a} is worse {margin}{needed}"
+    missing = f" ({reason})" if reason else ""
+    sure = (
+        f"; at least {gate.least[pair.a]:.4g} whatever its scores look like"
+        if verdict == NOT_WORSE and pair.a in gate.least
+        else ""
+    )
+    return f"{pair.a} is {verdict} {margin}{sure}{missing}"
 
 
 def fails(gate: Gate, pair: GeneratorDifference, strict: bool) -> bool:

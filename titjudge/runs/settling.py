@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
 from titjudge.runs.session import RunContext, Session, pairs_among
 from titjudge.runs.subset import prompt_of
+from titjudge.stats.missing_scores import unequally_missing
 from titjudge.stats.sequential import ASYMPTOTIC, EQUIVALENT, OPEN, Race
-from titjudge.stats.significance import ALPHA, mcnemar_p
+from titjudge.stats.significance import ALPHA
 
 STOPPED = (
     "this run stopped when its question was settled: only the interval of the verdict allows for that, and the other means, "
@@ -133,18 +136,13 @@ class Settling:
 
     def _unequal(self) -> str:
         """Say which generators lack scores on clearly more prompts than others that bear on the verdict; empty where none do."""
-        names, left = self._race.names, set(self._race.left)
-        lines = []
-        for k, j in combinations(range(len(names)), 2):
-            rows = [(row[k], row[j]) for row in self._missing]
-            more, fewer = (sum(one > other for one, other in pairs) for pairs in (rows, [row[::-1] for row in rows]))
-            p = mcnemar_p(more, fewer)
-            if p is not None and p < ALPHA / (len(names) - 1) and left & {names[k], names[j]}:
-                lines.append(
-                    f"{names[k]} lacks a score on {more} prompts where {names[j]} has one, and {names[j]} on {fewer} where"
-                    f" {names[k]} has one"
-                )
-        return "; ".join(lines)
+        names, missing = self._race.names, np.array(self._missing).reshape(-1, len(self._race.names))
+        lines = [
+            unequally_missing(names[k], names[j], missing[:, [k, j]], ALPHA / (len(names) - 1))
+            for k, j in combinations(range(len(names)), 2)
+            if {names[k], names[j]} & set(self._race.left)
+        ]
+        return "; ".join(filter(None, lines))
 
     def record(self, spent: float, list_cost: float) -> dict[str, Any]:
         """Return the verdict for results.json; `saved` is the list price (USD) of the images that were not judged."""

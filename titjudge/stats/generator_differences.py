@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,16 @@ import numpy as np
 from titjudge.core.errors import DataError
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval
+from titjudge.stats.bounds import approximate_bound, bound
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.intervals import TAIL, exact_bound, mean_interval, mean_p, moments
 from titjudge.stats.scores_table import ScoreTable
-from titjudge.stats.significance import adjusted, benjamini_hochberg, holm, sign_flip_p
+from titjudge.stats.significance import adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
+from titjudge.stats.slices import averages
 from titjudge.stats.tables import p_value
 
 POWER = 0.8
+_MOST_PROMPTS = 100_000
 _TOGETHER = 1024  # columns of differences that are tested at once
 WORSE, NOT_WORSE, CANNOT_TELL = "worse", "not worse", "cannot tell"
 
@@ -63,10 +67,19 @@ class GeneratorDifference:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The verdict on each candidate: worse than the baseline by more than `delta`, not worse, or cannot tell."""
+    """The verdict on each candidate: worse than the baseline by more than `delta`, not worse, or cannot tell.
+
+    Attributes:
+        least: By candidate, the lower end of its difference whatever the scores look like; on a scale with ends.
+        needed: By candidate, the number of prompts like these after which it would be said to be not worse.
+        reasons: By candidate, why the scores that are left out may decide.
+    """
 
     delta: float
     verdicts: Mapping[str, str]
+    least: Mapping[str, float] = field(default_factory=dict)
+    needed: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -81,11 +94,23 @@ class Gate:
     def to_json(self) -> dict[str, Any]:
         """Return the fields by name, and the outcome over all candidates."""
         outcome = WORSE if self.failed else CANNOT_TELL if self.open else NOT_WORSE
-        return {"delta": self.delta, "verdicts": dict(self.verdicts), "outcome": outcome}
+        return {
+            "delta": self.delta, "verdicts": dict(self.verdicts), "outcome": outcome, "least": dict(self.least),
+            "needed": dict(self.needed), "reasons": dict(self.reasons),
+        }  # fmt: skip
 
 
-def generator_differences(table: ScoreTable, *, baseline: str | None = None) -> list[GeneratorDifference]:
+def generator_differences(
+    table: ScoreTable, *, baseline: str | None = None, chosen: bool = False
+) -> list[GeneratorDifference]:
     """Compare every two generators, or every other one with the baseline.
+
+    Args:
+        table: The scores.
+        baseline: Name of a generator.
+        chosen: Whether the baseline was chosen on these very prompts, as the best. Its advantage is flattered then: p adjusted
+            allows for that (`significance.below_best_p`), and all intervals hold together, whichever came out best (Bonferroni
+            over all pairs of generators).
 
     Raises:
         DataError: The baseline is unknown, there are fewer than two generators, or no two of them share two prompts.
@@ -108,11 +133,14 @@ def generator_differences(table: ScoreTable, *, baseline: str | None = None) -> 
         raise table.too_few(names, max(shared), "a comparison needs two")
     blocks = (np.stack(columns[k : k + _TOGETHER], axis=1) for k in range(0, len(columns), _TOGETHER))
     ps = [p for block in blocks for p in sign_flip_p(block)]
+    tail = TAIL / comb(len(table.generators), 2) if chosen else TAIL
     differences = []
     for k, (a, b) in enumerate(pairs):
         start = k * len(cuts)
         overall, *slices = [
-            _difference(table.generators[a], table.generators[b], columns[start + j], scales[column], ps[start + j])
+            _difference(
+                table.generators[a], table.generators[b], columns[start + j], scales[column], ps[start + j], tail
+            )
             for j, (column, _, _) in enumerate(cuts)
         ]
         by: dict[str, dict[str, GeneratorDifference]] = {column: {} for column in table.slices}
@@ -120,19 +148,32 @@ def generator_differences(table: ScoreTable, *, baseline: str | None = None) -> 
             if one.prompts:
                 by[column][value] = one
         differences.append(replace(overall, by=by))
-    return _adjusted(differences, holm)
+    if not chosen or baseline is None:
+        return _adjusted(differences, holm)
+    average = averages(table.means)
+    order = sorted(range(len(differences)), key=lambda k: -np.nan_to_num(average[pairs[k][0]], nan=-np.inf))
+    below = below_best_p(table.means[:, [table.column(baseline), *(pairs[k][0] for k in order)]])
+    for k, p in zip(order, below, strict=True):
+        differences[k] = replace(differences[k], p_adjusted=p)
+    return differences
 
 
-def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float) -> GeneratorDifference:
+def is_best(table: ScoreTable, generator: str) -> bool:
+    """Whether a generator has the highest mean of three or more: the choice of many then flatters it."""
+    average = np.nan_to_num(with_ties(averages(table.means)), nan=-np.inf)
+    return len(average) > 2 and bool(average[table.column(generator)] == average.max())
+
+
+def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tail: float) -> GeneratorDifference:
     """Summarise the differences of one pair, NaN where one has no score; `table` gives the ends of the scale."""
     from scipy.special import stdtrit
 
     d = column[np.isfinite(column)]
     n = len(d)
     _, mean, error, skewness = moments(d, np.ones(n))[0]
-    interval = mean_interval(d, table.spans(declared=True))
+    interval = mean_interval(d, table.spans(declared=True), tail)
     if interval is None and n > 1 and (spans := table.spans()) is not None:
-        interval = exact_bound(mean, n, spans)
+        interval = exact_bound(mean, n, spans, tail)
     detectable = (
         float(stdtrit(n - 1, 1 - TAIL) + stdtrit(n - 1, POWER)) * error if error > 0 and interval is not None else None
     )
@@ -159,19 +200,45 @@ def _adjusted(differences: Sequence[GeneratorDifference], correction: Any) -> li
     return [replace(each, p_adjusted=p) for each, p in zip(differences, ps, strict=True)]
 
 
-def gate(differences: Sequence[GeneratorDifference], delta: float) -> Gate:
+def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreTable) -> Gate:
     """Decide for each candidate (`a`) whether it is worse than the baseline (`b`) by more than `delta`.
 
-    It is worse when the whole interval lies below -delta, and not worse when the whole interval lies above. With several
-    candidates "worse" is corrected by Holm, so that any false alarm is as rare as with one.
+    It is worse when the whole interval lies below -delta. With several candidates "worse" is corrected by Holm, so that any
+    false alarm is as rare as with one. It is not worse when the whole interval lies above, and on a scale with ends
+    Gaffke's bound too, which holds also where a few collapses have not come yet (`bounds`); unless one of the two lacks
+    scores on clearly more prompts.
+
+    Args:
+        differences: Of the candidates from the baseline.
+        delta: The loss that is allowed.
+        table: The scores, of which the differences are.
     """
     below = [_beyond(each, -delta) for each in differences]
     worse = holm([1.0 if p is None else p for p in below])
-    verdicts = {}
+    verdicts: dict[str, str] = {}
+    least: dict[str, float] = {}
+    needed: dict[str, int] = {}
+    reasons: dict[str, str] = {}
     for each, p in zip(differences, worse, strict=True):
+        columns = table.column(each.a), table.column(each.b)
         above = each.interval is not None and each.interval[0] > -delta
-        verdicts[each.a] = WORSE if p < TAIL else NOT_WORSE if above else CANNOT_TELL
-    return Gate(delta, verdicts)
+        if table.width is not None and each.interval is not None:
+            d = table.differences(*columns)
+            least[each.a] = bound(d, -table.width, TAIL)
+            above &= least[each.a] > -delta
+            if not above and (prompts := _prompts_for(d, -table.width, -delta)):
+                needed[each.a] = prompts
+        if reason := table.unequally_missing(*columns):
+            reasons[each.a] = reason
+        verdicts[each.a] = WORSE if p < TAIL else NOT_WORSE if above and not reason else CANNOT_TELL
+    return Gate(delta, verdicts, least, needed, reasons)
+
+
+def _prompts_for(d: Floats, end: float, limit: float) -> int | None:
+    """Estimate how many prompts like these have Gaffke's bound above the limit; None where 100,000 have not."""
+    counts = np.unique(np.geomspace(len(d) + 1, _MOST_PROMPTS, 400).round())
+    enough = counts[approximate_bound(d, end, TAIL, counts) > limit]
+    return int(enough[0]) if len(enough) else None
 
 
 def _beyond(each: GeneratorDifference, limit: float) -> float | None:
@@ -217,15 +284,34 @@ def difference_rows(each: GeneratorDifference) -> tuple[Any, ...]:
             p_value(each.p_adjusted), each.detectable, each.prompts)  # fmt: skip
 
 
-def verdict_tables(table: ScoreTable, differences: Sequence[GeneratorDifference]) -> list[Table]:
-    """Tabulate the generators, their differences, and the differences by each column of slices."""
+def verdict_tables(
+    table: ScoreTable, differences: Sequence[GeneratorDifference], *, chosen: bool = False
+) -> list[Table]:
+    """Tabulate the generators, their differences, and the differences by each column of slices.
+
+    Args:
+        table: The scores.
+        differences: As `generator_differences` gives them.
+        chosen: As for `generator_differences`.
+    """
+    adjustment = (
+        "p best, and intervals that hold together, allow for the second having the highest mean of all here, for which it may "
+        "have been chosen"
+        if chosen
+        else "p Holm adjusted by Holm over all rows"
+    )
     note = (
-        "a - b paired by prompt with 95% interval, positive: a is better; p by exchange within prompts, p Holm adjusted by Holm over all rows; "
+        f"a - b paired by prompt with 95% interval, positive: a is better; p by exchange within prompts, {adjustment}; "
         "detectable: the smallest difference that these prompts would have shown with 80% power"
     )
     tables = [
         generators_table(table),
-        Table("Differences between generators", _columns("Holm"), tuple(map(difference_rows, differences)), (note,)),
+        Table(
+            "Differences between generators",
+            _columns("best" if chosen else "Holm"),
+            tuple(map(difference_rows, differences)),
+            (note,),
+        ),
     ]
     for column in table.slices:
         rows = tuple((value, *difference_rows(one)) for each in differences for value, one in each.by[column].items())

@@ -82,7 +82,9 @@ def _highest_low(prompts: int, trials: float) -> float:
     return max(agreed, float(_log_odds(1 - wrong / trials, error, prompts, TAIL)[0].max()))
 
 
-def mean_intervals(sums: Floats, counts: Floats, bounds: Interval | None = None) -> list[Interval | None]:
+def mean_intervals(
+    sums: Floats, counts: Floats, bounds: Interval | None = None, tail: float = TAIL
+) -> list[Interval | None]:
     """Compute the interval of sum(sums) / sum(counts) of each statistic.
 
     It is None where fewer than two prompts have data, and where all prompts agree on a scale without ends.
@@ -91,6 +93,7 @@ def mean_intervals(sums: Floats, counts: Floats, bounds: Interval | None = None)
         sums: Per prompt, shape (prompts,) or (prompts, statistics).
         counts: Per prompt, of the same shape.
         bounds: Ends of the scale, which the interval is cut to.
+        tail: Error probability of each end.
     """
     from scipy.special import stdtrit
 
@@ -99,9 +102,9 @@ def mean_intervals(sums: Floats, counts: Floats, bounds: Interval | None = None)
         if prompts < 2:
             intervals.append(None)
         elif error <= _FLAT * max(1.0, abs(mean)):
-            intervals.append(exact_bound(mean, prompts, bounds) if bounds and np.isfinite(bounds).all() else None)
+            intervals.append(exact_bound(mean, prompts, bounds, tail) if bounds and np.isfinite(bounds).all() else None)
         else:
-            t = -float(stdtrit(prompts - 1, TAIL))
+            t = -float(stdtrit(prompts - 1, tail))
             shift = skewness_shift(skewness / prompts**0.5, t)
             low, high = bounds or (-np.inf, np.inf)
             intervals.append(
@@ -110,14 +113,14 @@ def mean_intervals(sums: Floats, counts: Floats, bounds: Interval | None = None)
     return intervals
 
 
-def mean_interval(values: Floats, bounds: Interval | None = None) -> Interval | None:
+def mean_interval(values: Floats, bounds: Interval | None = None, tail: float = TAIL) -> Interval | None:
     """Compute the interval of the mean of values, one a prompt; None as in `mean_intervals`."""
-    return mean_intervals(values, np.ones(len(values)), bounds)[0]
+    return mean_intervals(values, np.ones(len(values)), bounds, tail)[0]
 
 
-def exact_bound(value: float, prompts: int, bounds: Interval) -> Interval:
+def exact_bound(value: float, prompts: int, bounds: Interval, tail: float = TAIL) -> Interval:
     """Compute the interval of a mean when every prompt shows the same `value`: unseen ones may lie at the ends of the scale."""
-    share = 1 - float(TAIL ** (1 / prompts))
+    share = 1 - float(tail ** (1 / prompts))
     low, high = bounds
     return value - share * (value - low), value + share * (high - value)
 

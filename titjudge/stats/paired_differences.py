@@ -16,9 +16,7 @@ from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes,
 from titjudge.stats.equality import score_differences
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
-from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, sign_flip_p
-
-EXCHANGES = 1999
+from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, range_p, sign_flip_p, stepped_down
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +79,7 @@ def paired_differences(
 def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values]) -> list[float | None]:
     """Test whether each row is less accurate than the best one, which was chosen on the same pairs.
 
-    Multiple comparisons with the best: the rows down to the one in question are exchanged within each prompt, and p is how
-    often the best and the worst of them then lie so far apart; p never falls from a row to a worse one's (step-down).
+    Multiple comparisons with the best, as `significance.below_best_p`.
 
     Args:
         pairs: Human pairs.
@@ -92,34 +89,15 @@ def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values]) 
         One p for each row but the first; None for a row that shares no scored pair with all rows above it.
     """
     index = pair_index(pairs)
-    predicted = [index.predictions(each) for each in values]
+    predicted = np.array([index.predictions(each) for each in values])
     ps: list[float | None] = []
-    worst = 0.0
     for k in range(1, len(predicted)):
-        rows = np.array(predicted[: k + 1])
+        rows = predicted[: k + 1]
         both = (index.preference != 0) & ~np.isnan(rows).any(axis=0)
         right = (rows == index.preference) & both
         sums = group_sums(index.group, len(index.groups), *right.astype(np.float64), both.astype(np.float64))
-        sums = sums[sums[:, -1] > 0, :-1]
-        gap = float(sums[:, 0].sum() - sums[:, k].sum()) if len(sums) else 0.0
-        ps.append(_range_p(sums, gap) if len(sums) > 1 else None)
-    for k, p in reversed(list(enumerate(ps))):
-        if p is not None:
-            ps[k] = worst = max(worst, p)
-    return ps
-
-
-def _range_p(sums: Floats, gap: float) -> float:
-    """Share of exchanges within prompts after which the rows lie at least `gap` apart; `sums` is (prompts, rows)."""
-    rng = np.random.default_rng(0)
-    larger = done = 0
-    step = max(1, (1 << 21) // sums.size)
-    while done < EXCHANGES:
-        count = min(step, EXCHANGES - done)
-        total = rng.permuted(np.broadcast_to(sums, (count, *sums.shape)), axis=2).sum(axis=1)
-        larger += int((np.ptp(total, axis=1) >= gap - 1e-9).sum())
-        done += count
-    return (larger + 1) / (EXCHANGES + 1)
+        ps.append(range_p(sums[sums[:, -1] > 0, :-1]))
+    return stepped_down(ps)
 
 
 def mean_differences(

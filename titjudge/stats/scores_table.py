@@ -15,6 +15,7 @@ from titjudge.core.files import read_table
 from titjudge.core.words import count_words
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
 from titjudge.stats.equality import score_differences
+from titjudge.stats.missing_scores import unequally_missing
 from titjudge.stats.part_scores import ELEMENT
 from titjudge.stats.per_prompt import MEAN, PerPrompt, pooled
 
@@ -47,6 +48,7 @@ class ScoreTable:
         judge_variance: Variance between the answers to one image, by generator; None where no image has two.
         samples: Average number of answers to an image.
         missing: Number of failures.
+        lost: Number of images of each mean without any score, shape of `means`; None where there are none.
         bounds: Ends of the scale of a score, where known.
         cost: USD for one judged image, where known.
         slices: Column -> value -> means over the prompts (or the questions) with this value, NaN elsewhere; shape of `means`.
@@ -69,6 +71,7 @@ class ScoreTable:
     notes: tuple[str, ...] = ()
     per_prompt: PerPrompt = MEAN
     part_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
+    lost: Ints | None = None
 
     def on_scale_of(self, column: str) -> ScoreTable:
         """Return the table with the bounds of the slices by `column`."""
@@ -91,6 +94,32 @@ class ScoreTable:
         x, y = self.means[:, a], self.means[:, b]
         both = np.isfinite(x) & np.isfinite(y)
         return score_differences(x[both], y[both])
+
+    def missing_shares(self, *columns: int) -> Floats:
+        """Compute the share of a prompt's images that have no score, shape (prompts, columns); NaN where there is no image."""
+        lost = np.zeros_like(self.images) if self.lost is None else self.lost
+        of = (lost + self.images)[:, columns]
+        shares: Floats = np.divide(lost[:, columns], of, out=np.full(of.shape, np.nan), where=of > 0)
+        return shares
+
+    def unequally_missing(self, a: int, b: int) -> str:
+        """Say that one of two generators lacks scores on clearly more prompts; empty where none does."""
+        return unequally_missing(self.generators[a], self.generators[b], self.missing_shares(a, b))
+
+    def missing_notes(self, pairs: Iterable[tuple[int, int]]) -> list[str]:
+        """Note which images have no score, and the pairs of generators of which one lacks clearly more than the other."""
+        if not self.missing or self.lost is None:
+            return []
+        counts = ", ".join(
+            f"{name} {count:,}"
+            for name, count in zip(self.generators, self.lost.sum(axis=0).tolist(), strict=True)
+            if count
+        )
+        unequal = (self.unequally_missing(a, b) for a, b in pairs)
+        return [
+            f"images without a score are left out: {counts or 'none'} ({self.missing:,} answers failed)",
+            *(f"{line}: what is left out may decide" for line in unequal if line),
+        ]
 
     def too_few(self, generators: Sequence[str], prompts: int, needed: str) -> DataError:
         """Make the error that generators have fewer than two prompts in common; `needed` ends the message."""
@@ -153,6 +182,7 @@ def score_table(
     cell = prompt[first] * shape[1] + generator[first]
     images: Ints = np.bincount(cell, minlength=shape[0] * shape[1])
     failed = _without_score(entries, generators, prompts)
+    lost: Ints = np.bincount(failed, minlength=len(images))
     means = per_prompt.combine(
         np.concatenate((cell, failed)), np.concatenate((of_image, np.full(len(failed), np.nan))), len(images)
     ).reshape(shape)
@@ -196,6 +226,7 @@ def score_table(
         ),
         per_prompt=per_prompt,
         part_bounds=part_bounds,
+        lost=lost.reshape(shape),
     )
 
 
@@ -208,7 +239,11 @@ def _without_score(entries: Sequence[Entry], generators: Sequence[str], prompts:
 
 
 def read_scores(
-    path: Path, metric: str | None = None, by: Sequence[str] = (), per_prompt: PerPrompt = MEAN
+    path: Path,
+    metric: str | None = None,
+    by: Sequence[str] = (),
+    per_prompt: PerPrompt = MEAN,
+    bounds: Interval | None = None,
 ) -> ScoreTable:
     """Read a table with `prompt_id`, `generator` and a score for each image, and any further columns as categories.
 
@@ -221,9 +256,10 @@ def read_scores(
         metric: The column with the scores [score].
         by: Columns with categories of prompts.
         per_prompt: How the images of a prompt become one score; more is better in a table.
+        bounds: Ends of the scale of a score, where they are known.
 
     Raises:
-        DataError: A duplicate, a text where a number belongs, a category that differs within a prompt; names file and row.
+        DataError: A duplicate, a score outside the bounds, a text where a number belongs, a category that differs within a prompt; names file and row.
         MissingExtra: Parquet without pyarrow.
         ConfigError: An unknown column.
     """
@@ -250,12 +286,17 @@ def read_scores(
             raise DataError(
                 f"prompt '{prompt}' has generator '{generator}' a second time (first in row {before}){hint}", path, line
             )
-        entries.append(Entry(prompt, generator, image, _number(record.get(wanted), wanted, path, line)))
+        value = _number(record.get(wanted), wanted, path, line)
+        if value is not None and bounds is not None and not bounds[0] <= value <= bounds[1]:
+            raise DataError(
+                f"'{wanted}' is {value:g}, outside the scale from {bounds[0]:g} to {bounds[1]:g}", path, line
+            )
+        entries.append(Entry(prompt, generator, image, value))
         for column, values in categories.items():
-            value = _shown(record.get(column))
-            if values.setdefault(prompt, value) != value:
+            shown = _shown(record.get(column))
+            if values.setdefault(prompt, shown) != shown:
                 raise DataError(
-                    f"'{column}' is '{value}' here and '{values[prompt]}' in another row of prompt '{prompt}'",
+                    f"'{column}' is '{shown}' here and '{values[prompt]}' in another row of prompt '{prompt}'",
                     path,
                     line,
                 )
@@ -278,7 +319,8 @@ def read_scores(
         metric=wanted,
         source=str(path),
         categories={column: categories[column] for column in by},
-        per_prompt=per_prompt.of_metric(None, True, str(path)),
+        per_prompt=per_prompt.of_metric(bounds, True, str(path)),
+        bounds=bounds,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from titjudge.stats.bootstrap import Floats, Ints
+from titjudge.stats.equality import score_differences
 
 ALPHA = 0.05
 FLIPS = 99_999
@@ -15,6 +16,8 @@ _ADDITIONS = 50_000_000  # of one column: from 500 prompts on there are fewer fl
 _EXACT = 16  # prompts whose signs are all tried: 2^16 is below FLIPS
 _STEPS = 2.0**30  # of the largest difference: sums of whole numbers are the same on every processor
 _COLUMNS, _ROWS = 32, 16  # summed at once
+EXCHANGES = 1999  # of several columns
+_UNITS = 500  # prompts that are exchanged one by one; of more, neighbours in size are exchanged together
 
 
 def sign_flip_p(differences: Floats) -> list[float]:
@@ -68,6 +71,76 @@ def _random_flips(sizes: Floats, reached: Floats, moved: Ints) -> Floats:
     sums = np.abs(2 * sums - sizes.sum(axis=0)[:, None])
     larger = [np.count_nonzero(own[:count] >= least) for own, count, least in zip(sums, flips, reached, strict=True)]
     return (np.array(larger) + 1) / (flips + 1)
+
+
+def below_best_p(scores: Floats) -> list[float | None]:
+    """Test whether each column has a lower mean than the best one, which was chosen on the same prompts.
+
+    Multiple comparisons with the best: `range_p` of the columns down to the one in question, `stepped_down`.
+
+    Args:
+        scores: Shape (prompts, columns), NaN where there is no score; the best column first, then in order.
+
+    Returns:
+        One p for each column but the first; None for one with fewer than two prompts that any before it has.
+    """
+    return stepped_down([range_p(scores[:, : k + 1]) for k in range(1, scores.shape[1])])
+
+
+def stepped_down(ps: Sequence[float | None]) -> list[float | None]:
+    """Raise each p, of columns from the best to the worst, to the largest after it: what a worse one is not said to be, it is not."""
+    stepped, worst = list(ps), 0.0
+    for k, p in reversed(list(enumerate(ps))):
+        if p is not None:
+            stepped[k] = worst = max(worst, p)
+    return stepped
+
+
+def range_p(scores: Floats) -> float | None:
+    """Compute how often the best and the worst column lie as far apart as the first and the last do, if all are equal.
+
+    The scores of each prompt are turned round among the columns that it has, 1,999 times; of two columns that is `sign_flip_p`.
+
+    Args:
+        scores: Shape (prompts, columns), NaN where there is no score.
+
+    Returns:
+        None where fewer than two prompts have a score in the last column and in another.
+    """
+    known = np.isfinite(scores)
+    shared = known[:, -1] & (known.sum(axis=1) > 1)
+    if shared.sum() < 2:
+        return None
+    scores = scores[known.sum(axis=1) > 1]
+    if scores.shape[1] == 2:
+        return sign_flip_p(score_differences(scores[:, [0]], scores[:, [1]]))[0]
+    known = np.isfinite(scores)
+    centred = np.where(known, scores - np.nanmean(scores, axis=1, keepdims=True), 0.0)
+    centred = np.rint(centred / (np.abs(centred).max() or 1.0) * _STEPS)
+    present = known.sum(axis=1)
+    # In an order that does not hang on who has which score, so that neighbours may be exchanged together.
+    spread = np.sort(np.where(known, centred, np.inf), axis=1)
+    order = np.lexsort((*centred.T, *spread.T, present))
+    known, centred, present = known[order], centred[order], present[order]
+    cuts = np.linspace(0, len(order), min(len(order), _UNITS), endpoint=False).astype(np.intp)
+    units = np.union1d(cuts, np.flatnonzero(np.diff(present, prepend=0)))
+    patterns = [np.ix_((known == each).all(axis=1), each) for each in np.unique(known, axis=0)]
+    turned = []  # sums of the units, by the number of places
+    for places in range(scores.shape[1]):
+        rolled = np.zeros_like(centred)
+        for cells in patterns:
+            rolled[cells] = np.roll(centred[cells], places, axis=1)
+        turned.append(np.add.reduceat(rolled, units, axis=0))
+    counts, present = known.sum(axis=0), present[units]
+    gap = centred[:, 0].sum() / counts[0] - centred[:, -1].sum() / counts[-1] - 2  # of rounding
+    rng, larger, done = np.random.default_rng(0), 0, 0
+    while done < EXCHANGES:
+        draws = min(max(1, (1 << 20) // len(units)), EXCHANGES - done)
+        shifts = (rng.random((draws, len(units))) * present).astype(np.int8)
+        sums = sum((shifts == places).astype(np.float64) @ unit_sums for places, unit_sums in enumerate(turned))
+        larger += int((np.ptp(sums / counts, axis=1) >= gap).sum())
+        done += draws
+    return (larger + 1) / (EXCHANGES + 1)
 
 
 def mcnemar_p(only_first: int, only_second: int) -> float | None:

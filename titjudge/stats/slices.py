@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from titjudge.stats.bootstrap import Floats, Ints
-from titjudge.stats.equality import score_differences, with_ties
-from titjudge.stats.significance import holm, sign_flip_p
+from titjudge.stats.equality import with_ties
+from titjudge.stats.significance import below_best_p
 
 K = TypeVar("K", bound=Hashable)
 
@@ -51,7 +51,7 @@ def first_places(means: Floats) -> Ints:
 def tiers(means: Floats, level: float = 0.05) -> list[list[int]]:
     """Group generators into tiers, best first: a tier ends before the first that is significantly worse than the tier's best.
 
-    Sign-flip test over prompts, adjusted by Holm over all generators that may still belong to the tier.
+    Exchanges within prompts, which allow for the best being chosen on the same prompts (`significance.below_best_p`).
 
     Args:
         means: Shape (prompts, generators), NaN where there is no score; a generator without any is in no tier.
@@ -62,8 +62,8 @@ def tiers(means: Floats, level: float = 0.05) -> list[list[int]]:
     groups = []
     while left:
         best, *rest = left
-        ps = holm(sign_flip_p(score_differences(means[:, [best]], means[:, rest]))) if rest else []
-        worse = next((at for at, p in enumerate(ps) if p < level), len(rest))
+        ps = below_best_p(means[:, left])
+        worse = next((at for at, p in enumerate(ps) if p is not None and p < level), len(rest))
         groups.append([best, *rest[:worse]])
         left = rest[worse:]
     return groups

@@ -45,7 +45,7 @@ def test_the_report_says_what_the_command_says(tmp_path: Path) -> None:
     table = tables_of(generator_sections(load([RunFolder(folder)])))["Prompt by prompt"]
     assert table["columns"][4] == "behind <b>top"
     assert [row[0] for row in table["rows"]] == ["<b>top", "mid", "low"]
-    by_name = {each.a: each for each in generator_differences(run_scores([folder]), baseline="<b>top")}
+    by_name = {each.a: each for each in generator_differences(run_scores([folder]), baseline="<b>top", chosen=True)}
     for name, mean, tier, first, gap, counts, p, shown, prompts in table["rows"]:
         assert prompts["v"] == 12
         assert (tier["v"], first["v"]) == {"<b>top": (1, 12), "mid": (2, 0), "low": (3, 0)}[name]
@@ -191,6 +191,8 @@ def test_tiers_end_before_the_first_that_is_clearly_worse() -> None:
     assert tiers(means) == [[1, 3], [0, 2], [4]]
     means[:, 2] = np.nan
     assert tiers(means) == [[1, 3], [0], [4]]
+    equal = 80 + rng.normal(size=(60, 60, 1)) + rng.normal(size=(60, 60, 12))
+    assert np.mean([len(tiers(each)) > 1 for each in equal]) <= 0.05 + 2 * (0.05 * 0.95 / 60) ** 0.5
 
 
 def test_gaps_between_tiers() -> None:

@@ -129,32 +129,36 @@ def test_a_gate_has_three_outcomes() -> None:
     base = rng.random(300)
     scores = {"base": base, "bad": base - 0.2 + 0.1 * rng.random(300), "same": base + 0.05 * rng.normal(size=300),
               "loose": base + rng.normal(size=300)}  # fmt: skip
-    found = generator_differences(made({name: list(values) for name, values in scores.items()}), baseline="base")
-    decided = gate(found, 0.05)
+    table = made({name: list(values) for name, values in scores.items()})
+    found = generator_differences(table, baseline="base")
+    decided = gate(found, 0.05, table)
     assert decided.verdicts == {"bad": WORSE, "same": NOT_WORSE, "loose": CANNOT_TELL}
     assert decided.failed
     assert decided.open
-    assert not gate([each for each in found if each.a == "same"], 0.05).open
+    assert not gate([each for each in found if each.a == "same"], 0.05, table).open
 
 
 def test_one_candidate_fails_exactly_where_its_interval_does() -> None:
     rng = np.random.default_rng(3)
     for shift in np.linspace(-0.2, 0, 40):
-        (found,) = generator_differences(made({"a": list(rng.normal(shift, 0.3, 30)), "base": [0.0] * 30}))
+        table = made({"a": list(rng.normal(shift, 0.3, 30)), "base": [0.0] * 30})
+        (found,) = generator_differences(table)
         assert found.interval is not None
-        assert (gate([found], 0.05).verdicts["a"] == WORSE) == (found.interval[1] < -0.05)
+        assert (gate([found], 0.05, table).verdicts["a"] == WORSE) == (found.interval[1] < -0.05)
 
 
 def test_equal_generators_cannot_be_told_to_be_better_than_few_prompts_show() -> None:
     values: list[float | None] = [1.0, 0.0] * 20
-    (found,) = generator_differences(made({"a": values, "base": values}), baseline="base")
+    table = made({"a": values, "base": values})
+    (found,) = generator_differences(table, baseline="base")
     assert found.interval is not None
     assert found.interval[1] == pytest.approx(1 - 0.025 ** (1 / 40))
-    assert gate([found], 0.01).verdicts["a"] == CANNOT_TELL
-    assert gate([found], 0.1).verdicts["a"] == NOT_WORSE
+    assert gate([found], 0.01, table).verdicts["a"] == CANNOT_TELL
+    assert gate([found], 0.1, table).verdicts["a"] == NOT_WORSE
     all_worse: list[float | None] = [0.0] * 40
-    (found,) = generator_differences(made({"a": all_worse, "base": [1.0] * 40}), baseline="base")
-    assert gate([found], 0.01).verdicts["a"] == WORSE
+    table = made({"a": all_worse, "base": [1.0] * 40})
+    (found,) = generator_differences(table, baseline="base")
+    assert gate([found], 0.01, table).verdicts["a"] == WORSE
 
 
 def test_intervals_and_gates_on_peoples_marks(shared: Path) -> None:
