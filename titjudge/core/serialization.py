@@ -83,7 +83,7 @@ def reply_record(reply: Reply) -> dict[str, Any]:
         "text": reply.text,
         "status": str(reply.status),
         "reason": reply.reason,
-        "usage": [usage.input, usage.output, usage.cached_input, usage.thinking, usage.image],
+        "usage": [usage.input, usage.output, usage.cached_input, usage.thinking, usage.image, *_said(usage.cost)],
         "finish": reply.finish_reason,
         "model_version": reply.model_version,
         "endpoint": reply.endpoint,
@@ -96,6 +96,10 @@ def reply_record(reply: Reply) -> dict[str, Any]:
     if reply.first_token is not None:
         record["first_token"] = reply.first_token.record()
     return record
+
+
+def _said(cost: float | None) -> list[float]:
+    return [] if cost is None else [cost]
 
 
 def reply_from(record: Mapping[str, Any]) -> Reply:

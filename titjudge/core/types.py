@@ -230,6 +230,7 @@ class Usage:
         input: Tokens of the request, with `cached_input` (read from the provider's cache) and those of images.
         output: Tokens of the answer, with `thinking`.
         image: Tokens of images, where the provider reports them.
+        cost: USD that the server says it has billed; None where it says nothing.
     """
 
     input: int = 0
@@ -237,6 +238,7 @@ class Usage:
     cached_input: int = 0
     thinking: int = 0
     image: int = 0
+    cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -245,6 +247,7 @@ class Usage:
             self.cached_input + other.cached_input,
             self.thinking + other.thinking,
             self.image + other.image,
+            None if self.cost is None and other.cost is None else (self.cost or 0.0) + (other.cost or 0.0),
         )
 
 
@@ -296,12 +299,14 @@ class Embedding:
         tokens_used: Tokens that the model read.
         tokens_total: Tokens of the text.
         tokens_billed: Tokens that the provider bills; None where it does not say.
+        cost: USD that the server says it has billed; None where it says nothing.
     """
 
     vector: Any
     tokens_used: int
     tokens_total: int
     tokens_billed: int | None = None
+    cost: float | None = None
 
     @property
     def cut(self) -> bool:

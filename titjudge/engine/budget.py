@@ -44,10 +44,11 @@ def job_entry(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What a request cost, or costs at most: USD, and input plus output tokens."""
+    """What a request cost, or costs at most: USD, and input plus output tokens; `unpriced`: nobody knows how many USD."""
 
     cost: float = 0.0
     tokens: int = 0
+    unpriced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ class Budget:
     Attributes:
         exhausted: a cap was reached; nothing new is admitted.
         reason: one line that says so, with numbers; empty before.
+        unpriced: requests whose price nobody knows; their cost is in no sum.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class Budget:
         self._caps = (None if max_cost is None else round(max_cost * _PICO), max_tokens, max_requests)
         self._spent = self._uncertain = self._held = _NOTHING
         self._cached = self._overrun = 0
+        self.unpriced = 0
         self._in_jobs: dict[str, _Amount] = {}  # part of what is uncertain: batch jobs hold it, and nobody waits
         self._in_flight = 0  # draws granted and not settled
         self._queue: deque[_Wait] = deque()
@@ -169,6 +172,9 @@ class Budget:
         uncertain: float = 0.0,
         uncertain_tokens: int = 0,
         in_jobs: Mapping[str, tuple[float, int]] | None = None,
+        *,
+        overrun: float = 0.0,
+        unpriced: int = 0,
     ) -> None:
         """Count what earlier sessions of this run have used, and may have used.
 
@@ -177,6 +183,8 @@ class Budget:
         """
         self._in_jobs = {entry: _Amount.of(cost, tokens, 1) for entry, (cost, tokens) in (in_jobs or {}).items()}
         self._spent += _Amount.of(spent, tokens, requests)
+        self._overrun += _Amount.of(overrun, 0, 0).cost
+        self.unpriced += unpriced
         self._uncertain += sum(self._in_jobs.values(), _Amount.of(uncertain, uncertain_tokens, 0))
 
     def used(self) -> dict[str, Any]:
@@ -185,6 +193,7 @@ class Budget:
             "spent": self.spent, "requests": self.requests, "tokens": self.tokens,
             "uncertain": self.uncertain, "uncertain_tokens": self._uncertain.tokens,
             "in_jobs": {entry: (amount.cost / _PICO, amount.tokens) for entry, amount in self._in_jobs.items()},
+            "overrun": self._overrun / _PICO, "unpriced": self.unpriced,
         }  # fmt: skip
 
     def note_cached(self, cost: float) -> None:
@@ -212,6 +221,17 @@ class Budget:
         """
         want = await self._enter(_Amount.of(cost, tokens, requests), self._draws)
         return Hold(self, None, want)
+
+    def check_room(self, worst: Bill) -> None:
+        """Check that there is still room for a request that holds some: answers may have cost more than was held for them.
+
+        Raises:
+            BudgetExhausted: there is none.
+        """
+        want = _Amount.of(worst.cost, worst.tokens, 1)
+        if not self._fits(want, _NOTHING):
+            self._exhaust(want)
+            raise BudgetExhausted(self.reason)
 
     def in_job(self, entry: str) -> bool:
         """Whether a question counts already, because a batch job of an earlier session holds it."""

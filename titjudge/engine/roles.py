@@ -17,7 +17,7 @@ from titjudge.engine import prices
 from titjudge.engine.budget import Bill, job_entry
 from titjudge.engine.rate_limiter import RateLimiter
 from titjudge.providers import Embedder, Model, Provider, ProviderSettings, make_embedder, make_provider
-from titjudge.providers.hosted.usage import NO_USAGE, believed, billed
+from titjudge.providers.hosted.usage import MOST_COST, MOST_TOKENS, ODD_USAGE, believed, unread
 from titjudge.providers.wrapper import adapted_embedder, adapted_provider
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ A = TypeVar("A")  # what comes
 
 @dataclass(slots=True)
 class RoleStats:
-    """What a role did in this run. `versions` counts answers by model version and endpoint."""
+    """What a role did in this run. `versions` counts answers by model version and endpoint.
+
+    `unpriced`: requests whose price nobody knows; `absurd`: answers with a bill that no request can have.
+    """
 
     asked: int = 0
     cached: int = 0
@@ -40,6 +43,8 @@ class RoleStats:
     unusable: int = 0
     usage: Usage = field(default_factory=Usage)
     spent: float = 0.0
+    unpriced: int = 0
+    absurd: int = 0
     seconds: float = 0.0
     versions: dict[tuple[str, str], int] = field(default_factory=dict)
     trouble: str = ""  # the last failure, until an answer comes
@@ -91,6 +96,22 @@ class Role(Generic[M, Q, A]):
         price = self.priced_as(instead) if instead else None
         return max(self.cost(usage), price.cost(usage) if price is not None else 0.0)
 
+    def bill(self, usage: Usage, bound: Usage, *, price: Callable[[Usage], float | None] | None = None) -> Bill:
+        """Make the bill of a reported usage: the higher of its list price and what the server says it has billed.
+
+        Args:
+            usage: As reported; without tokens in it, `bound` is booked.
+            bound: What the request can use at most.
+            price: The list price of a usage, where it is not that of this role's model.
+        """
+        booked, _ = believed(usage, bound)
+        self.tally.absurd += booked != usage
+        used = replace(bound, cost=booked.cost) if unread(booked) else booked
+        amounts = ((price or self.price_of)(used), used.cost)
+        known = [amount for amount in amounts if amount is not None]
+        self.tally.unpriced += not known
+        return Bill(max(known, default=0.0), used.input + used.output, unpriced=not known)
+
     @abstractmethod
     def bound(self, question: Q) -> Usage:
         """Bound the tokens that one request can cost at most."""
@@ -133,20 +154,24 @@ class ProviderRole(Role[Provider, Request, Reply]):
             reply = await self.provider.complete(question)
         except DataError as error:
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
-        reply = billed(reply, bound)
-        used = bound if NO_USAGE in reply.flags else reply.usage
-        flags, price = reply.flags, self.price_of(used)
+        usage, odd = believed(reply.usage, bound)
+        flags = (*reply.flags, ODD_USAGE) if odd else reply.flags
+        price = self.price
         if price is None and reply.model_version:  # a deployment's name says nothing: the model that answered does
             other = self.priced_as(retirements.same_name(self.model, reply.model_version))
-            price = None if other is None or other.elsewhere else other.cost(used)
-        if not retirements.same_model(self.model, reply.model_version):
+            price = None if other is None or other.elsewhere else other
+        is_other = not retirements.same_model(self.model, reply.model_version)
+        if is_other:
             flags = (*flags, retirements.OTHER_MODEL)
-            other = self.priced_as(retirements.same_name(self.model, reply.model_version))
-            price = None if other is None else other.cost(used)
-        reply = replace(reply, flags=flags, list_cost=price, seconds=time.monotonic() - started)
-        if price is None and retirements.OTHER_MODEL in flags:
-            return reply, Bill(self.worst(bound), bound.input + bound.output)  # nobody knows what it costs
-        return reply, Bill(price or 0.0, used.input + used.output)
+            price = self.priced_as(retirements.same_name(self.model, reply.model_version))
+        bill = self.bill(reply.usage, bound, price=lambda used: None if price is None else price.cost(used))
+        cost = None if bill.unpriced else bill.cost
+        if (
+            bill.unpriced and is_other and self.price is not None
+        ):  # nobody knows what it costs: the worst case is booked
+            self.tally.unpriced -= 1
+            bill = Bill(self.worst(bound), bound.input + bound.output)
+        return replace(reply, usage=usage, flags=flags, list_cost=cost, seconds=time.monotonic() - started), bill
 
     def job_entry(self, question: Request) -> str:
         return job_entry(request_key(question)) if self.provider.is_batch else ""
@@ -189,11 +214,9 @@ class EmbedderRole(Role[Embedder, str, Embedding]):
 
     async def ask(self, question: str, bound: Usage) -> tuple[Embedding, Bill]:
         (vector,) = await self.provider.embed([question])
-        said = vector.tokens_billed
-        used = bound if said is None else believed(Usage(input=said), bound)[0]
-        cost = self.cost(used)
-        self.tally.spent += cost
-        return vector, Bill(cost, used.input + used.output)
+        bill = self.bill(Usage(input=vector.tokens_billed or 0, cost=vector.cost), bound)
+        self.tally.spent += bill.cost
+        return vector, bill
 
 
 class Roles:
@@ -333,6 +356,17 @@ class Roles:
                 lines.append(
                     f"{role.label} is asked at {role.provider.base_url}, where its price is not known: amounts are the vendor's "
                     f"list price (--price {role.model}=IN,OUT gives the one that is billed)"
+                )
+            if role.tally.unpriced:
+                where = f" at {role.provider.base_url}" if role.provider.base_url else ""
+                lines.append(
+                    f"the price of {role.label}{where} is not known, and the server does not say what it bills: "
+                    f"{role.tally.unpriced} requests are in no sum (--price {role.model}=IN,OUT gives it, in USD per million tokens)"
+                )
+            if role.tally.absurd:
+                lines.append(
+                    f"{role.label} reports in {role.tally.absurd} answers what no request can use (more than {MOST_TOKENS:,} "
+                    f"tokens, or ${MOST_COST:,.0f}): the most that their requests allow is booked, look at the provider's own bill"
                 )
         return list(dict.fromkeys([*lines, *self.left_out(self.config.protocol)]))
 

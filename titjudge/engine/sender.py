@@ -23,7 +23,6 @@ from titjudge.core.types import Failure, FailureKind, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill, Budget, Hold, Reservation
 from titjudge.engine.roles import A, M, Q, Role
-from titjudge.providers.hosted.usage import BEYOND_BELIEF
 
 logger = logging.getLogger(__name__)
 
@@ -183,6 +182,8 @@ class Sender:
         slot, entry = role.limiter.slot(worst.tokens), ""
         try:
             async with slot:
+                if kept is None:
+                    self.budget.check_room(worst)
                 entry = self._announce(role.name, worst, job)
                 with self.not_dropped():
                     answer, bill = await role.ask(question, bound)
@@ -212,7 +213,7 @@ class Sender:
             if role.in_job(question):  # it is paid when the job ends, whoever waits then: its line stays open
                 hold.leave_in_job(entry)
             else:
-                self._book(hold, role, entry, failure, worst)
+                self._book(hold, role, entry, failure, bound, worst)
             role.limiter.failed(failure, slot)
             if failure.kind.may_pass:
                 self.check()  # no waiting, and nothing again, when the run is ending
@@ -298,15 +299,16 @@ class Sender:
             raise self.disk
         return entry
 
-    def _book(self, hold: Hold, role: Role[Any, Any, Any], entry: str, failure: Failure, worst: Bill) -> None:
+    def _book(
+        self, hold: Hold, role: Role[Any, Any, Any], entry: str, failure: Failure, bound: Usage, worst: Bill
+    ) -> None:
         """Book what a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
         if failure.usage is not None and failure.usage != Usage():
-            tokens = failure.usage.input + failure.usage.output
-            said = Bill(role.cost(failure.usage), tokens)
-            self._bill(hold, role.name, entry, worst if tokens > BEYOND_BELIEF * worst.tokens else said)
+            self._bill(hold, role.name, entry, role.bill(failure.usage, bound))
         elif failure.maybe_billed or failure.answered:  # sent, and nobody said what it cost: it may have been billed
             hold.mark_uncertain()
-            self._write(role.name, entry, Bill(), uncertain=worst.cost, uncertain_tokens=worst.tokens)
+            unpriced = Bill(unpriced=role.price is None)
+            self._write(role.name, entry, unpriced, uncertain=worst.cost, uncertain_tokens=worst.tokens)
         else:
             self._bill(hold, role.name, entry, Bill())
 
@@ -317,6 +319,8 @@ class Sender:
 
     def _write(self, name: str, entry: str, bill: Bill, uncertain: float = 0.0, **more: int) -> None:
         """Settle an entry."""
+        more |= {"unpriced": 1} if bill.unpriced else {}
+        self.budget.unpriced += bill.unpriced
         line = {"id": entry, "role": name, "cost": bill.cost, "tokens": bill.tokens, "uncertain": uncertain, **more}
         self.write("bill", line)
 

@@ -293,16 +293,20 @@ class RunFolder:
         Returns:
             `spent`: USD billed. `list_cost`: list price in USD of all answers used. `requests` and `tokens` billed.
             `uncertain` and `uncertain_tokens`: USD and tokens that requests without an answer may have cost (their worst
-            case where no bill came). `in_jobs`: USD and tokens of those of them that are in batch jobs, by entry.
+            case where no bill came). `unpriced`: requests whose price nobody knows. `overrun`: USD by which answers cost more
+            than the worst case of their requests. `in_jobs`: USD and tokens of those of them that are in batch jobs, by entry.
         """
         spent = uncertain = embedded = 0.0
-        requests = tokens = uncertain_tokens = 0
+        requests = tokens = uncertain_tokens = unpriced = 0
+        overrun = 0.0
         unsettled: dict[str, tuple[float, int]] = {}
         for line in self.read("billing.jsonl"):
             if "worst" in line:
                 unsettled[line["id"]] = line["worst"], line["tokens"]
                 continue
-            unsettled.pop(line.get("id", ""), None)
+            worst, _ = unsettled.pop(line.get("id", ""), (line["cost"], 0))
+            overrun += max(0.0, line["cost"] - worst)
+            unpriced += line.get("unpriced", 0)
             spent += line["cost"]
             uncertain += line["uncertain"]
             uncertain_tokens += line.get("uncertain_tokens", 0)
@@ -320,6 +324,8 @@ class RunFolder:
             "tokens": tokens,
             "uncertain": uncertain + sum(cost for cost, _ in unsettled.values()),
             "uncertain_tokens": uncertain_tokens + sum(count for _, count in unsettled.values()),
+            "unpriced": unpriced,
+            "overrun": overrun,
             "in_jobs": {entry: worst for entry, worst in unsettled.items() if entry.startswith(JOB)},
         }
 
@@ -407,8 +413,9 @@ def resumed_budget(limits: Limits, money: Mapping[str, Any] = NOTHING) -> Budget
         uncertain = max(0.0, money["uncertain"] - sum(cost for cost, _ in in_jobs.values()))
         tokens = money["uncertain_tokens"] - sum(count for _, count in in_jobs.values())
         budget.resume(
-            money["spent"], money["requests"] - len(in_jobs), money["tokens"], uncertain, tokens, in_jobs=in_jobs
-        )
+            money["spent"], money["requests"] - len(in_jobs), money["tokens"], uncertain, tokens, in_jobs=in_jobs,
+            overrun=money["overrun"], unpriced=money["unpriced"],
+        )  # fmt: skip
     return budget
 
 

@@ -20,7 +20,7 @@ from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed, unreadable
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.providers.hosted.usage import count
+from titjudge.providers.hosted.usage import billed_cost, count
 from titjudge.providers.token_counts import text_tokens_estimate
 
 OPTIONS = frozenset({"dimensions", "max_length", "task_type"})
@@ -48,8 +48,8 @@ def _unit(values: Sequence[float]) -> Any:
     return (vector / norm).astype(np.float32)
 
 
-def _usage(billed: int | None) -> Usage | None:
-    return None if billed is None else Usage(input=billed)
+def _usage(billed: int | None, cost: float | None = None) -> Usage | None:
+    return None if billed is None and cost is None else Usage(input=billed or 0, cost=cost)
 
 
 class HostedEmbedder(Embedder, ABC):
@@ -102,17 +102,18 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
         answer, _ = await self._post("/embeddings", orjson.dumps(body))
         if not 200 <= answer.status < 300:
             raise self.read_error(answer)
-        billed: int | None = None
+        billed = cost = None
         try:
             data = parsed(answer.body)
             usage = data.get("usage") or {}
-            billed = count(usage.get("prompt_tokens")) or count(usage.get("total_tokens")) or None
+            cost = billed_cost(usage, answer.headers)
+            billed = max(count(usage.get(name)) or 0 for name in ("prompt_tokens", "total_tokens")) or None
             vector = _unit(data["data"][0]["embedding"])
         except Exception:  # it came with a status of success, so it may be billed
-            raise self.unusable(f"no vector came: {unreadable(answer.body)}", _usage(billed)) from None
+            raise self.unusable(f"no vector came: {unreadable(answer.body)}", _usage(billed, cost)) from None
         estimate = text_tokens_estimate(text)
         used = billed or estimate
-        return Embedding(vector, used, max(used, estimate) if used >= self.max_tokens else used, billed)
+        return Embedding(vector, used, max(used, estimate) if used >= self.max_tokens else used, billed, cost)
 
 
 class GeminiEmbedder(Gemini, HostedEmbedder):
@@ -165,7 +166,8 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
             body["outputDimensionality"] = int(options["dimensions"])
         data = await self._ask("embedContent", body)
         try:
-            reported = count((data.get("usageMetadata") or {}).get("promptTokenCount")) or 0
+            usage = data.get("usageMetadata") or {}
+            reported = max(count(usage.get(name)) or 0 for name in ("promptTokenCount", "totalTokenCount"))
             total, billed = max(total, reported), reported or billed
             vector = _unit(data["embedding"]["values"])
         except Exception:  # it came with a status of success, so it may be billed

@@ -21,7 +21,7 @@ from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.first_tokens import gemini_first_token
-from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage
+from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage, unread
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import gemini as gemini_schema
 from titjudge.providers.json_schema import instruction
@@ -165,7 +165,7 @@ class Gemini(Hosted):
         usage: Usage | None = None
         try:
             data = parsed(answer.body)
-            usage = gemini_usage(data.get("usageMetadata"))
+            usage = gemini_usage(data.get("usageMetadata"), answer.headers)
             blocked = (data.get("promptFeedback") or {}).get("blockReason") or ""
             candidate = (data.get("candidates") or [{}])[0]
             parts = (candidate.get("content") or {}).get("parts") or []
@@ -185,7 +185,7 @@ class Gemini(Hosted):
                 finish or blocked,
                 model_version="".join(filter(None, [data.get("modelVersion")])),
                 endpoint=endpoint,
-                flags=tuple(filter(None, (flag, NO_USAGE if usage is None else "", unfinished))),
+                flags=tuple(filter(None, (flag, NO_USAGE if unread(usage) else "", unfinished))),
                 tool_calls=called,
                 first_token=None if status is Status.REFUSED else first,
             )

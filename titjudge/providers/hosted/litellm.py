@@ -44,7 +44,6 @@ from titjudge.providers.hosted.failures import (
 )
 from titjudge.providers.hosted.http import Endpoint
 from titjudge.providers.hosted.openai import chat_reply, message_of, response_format
-from titjudge.providers.hosted.usage import openai_usage
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import IN_PROMPT, add_instruction
 
@@ -233,7 +232,7 @@ class LiteLLM(Remote):
         usage: Usage | None = None
         try:
             data = without_surrogates(answer.model_dump(warnings=False))
-            usage = openai_usage(data.get("usage")) if not trace.uncounted else None
+            usage = trace.usage(data.get("usage"))
             choice = {**(data.get("choices") or [{}])[0], **trace.finish()}
             called = _calls(choice.get("message") or {}) if tools else ()
             return chat_reply(self, data, choice, usage, flag, called, self.endpoint)

@@ -18,10 +18,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from titjudge.core.types import FailureKind
+from titjudge.core.types import FailureKind, Usage
 from titjudge.providers.hosted.base import parsed
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.sdk import unpacked
+from titjudge.providers.hosted.usage import openai_usage
 
 _LOGS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # its loggers have handlers of their own, on standard error
 _WARNINGS = ("Item '.*' on TypedDict class", "Pydantic serializer warnings")
@@ -45,10 +46,15 @@ class Trace:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
 
-    @property
-    def uncounted(self) -> bool:
-        """Whether the answer has a truth value for a count of tokens, which litellm takes for 1 or 0."""
-        return _NO_COUNT.search(self.body) is not None
+    def usage(self, translated: Any) -> Usage | None:
+        """Read what the server reports as billed: as it writes it where that is OpenAI's form, else as litellm translates it.
+
+        A truth value for a count of tokens is none; litellm takes it for 1 or 0.
+        """
+        said = self.data().get("usage")
+        if isinstance(said, Mapping) and "prompt_tokens" in said:
+            return openai_usage(said, self.headers)
+        return openai_usage(None if _NO_COUNT.search(self.body) else translated, self.headers)
 
     def data(self) -> Mapping[str, Any]:
         """Return the answer as the vendor wrote it; nothing where it is no JSON object."""

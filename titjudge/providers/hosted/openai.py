@@ -20,7 +20,7 @@ from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.base import Hosted, Remote, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.first_tokens import openai_first_token
-from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
+from titjudge.providers.hosted.usage import NO_USAGE, openai_usage, unread
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import add_instruction, name_of, strict
 
@@ -100,7 +100,7 @@ class OpenAI(Hosted):
         usage: Usage | None = None
         try:
             data = parsed(answer.body)
-            usage = openai_usage(data.get("usage"))
+            usage = openai_usage(data.get("usage"), answer.headers)
             choices = data.get("choices")
             error = data.get("error") or (choices and choices[0].get("error"))
             if error and not (choices and choices[0].get("finish_reason") == "content_filter"):
@@ -208,7 +208,7 @@ def chat_reply(
         finish or "",
         model_version="@".join(filter(None, (data.get("model"), data.get("system_fingerprint")))),
         endpoint=endpoint,
-        flags=tuple(filter(None, (flag, NO_USAGE if usage is None else "", unfinished))),
+        flags=tuple(filter(None, (flag, NO_USAGE if unread(usage) else "", unfinished))),
         tool_calls=called,
         first_token=first,
     )

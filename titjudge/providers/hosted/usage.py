@@ -1,7 +1,7 @@
-"""Read the tokens that an answer reports as billed; None where it reports no plausible numbers.
+"""Read what an answer reports as billed: tokens, and USD where the server says it; None where it reports nothing plausible.
 
 A count is a finite number of at least 0, or the text of one. A missing usage is never taken for zero: a request whose usage
-is unknown is booked at the most it may have cost.
+is unknown is booked at the most it may have cost. Of two readings the dearer one holds.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from titjudge.core.types import Reply, Usage
+from titjudge.core.numbers import finite
+from titjudge.core.types import Usage
 
 NO_USAGE = "usage-missing"  # flag: the server did not report what it billed
 ODD_USAGE = "usage-odd"  # flag: the server reports more than the request can have used
-BEYOND_BELIEF = 10  # times the bound of a request; a usage above that is not plausible
+MOST_TOKENS = 10_000_000  # no model reads and writes more in one request: the largest contexts announced have as many
+MOST_COST = 10_000.0  # USD; so many tokens at the dearest rates of price lists cost less
+_COST_HEADER = "x-litellm-response-cost"  # of LiteLLM's proxy; docs.litellm.ai/docs/proxy/response_headers
 
 
 def count(value: Any) -> int | None:
@@ -30,44 +33,70 @@ def count(value: Any) -> int | None:
     return int(value) if math.isfinite(value) and value >= 0 else None
 
 
-def openai_usage(usage: Any) -> Usage | None:
-    """Read usage in OpenAI's form. Where only the total is reported, it counts as output, which costs more.
+def openai_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage | None:
+    """Read usage in OpenAI's form, and what `headers` (of the answer, in lower case) say of its cost.
 
-    xAI counts reasoning beside the completion rather than in it; the total shows which.
+    Thinking is part of the completion (OpenAI), beside it (xAI), or in the total alone: what the total has beyond the input
+    is output, and more thinking than completion comes on top of it. Where only the total is reported, it counts as output,
+    which costs more.
     """
+    cost = billed_cost(usage, headers or {})
+    unknown = None if cost is None else Usage(cost=cost)
     if not isinstance(usage, Mapping):
-        return None
+        return unknown
     sent, out, total = (count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
     if sent is None and out is None and usage.get("prompt_tokens") is usage.get("completion_tokens") is None:
         sent, out = 0, total
     if sent is None or out is None:
-        return None
+        return unknown
     details_in, details_out = _part(usage, "prompt_tokens_details"), _part(usage, "completion_tokens_details")
     thinking = count(details_out.get("reasoning_tokens")) or 0
-    if thinking and total == sent + out + thinking:
-        out += thinking
+    out = max(out + thinking if thinking > out else out, (total or 0) - sent)
     cached = count(details_in.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens")) or 0
-    return _nonzero(Usage(sent, out, cached, thinking, count(details_in.get("image_tokens")) or 0))
+    return _nonzero(Usage(sent, out, cached, thinking, count(details_in.get("image_tokens")) or 0, cost))
 
 
-def gemini_usage(usage: Any) -> Usage | None:
-    """Read usage in Google's form: thinking is output, text read by tools is input.
+def billed_cost(usage: Any, headers: Mapping[str, str]) -> float | None:
+    """Read the USD that a server says it has billed: `usage.cost` (OpenRouter, Perplexity) or a header; the higher of both.
 
-    Google leaves out counts of 0, so an answer without `candidatesTokenCount` counts only if the total is there.
+    With a key of one's own OpenRouter's `cost` is its fee, and what the vendor bills comes on top (openrouter.ai/docs, Usage
+    Accounting). A header of 0 says that the proxy knows no price.
     """
+    amounts = [_dollars(headers.get(_COST_HEADER)) or None]
+    if isinstance(usage, Mapping):
+        said, details = usage.get("cost"), _part(usage, "cost_details")
+        fee = _dollars(said.get("total_cost") if isinstance(said, Mapping) else said)
+        upstream = _dollars(details.get("upstream_inference_cost")) if usage.get("is_byok") is True else None
+        amounts.append(fee if upstream is None else (fee or 0.0) + upstream)
+    return max((amount for amount in amounts if amount is not None), default=None)
+
+
+def _dollars(value: Any) -> float | None:
+    """Read an amount: a number, or the text of one, that is finite and not negative."""
+    amount = finite(value)
+    return amount if amount is not None and amount >= 0 else None
+
+
+def gemini_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage | None:
+    """Read usage in Google's form, and the cost in `headers`: thinking is output, text read by tools is input.
+
+    Google leaves out counts of 0, so an answer without `candidatesTokenCount` counts only if the total is there. What the
+    total has beyond all that is output.
+    """
+    cost = billed_cost(None, headers or {})
+    unknown = None if cost is None else Usage(cost=cost)
     if not isinstance(usage, Mapping):
-        return None
+        return unknown
     names = ("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
     if any(usage.get(name) is not None and count(usage[name]) is None for name in names):
-        return None
+        return unknown
     sent, tools, out, thinking = (count(usage.get(name)) for name in names)
     total = count(usage.get("totalTokenCount"))
     read = (sent or 0) + (tools or 0)
     written = (out or 0) + (thinking or 0)
-    if sent is None or out is None:
-        if total is None:
-            return None
-        written = max(written, total - read)
+    if total is None and (sent is None or out is None):
+        return unknown
+    written = max(written, (total or 0) - read)
     details = usage.get("promptTokensDetails")
     images = [each for each in details if isinstance(each, Mapping)] if isinstance(details, list) else []
     return _nonzero(
@@ -77,6 +106,7 @@ def gemini_usage(usage: Any) -> Usage | None:
             cached_input=count(usage.get("cachedContentTokenCount")) or 0,
             thinking=thinking or 0,
             image=sum(count(each.get("tokenCount")) or 0 for each in images if each.get("modality") == "IMAGE"),
+            cost=cost,
         )
     )
 
@@ -84,19 +114,18 @@ def gemini_usage(usage: Any) -> Usage | None:
 def believed(usage: Usage, bound: Usage) -> tuple[Usage, bool]:
     """Decide what to book of a reported usage, and whether it is more than its request can have used.
 
-    A little above the bound is booked as reported (a server may add a prompt of its own); of what is far above it, the bound
-    is booked.
+    It is booked as reported, however far it is above the bound: a server may ignore a limit, or add a prompt of its own. Only
+    of what no model can use, a fault in counting, the bound is booked; a cost that no request can have is left out.
     """
     total, most = usage.input + usage.output, bound.input + bound.output
-    return (bound if total > BEYOND_BELIEF * most else usage), total > most
+    absurd = (usage.cost or 0.0) > MOST_COST
+    cost = None if absurd else usage.cost
+    return replace(bound if total > max(most, MOST_TOKENS) else usage, cost=cost), absurd or total > most
 
 
-def billed(reply: Reply, bound: Usage) -> Reply:
-    """Return the reply with the usage that is booked for it."""
-    if NO_USAGE in reply.flags:
-        return reply
-    usage, odd = believed(reply.usage, bound)
-    return replace(reply, usage=usage, flags=(*reply.flags, ODD_USAGE)) if odd else reply
+def unread(usage: Usage | None) -> bool:
+    """Whether a server did not report the tokens that it billed; it may have reported their cost."""
+    return usage is None or not (usage.input or usage.output)
 
 
 def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -106,4 +135,4 @@ def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _nonzero(usage: Usage) -> Usage | None:
     """Take a usage of all zeros for a missing one: no request is without tokens."""
-    return usage if usage.input or usage.output else None
+    return usage if usage.input or usage.output or usage.cost else None
