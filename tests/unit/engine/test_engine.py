@@ -27,6 +27,7 @@ from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
+from titjudge.providers.local.base import make_reply
 
 REMOTE = Capabilities()
 
@@ -333,6 +334,19 @@ def test_a_truncated_description_counts_under_the_official_protocol_alone(
     if kept:
         assert first.value == round(first.value or 0, 4)
         assert run(work)[1] == 0  # paid once: kept, because this protocol accepts it
+
+
+def test_a_local_answer_without_a_word_is_a_refusal_but_for_what_takes_it(tmp_path: Path) -> None:
+    async def work() -> None:
+        engine, fake = build(tmp_path, lambda r: make_reply("", "", Usage(1, 0), "stop"))
+        fake.capabilities = Capabilities(local=True)
+        ask = BoundAsk(engine, item(tmp_path))
+        given: dict[str, Any] = {"role": "judge", "prompt": "p", "description": "d"}
+        with pytest.raises(Unanswered, match="without a word"):
+            await ask("tit/compare", **given)
+        assert (await ask("tit/compare", accept_empty=True, **given)).text == ""
+
+    run(work)
 
 
 def test_what_a_thinking_model_thinks_comes_on_top_of_max_tokens(tmp_path: Path) -> None:
