@@ -114,7 +114,7 @@ def test_a_complete_run_given_again_asks_nothing_and_gives_the_same_tables(old: 
         assert lines(run) == before
         assert (
             json.loads((run / "results.json").read_bytes())
-            == {"schema_version": 1, "intervals": INTERVALS[1][1:-1], "per_prompt": "mean"} | results
+            == {"schema_version": 1, "intervals": INTERVALS[1][1:-1], "per_prompt": "mean", "questions": {}} | results
         )
     assert not asked
 
