@@ -169,7 +169,7 @@ class BatchServer(Server):
         answer = self.answer(seen)
         scripted = Scripted(answer) if isinstance(answer, str) else answer or Scripted()
         if scripted.status >= 400:
-            body = error(seen, scripted.status, scripted)
+            body = scripted.body if isinstance(scripted.body, dict) else error(seen, scripted.status, scripted)
             if openai:
                 return False, {
                     "custom_id": key,

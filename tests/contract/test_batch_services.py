@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,33 @@ def test_partial_failures_come_back_one_by_one_and_only_they_go_again(service: B
     _, again = service.server.jobs.values()
     assert service.server.keys_of(again) == [request_key(requests[1]), request_key(requests[2])]
     assert max(service.server.good.values()) == 1
+
+
+def test_a_parameter_that_the_lines_of_a_job_were_refused_for_is_not_in_the_next_job(service: BaseBatchService) -> None:
+    message = "Unsupported value: 'temperature' does not support 0 with this model."
+
+    def answer(seen: Seen) -> Scripted | None:
+        sent = json.loads(seen.raw)
+        refused = "temperature" in sent | sent.get("generationConfig", {})
+        return Scripted(status=400, body={"error": {"message": message, "code": 400}}) if refused else None
+
+    service.server.answer = answer
+    requests = [replace(each, params={**each.params, "temperature": 0}) for each in service.requests(3)]
+
+    async def work(batch: Batch) -> list[Any]:
+        first = await asyncio.gather(*map(batch.complete, requests), return_exceptions=True)
+        assert batch.refused == {"temperature"}
+        return [first, await asyncio.gather(*map(batch.complete, requests))]
+
+    first, second = service.session(work)
+    assert service.kinds(first) == [FailureKind.RETRY] * 3
+    assert service.kinds(second) == [Status.OK] * 3
+    assert max(service.server.good.values()) == 1
+
+
+def test_a_line_that_says_later_is_not_put_into_jobs_for_as_long_as_patience_lasts(service: BaseBatchService) -> None:
+    service.server.answer = lambda seen: Scripted.fault(503)
+    assert service.kinds(service.ask(service.requests(2))) == [FailureKind.RETRY] * 2
 
 
 @pytest.mark.parametrize("end", ["expired", "cancelled"])
