@@ -103,10 +103,10 @@ def runs(
     drift = refuse_drift(manifests, allow=allow_drift)
     short = [path.resolve().name for path in runs]
     labels = short if len(set(short)) == len(short) else [str(path) for path in runs]
-    judged: dict[str, tuple[dict[str, Item], list[Score]]] = {
-        label: ({item.id: item for item in folder.judged()}, list(folder.scores().values()))
-        for label, folder in zip(labels, folders, strict=True)
-    }
+    judged: dict[str, tuple[dict[str, Item], list[Score]]] = {}
+    for label, folder in zip(labels, folders, strict=True):
+        listed, stored_scores = folder.compared()
+        judged[label] = listed, list(stored_scores.values())
     items: dict[str, Item] = {}
     scores: list[Score] = []
     for label, (listed, own) in judged.items():

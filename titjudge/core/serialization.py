@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -197,6 +199,35 @@ def item_from(record: Mapping[str, Any]) -> Item | InvalidItem:
     image = Path(record["image"]) if record["image"] else None
     sample = record.get("sample", 0)
     return Item(record["id"], record["prompt"], image, record["generator"], record["group"], record["meta"], sample)
+
+
+_SHOWN_ONLY = frozenset(
+    {"description", "missing", "contradicted", "evidence", "transcript"}
+)  # parts that only a case shows
+_NONE: Mapping[str, Any] = {}
+_LONG = 100  # characters
+
+
+def lean_score(record: Mapping[str, Any]) -> Score:
+    """Make a score without what only a case of a report shows: replies, the reason of a value, some parts."""
+    reason = record["reason"] if record["value"] is None else ""
+    parts = {name: part for name, part in record["parts"].items() if name not in _SHOWN_ONLY}
+    return score_from(
+        {**record, "metric": sys.intern(record["metric"]), "reason": reason, "replies": (), "parts": parts or _NONE}
+    )
+
+
+def lean_item(item: Item, texts: dict[str, str]) -> Item:
+    """Keep a text that several items have once (`texts`), and of a long description only a digest, to compare it."""
+    meta = item.meta or _NONE
+    if isinstance(given := meta.get("description"), str) and len(given) > _LONG:
+        meta = {**meta, "description": hashlib.blake2b(given.encode(errors="replace"), digest_size=16).hexdigest()}
+    once = {
+        name: texts.setdefault(text, text)
+        for name in ("prompt", "generator", "prompt_id")
+        if (text := getattr(item, name))
+    }
+    return replace(item, meta=meta, **once)
 
 
 def checksum(record: Mapping[str, Any]) -> str:

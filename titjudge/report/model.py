@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from titjudge.core.files import JsonlReader
 from titjudge.core.keys import short_digest
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
-from titjudge.core.serialization import score_from, without_surrogates
+from titjudge.core.serialization import lean_item, lean_score, score_from, without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.report.judged_images import Judged, Sameness
 from titjudge.report.text_pool import Texts
@@ -31,10 +30,6 @@ _ANSWER_FIELDS = (
     "params", "usage", "flags", "list_cost", "cached", "sample", "attempt",
 )  # fmt: skip
 _SIGN = {"a": 1, "tie": 0, "b": -1}
-_SHOWN_ONLY = frozenset(
-    {"description", "missing", "contradicted", "evidence", "transcript"}
-)  # parts that only a case shows
-_NONE: Mapping[str, Any] = {}
 _NO_IMAGE = Judged(None)
 CARD = "card.json"  # of the run, or beside it
 
@@ -88,15 +83,11 @@ class Scores(dict[tuple[str, str], Score]):
         super().__init__()
         self._offsets: dict[tuple[str, str], int] = {}
         for offset, record in run.located("scores.jsonl"):
-            parts = {name: part for name, part in record["parts"].items() if name not in _SHOWN_ONLY}
-            reason = record["reason"] if record["value"] is None else ""
-            score = score_from(record | {"reason": reason, "replies": (), "parts": parts or _NONE})
-            item = items.get(score.item_id)
-            if item is not None and (item.generator, item.prompt_id) == (score.generator, score.prompt_id):
-                score = replace(
-                    score, item_id=item.id, generator=item.generator, prompt_id=item.prompt_id
-                )  # texts once
-            key = score.item_id, sys.intern(score.metric)
+            item = items.get(record["item"])
+            if item is not None and (item.generator, item.prompt_id) == (record["generator"], record["group"]):
+                record |= {"item": item.id, "generator": item.generator, "group": item.prompt_id}  # texts once
+            score = lean_score(record)
+            key = score.item_id, score.metric
             self[key], self._offsets[key] = score, offset
         self._reader = JsonlReader(run.path / "scores.jsonl") if self else None
 
@@ -199,28 +190,13 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) 
 def _load(run: StoredRun, name: str) -> Loaded:
     manifest, results = run.manifest(), run.results()
     texts: dict[str, str] = {}
-    items = {item.id: _lean(item, texts) for item in run.items()}
+    items = {item.id: lean_item(item, texts) if isinstance(item, Item) else item for item in run.items()}
     replies = Answers(run, "replies.jsonl", lambda record: record.get("status") == "ok")
     vectors = Answers(run, "vectors.jsonl", lambda record: True)
     card = _card(run.path / CARD, run.path.parent / CARD)
     return Loaded(
         name, manifest, results, list(items.values()), Scores(run, items), replies, vectors, card, run.stats()
     )
-
-
-def _lean(item: Item | InvalidItem, texts: dict[str, str]) -> Item | InvalidItem:
-    """Keep a text that several items have once (`texts`), and of a description of an image only its digest, to compare it."""
-    if isinstance(item, InvalidItem):
-        return item
-    meta: Mapping[str, Any] = item.meta or _NONE
-    if isinstance(given := meta.get("description"), str):
-        meta = {**meta, "description": _digest(given).hex()}
-    once = {
-        name: texts.setdefault(text, text)
-        for name in ("prompt", "generator", "prompt_id")
-        if (text := getattr(item, name))
-    }
-    return replace(item, meta=meta, **once)
 
 
 def _card(*files: Path) -> Json:

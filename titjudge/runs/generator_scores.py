@@ -59,13 +59,14 @@ def run_scores(
         for name, manifest in manifests.items()
         if manifest.status == "settled"
     ]
-    items = judged_items(folders)
-    stored = {name: list(run.scores().values()) for name, run in folders.items()}
-    chosen = choose_metric({score.metric for scores in stored.values() for score in scores}, metric, folder)
-    scores = {
-        name: [score for score in listed if score.metric == chosen and score.item_id in items[name]]
-        for name, listed in stored.items()
-    }
+    items: dict[str, dict[str, Item]] = {}
+    scores: dict[str, list[Score]] = {}
+    for name, run in folders.items():
+        items[name], stored = run.compared()
+        scores[name] = list(stored.values())
+    chosen = choose_metric({score.metric for own in scores.values() for score in own}, metric, folder)
+    for name, own in scores.items():
+        scores[name] = [score for score in own if score.metric == chosen and score.item_id in items[name]]
     if reasons := _incomparable(manifests, chosen):
         if not allow_drift:
             raise UserError(
@@ -95,12 +96,13 @@ def run_scores(
     ]
     if not entries:
         raise DataError(f"no score of {chosen}", first)
+    del items, scores, cells, label, key  # a long run leaves no room for them beside the table
     low, high = plugin.range
     cost = sum(run.money()["list_cost"] for run in folders.values())
     return score_table(
         entries, metric=chosen, source=", ".join(folders), categories=categories, notes=notes, parts=parts,
         bounds=(low, high) if sign > 0 else (-high, -low),
-        cost=cost / len({(entry.prompt, entry.generator, entry.image) for entry in entries}) or None,
+        cost=cost / len({entry.image for entry in entries}) or None,
         per_prompt=rule if sign > 0 else rule.negated(),
     )  # fmt: skip
 

@@ -29,7 +29,7 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender, write_atomic
 from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
 from titjudge.core.score_parts import SUMMED
-from titjudge.core.serialization import item_from, score_from, score_record, with_checksum
+from titjudge.core.serialization import item_from, lean_item, lean_score, score_from, score_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.budget import JOB, Budget
 from titjudge.metrics import Metric
@@ -84,6 +84,18 @@ class RunFolder:
     def judged(self) -> Iterator[Item]:
         """Read the valid items."""
         return (item for item in self.items() if isinstance(item, Item))
+
+    def compared(self) -> tuple[dict[str, Item], dict[tuple[str, str], Score]]:
+        """Read the valid items and the scores without what no comparison needs (`lean_item`, `lean_score`)."""
+        texts: dict[str, str] = {}
+        items = {item.id: lean_item(item, texts) for item in self.judged()}
+        scores: dict[tuple[str, str], Score] = {}
+        for record in self.read("scores.jsonl"):
+            item = items.get(record["item"])
+            if item is not None and (item.generator, item.prompt_id) == (record["generator"], record["group"]):
+                record |= {"item": item.id, "generator": item.generator, "group": item.prompt_id}  # texts once
+            scores[record["item"], record["metric"]] = lean_score(record)
+        return items, scores
 
     def stats(self) -> dict[str, Any]:
         """Read size (bytes) and modification time (ns) of each image file as it was judged, by item id."""

@@ -232,8 +232,9 @@ def score_table(
 
 def _without_score(entries: Sequence[Entry], generators: Sequence[str], prompts: Sequence[str]) -> Ints:
     """Return the number of the cell of each image without any score."""
-    known = {(e.prompt, e.generator, e.image) for e in entries if e.value is not None}
-    lost = {(e.prompt, e.generator, e.image) for e in entries if e.value is None} - known
+    lost = {(e.prompt, e.generator, e.image) for e in entries if e.value is None}
+    if lost:
+        lost.difference_update((e.prompt, e.generator, e.image) for e in entries if e.value is not None)
     row, column = ({name: at for at, name in enumerate(names)} for names in (prompts, generators))
     return np.array([row[p] * len(generators) + column[g] for p, g, _ in lost], dtype=np.int64)
 
