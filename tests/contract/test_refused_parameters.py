@@ -116,6 +116,31 @@ def test_what_a_server_refuses_is_asked_without_from_then_on(
     assert "max_tokens" not in messages or (last["max_completion_tokens"], "max_tokens" in last) == (2048, False)
 
 
+def test_a_cap_and_the_ledger_know_what_the_server_has_billed_and_no_more(server: Server, tmp_path: Path) -> None:
+    refuse, billed = refusing(temperature=TEMPERATURE, max_tokens=MAX_TOKENS), []
+
+    def handler(seen: Seen) -> Scripted | str | None:
+        answer = refuse(seen)
+        if isinstance(answer, Scripted):
+            return answer
+        billed.append(0.11)  # 1,100 tokens
+        return Scripted(usage={"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100})
+
+    server.handler = handler
+    (tmp_path / "data").mkdir()
+    for number in range(20):
+        Image.new("RGB", (32, 32), (9, number, 9)).save(tmp_path / "data" / f"{number}.png")
+        (tmp_path / "data" / f"{number}.txt").write_text("a red cube")
+    model = ("--captioner", "openai/judge-prod", "--base-url", server.openai, "--metric", "lmm-score")
+    capped = ("--price", "judge-prod=100,100", "--max-cost", "1.5")
+    cli(tmp_path, "judge", "--data", "data", *model, *capped, "--out", "run", "--no-report", code=3)
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert 0 < sum(billed) <= 1.5
+    assert manifest["spent"] == pytest.approx(sum(billed))
+    assert manifest["uncertain"] == 0
+    assert server.count() > len(billed)
+
+
 def test_many_requests_in_flight_are_each_asked_once_more(server: Server, tmp_path: Path) -> None:
     server.handler, server.latency = refusing(temperature=TEMPERATURE, max_tokens=MAX_TOKENS), 0.02
     found, notes, _ = asked(server, tmp_path, questions=120)
