@@ -222,12 +222,10 @@ def lean_item(item: Item, texts: dict[str, str]) -> Item:
     meta = item.meta or _NONE
     if isinstance(given := meta.get("description"), str) and len(given) > _LONG:
         meta = {**meta, "description": hashlib.blake2b(given.encode(errors="replace"), digest_size=16).hexdigest()}
-    once = {
-        name: texts.setdefault(text, text)
-        for name in ("prompt", "generator", "prompt_id")
-        if (text := getattr(item, name))
-    }
-    return replace(item, meta=meta, **once)
+    prompt, generator, prompt_id = (
+        texts.setdefault(text, text) for text in (item.prompt, item.generator, item.prompt_id)
+    )
+    return replace(item, prompt=prompt, generator=generator, prompt_id=prompt_id, meta=meta)
 
 
 def checksum(record: Mapping[str, Any]) -> str:

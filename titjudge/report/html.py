@@ -56,7 +56,8 @@ def write_report(
         out: The file, written atomically.
         agreement_json: Results in the shape of results.json that replace those of the first run.
         baseline: A generator that the others are compared with besides the best.
-        full_images: Embed images of up to 2,048 pixels, however large the file becomes; else it stays below 15 MB.
+        full_images: Embed images of up to 2,048 pixels, however large the file becomes; else they are made to fit
+            into 15 MB with what the page holds besides.
         keep_images: Refuse to replace a report by one with fewer images (their files have moved, or changed).
 
     Raises:

@@ -308,7 +308,7 @@ class Cluster:
             result = self._ray.get(task)
         except self._ray.exceptions.RayActorError:
             shard.actor = None
-            scored = len(shard.folder.scores())
+            scored = len(shard.folder.scores(slim=True))
             shard.deaths = 1 if scored > shard.scored else shard.deaths + 1
             shard.scored = scored
             if interrupted or shard.deaths > DEATHS:

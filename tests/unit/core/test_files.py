@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_json, write_atomic
+from titjudge.core.files import JsonlReader, locate_jsonl, read_json, write_atomic
 
 
 def test_a_file_is_written_whole_in_a_folder_that_is_made(tmp_path: Path) -> None:
@@ -45,3 +45,15 @@ def test_json_that_cannot_be_read_is_named(tmp_path: Path, content: bytes, messa
     assert str(file) in str(caught.value)
     file.write_bytes(b'\xef\xbb\xbf{"a": [1]}')
     assert read_json(file) == {"a": [1]}
+
+
+def test_a_line_is_read_again_at_its_offset(tmp_path: Path) -> None:
+    file = tmp_path / "lines.jsonl"
+    texts = ["short", "x" * 4095, "é" * 10_000, "", "last"]
+    lines = [f'{{"text": "{text}"}}' for text in texts]
+    file.write_bytes(("\ufeff" + "\n".join([*lines[:2], "", *lines[2:]])).encode())
+    located = [(number, offset) for number, offset, _ in locate_jsonl(file)]
+    assert [number for number, _ in located] == [1, 2, 4, 5, 6]
+    reader = JsonlReader(file)
+    file.unlink()  # what was opened stays
+    assert [reader.at(offset)["text"] for _, offset in reversed(located)] == texts[::-1]
