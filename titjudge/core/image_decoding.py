@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from titjudge.core.errors import DataError
+from titjudge.core.png_files import is_whole
 
 MAX_PIXELS = 50_000_000
 SMALL = 2**17  # pixels that decode in a millisecond or two
@@ -24,6 +25,7 @@ FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
 PostScript, which it passes to another program."""
 ORIENTATION = 0x0112  # the EXIF tag
 _AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
+_DRAFTED = 4  # times as many pixels of a JPEG are decoded as quickly: an eighth of its rows and columns is made
 _BLOCK = 2**13  # compressed bytes that Pillow decodes at a time; other threads run in between
 
 
@@ -98,13 +100,15 @@ def quietly() -> Iterator[None]:
         yield
 
 
-def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
+def inspect(raw: bytes, path: Path, *, decode: bool = True, sha256: str = "") -> dict[str, Any]:
     """Decode an image and describe what will be sent: media type, size, SHA-256 of the bytes sent, whether converted.
+
+    `sha256` is the hash of `raw`, where it is known.
 
     Raises:
         DataError: It is not an image, is truncated, or has too many pixels.
     """
-    facts = _inspect(raw, path, hashlib.sha256(raw).hexdigest(), decode=decode, most=None)
+    facts = _inspect(raw, path, sha256 or hashlib.sha256(raw).hexdigest(), decode=decode, most=None)
     assert facts is not None
     return facts
 
@@ -128,18 +132,22 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
     with quietly():
         try:
             with open_image(raw, path, decode=decode and most is None) as image:
-                if decode and most is not None and image.width * image.height > most:
+                pixels = image.width * image.height
+                if decode and most is not None and pixels > (_DRAFTED * most if image.format == "JPEG" else most):
                     return None
-                turned = image.getexif().get(ORIENTATION, 1) not in (0, 1)
+                whole = decode and image.format == "PNG" and is_whole(raw)
+                turned = not whole and image.getexif().get(ORIENTATION, 1) not in (0, 1)
                 plain = (
                     image.format in _AS_IS
                     and image.mode != "CMYK"
                     and not turned
                     and not getattr(image, "is_animated", False)
                 )
+                if decode and most is not None and not plain and pixels > most:
+                    return None
                 media_type = _AS_IS[str(image.format)] if plain else "image/png"
                 width, height = image.size
-                if plain and decode:
+                if plain and decode and not whole:
                     image.draft(None, (1, 1))  # reads every byte of a JPEG, makes an eighth of its rows and columns
                     image.load()
                 if not plain:

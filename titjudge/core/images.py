@@ -34,6 +34,17 @@ _LARGE = 2**22
 _LARGE_AT_ONCE = 2**20  # the same for a WebP or AVIF, which one call decodes while no other thread runs
 
 T = TypeVar("T")
+_held: dict[Path, tuple[bytes, str]] = {}  # contents in memory and their SHA-256, by the paths that stand for them
+
+
+def hold(path: Path, raw: bytes, sha256: str) -> None:
+    """Take the content of an image from memory from now on, until `let_go`; there need be no such file."""
+    _held[path] = raw, sha256
+
+
+def let_go(path: Path) -> None:
+    """Undo `hold`."""
+    _held.pop(path, None)
 
 
 class Facts(Protocol):
@@ -76,17 +87,27 @@ class ImageFiles:
             facts = await _inspect(raw, path, digest, decode=self._decode)
             if self._facts is not None and self._decode:
                 self._facts.later(key, facts)
-        load = partial(_bytes_to_send, path, digest, facts)
-        if len(raw) <= _KEPT and not facts["converted"]:
-            load = partial(bytes, raw)
+        load: Callable[[], bytes] = partial(_bytes_to_send, path, digest, facts)
+        if not facts["converted"] and (len(raw) <= _KEPT or path in _held):
+            load = Kept(raw)
         return ImageFile(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Loads bytes that are in memory."""
+
+    raw: bytes
+
+    def __call__(self) -> bytes:
+        return self.raw
 
 
 async def _inspect(raw: bytes, path: Path, digest: str, *, decode: bool) -> dict[str, Any]:
     """Inspect an image, in a thread unless that is quick."""
     if _quick(raw) and (facts := inspect_small(raw, path, digest, decode=decode)) is not None:
         return facts
-    return await asyncio.to_thread(_inspected, raw, path, decode=decode)
+    return await asyncio.to_thread(_inspected, raw, path, digest, decode=decode)
 
 
 async def loaded(image: ImageFile, change: Callable[[bytes], bytes]) -> bytes:
@@ -95,7 +116,10 @@ async def loaded(image: ImageFile, change: Callable[[bytes], bytes]) -> bytes:
     Raises:
         DataError: The file is gone or has changed.
     """
-    slow = _weight(image.path) > _SMALL_FILE or image.width * image.height > SMALL
+    if isinstance(image.load, Kept):
+        slow = len(image.load.raw) > _SMALL_FILE
+    else:
+        slow = _weight(image.path) > _SMALL_FILE or image.width * image.height > SMALL
     return await _in_thread(lambda: change(image.load()), when=slow)
 
 
@@ -105,12 +129,17 @@ async def _in_thread(work: Callable[..., T], *args: Any, when: bool) -> T:
 
 
 def _hashed(path: Path) -> tuple[bytes, str]:
+    held = _held.get(path)
     raw = read(path)
+    if held is not None and raw is held[0]:
+        return held
     return raw, hashlib.sha256(raw).hexdigest()
 
 
 def _weight(path: Path) -> int:
     """Return the size of a file in bytes; for an image inside a table, which must be unpacked, that of a large one."""
+    if path in _held:
+        return 0  # there is nothing to read
     try:
         return os.stat(path).st_size
     except (OSError, ValueError):
@@ -132,6 +161,9 @@ def read(path: Path) -> bytes:
         DataError: It is missing, not a file, unreadable, empty or over 50 MiB.
     """
     try:
+        if held := _held.get(path):
+            _check_size(len(held[0]), path)
+            return held[0]
         if _is_file(path):
             return path.read_bytes()
         raw = containers.read_cell(path)
@@ -183,13 +215,13 @@ def _check_size(size: int, path: Path) -> None:
         raise DataError("the image file is empty", path)
 
 
-def _inspected(raw: bytes, path: Path, decode: bool) -> dict[str, Any]:
+def _inspected(raw: bytes, path: Path, digest: str, *, decode: bool) -> dict[str, Any]:
     """Inspect an image; a large one in the process for large images."""
     if decode and _stops_the_loop(raw, path):
         with contextlib.suppress(OSError):
             facts: dict[str, Any] = json.loads(image_process.call("inspect", raw, path))
             return facts
-    return inspect(raw, path, decode=decode)
+    return inspect(raw, path, decode=decode, sha256=digest)
 
 
 def _stops_the_loop(raw: bytes, path: Path) -> bool:

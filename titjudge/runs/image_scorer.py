@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import BudgetExhausted
@@ -30,7 +30,8 @@ from titjudge.runs.resolve import asked_roles, load_metrics
 from titjudge.runs.run_folder import RunFolder, resumed_budget
 from titjudge.runs.score_digests import compares_images
 
-_SMALL = 2**18  # bytes of an image that are written faster than a thread is started
+T = TypeVar("T")
+_SMALL = 2**19  # bytes of an image that are hashed and kept about as fast as a thread is started
 
 
 class ImageScorer:
@@ -40,18 +41,23 @@ class ImageScorer:
         config: Models, metrics and limits; the keys that name data are ignored.
         folder: An open run folder for the ledger and the answers.
         spent: What counts against the caps already, without a folder (`Budget.used`).
+        memory: Where images in memory are kept while they are judged; without it in files, which a notebook shows.
 
     Raises:
         ConfigError: An unknown metric or option.
     """
 
     def __init__(
-        self, config: RunConfig, folder: RunFolder | None = None, spent: Mapping[str, Any] | None = None
+        self,
+        config: RunConfig,
+        folder: RunFolder | None = None,
+        spent: Mapping[str, Any] | None = None,
+        memory: ImagesInMemory | None = None,
     ) -> None:
         self.config, self.folder, self.metrics = config, folder, load_metrics(config)
         self._spent = dict(spent or {})
         self._panel = Panel.of(config)
-        self._memory = ImagesInMemory()
+        self._memory = memory or ImagesInMemory()
         self._foreign, self._warned = Foreign(), False
         self._left_out: set[str] = set()  # lines about parameters that are not sent, as was warned of
         self._engine: Engine | None = None
@@ -115,10 +121,11 @@ class ImageScorer:
             item = items[number] if in_groups else _item(placed, prompt)
             try:
                 async with gate:
-                    scores = await asyncio.gather(*(self._measure(engine, item, name) for name in metrics))
+                    scores = await _all([self._measure(engine, item, name) for name in metrics])
                 if placed.path in self._memory:  # a temporary file, whose path means nothing to the user
                     scores = [replace(score, reason=score.reason.replace(f"{placed.path}: ", "")) for score in scores]
-                return [JudgedScore.judged(score, number, prompt, placed.path, placed.thumbnail) for score in scores]
+                shown = placed.path if self._memory.shows else None
+                return [JudgedScore.judged(score, number, prompt, shown, placed.thumbnail) for score in scores]
             finally:
                 for deleted in self._memory.release(placed.path):
                     engine.images.forget(deleted)
@@ -183,6 +190,11 @@ class ImageScorer:
 def _item(placed: Placed, prompt: str) -> Item:
     prompt = without_surrogates(prompt)
     return Item(placed.name, prompt, placed.path, prompt_id=prompt)
+
+
+async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Await coroutines at the same time; a single one without a task of its own, which costs time."""
+    return [await work[0]] if len(work) == 1 else list(await asyncio.gather(*work))
 
 
 async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from titjudge.core import images
 from titjudge.core.image_decoding import ORIENTATION, upright
 from titjudge.runs.judged_scores import small
 
@@ -42,7 +43,12 @@ class ImagesInMemory:
     """A temporary folder of images, made when first needed and deleted by `close` or the garbage collector.
 
     Several threads may use it at once, as `Judge.score_many` does.
+
+    Attributes:
+        shows: Whether an image can still be looked at when it is judged.
     """
+
+    shows = True
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -103,6 +109,37 @@ class ImagesInMemory:
             self._folder = self._finalizer = None
 
 
+class HeldImages(ImagesInMemory):
+    """Keeps images in memory instead of a folder, for as long as they are judged: for a server, which shows none of them."""
+
+    shows = False
+
+    def place(self, image: Any) -> Placed:
+        content, _ = _content(image, shown=False)
+        digest = hashlib.sha256(content).hexdigest()
+        name = f"picture-{digest}"
+        path = Path(f"/in-memory-{id(self)}", name)
+        with self._lock:
+            images.hold(path, content, digest)
+            self._used[path] += 1
+        return Placed(name, path)
+
+    def release(self, path: Path) -> list[Path]:
+        with self._lock:
+            self._used[path] -= 1
+            if self._used[path]:
+                return []
+            del self._used[path]
+            images.let_go(path)
+        return [path]
+
+    def close(self) -> None:
+        with self._lock:
+            for path in self._used:
+                images.let_go(path)
+            self._used.clear()
+
+
 def _remove(folder: Path, process: int) -> None:
     """Remove a folder in the process that made it: a fork ends with copies of what its parent goes on to use."""
     if os.getpid() == process:
@@ -156,8 +193,8 @@ def images_of(batch: Any) -> Sequence[Any]:
     return batch
 
 
-def _content(image: Any) -> tuple[bytes, bytes | None]:
-    """Encode an image: the bytes of a file stay as they are, anything else becomes PNG, with a thumbnail."""
+def _content(image: Any, *, shown: bool = True) -> tuple[bytes, bytes | None]:
+    """Encode an image: the bytes of a file stay as they are, anything else becomes PNG, with a thumbnail if it is shown."""
     check(image)
     if isinstance(image, bytes | bytearray | memoryview):
         return bytes(image), None
@@ -170,7 +207,7 @@ def _content(image: Any) -> tuple[bytes, bytes | None]:
         image = upright(image)
     out = io.BytesIO()
     image.save(out, "PNG")
-    return out.getvalue(), small(image)
+    return out.getvalue(), small(image) if shown else None
 
 
 def _from_array(image: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import hashlib
 import math
 import time
@@ -21,7 +22,7 @@ from titjudge.providers.base import Model
 from titjudge.runs.fingerprints import Pins
 from titjudge.runs.identity import default_folder
 from titjudge.runs.image_scorer import ImageScorer
-from titjudge.runs.images_in_memory import check
+from titjudge.runs.images_in_memory import HeldImages, check
 from titjudge.runs.judged_scores import JudgedScore
 from titjudge.runs.manifest import provenance
 from titjudge.runs.resolve import asked_roles, lacking_role, load_metrics
@@ -62,7 +63,7 @@ class Rewards:
         self._folder = RunFolder(config.out or _folder(config))
         self._folder.open(config)
         try:
-            self._scorer = ImageScorer(config, self._folder)
+            self._scorer = ImageScorer(config, self._folder, memory=HeldImages())
             self._engine = self._scorer.open()
             self._before = self._folder.manifest()
             pins = Pins(self._engine.roles, asked_roles(self._scorer.metrics))
@@ -244,6 +245,8 @@ def serve_rewards(
     if ready is not None:
         ready(address(host, sock), rewards.folder)
     app = build_app(rewards, token=token, host=host, missing=missing, ignore_inputs=ignore_inputs, max_body=max_body)
+    gc.collect()
+    gc.freeze()  # what is there now stays: looking through it again and again cost a sixth of the processor time
     run(app, sock, lifespan="on")
 
 

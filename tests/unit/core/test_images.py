@@ -342,7 +342,7 @@ def test_a_large_png_is_decoded_in_another_process(tmp_path: Path, monkeypatch: 
     for side, asked in ((2048, []), (2049, ["inspect"])):
         file = tmp_path / f"{side}.png"
         Image.new("1", (side, side)).save(file)
-        images._inspected(file.read_bytes(), file, True)
+        images._inspected(file.read_bytes(), file, "", decode=True)
         assert jobs == asked
 
 
