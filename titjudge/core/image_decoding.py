@@ -155,8 +155,8 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
                     sha256 = hashlib.sha256(raw).hexdigest()
                     with open_image(raw, path, decode=False) as sent:
                         width, height = sent.size
-        except DataError:
-            raise
+        except DataError as error:
+            raise DataError(error.message, path) from error
         except Exception as error:
             reason = "is truncated" if "truncated" in str(error).lower() else "cannot be decoded"
             raise DataError(f"the file {reason} or is not an image ({type(error).__name__})", path) from error
@@ -192,9 +192,29 @@ def resized(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True)
 
 
 def eight_bits(image: Any) -> Any:
-    """Convert an image of 16 bits a pixel to 8, which PIL's own conversion would turn white; leave others unchanged."""
-    if not image.mode.startswith("I"):
+    """Convert an image of 16 or 32 bits a pixel to 8, which PIL's own conversion would turn white or black.
+
+    Grey values are read as 0 to 255 or 0 to 65,535 (whole numbers), 0 to 1 or 0 to 255 (floats), by the largest of them. An image
+    of another mode is returned unchanged.
+
+    Raises:
+        DataError: Its values lie outside.
+    """
+    if not image.mode.startswith(("I", "F")):
         return image
+    import numpy as np
+
+    low, high = image.getextrema()
+    if low < 0 or high > (255 if image.mode == "F" else 65_535) or not np.isfinite(np.asarray(image)).all():
+        raise DataError(
+            f"the image has grey values from {low:g} to {high:g}: whole numbers are read from 0 to 255 or 65,535, floats from 0 "
+            "to 1 or 255; save it with 8 bits a channel"
+        )
+    if image.mode == "F":
+        scale = 255 if high <= 1 else 1
+        return image.point(lambda value: value * scale + 0.5).convert("L")
+    if image.mode == "I" and high <= 255:
+        return image.convert("L")
     return image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,49 +60,61 @@ class ImageTree:
         unknown = set(_FIELD.findall(self.pattern)) - {"generator", "prompt_id", "suffix", *_NUMBERS}
         if unknown:
             raise ConfigError(f"--images '{self.pattern}': nothing says what {{{min(unknown)}}} of a new image is")
-        prompts, _, problems = self._read()
-        yield from problems
-        for name, prompt in prompts.items():
+        listed = self._read()
+        yield from listed.problems
+        for name, prompt in listed.prompts.items():
             yield PromptPlace(name, prompt, filled(self.pattern, {"prompt_id": name, "suffix": "png"}))
 
     def items(self, root: Path, roots: Sequence[Path], notes: dict[str, None]) -> Iterator[Item | InvalidItem]:
         """Yield the images that fit the pattern, in the order of their paths.
 
         Raises:
-            DataError: No image fits, or the prompts cannot be read.
+            DataError: No image fits, the prompts cannot be read, or it is in doubt which image belongs to which of them.
         """
-        prompts, further, problems = self._read()
-        yield from problems
-        regexes, left_out = [self.regex(), *(ImageTree(each, "").regex() for each in self.others)], 0
+        listed = self._read()
+        prompts, further = listed.prompts, listed.meta
+        yield from listed.problems
+        matches: list[tuple[str, re.Match[str]]] = []
         made: dict[str, set[str]] = {}
-        for path in image_files(root):
-            name = path.relative_to(root).as_posix()
+        left_out = 0
+        for name, match in self._matches(root, prompts):
             if printable(name) != name:
                 yield InvalidItem(printable(name), "the file name is not UTF-8: rename it")
-                continue
-            matches = [regex.fullmatch(name) for regex in regexes]
-            has_prompt = (match for match in matches if match and _prompt_id(match["prompt_id"], prompts) in prompts)
-            match = next(has_prompt, matches[0])
-            if match is None:
+            elif match is None:
                 left_out += 1
-                continue
+            else:
+                matches.append((name, match))
+                generator = match.groupdict().get("generator", "")
+                made.setdefault(generator, set()).add(_prompt_id(match["prompt_id"], prompts))
+        if not made:
+            raise DataError(f"none of {left_out:,} images fits '{self.pattern}'", root)
+        check_numbers(self.prompts, listed, set().union(*made.values()))
+        for name, match in matches:
             fields = match.groupdict()
             written, generator = fields.pop("prompt_id"), fields.pop("generator", "")
             prompt_id = _prompt_id(written, prompts)
-            made.setdefault(generator, set()).add(prompt_id)
             if prompt_id not in prompts:
                 yield InvalidItem(name, f"{self.prompts} has no prompt '{written}'", generator, written)
                 continue
             meta = {**further.get(prompt_id, {}), **fields}
+            if self.known is None and not any(" <- " in note for note in notes):
+                notes[f'{name} <- "{" ".join(prompts[prompt_id].split())[:60]}"'] = None
             yield item_of(name, prompts[prompt_id], generator, prompt_id, meta, root, roots, sample_of(fields))
-        if not made:
-            raise DataError(f"none of {left_out:,} images fits '{self.pattern}'", root)
         if left_out:
             notes[f"{left_out:,} images do not fit '{self.pattern}' and are left out"] = None
         for generator, ids in made.items():
             if missing := len(prompts.keys() - ids):
                 whose = f" by {generator}" if generator else ""
                 notes[f"{missing:,} of {len(prompts):,} prompts have no image{whose}"] = None
+
+    def _matches(self, root: Path, prompts: Mapping[str, str]) -> Iterator[tuple[str, re.Match[str] | None]]:
+        """Yield the images below a folder, with the pattern that fits: the first that gives a prompt, or else the first."""
+        regexes = [self.regex(), *(ImageTree(pattern, "").regex() for pattern in self.others)]
+        for path in image_files(root):
+            name = path.relative_to(root).as_posix()
+            fits = [regex.fullmatch(name) for regex in regexes]
+            has_prompt = (match for match in fits if match and _prompt_id(match["prompt_id"], prompts) in prompts)
+            yield name, next(has_prompt, fits[0])
 
     def _read(self) -> PromptList:
         return read_prompts(self.prompts) if self.known is None else PromptList(dict(self.known), {}, [])
@@ -119,6 +131,40 @@ class ImageTree:
 
         pieces = _FIELD.split(self.pattern)
         return re.compile("".join(field(piece) if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)))
+
+
+def check_numbers(file: str, listed: PromptList, made: Collection[str]) -> None:
+    """Refuse numbered images of which it is in doubt which prompt each was made from.
+
+    Args:
+        file: The file of prompts, for the message.
+        listed: Its prompts.
+        made: The prompt ids of the images.
+
+    Raises:
+        DataError: The numbers of the images are those of the prompts shifted by one; or lines are counted, nobody has said
+            from what number, and there is no image 0, an image more than there are lines, or none of the last line alone.
+    """
+    if not all(map(str.isdecimal, (*made, *listed.prompts))):
+        return
+    images, lines = set(map(int, made)), set(map(int, listed.prompts))
+    there = f"the images are {min(images)} to {max(images)} and {Path(file).name} has {len(lines):,} prompts"
+    if images in ({line + 1 for line in lines}, {line - 1 for line in lines}) and not listed.counted:
+        raise DataError(
+            f"{there}, {min(lines)} to {max(lines)}: each would be judged by its neighbour's prompt; number the one as the other "
+            f"({file}:#{min(images)},PROMPT counts the rows of a table from {min(images)})",
+            Path(file),
+        )
+    if not listed.counted or images == lines:
+        return
+    first_is = f"--prompt-file {file}:{min(images)} if its first line is the prompt of image {min(images)}"
+    if min(images) > 0:
+        counting = f"{file}:0 if the prompt of image {min(images)} is line {min(images) + 1}"
+        raise DataError(f"{there}: say {first_is}, {counting}", Path(file))
+    if max(images) > max(lines):
+        raise DataError(f"{there}: nothing says which image belongs to which line; {first_is}", Path(file))
+    if max(images) == max(lines) - 1 and len(images) == len(lines) - 1:
+        raise DataError(f"{there}, one more: say {first_is}, {file}:-1 if it is a title", Path(file))
 
 
 def _prompt_id(written: str, prompts: Mapping[str, str]) -> str:

@@ -129,7 +129,7 @@ def _try_prompts(folder: Path, given: str) -> dict[str, str] | None:
 
 
 def _prompts(folder: Path, given: str) -> dict[str, str]:
-    prompts, _, problems = read_prompts(str(folder / given))
-    if not prompts:
-        raise DataError(problems[0].reason if problems else "no prompts here", folder / given)
-    return prompts
+    listed = read_prompts(str(folder / given))
+    if not listed.prompts:
+        raise DataError(listed.problems[0].reason if listed.problems else "no prompts here", folder / given)
+    return listed.prompts

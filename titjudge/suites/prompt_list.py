@@ -1,6 +1,6 @@
 """Read prompts without images: FILE, FILE:ID,PROMPT with two columns of a table, or FILE.txt[:FIRST] with a prompt a line.
 
-ID may be # or #1: the number of the row, from 0 or 1. FIRST is the number of the first line. A `.json` file may be an array
+ID may be # or #1: the number of the row, from 0 or 1. FIRST is the number of the first line (-1: it is a title). A `.json` file may be an array
 of rows or of prompts, or an object {id: prompt}.
 """
 
@@ -20,11 +20,18 @@ _IDS = ("prompt_id", "id", "index")
 
 
 class PromptList(NamedTuple):
-    """Prompts by their ids, the other columns of their rows, and what is wrong with rows."""
+    """Prompts by their ids.
+
+    Attributes:
+        meta: The other columns of their rows, by id.
+        problems: What is wrong with rows.
+        counted: Whether the ids are numbers of lines, counted from 0 because nobody has said otherwise.
+    """
 
     prompts: dict[str, str]
     meta: dict[str, dict[str, Any]]
     problems: list[InvalidItem]
+    counted: bool = False
 
 
 def read_prompts(given: str) -> PromptList:
@@ -45,8 +52,10 @@ def read_prompts(given: str) -> PromptList:
         found.prompts.update({name: text.strip() for name, text in content.items() if text.strip()})
     elif path.suffix.lower() == ".txt" or (content and isinstance(content[0], str)):
         lines = read_text(path).splitlines() if content is None else map(str, content)
-        texts = enumerate((line.strip() for line in lines), int(columns) if columns.isdecimal() else 0)
+        given_first = re.fullmatch(r"-?\d{1,9}", columns) is not None
+        texts = enumerate((line.strip() for line in lines), int(columns) if given_first else 0)
         found.prompts.update({str(number): text for number, text in texts if text})
+        found = found._replace(counted=not given_first)
     else:
         _read_rows(path, content, _columns(path, columns, given), found)
     return found

@@ -36,7 +36,7 @@ class Prompts(Suite):
         if folder.is_dir() and not file.is_file():
             prompts, meta, problems = _of_images(folder)
         else:
-            prompts, meta, problems = read_prompts(f"{file}:{self._columns}" if self._columns else str(file))
+            prompts, meta, problems, _ = read_prompts(f"{file}:{self._columns}" if self._columns else str(file))
         yield from problems
         if not prompts:
             raise DataError("no prompts here", folder)

@@ -20,7 +20,7 @@ from PIL.PngImagePlugin import PngInfo
 import titjudge
 from titjudge.core import image_decoding, image_process, images
 from titjudge.core.errors import DataError
-from titjudge.core.image_decoding import open_image
+from titjudge.core.image_decoding import inspect, open_image, upright
 from titjudge.core.images import ImageFiles
 from titjudge.core.types import ImageFile
 
@@ -355,3 +355,25 @@ def test_where_no_process_can_be_started_the_work_is_done_here(
     monkeypatch.setattr(image_process.sys, "executable", "/nowhere/python")  # type: ignore[attr-defined]
     assert opened(large_webp).width == 1200
     assert image_process._running == []
+
+
+@pytest.mark.parametrize(("mode", "most"), [("I", 255), ("I", 65_535), ("I;16", 65_535), ("F", 1.0), ("F", 255.0)])
+def test_a_grey_image_of_many_bits_keeps_its_brightness(tmp_path: Path, mode: str, most: float) -> None:
+    kind = {"I": np.int32, "I;16": np.uint16, "F": np.float32}[mode]
+    ramp = np.tile(np.linspace(0, most, 256), (8, 1)).astype(kind)
+    Image.fromarray(ramp).save(tmp_path / "ramp.tif")
+    with open_image((tmp_path / "ramp.tif").read_bytes(), tmp_path / "ramp.tif") as image:
+        assert image.mode == mode
+        shown = np.asarray(upright(image)).astype(int)
+    assert abs(shown - np.arange(256)).max() <= 1
+    assert (shown[0, 0], shown[0, -1]) == (0, 255)
+
+
+@pytest.mark.parametrize(
+    "values", [[0, 70_000], [-1, 255], [-1.0, 1.0], [0.0, 256.0], [0.0, float("nan")], [0.0, float("inf")]]
+)
+def test_grey_values_outside_of_what_is_read_are_refused_and_never_black(tmp_path: Path, values: list[float]) -> None:
+    whole = all(isinstance(value, int) for value in values)
+    Image.fromarray(np.array([values] * 4, dtype=np.int32 if whole else np.float32)).save(tmp_path / "odd.tif")
+    with pytest.raises(DataError, match=r"odd\.tif: the image has grey values from"):
+        inspect((tmp_path / "odd.tif").read_bytes(), tmp_path / "odd.tif")

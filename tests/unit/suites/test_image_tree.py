@@ -42,6 +42,7 @@ def test_fields_of_paths_are_what_an_image_is(out: Path) -> None:
     ]
     assert bad == {"p.csv:4": "p.csv:4: 'en' is no prompt: ''", "c/dog_0.png": f"{table}:n,en has no prompt 'dog'"}
     assert notes == [
+        'a_b/cat_2_0.png <- "a cat"',
         "1 images do not fit '{generator}/{prompt_id}_{sample}.{suffix}' and are left out",
         "1 of 2 prompts have no image by a_b",
         "1 of 2 prompts have no image by c",
@@ -135,3 +136,67 @@ def test_each_image_counts_by_the_first_pattern_that_gives_it_a_prompt(tmp_path:
     assert ids == {"a/1_0.png": "1", "a/1_1.png": "1", "b/01.png": "1", "b/cat_2.png": "cat_2"}
     assert [item.id for item in found if isinstance(item, InvalidItem)] == ["b/dog_7.png"]
     assert next(iter(notes)).startswith("1 images do not fit")
+
+
+def numbered(folder: Path, numbers: range, lines: int, first: str = "a thing 0") -> tuple[Path, str]:
+    for number in numbers:
+        (folder / "step").mkdir(exist_ok=True)
+        (folder / "step" / f"{number:04}.png").touch()
+    texts = [first, *(f"a thing {number}" for number in range(1, lines))]
+    (folder / "prompts.txt").write_text("\n".join(texts) + "\n")
+    return folder, str(folder / "prompts.txt")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "lines", "message"),
+    [
+        (
+            range(1, 39),
+            38,
+            r"images are 1 to 38 and prompts.txt has 38 prompts: say --prompt-file \S+prompts\.txt:1 if",
+        ),
+        (
+            range(38),
+            39,
+            r"images are 0 to 37 and prompts.txt has 39 prompts, one more: say .*, \S+:-1 if it is a title",
+        ),
+        (range(1, 39), 39, r"images are 1 to 38 and prompts.txt has 39 prompts: say \S+ \S+prompts\.txt:1 if"),
+        (range(38), 37, "images are 0 to 37 and prompts.txt has 37 prompts: nothing says which image belongs to which"),
+        (range(5, 8), 38, r"images are 5 to 7 and .*:0 if the prompt of image 5 is line 6"),
+    ],
+)
+def test_numbers_of_which_it_is_in_doubt_what_they_count_are_refused(
+    tmp_path: Path, numbers: range, lines: int, message: str
+) -> None:
+    folder, file = numbered(tmp_path, numbers, lines)
+    with pytest.raises(DataError, match=message):
+        loaded(folder, "{generator}/{prompt_id}.png", file)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "lines", "said", "first"),
+    [
+        (range(38), 38, "", "a thing 0"),
+        (range(20), 38, "", "a thing 0"),
+        (range(1, 39), 38, ":1", "a thing 0"),
+        (range(38), 39, ":-1", "a thing 1"),
+        (range(38), 39, ":0", "a thing 0"),
+        (range(5, 8), 38, ":0", "a thing 5"),
+    ],
+)
+def test_numbers_that_are_said_or_plain_are_read_so_and_the_first_image_is_shown_with_its_prompt(
+    tmp_path: Path, numbers: range, lines: int, said: str, first: str
+) -> None:
+    folder, file = numbered(tmp_path, numbers, lines)
+    items, bad, notes = loaded(folder, "{generator}/{prompt_id}.png", f"{file}{said}")
+    assert (len(items), bad, items[0].prompt) == (len(numbers), {}, first)
+    assert notes[0] == f'step/{numbers[0]:04}.png <- "{first}"'
+
+
+@pytest.mark.parametrize(("numbers", "shift"), [(range(1, 5), 0), (range(4), 1)])
+def test_a_table_whose_numbers_are_all_one_off_is_refused(tmp_path: Path, numbers: range, shift: int) -> None:
+    folder, _ = numbered(tmp_path, numbers, 4)
+    table = tmp_path / "p.csv"
+    table.write_text("index,prompt\n" + "".join(f"{number + shift},a thing {number}\n" for number in range(4)))
+    with pytest.raises(DataError, match="each would be judged by its neighbour's prompt"):
+        loaded(folder, "{generator}/{prompt_id}.png", str(table))
