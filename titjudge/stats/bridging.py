@@ -1,7 +1,7 @@
 """Transfer a leaderboard from one judge to another, by a linear regression over the generators that both have judged.
 
 The line through the mean scores of these anchors must rise, so that it keeps the order; a transferred score has a 95%
-prediction interval (Student's t with n - 2 degrees of freedom). `python -m benchmarks.verdicts --answers OLD NEW` measures
+prediction interval (Student's t with n - 2 degrees of freedom), wider where the generator lacks some of the common prompts. `python -m benchmarks.verdicts --answers OLD NEW` measures
 its coverage for generators that were left out.
 """
 
@@ -43,14 +43,18 @@ class Line:
         residuals = self.y - self.y.mean() - self.slope * (self.x - self.x.mean())
         return float(np.sqrt(residuals @ residuals / (len(self.x) - 2)))
 
-    def predict(self, at: float) -> tuple[float, Interval]:
-        """Predict the new judge's score of a generator with the old score `at`, with a 95% prediction interval."""
+    def predict(self, at: float, uncertain: float = 0.0) -> tuple[float, Interval]:
+        """Predict the new judge's score of a generator with the old score `at`, with a 95% prediction interval.
+
+        `uncertain` is the half-width of the 95% interval of `at`, for a generator that has only some of the anchors' prompts.
+        """
         from scipy.special import stdtrit
 
         n, off = len(self.x), at - float(self.x.mean())
         squares = float(((self.x - self.x.mean()) ** 2).sum())
         value = float(self.y.mean()) + self.slope * off
         half = -float(stdtrit(n - 2, TAIL)) * self.spread * (1 + 1 / n + off**2 / squares) ** 0.5
+        half = float(np.hypot(half, self.slope * uncertain))
         return value, (value - half, value + half)
 
 
@@ -146,7 +150,8 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     for name, (mean, _, count) in boards[0].items():
         if name not in boards[1]:
             outside = not line.x.min() <= mean <= line.x.max()
-            standings.append(BridgedGenerator(name, True, *line.predict(mean), count, outside))
+            own = _rows(old, prompts)[:, old.column(name)]
+            standings.append(BridgedGenerator(name, True, *line.predict(mean, _uncertain(own)), count, outside))
     standings.sort(key=lambda each: (-each.score, each.generator))
     predicted = [Line(*rest.T).predict(at)[1] for rest, at in zip(left, pairs[:, 0], strict=True)]
     return Bridge(
@@ -175,6 +180,15 @@ def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, 
         if len(known) >= max(2, _SHARE * len(prompts)):
             boards[name] = float(known.mean()), mean_interval(known, table.bounds), len(known)
     return boards
+
+
+def _uncertain(scores: Floats) -> float:
+    """Compute the half-width of the 95% interval of the mean over all of these prompts, NaN being those without a score."""
+    from scipy.special import stdtrit
+
+    known = scores[np.isfinite(scores)]
+    left = 1 / len(known) - 1 / len(scores)  # 0 where every prompt has a score
+    return -float(stdtrit(len(known) - 1, TAIL)) * float(known.std(ddof=1)) * left**0.5
 
 
 def _paired(old: ScoreTable, new: ScoreTable, name: str, prompts: Sequence[str]) -> tuple[float, float]:
