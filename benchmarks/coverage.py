@@ -7,7 +7,9 @@
 Prints (1) how many 95% intervals hold the true accuracy, mean, difference of two judges, correlation with people or
 Bradley-Terry strength; how often (2) a metric of pure noise "beats guessing", by this project's threshold and by one that
 takes pairs as independent, (3) two equal judges are said to differ, (4) a trust card of six prompts errs on a judge that is
-exactly at a limit, and (5) some of several equal metrics is "below the best".
+exactly at a limit, and (5) some of several equal metrics is "below the best". Then the same on unkind data: answers at an end
+of the scale, choices among judges, rare collapses, boards carried over, attacks that move many spans, canaries that share
+descriptions (`benchmarks.unkind`).
 Standard errors: a quarter of a point for accuracies, means and differences, a point and a half for correlations and strengths.
 """
 
@@ -258,6 +260,8 @@ def fill(page: Path, part: re.Pattern[str], text: str) -> None:
 
 
 def main() -> None:
+    from benchmarks import unkind
+
     scale = 5 if "--quick" in sys.argv[1:] else 1
     started, worked = time.perf_counter(), time.process_time()
     sizes = [f"{n} prompts" for n in PROMPTS]
@@ -273,6 +277,14 @@ def main() -> None:
     show("Equal judges that are said to differ at .05", sizes, equal_rows(200 // scale))
     show("Judges exactly at a limit, six prompts", ["caught", "passed"], card_rows(600 // scale))
     show("Some of several equal metrics below the best", ["at .05"], best_rows(160 // scale))
+    columns = [f"{n} prompts" for n in unkind.PROMPTS]
+    hard = unkind.gold_rows(400 // scale) + unkind.choice_rows(120 // scale) + unkind.alpha_rows(200 // scale)
+    show("95% intervals on unkind data that hold", columns, hard)
+    show("90% ranges of prompts that hold", columns, unkind.plan_rows(1000 // scale))
+    columns = [f"{n} anchors" for n in unkind.ANCHORS]
+    show("95% intervals of a generator carried over", columns, unkind.bridge_rows(100 // scale))
+    show("Judges exactly at a limit, 72 prompts", ["caught", "passed"], unkind.far_rows(400 // scale))
+    show("Canaries of an unchanged judge that drift", ["1 metric", "5 metrics"], unkind.canary_rows(1000 // scale))
     print(
         f"\n{time.perf_counter() - started:.0f} s, of which the processor worked {time.process_time() - worked:.0f} s"
     )

@@ -188,7 +188,7 @@ def _uncertain(scores: Floats) -> float:
 
     known = scores[np.isfinite(scores)]
     left = 1 / len(known) - 1 / len(scores)  # 0 where every prompt has a score
-    return -float(stdtrit(len(known) - 1, TAIL)) * float(known.std(ddof=1)) * left**0.5
+    return float(-stdtrit(len(known) - 1, TAIL) * known.std(ddof=1) * left**0.5)
 
 
 def _paired(old: ScoreTable, new: ScoreTable, name: str, prompts: Sequence[str]) -> tuple[float, float]:

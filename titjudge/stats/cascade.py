@@ -23,7 +23,7 @@ from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, group_sums
 from titjudge.stats.cascade_rules import CascadeOutcome, CascadeRule, Recommendation
 from titjudge.stats.equality import reaches, with_ties
-from titjudge.stats.intervals import share_interval, share_intervals
+from titjudge.stats.intervals import choice_interval, share_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
 
 GRID = 17  # thresholds tried for the first of three judges; for the last but one, all that make a difference are
@@ -132,12 +132,14 @@ def recommend(
     rules, singles = outcomes[: len(rules)], tuple(outcomes[len(rules) :])
     chosen = _choose(table, rules, max_price, tolerance)
     best = max(singles, key=lambda each: (each.accuracy, -each.price))
-    right, cost, warnings = _cross_validate(table, group, longest, max_price, tolerance, folds, seed)
+    right, cost, every, warnings = _cross_validate(table, group, longest, max_price, tolerance, folds, seed)
     prompts = len(np.unique(group))
     accuracy, interval, price = None, None, None
     if right is not None and cost is not None:
         accuracy, price = float(right.mean()), float(cost.mean())
-        interval = share_interval(np.unique(group, return_inverse=True)[1], right)
+        named, *others = (_right(table, rule) for rule in (chosen.rule, *every))
+        prompt = np.unique(group, return_inverse=True)[1]
+        interval = choice_interval(prompt, right, named, others, np.ones(len(group)))
         if chosen.accuracy - accuracy > 0.02:
             warnings.append(
                 f"the choice flatters itself by {100 * (chosen.accuracy - accuracy):.1f} points on the pairs that chose it"
@@ -151,7 +153,7 @@ def _with_intervals(
     table: _Table, group: NDArray[np.int64], outcomes: Sequence[CascadeOutcome]
 ) -> list[CascadeOutcome]:
     prompt = np.unique(group, return_inverse=True)[1]
-    right = [_run(table, table.chain(each.rule), each.rule.thresholds)[1][0].astype(np.float64) for each in outcomes]
+    right = [_right(table, each.rule) for each in outcomes]
     sums = group_sums(prompt, int(prompt.max()) + 1, *right, np.ones(len(group)))
     intervals = share_intervals(sums[:, :-1], np.repeat(sums[:, -1:], len(outcomes), axis=1))
     return [replace(each, interval=interval) for each, interval in zip(outcomes, intervals, strict=True)]
@@ -195,6 +197,11 @@ def _run(
         open_ &= ~decides
     rule = CascadeRule(tuple(table.names[k] for k in chain), tuple(float(t) for t in thresholds))
     return CascadeOutcome(rule, float(right.mean()), float(cost.mean()), tuple(asked)), (right, cost)
+
+
+def _right(table: _Table, rule: CascadeRule) -> Floats:
+    """Return 1 for each pair that a rule gets right, else 0; shape (pairs,)."""
+    return _run(table, table.chain(rule), rule.thresholds)[1][0].astype(np.float64)
 
 
 def _candidates(table: _Table, longest: int) -> Iterator[_Candidates]:
@@ -283,21 +290,25 @@ def _cross_validate(
     tolerance: float,
     folds: int,
     seed: int,
-) -> tuple[Floats | None, Floats | None, list[str]]:
-    """Evaluate on each pair a rule chosen without its prompt: whether it is right, and its cost, both (pairs,); and warnings."""
+) -> tuple[Floats | None, Floats | None, list[CascadeRule], list[str]]:
+    """Evaluate on each pair a rule chosen without its prompt.
+
+    Returns: whether it is right, and its cost, both (pairs,); the rules of the folds; and warnings.
+    """
     prompts = np.unique(group)
     if len(prompts) < 2:
-        return None, None, ["all pairs are of one prompt: nothing to hold out, the accuracy is flattered"]
+        return None, None, [], ["all pairs are of one prompt: nothing to hold out, the accuracy is flattered"]
     fold_of = np.random.default_rng(seed).permutation(len(prompts)) % min(folds, len(prompts))
     fold = fold_of[np.searchsorted(prompts, group)]
-    right, cost = np.zeros(len(group)), np.zeros(len(group))
+    right, cost, rules = np.zeros(len(group)), np.zeros(len(group)), list[CascadeRule]()
     for k in range(fold.max() + 1):
         out = fold == k
         training = table.only(~out)
         try:
             rule = _choose(training, _frontier(training, longest), max_price, tolerance).rule
         except ConfigError:
-            return None, None, ["in some fold no rule is cheap enough: no accuracy across folds"]
+            return None, None, [], ["in some fold no rule is cheap enough: no accuracy across folds"]
+        rules.append(rule)
         _, (right[out], cost[out]) = _run(table.only(out), table.chain(rule), rule.thresholds)
     few = [f"only {len(prompts)} prompts: the choice is little tested"] if len(prompts) < 30 else []
-    return right, cost, few
+    return right, cost, rules, few

@@ -48,7 +48,8 @@ class Recommendation:
 
     Attributes:
         outcome: The rule on the pairs that it was chosen on.
-        accuracy, interval, price: Cross-validated over folds of prompts; the interval is 95% over prompts.
+        accuracy, interval, price: Cross-validated over folds of prompts; the interval is 95% over prompts, and allows for
+            the rules that the folds choose being others than this one.
         singles: Each judge alone.
         best_single: The most accurate judge alone.
         frontier: The rules that no other beats in both accuracy and price, cheapest first, on the pairs that chose them.

@@ -12,7 +12,7 @@ import numpy as np
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.equality import with_ties
-from titjudge.stats.intervals import share_interval
+from titjudge.stats.intervals import choice_interval
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
 
 MOST = 3  # judges of a pool
@@ -25,7 +25,8 @@ class Pool:
     """The most accurate pool on all pairs, and the cross-validated accuracy of choosing a pool in this way.
 
     Attributes:
-        accuracy: On held-out folds of prompts, with its 95% `interval` over prompts.
+        accuracy: On held-out folds of prompts, with its 95% `interval` over prompts, which allows for the pools that the
+            folds choose being others than the one that is named.
         single: The most accurate judge alone; `single_accuracy` is on held-out folds, too.
         pairs: Pairs that all judges have scored and in which people have a preference.
     """
@@ -73,15 +74,16 @@ def best_pool(pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *
     fold_of = np.full(len(index.groups), -1)
     fold_of[prompts] = np.random.default_rng(seed).permutation(len(prompts)) % FOLDS
     fold = fold_of[index.group]
-    right, alone = np.zeros(len(index)), np.zeros(len(index))
+    right, alone, every = np.zeros(len(index)), np.zeros(len(index)), list[Floats]()
     for k in range(FOLDS):
         train, test = usable & (fold != k), usable & (fold == k)
         pool, single = _choose(index, scores, train)
-        right[test], alone[test] = _right(index, scores, pool)[test], _right(index, scores, single)[test]
+        every.append(_right(index, scores, pool))
+        right[test], alone[test] = every[-1][test], _right(index, scores, single)[test]
     pool, single = _choose(index, scores, usable)
     return Pool(
         tuple(names[k] for k in pool), float(right[usable].mean()),
-        share_interval(index.group, right * usable, usable.astype(np.float64)),
+        choice_interval(index.group, right, _right(index, scores, pool), every, usable.astype(np.float64)),
         names[single[0]], float(alone[usable].mean()), int(usable.sum()), len(prompts),
     )  # fmt: skip
 

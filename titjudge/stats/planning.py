@@ -3,7 +3,8 @@
 The variance of a paired difference over prompts is that of the pilot, minus the variance between its images and answers,
 plus that of as many images and answers as planned. A small pilot estimates it badly, so the answer is a range: a 90%
 interval of the log variance, from the kurtosis of the pilot. `python -m benchmarks.verdicts` measures the achieved power and
-the coverage of the range.
+the coverage of the range on people's marks, `python -m benchmarks.coverage` where large differences are rare: what a pilot
+has not shown no range of it can hold, so the table says what it would change.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from titjudge.stats.scores_table import ScoreTable
 
 FEWEST = 10  # prompts of any plan
 SHORT = 30  # prompts of a pilot, below which a note warns of it
+HEAVY = 0.3  # of the spread, more than which one prompt seldom makes up where differences are normal
 _RANGE = 1.6449  # normal quantile of a 90% range
 
 
@@ -36,6 +38,8 @@ class Pilot:
         seeds, samples: Variance between images of a prompt, and between answers to an image, summed over the two generators;
             None where the pilot has only one each, or the score of a prompt is not a mean of them.
         images, answers: Images of a prompt, and answers to an image, in the pilot.
+        largest: Share of the spread that the prompt with the largest difference makes up.
+        scale: Length of the scale of a score; None where it has no ends.
     """
 
     a: str
@@ -47,6 +51,8 @@ class Pilot:
     samples: float | None
     images: float
     answers: float
+    largest: float = 0.0
+    scale: float | None = None
 
     @classmethod
     def of(cls, table: ScoreTable, a: str, b: str) -> Pilot:
@@ -69,9 +75,11 @@ class Pilot:
             _of_both(each, columns) if table.per_prompt.kind == "mean" else None
             for each in (table.seed_variance, table.judge_variance)
         )
+        squares = (d - d.mean()) ** 2
+        scale = table.bounds[1] - table.bounds[0] if table.bounds and np.isfinite(table.bounds).all() else None
         return cls(
             a, b, len(d), variance, variance_factor(d), seeds, samples, float(table.images[both][:, columns].mean()),
-            table.samples,
+            table.samples, float(squares.max() / squares.sum()), scale,
         )  # fmt: skip
 
     def variance_with(self, seeds: int, samples: int) -> float | None:
@@ -194,8 +202,35 @@ def plan_table(of: Sequence[Plan], pilots: Sequence[Pilot], difference: float, p
     if any(pilot.seeds is None for pilot in pilots):
         notes.append("the pilot has one image a prompt: what more seeds would bring it cannot tell")
     if any(pilot.prompts < SHORT for pilot in pilots):
-        notes.append(f"a pilot of fewer than {SHORT} prompts knows the spread badly: trust the range, not the number")
+        notes.append(
+            f"a pilot of fewer than {SHORT} prompts knows the spread badly: the number is nothing to go by, and where a few "
+            "prompts differ far more than the others the range fails too"
+        )
+    for pilot in pilots:
+        if pilot.prompts >= SHORT and pilot.largest > HEAVY:
+            notes.append(
+                f"{pilot.a} / {pilot.b}: one prompt of {pilot.prompts} makes up {pilot.largest:.0%} of the spread; with such "
+                "tails the range holds less often than in 90%: plan for its upper end"
+            )
+        if (unseen := _with_one_unseen(pilot, of, difference, power)) is not None:
+            notes.append(
+                f"{pilot.a} / {pilot.b}: if 1 prompt in {pilot.prompts} differs by the whole scale, which {pilot.prompts} may "
+                f"well not have shown, it takes {unseen:,} prompts"
+            )
     return Table("Plan", columns, rows, tuple(notes))
+
+
+def _with_one_unseen(pilot: Pilot, of: Sequence[Plan], difference: float, power: float) -> int | None:
+    """Compute the prompts of the first plan of a pilot if one prompt in so many differs by the whole scale.
+
+    None where the scale has no ends, or the range of the plan holds the number.
+    """
+    plan = next((plan for plan in of if (plan.a, plan.b) == (pilot.a, pilot.b)), None)
+    if plan is None or pilot.scale is None:
+        return None
+    share = 1 / pilot.prompts
+    prompts = prompts_needed(plan.variance + share * (1 - share) * pilot.scale**2, difference, power)
+    return prompts if prompts > plan.range[1] else None
 
 
 def curve(plan: Plan, difference: float, factor: float) -> tuple[Floats, list[Floats]]:

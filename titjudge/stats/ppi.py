@@ -126,8 +126,8 @@ def fit(columns: Columns) -> Fit:
     naive, all_judge = _linear(np.concatenate([columns.judge, columns.rest]), mask, group, columns.groups)
     effective = _effective(columns.mask, columns.group, columns.groups), _effective(mask, group, columns.groups)
     parts = (a, b, u)
-    of_each = (contributions, a, all_judge)
-    spreads, skews = [each.T @ each for each in of_each], [_skewness(each) for each in of_each]
+    spreads = (contributions.T @ contributions, a.T @ a, all_judge.T @ all_judge)
+    skews = (_skewness(contributions), _skewness(a), _skewness(all_judge))
     return Fit(value, people, naive, *spreads, *skews, power, parts, labelled, *effective)
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from benchmarks import coverage
+from benchmarks import coverage, unkind
 
 
 def test_intervals_cover() -> None:
@@ -50,6 +50,26 @@ def test_the_page_states_what_was_measured() -> None:
     ]
     assert len(cells) == 20
     assert max(cells) <= 97
+
+
+@pytest.mark.slow
+def test_intervals_on_unkind_data_cover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was 58.6 to 91%: 95% less three standard errors, or what is stated as less."""
+    monkeypatch.setattr(unkind, "PROMPTS", (30,))
+    monkeypatch.setattr(unkind, "ANCHORS", (25,))
+    for rows, runs in ((unkind.gold_rows(150), 150), (unkind.choice_rows(60), 60), (unkind.alpha_rows(60), 60)):
+        for name, (found,) in rows:
+            assert found >= 0.93 - 3 * (0.07 * 0.93 / runs) ** 0.5, name
+    for name, (found,) in unkind.bridge_rows(15):
+        assert found >= 0.89, name
+
+
+def test_cards_and_canaries_err_as_seldom_as_is_said() -> None:
+    for name, (caught, passed) in unkind.far_rows(60):
+        assert caught <= 0.01 + 3 * 0.013, name
+        assert passed <= 0.025 + 3 * 0.02, name
+    for name, found in unkind.canary_rows(100):
+        assert max(found) <= 0.01 + 3 * 0.01, name
 
 
 def test_noise_beats_guessing_as_often_as_is_said() -> None:

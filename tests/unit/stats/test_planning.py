@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import nct, t
 
-from benchmarks import verdicts
+from benchmarks import unkind, verdicts
 from titjudge.core.errors import DataError
-from titjudge.stats.planning import Pilot, cheapest, plans, power_of, prompts_needed
+from titjudge.stats.planning import Pilot, cheapest, plan_table, plans, power_of, prompts_needed
 from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
 
 PROMPT, SEED, JUDGE = 0.3, 0.5, 0.4  # standard deviations of what makes a difference
@@ -71,6 +72,26 @@ def test_dollars_count_images_and_answers_of_both() -> None:
         each = 0.01 / 2 * 2 * plan.seeds * plan.samples  # the pilot's images had two answers for that price
         assert plan.dollars == pytest.approx(tuple(each * n for n in (plan.range[0], plan.prompts, plan.range[1])))
     assert cheapest(found).dollars == min((plan.dollars or (0.0, 0.0, 0.0) for plan in found), key=lambda of: of[1])
+
+
+def planned(differences: np.ndarray, bounds: tuple[float, float] | None = None) -> str:
+    """The notes below a plan for a difference of a fifth of the spread."""
+    table = replace(unkind.board(np.column_stack([differences, np.zeros(len(differences))])), bounds=bounds)
+    pilot = Pilot.of(table, "g00", "g01")
+    wanted = float(differences.std()) / 5
+    made = plans(pilot, wanted, 0.8, seeds=[1], samples=[1], cost=None)
+    return " ".join(plan_table(made, [pilot], wanted, 0.8).notes)
+
+
+def test_a_plan_says_what_its_pilot_cannot_know() -> None:
+    rng = np.random.default_rng(1)
+    usual = rng.normal(0, 10, 40)
+    assert "tails" not in planned(usual)
+    assert "trust the range" not in planned(usual[:12])
+    assert "the range fails too" in planned(usual[:12])
+    assert "one prompt of 40 makes up" in planned(np.append(usual[:39], 60.0))
+    assert "if 1 prompt in 40 differs by the whole scale" in planned(usual, (0.0, 100.0))
+    assert "whole scale" not in planned(20 * usual, (0.0, 100.0))
 
 
 def test_nothing_to_plan_from() -> None:
