@@ -13,6 +13,7 @@ from titjudge.cli.options import JSON, PATH, GroupByDefault, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import DataError
+from titjudge.core.numbers import known_sum
 
 if TYPE_CHECKING:
     from titjudge.core.types import Item, Score, Table
@@ -137,8 +138,10 @@ def runs(
     if differences:
         tables.append(differences_table(differences))
         results["differences"] = [difference.to_json() for difference in differences]
-    results["spent"] = sum(run.spent or 0.0 for run in stored)
-    results["list_cost"] = sum(run.list_cost or 0.0 for run in stored)
+    results["spent"] = known_sum(sum(run.spent or 0.0 for run in stored), sum(run.unpriced for run in stored))
+    results["list_cost"] = known_sum(
+        sum(run.list_cost or 0.0 for run in stored), sum(run.list_cost is None for run in stored)
+    )
     notes += [*results.get("warnings", []), *drift]
     if mixed := [f"{path}: {line}" for path, manifest in manifests.items() for line in manifest.mixed]:
         results["mixed"] = mixed

@@ -26,6 +26,7 @@ from titjudge.cli.options import (
 from titjudge.cli.output import show_forecast, show_notes, show_places, show_problems, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
+from titjudge.core.numbers import sum_words
 
 if TYPE_CHECKING:
     from titjudge.core.config import RunConfig
@@ -254,7 +255,11 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, min_coverage: float 
     unsure = (
         f"; requests that got no answer may have cost up to ${outcome.uncertain:.4f} more" if outcome.uncertain else ""
     )
-    say(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f}{unsure})")
+    unpriced = outcome.results.get("unpriced", 0)
+    used = sum_words(listed, unpriced, f"${listed or 0.0:.4f}")
+    say(
+        f"\nspent {sum_words(spent, unpriced, f'${spent or 0.0:.4f}')} (list price of all answers used: {used}{unsure})"
+    )
     if "settle" in outcome.results:
         from titjudge.runs.settling import verdict_line
 

@@ -11,6 +11,7 @@ from titjudge.cli.judge import exit_code, how_to_resume
 from titjudge.cli.options import JSON, PATH, key_option, option
 from titjudge.cli.output import show_results, show_tables, write_json
 from titjudge.cli.terminal import say
+from titjudge.core.numbers import sum_words
 
 
 @click.command()
@@ -50,7 +51,7 @@ def sweep(
         return _dry_run(plan, json_file)
     outcome = plan.run(lambda config: watcher(config.limits.max_cost), say)
     show_tables([outcome.table()])
-    say(f"\nspent ${outcome.spent:.4f}")
+    say(f"\nspent {sum_words(outcome.spent, outcome.unpriced, f'${outcome.spent:.4f}')}")
     if outcome.status != "complete":
         say(how_to_resume(outcome.status))
     say(f"runs   {outcome.folder}")

@@ -27,3 +27,15 @@ def mean(values: Iterable[float | None]) -> float | None:
 def is_number(value: Any) -> TypeGuard[int | float]:
     """Tell whether a value is a finite JSON number: not `true`, not a string."""
     return isinstance(value, int | float) and finite(value) is not None
+
+
+def known_sum(value: float, unpriced: int) -> float | None:
+    """Round a sum of USD to millionths; None where it is of things whose price nobody knows (`unpriced` of them) alone."""
+    return None if unpriced and not value else round(value, 6)
+
+
+def sum_words(value: float | None, unpriced: int, text: str) -> str:
+    """Return the `text` of a sum of USD, or say that it is unknown, or a part only; see `known_sum`."""
+    if value is None or (unpriced and not value):
+        return "unknown"
+    return f"at least {text}" if unpriced else text

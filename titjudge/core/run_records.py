@@ -100,6 +100,8 @@ class RoleRecord(_Record):
     unusable: int = 0
     spent: float = 0.0
     """USD."""
+    unpriced: int = 0
+    """Requests whose price nobody knows; their cost is not in `spent`."""
     not_sent: list[str] = []
     """Parameters that were wanted, and that the model does not take or its server has refused."""
     seconds: float = 0.0
@@ -118,6 +120,7 @@ class RoleRecord(_Record):
             errors=self.errors + other.errors,
             unusable=self.unusable + other.unusable,
             spent=round(self.spent + other.spent, 6),
+            unpriced=self.unpriced + other.unpriced,
             not_sent=sorted({*self.not_sent, *other.not_sent}),
             seconds=round(self.seconds + other.seconds, 3),
             tokens={name: getattr(self.tokens, name) + getattr(other.tokens, name) for name in Tokens.model_fields},
@@ -220,7 +223,9 @@ class Manifest(_File):
     """Unix time at which this file was written."""
     progress: ProgressRecord | None = None
     spent: float | None = None
-    """USD."""
+    """USD; null where no price is known."""
+    unpriced: int = 0
+    """Requests whose price nobody knows; their cost is in no sum."""
     list_cost: float | None = None
     """USD that all answers used cost at list price, including those from the cache."""
     uncertain: float | None = None
@@ -360,6 +365,9 @@ class Results(_File):
 
     status: str = ""
     spent: float | None = None
+    """USD; null where no price is known."""
+    unpriced: int = 0
+    """Requests whose price nobody knows; their cost is in no sum."""
     list_cost: float | None = None
     items: int | None = None
     bad_items: list[InvalidRecord] = []

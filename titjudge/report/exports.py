@@ -20,7 +20,7 @@ from titjudge.report import result_tables
 from titjudge.report.generator_sections import generator_sections
 from titjudge.report.model import Report, load
 from titjudge.report.side_by_side import comparisons
-from titjudge.report.table_cells import DASH, Json, money, strings
+from titjudge.report.table_cells import DASH, Json, spending, strings
 
 COLUMNS = (
     "run", "item", "generator", "prompt_id", "metric", "value", "status", "reason", "missing", "contradicted",
@@ -150,7 +150,8 @@ def _markdown(report: Report) -> bytes:
     for run in report.runs:
         lines += [f"### titjudge: {md(run.name)}", ""]
         lines.append(
-            f"Status **{md(run.manifest.status)}**, spent {money(run.spent)}, list price {money(run.list_cost)}."
+            f"Status **{md(run.manifest.status)}**, spent {spending(run.spent, run.unpriced)}, "
+            f"list price {spending(run.list_cost, run.unpriced)}."
         )
         lines += ["", *(f"> {md(warning)}" for warning in run.results.warnings), ""]
     for table in _tables(report):

@@ -138,6 +138,11 @@ class Loaded:
         return self.results.metrics.get(name, MetricResult())
 
     @property
+    def unpriced(self) -> int:
+        """Requests whose price nobody knows; their cost is in no sum."""
+        return max(self.manifest.unpriced, self.results.unpriced)
+
+    @property
     def spent(self) -> float | None:
         """USD spent."""
         return self.manifest.spent if self.results.spent is None else self.results.spent

@@ -9,7 +9,7 @@ from typing import Any
 from titjudge.core.numbers import is_number
 from titjudge.core.run_records import AnsweredRecord
 from titjudge.report.model import Report, as_text
-from titjudge.report.table_cells import DASH, Json, cell, fragment, money, table
+from titjudge.report.table_cells import DASH, Json, cell, fragment, spending, table
 
 Row = list[Any]
 
@@ -103,9 +103,9 @@ def cost(report: Report) -> Json:
             tokens = role.tokens
             counts = [role.asked, role.cached, role.errors, role.unusable, tokens.input, tokens.output, tokens.thinking]
             counted.append(counts)
-            rows.append([run.name, name, role.model, *counts, _dollars(role.spent)])
+            rows.append([run.name, name, role.model, *counts, _dollars(role.spent, role.unpriced)])
         sums = [sum(column) for column in zip(*counted, strict=True)] or [None] * 7
-        rows.append([run.name, "all roles", "", *sums, _dollars(run.spent)])
+        rows.append([run.name, "all roles", "", *sums, _dollars(run.spent, run.unpriced)])
     columns = [
         "role",
         "model",
@@ -119,11 +119,12 @@ def cost(report: Report) -> Json:
         "spent",
     ]
     notes = [
-        *(f"{run.name}: all answers at list price, those from the cache included, {money(run.list_cost)}." for run in report.runs),
+        *(f"{run.name}: all answers at list price, those from the cache included, {spending(run.list_cost, run.unpriced)}." for run in report.runs),
         "Answers from the cache are counted for the last session of a run; all else is of all sessions together.",
     ]  # fmt: skip
     return _by_run(report, "Cost by role", columns, rows, text=2, notes=notes)
 
 
-def _dollars(value: Any) -> Any:
-    return cell(money(value), sort=float(value)) if is_number(value) else DASH
+def _dollars(value: Any, unpriced: int) -> Any:
+    text = spending(value, unpriced)
+    return cell(text, sort=float(value)) if is_number(value) else text

@@ -9,7 +9,7 @@ from titjudge.core.types import Item
 from titjudge.report import provenance, result_tables, trust_card
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.side_by_side import comparisons
-from titjudge.report.table_cells import DASH, Json, fragment, money
+from titjudge.report.table_cells import DASH, Json, fragment, spending
 from titjudge.stats.agreement import GUESSING
 
 
@@ -61,7 +61,8 @@ def _headline(report: Report, at: int) -> Json:
         "sub": f"{scored:,} of {wanted:,} scores", "h": fragment("images", s="none") if scored < wanted else fragment("images"),
     })  # fmt: skip
     facts.append({
-        "label": "spent", "value": money(run.spent), "sub": f"list price {money(run.list_cost)}", "h": "#failures",
+        "label": "spent", "value": spending(run.spent, run.unpriced),
+        "sub": f"list price {spending(run.list_cost, run.unpriced)}", "h": "#failures",
     })  # fmt: skip
     return {
         "name": run.name,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from titjudge.core.numbers import is_number
+from titjudge.core.numbers import is_number, sum_words
 
 Json = dict[str, Any]
 Cell = str | Json
@@ -133,6 +133,11 @@ def money(value: Any) -> str:
     if not is_number(value):
         return DASH
     return "$0" if value == 0 else f"${value:,.2f}" if value >= 1 else f"${value:.4f}"
+
+
+def spending(value: Any, unpriced: int) -> str:
+    """Format a sum of US dollars that `unpriced` requests are not in, as nobody knows their price."""
+    return sum_words(value, unpriced, money(value)) if unpriced else money(value)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -73,6 +73,7 @@ def _role(label: str, base_url: str, stats: RoleStats) -> RoleRecord:
             "errors": stats.errors,
             "unusable": stats.unusable,
             "spent": stats.spent,
+            "unpriced": stats.unpriced,
             "seconds": stats.seconds,
             "tokens": {"input": usage.input, "output": usage.output, "thinking": usage.thinking},
         }

@@ -16,6 +16,7 @@ import orjson
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
 from titjudge.core.keys import short_digest
+from titjudge.core.numbers import known_sum
 from titjudge.core.run_records import Manifest, RoleRecord
 from titjudge.core.types import Pair, Status
 from titjudge.metrics import Metric
@@ -101,7 +102,7 @@ def _write(parts: Sequence[Part], target: RunFolder, metrics: Mapping[str, Metri
         items=items,
         scores=scores,
     )
-    target.write_manifest(_manifest(parts, items, scores, metrics, status, target.money()["spent"]))
+    target.write_manifest(_manifest(parts, items, scores, metrics, status, target.money()))
     return different_questions(parts, scores)
 
 
@@ -251,7 +252,12 @@ def _pairs(parts: Sequence[Part], suite: Any, config: RunConfig) -> list[Pair]:
 
 
 def _manifest(
-    parts: Sequence[Part], items: MergedItems, scores: MergedScores, metrics: Iterable[str], status: str, spent: float
+    parts: Sequence[Part],
+    items: MergedItems,
+    scores: MergedScores,
+    metrics: Iterable[str],
+    status: str,
+    money: Mapping[str, Any],
 ) -> Manifest:
     newest = parts[-1].manifest
     scored, failed, done = scores.count(metrics)
@@ -272,6 +278,7 @@ def _manifest(
             "scored": scored,
             "failed": failed,
         },
-        spent=round(spent, 6),
+        spent=known_sum(money["spent"], money["unpriced"]),
+        unpriced=money["unpriced"],
         merged=_sources(parts),
     )

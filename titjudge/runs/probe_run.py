@@ -13,6 +13,7 @@ from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import ConfigError
+from titjudge.core.numbers import sum_words
 from titjudge.core.paths import example_folder
 from titjudge.core.types import Item, Score
 from titjudge.engine.forecast import Forecast, ForecastSum, Planner
@@ -149,7 +150,9 @@ async def _run(
         if say is not None and time.monotonic() - said_at >= EVERY:
             said_at = time.monotonic()
             asked = sum(role.tally.asked for role in roles.open())
-            say(f"probing: {count} scores, {asked} questions asked, ${engine.budget.spent:.3f} spent")
+            say(
+                f"probing: {count} scores, {asked} questions asked, {sum_words(engine.budget.spent, engine.budget.unpriced, f'${engine.budget.spent:.3f}')} spent"
+            )
 
     def on_items(items: Iterable[Item]) -> None:
         folder.list_items((item, None) for item in items)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from titjudge.core.numbers import mean
+from titjudge.core.numbers import known_sum, mean
 from titjudge.core.registry import base_metric
 from titjudge.core.run_records import SCHEMA_VERSION
 from titjudge.core.score_parts import question_counts, steadiness, texts_cut
@@ -56,12 +56,13 @@ def summarize(
     tables += suite.aggregate(items, scores)
     failures = [{"item": b.id, "status": "bad_input", "reason": b.reason} for b in bad]
     failures += [{"item": s.item_id, "status": str(s.status), "reason": s.reason} for s in scores if s.value is None]
+    unpriced = money.get("unpriced", 0)
     results = {
         "schema_version": SCHEMA_VERSION,
         **compared.to_json(),
         "status": status,
-        "spent": round(money["spent"], 6),
-        "list_cost": round(money["list_cost"], 6),
+        "spent": known_sum(money["spent"], unpriced),
+        "list_cost": known_sum(money["list_cost"], money.get("unlisted", 0)),
         "items": len(items),
         "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
         "failures": failures,
@@ -76,6 +77,7 @@ def summarize(
         "intervals": WAY,
         "per_prompt": str(per_prompt),
         "not_applicable": {name: len(ids) for name, ids in excluded.items()},
+        **({"unpriced": unpriced} if unpriced else {}),
         "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
     }
     results["warnings"] = [*results.get("warnings", []), *extra_warnings]

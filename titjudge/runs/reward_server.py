@@ -15,6 +15,7 @@ from pathlib import Path
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import CacheWriteError, ConfigError, TitjudgeError, UserError
 from titjudge.core.files import Appender
+from titjudge.core.numbers import known_sum
 from titjudge.core.serialization import item_record, with_checksum
 from titjudge.core.types import Item, Score
 from titjudge.metrics import SIBLINGS
@@ -120,6 +121,7 @@ class Rewards:
             "list_cost_usd": budget.list_cost,
             **({} if limits.max_cost is None else {"cap_usd": limits.max_cost}),
             "model_requests_total": budget.requests,
+            "unpriced_requests_total": budget.unpriced,
             "model_answers_total": sum(role.tally.asked for role in roles),
             "cached_answers_total": sum(role.tally.cached for role in roles),
             "model_errors_total": sum(role.tally.errors for role in roles),
@@ -200,7 +202,8 @@ class Rewards:
             self._config, self._engine, self._scorer.metrics, self._before,
             kind="serve", status=status, started=self._started, updated=time.time(),
             progress={"total": done, "done": done, "scored": scored, "failed": self._failed},
-            spent=round(budget.spent, 6), list_cost=round(budget.list_cost, 6), uncertain=round(budget.uncertain, 6),
+            spent=known_sum(budget.spent, budget.unpriced), unpriced=budget.unpriced,
+            list_cost=known_sum(budget.list_cost, budget.unpriced), uncertain=round(budget.uncertain, 6),
             **self._pins,
         )  # fmt: skip
         self._folder.write_manifest(record, sync=status != "running")

@@ -303,7 +303,7 @@ class RunFolder:
         """Sum up the ledger, which is complete even after a kill.
 
         Returns:
-            `spent`: USD billed. `list_cost`: list price in USD of all answers used. `requests` and `tokens` billed.
+            `spent`: USD billed. `list_cost`: list price in USD of all answers used; `unlisted` of them have none. `requests` and `tokens` billed.
             `uncertain` and `uncertain_tokens`: USD and tokens that requests without an answer may have cost (their worst
             case where no bill came). `unpriced`: requests whose price nobody knows. `overrun`: USD by which answers cost more
             than the worst case of their requests. `in_jobs`: USD and tokens of those of them that are in batch jobs, by entry.
@@ -325,13 +325,14 @@ class RunFolder:
             tokens += line["tokens"]
             requests += line.get("requests", 1)
             embedded += line["cost"] if line["role"] == "embedder" else 0.0
-        listed: dict[bytes, float] = {}
+        listed: dict[bytes, float | None] = {}
         for record in self.replies():
             if not record["attempt"]:  # a repair turn is part of the answer it repaired
-                listed[record["key"].encode()[-32:]] = record["list_cost"] or 0.0
+                listed[record["key"].encode()[-32:]] = record["list_cost"]
         return {
             "spent": spent,
-            "list_cost": sum(listed.values()) + embedded,
+            "list_cost": sum(filter(None, listed.values()), embedded),
+            "unlisted": sum(price is None for price in listed.values()),
             "requests": requests + len(unsettled),
             "tokens": tokens,
             "uncertain": uncertain + sum(cost for cost, _ in unsettled.values()),

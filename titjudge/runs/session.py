@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from titjudge.core.config import RunConfig
 from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import FatalProviderError, TitjudgeError, UserError
+from titjudge.core.numbers import known_sum
 from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
@@ -206,7 +207,7 @@ class Session:
             if run.loop.planner is not None:
                 await run.loop.planner.aclose()
         money = folder.money()
-        self._write_manifest(run, status, money["list_cost"])
+        self._write_manifest(run, status, known_sum(money["list_cost"], money["unlisted"]))
         if fatal is not None:
             raise fatal
         budget, canaries = run.engine.budget, run.canaries.lines() if run.canaries else []
@@ -319,11 +320,11 @@ class Session:
         while True:
             run.watcher.show(run.loop.progress, run.engine)
             if time.monotonic() - written > _MANIFEST_INTERVAL:
-                self._write_manifest(run, "running", run.engine.budget.list_cost)
+                self._write_manifest(run, "running", known_sum(run.engine.budget.list_cost, run.engine.budget.unpriced))
                 written = time.monotonic()
             await asyncio.sleep(_PROGRESS_INTERVAL)
 
-    def _write_manifest(self, run: RunContext, status: str, list_cost: float) -> None:
+    def _write_manifest(self, run: RunContext, status: str, list_cost: float | None) -> None:
         progress, budget = run.loop.progress, run.engine.budget
         manifest = provenance(
             self.config, run.engine, self.metrics, run.before,
@@ -332,8 +333,9 @@ class Session:
             started=run.started,
             updated=time.time(),
             progress={name: getattr(progress, name) for name in ("total", "done", "scored", "failed")},
-            spent=round(budget.spent, 6),
-            list_cost=round(list_cost, 6),
+            spent=known_sum(budget.spent, budget.unpriced),
+            unpriced=budget.unpriced,
+            list_cost=list_cost,
             uncertain=round(budget.uncertain, 6),
             **run.pins,
         )  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.numbers import sum_words
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
 from titjudge.runs.session import RunContext, Session, pairs_among
@@ -144,11 +145,11 @@ class Settling:
         ]
         return "; ".join(filter(None, lines))
 
-    def record(self, spent: float, list_cost: float) -> dict[str, Any]:
+    def record(self, spent: float | None, list_cost: float | None) -> dict[str, Any]:
         """Return the verdict for results.json; `saved` is the list price (USD) of the images that were not judged."""
         ids = [item.id for prompt in self._prompts for items in self._items[prompt].values() for item in items]
         judged = sum(id in self._scores for id in ids)
-        price = list_cost / len(self._scores) if self._scores else 0.0
+        price = (list_cost or 0.0) / len(self._scores) if self._scores else 0.0
         names, ends = self._race.names, self._race.interval()
         unequal = self._unequal()
         pair: dict[str, Any] = {
@@ -222,7 +223,8 @@ def verdict_line(record: Mapping[str, Any]) -> str:
         return f"cannot tell: {pair['reason']}, and what is left out may decide{ends} ({share}{missing})"
     if verdict == OPEN:
         left = f"; still in: {', '.join(pair['left'])}" if "left" in pair else ""
-        return f"not settled below ${record['spent']:.4f}: {' or '.join(names)}{ends}{left} ({share}{missing})"
+        spent = sum_words(record["spent"], 0, f"${record['spent'] or 0.0:.4f}")
+        return f"not settled below {spent}: {' or '.join(names)}{ends}{left} ({share}{missing})"
     if verdict == EQUIVALENT:
         equal = pair.get("left") or names
         return (

@@ -24,6 +24,7 @@ import orjson
 from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError
 from titjudge.core.files import read_yaml
+from titjudge.core.numbers import known_sum
 from titjudge.core.types import Pair, Score, Status, Table
 from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric
@@ -98,6 +99,7 @@ class Swept:
     spent: float
     status: str
     pool: Pool | None = None
+    unpriced: int = 0  # requests whose price nobody knows; their cost is not in `spent`
 
     def table(self) -> Table:
         notes = [
@@ -120,7 +122,8 @@ class Swept:
     def to_json(self) -> dict[str, Any]:
         return {
             "status": self.status,
-            "spent": round(self.spent, 6),
+            "spent": known_sum(self.spent, self.unpriced),
+            **({"unpriced": self.unpriced} if self.unpriced else {}),
             "rows": [row.to_json() for row in self.rows],
             "runs": {name: outcome.status for name, outcome in self.outcomes.items()},
             "failed": self.failed,
@@ -204,9 +207,10 @@ class Sweep:
             for row in rows_of(combination, outcome):
                 rows.setdefault((row.metric, *row.models.values()), row)  # one row for the same models
         ranked = _ranked(list(rows.values()), list(pairs))
-        spent = sum(RunFolder(self.folder / each.folder).money()["spent"] for each in self.combinations)
+        sums = [RunFolder(self.folder / each.folder).money() for each in self.combinations]
+        spent, unpriced = (sum(money[name] for money in sums) for name in ("spent", "unpriced"))
         pool = best_pool(list(pairs), {row.name: row.values for row in ranked})
-        swept = Swept(self.folder, ranked, outcomes, failed, spent, status, pool)
+        swept = Swept(self.folder, ranked, outcomes, failed, spent, status, pool, unpriced)
         if outcomes:
             text = orjson.dumps(swept.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
             RunFolder(self.folder).write("sweep.json", text)

@@ -70,7 +70,8 @@ class Trace:
         litellm itself makes `stop` of every word that it does not know, and of null.
         """
         data = self.data()
-        first = next((data[name] for name in ("choices", "candidates") if isinstance(data.get(name), list)), [])
+        lists = [data[name] for name in ("choices", "candidates") if isinstance(data.get(name), list)]
+        first: list[Any] = lists[0] if lists else []
         place = first[0] if first and isinstance(first[0], Mapping) else data
         name = next((name for name in _FINISH if name in place), None)
         return {} if name is None else {"finish_reason": place[name]}

@@ -41,6 +41,7 @@ _HELP = {
     "list_cost_usd": "USD that all answers would have cost without a cache.",
     "cap_usd": "The cap on what is spent.",
     "model_requests_total": "Requests to models, with the earlier sessions of the run folder.",
+    "unpriced_requests_total": "Requests whose price nobody knows; their cost is in no sum.",
     "model_answers_total": "Answers of models.",
     "cached_answers_total": "Answers from the cache.",
     "model_errors_total": "Errors of models, those of repeated requests included.",

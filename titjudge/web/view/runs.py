@@ -27,7 +27,8 @@ class RunState:
         status: The status in the manifest, `stopped` if that is `running` but no process writes the run, or `unreadable`.
         total: Number of (item, metric) pairs; None while unknown.
         scores: Lines of scores.jsonl; a resumed run can have more lines than pairs.
-        spent: USD.
+        spent: USD; None while it is unknown.
+        unpriced: Requests whose price nobody knows; their cost is not in `spent`.
         started: Unix seconds, as `updated`.
         report: Whether there is a report.
         problem: Why the run cannot be read.
@@ -40,6 +41,7 @@ class RunState:
     items: int | None = None
     failed: int | None = None
     spent: float | None = None
+    unpriced: int = 0
     started: float | None = None
     updated: float | None = None
     suite: str = ""
@@ -136,6 +138,7 @@ def _read(name: str, file: Path) -> RunState:
         items=items,
         failed=progress.failed if progress else None,
         spent=manifest.spent,
+        unpriced=manifest.unpriced,
         started=manifest.started,
         updated=manifest.updated,
         suite=manifest.suite.name,

@@ -32,7 +32,7 @@ function fill(row, run) {
   bar.setAttribute("aria-label", `Progress of ${run.id}`);
   set(".scores", run.total === null ? count(run.scores) : `${count(run.scores)} of ${count(run.total)}`);
   set(".failed", count(run.failed));
-  set(".spent", money(run.spent));
+  set(".spent", sum(run.spent, run.unpriced));
   set(".time", run.started === null || run.updated === null ? "–" : span(run.updated - run.started));
   set(".detail", run.problem || [run.suite, run.metrics.join(", "), run.models.join(", ")].filter(Boolean).join(" · "));
   const link = row.querySelector(".report");
@@ -41,11 +41,18 @@ function fill(row, run) {
   link.setAttribute("aria-label", `Open the report of ${run.id}`);
 }
 
+// A sum of USD; requests whose price nobody knows are not in it.
+function sum(value, unpriced) {
+  if (!unpriced) return money(value);
+  return value ? `at least ${money(value)}` : "unknown";
+}
+
 function show({ root, runs }) {
   $("root").textContent = root === "runs" ? "" : root;
   const going = runs.filter((run) => run.status === "running").length;
   const spent = runs.reduce((sum, run) => sum + (run.spent ?? 0), 0);
-  $("summary").textContent = `${count(runs.length)} in all, ${count(going)} running, ${money(spent)} spent`;
+  const unpriced = runs.reduce((sum, run) => sum + run.unpriced, 0);
+  $("summary").textContent = `${count(runs.length)} in all, ${count(going)} running, ${sum(spent, unpriced)} spent`;
   document.title = going ? `${going} running · Runs` : "Runs";
   $("empty").hidden = runs.length > 0;
   const present = new Set(runs.map((run) => run.id));
