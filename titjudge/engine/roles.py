@@ -339,12 +339,12 @@ class Roles:
             if not _known(role.price):
                 where = f" at {role.provider.base_url}" if role.price is not None else ""
                 raise ConfigError(
-                    f"the price of {role.label}{where} is unknown, so a cap cannot hold: add --price {role.model}=IN,OUT (USD per million tokens)"
+                    f"the price of {role.label}{where} is unknown, so a cap cannot hold: add {_its_price(role.model)}"
                 )
             instead = retirements.stands_in(role.config.provider, role.model)
             if instead and not _known(role.priced_as(instead)):
                 raise ConfigError(
-                    f"{instead} answers in place of {role.label}, which has retired, and its price is unknown, so a cap cannot hold: add --price {instead}=IN,OUT (USD per million tokens)"
+                    f"{instead} answers in place of {role.label}, which has retired, and its price is unknown, so a cap cannot hold: add {_its_price(instead)}"
                 )
 
     def notes(self) -> list[str]:
@@ -415,6 +415,12 @@ class Roles:
             await provider.aclose()
         if self._embedder is not None:
             await self._embedder.aclose()
+
+
+def _its_price(model: str) -> str:
+    """Say how the price of a model is given, on the command line and in Python."""
+    in_python = f'prices={{"{model}": {{"input": IN, "output": OUT}}}}'
+    return f"--price {model}=IN,OUT, in Python {in_python} (USD per million tokens)"
 
 
 def _known(price: prices.Price | None) -> bool:

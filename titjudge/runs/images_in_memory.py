@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
 import shutil
 import sys
@@ -24,6 +25,7 @@ ACCEPTED = (
     "(height x width x 3, or 3 x height x width)"
 )
 _COLOURS = (1, 3, 4)  # grey, RGB, RGBA
+_STEP = 1 / 255  # of eight bits: what lies no farther outside is the rounding of half precision, and becomes 0 or 1
 _KEPT = 256  # released files that are kept: a training loop must not fill the disk
 _AS_PNG = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 
@@ -225,12 +227,25 @@ def _from_array(image: Any) -> Any:
         array = np.moveaxis(array, 0, 2)
     flat = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
     if np.issubdtype(flat.dtype, np.floating):
-        if flat.size and not (float(flat.min()) >= 0 and float(flat.max()) <= 1):
-            raise ValueError("an image of floats has values from 0 to 1")
-        flat = np.rint(flat * 255)
+        lowest, highest = (float(flat.min()), float(flat.max())) if flat.size else (0.0, 1.0)
+        if not (lowest >= -_STEP and highest <= 1 + _STEP):
+            raise ValueError(f"an image of floats has values from 0 to 1; {_about(lowest, highest)}")
+        flat = np.rint(np.clip(flat, 0, 1) * 255)
     elif flat.dtype != np.uint8 and flat.size and not (int(flat.min()) >= 0 and int(flat.max()) <= 255):
-        raise ValueError("an image of integers has values from 0 to 255")
+        raise ValueError(f"an image of integers has values from 0 to 255; this one from {flat.min()} to {flat.max()}")
     return Image.fromarray(np.ascontiguousarray(flat, dtype=np.uint8))
+
+
+def _about(lowest: float, highest: float) -> str:
+    """Say what an array of floats has instead of 0 to 1, and what makes an image of it."""
+    if not (math.isfinite(lowest) and math.isfinite(highest)):
+        return "this one has values that are not finite"
+    has = f"this one from {lowest:.4g} to {highest:.4g}"
+    if lowest < 0 and lowest >= -1 - _STEP and highest <= 1 + _STEP:
+        return f"{has}: `image / 2 + 0.5` makes one of -1 to 1"
+    if lowest >= 0 and 1 < highest <= 255:
+        return f"{has}: `image / 255` makes one of 0 to 255"
+    return has
 
 
 def _to_numpy(tensor: Any) -> Any:

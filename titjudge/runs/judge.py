@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from titjudge.core.config import Limits, RunConfig, load_config
-from titjudge.core.errors import UserError
+from titjudge.core.errors import ConfigError, UserError
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 from titjudge.runs.image_scorer import ImageScorer
@@ -60,6 +60,10 @@ class Judge:
         protocol: str = "strict",
         **settings: Any,
     ) -> None:
+        if provider := settings.get("provider"):
+            raise ConfigError(
+                f'unknown key \'provider\'. Did you mean the models, captioner="{provider}/MODEL" and judge="{provider}/MODEL"?'
+            )
         limits = {key: settings.pop(key) for key in list(settings) if key in Limits.model_fields}
         given = {"captioner": captioner, "judge": judge, "embedder": embedder, "protocol": protocol, **settings}
         if limits:

@@ -153,14 +153,13 @@ def test_tensorboard(run: Path) -> None:
     assert not any(SECRET.encode() in file.read_bytes() for file in Path("logs").rglob("*") if file.is_file())
 
 
-def test_mlflow(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_mlflow_with_its_default_store(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow", reason="needs `pip install 'titjudge[mlflow]'`")
-    store = f"file://{run.parent / 'mlruns'}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     for step in (1, 2):
         assert send(RunFolder(run), [Target.parse("mlflow:mine/exp7")], step=step) == []
-    client = mlflow.tracking.MlflowClient(store)
+    client = mlflow.tracking.MlflowClient()
     (found,) = client.search_runs([client.get_experiment_by_name("mine").experiment_id])
     assert found.data.metrics["lmm-score/model 1/mean"] == 0.0
     assert [each.step for each in client.get_metric_history(found.info.run_id, "lmm-score/mean")] == [1, 2]

@@ -22,6 +22,7 @@ from PIL import Image
 from servers import Seen, Server
 
 from titjudge import Judge, Score, Status
+from titjudge.core.errors import ConfigError
 from titjudge.runs import images_in_memory
 from titjudge.runs.images_in_memory import ImagesInMemory
 from titjudge.runs.judged_scores import JudgedScore, Scores
@@ -309,3 +310,38 @@ def test_the_image_of_a_score_is_the_judged_one_or_none(tmp_path: Path) -> None:
     shown = Scores((of_file,) * 20)._repr_html_()
     assert shown.count("no such image file") == 12
     assert "8 more" in shown
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ((-0.98, 1.0), r"this one from -0\.98 to 1: `image / 2 \+ 0\.5` makes one"),
+        ((0.0, 254.5), r"this one from 0 to 254\.5: `image / 255` makes one"),
+        ((0.0, float("nan")), "this one has values that are not finite"),
+        ((-7.0, 2.0), "this one from -7 to 2$"),
+    ],
+)
+def test_floats_that_are_no_image_are_named_with_what_makes_one_of_them(values: tuple[float, float], said: str) -> None:
+    with Judge("lmm-score", captioner="fake/x") as judge, pytest.raises(ValueError, match=said):
+        judge.score(np.array([[values[0], values[1]]] * 2), "p")
+
+
+def test_what_rounding_leaves_beyond_the_ends_is_the_end() -> None:
+    torch = pytest.importorskip("torch")
+    whole, rounded = torch.tensor([[0.0, 1.0]] * 2), torch.tensor([[-0.0003, 1.0003]] * 2)
+    half = torch.tensor([[0.0, 1 + 2**-8]] * 2, dtype=torch.float16)
+    with Judge("lmm-score", captioner="fake/x") as judge:
+        scores = judge.score_many([(image, "p") for image in (whole, rounded, half)])
+    assert len({score.item_id for score in scores}) == 1
+
+
+def test_errors_in_python_name_what_is_written_in_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    with pytest.raises(ConfigError, match=r'Did you mean the models, captioner="openai/MODEL"'):
+        Judge(provider="openai")
+    settings = {"base_url": "http://127.0.0.1:9/v1", "cache": tmp_path, "max_cost": 1}
+    with (
+        Judge("lmm-score", captioner="openai/mine", **settings) as judge,  # type: ignore[arg-type]
+        pytest.raises(ConfigError, match=r'prices=\{"mine": \{"input": IN, "output": OUT\}\}'),
+    ):
+        judge.score(RGB, "p")

@@ -225,7 +225,7 @@ def _check_keys(what: str, data: Mapping[str, Any], known: Sequence[str]) -> Non
 
 
 def _listed(data: Mapping[str, Any], key: str) -> list[Any]:
-    values = data.get(key)
+    values: Any = data.get(key)
     if key in ("images", "output_image") and getattr(values, "ndim", 0) == 4:
         return list(values)  # one NumPy array of all images
     if not isinstance(values, list | tuple):
