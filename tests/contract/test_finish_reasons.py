@@ -65,7 +65,7 @@ WIRES: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 WHOLE = {"stop", "STOP", "end_turn", "eos_token", "stop_sequence", "tool_calls", ABSENT, ""}
 CUT = {"length", "MAX_TOKENS", "model_length", "model_context_window_exceeded"}
 BROKEN = {"abort", "error", "insufficient_system_resource", "network_error", "OTHER", "ERROR"}
-UNKNOWN = {None, "a vendor's own", "load", "pause_turn"}
+UNKNOWN = {None, "a vendor's own", "load", "pause_turn", 7}
 FILTERED = {"content_filter", "refusal", "sensitive", "SAFETY"}
 GOOGLE_ONLY_WHOLE = WHOLE - {ABSENT, ""}
 

@@ -52,12 +52,12 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
 _ENDINGS = {word: ending for ending, words in _WORDS.items() for word in words}
 
 
-def ending(finish: str | None) -> Ending:
-    """Find what a finish reason means, whatever its case; None is the `null` of a server."""
-    return Ending.UNKNOWN if finish is None else _ENDINGS.get(finish.strip().lower(), Ending.UNKNOWN)
+def ending(finish: object) -> Ending:
+    """Find what a finish reason means, whatever its case; None is the `null` of a server, and no text is no known word."""
+    return Ending.UNKNOWN if finish is None else _ENDINGS.get(str(finish).strip().lower(), Ending.UNKNOWN)
 
 
-def why_unfinished(finish: str | None) -> str:
+def why_unfinished(finish: object) -> str:
     """Say in one line why an answer that is BROKEN or UNKNOWN is none."""
     if finish is None:
         return "the answer is not finished (finish reason: null)"

@@ -170,7 +170,7 @@ class Gemini(Hosted):
             candidate = (data.get("candidates") or [{}])[0]
             parts = (candidate.get("content") or {}).get("parts") or []
             text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
-            finish, detail = candidate.get("finishReason") or "", candidate.get("finishMessage") or ""
+            finish, detail = str(candidate.get("finishReason") or ""), candidate.get("finishMessage") or ""
             called = tool_calls.gemini_calls(parts) if tools else ()
             garbled = tools and finish in _GARBLED  # a reply all the same: the metric tells the model
             first = gemini_first_token(candidate)

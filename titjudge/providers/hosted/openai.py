@@ -205,7 +205,7 @@ def chat_reply(
         status,
         reason,
         usage or Usage(),
-        finish or "",
+        str(finish or ""),
         model_version="@".join(filter(None, (data.get("model"), data.get("system_fingerprint")))),
         endpoint=endpoint,
         flags=tuple(filter(None, (flag, NO_USAGE if unread(usage) else "", unfinished))),
