@@ -217,10 +217,17 @@ def lean_score(record: Mapping[str, Any]) -> Score:
     )
 
 
-def lean_item(item: Item, texts: dict[str, str]) -> Item:
-    """Keep a text that several items have once (`texts`), and of a long description only a digest, to compare it."""
+def lean_item(item: Item, texts: dict[str, str], *, alone: bool = False) -> Item:
+    """Keep a text that several items have once (`texts`), and of a long description only a digest, to compare it.
+
+    `alone` leaves the digest out too, where no other run can have the same item.
+    """
     meta = item.meta or _NONE
-    if isinstance(given := meta.get("description"), str) and len(given) > _LONG:
+    if not isinstance(given := meta.get("description"), str) or len(given) <= _LONG:
+        pass
+    elif alone:
+        meta = {name: value for name, value in meta.items() if name != "description"} or _NONE
+    else:
         meta = {**meta, "description": hashlib.blake2b(given.encode(errors="replace"), digest_size=16).hexdigest()}
     prompt, generator, prompt_id = (
         texts.setdefault(text, text) for text in (item.prompt, item.generator, item.prompt_id)

@@ -101,13 +101,12 @@ def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
         ]
         for column, by_item in by_part.items()
     }
-    images = {(entry.prompt, entry.generator, entry.image) for entry in entries}
     rule = PerPrompt.parse(run.results.per_prompt) if run.results.per_prompt else MEAN
     try:
         rule = rule.of_metric(judge.range, judge.higher, judge.metric)
     except ConfigError:  # the rule needs a score from which an image is right
         return None
-    cost = (run.list_cost or 0.0) / len(images) if len(run.manifest.metrics) == 1 else None
+    cost = (run.list_cost or 0.0) / len(entries) if len(run.manifest.metrics) == 1 else None
     bounds = judge.range if judge.range is None or judge.higher else (-judge.range[1], -judge.range[0])
     made = score_table(
         entries, metric=judge.metric, source=run.name, bounds=bounds,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ import orjson
 
 from titjudge.core import containers
 from titjudge.core.files import JsonlReader
-from titjudge.core.keys import short_digest
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
 from titjudge.core.serialization import lean_item, lean_score, score_from, without_surrogates
@@ -21,6 +21,7 @@ from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.report.judged_images import Judged, Sameness
 from titjudge.report.text_pool import Texts
 from titjudge.report.transcripts import DRAWN, case
+from titjudge.stats.bootstrap import Ints
 from titjudge.stats.equality import with_ties
 
 Json = dict[str, Any]
@@ -46,6 +47,27 @@ class Judge:
     digits: int
 
 
+class ByJudge(Mapping[int, Score]):
+    """Scores by judge number: a dictionary for each of a million images would be most of the memory."""
+
+    __slots__ = ("_scores",)
+
+    def __init__(self, scores: tuple[Score | None, ...] = ()) -> None:
+        self._scores = scores
+
+    def __getitem__(self, judge: int) -> Score:
+        score = self._scores[judge] if judge < len(self._scores) else None
+        if score is None:
+            raise KeyError(judge)
+        return score
+
+    def __iter__(self) -> Iterator[int]:
+        return (judge for judge, score in enumerate(self._scores) if score is not None)
+
+    def __len__(self) -> int:
+        return sum(score is not None for score in self._scores)
+
+
 @dataclass(slots=True)
 class Entry:
     """One image with its prompt, in all runs that judged it.
@@ -64,10 +86,10 @@ class Entry:
     prompt: str
     bad: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
-    scores: dict[int, Score] = field(default_factory=dict)
+    scores: Mapping[int, Score] = field(default_factory=ByJudge)
     slot: int = 0
-    runs: list[int] = field(default_factory=list)
-    judged: list[Judged] = field(default_factory=list)
+    runs: tuple[int, ...] = ()
+    judged: tuple[Judged, ...] = ()
 
     @property
     def shown(self) -> Judged | None:
@@ -76,25 +98,55 @@ class Entry:
         return next((one for one, path in files if containers.exists(path)), files[0][0] if files else None)
 
 
+class Offsets:
+    """Where the records of a file are, by key: 16 bytes a record, of hashes of the keys."""
+
+    def __init__(self) -> None:
+        self._hashes, self._offsets, self._counts = array("q"), array("q"), bytearray()
+        self._sorted: tuple[Ints, Ints] | None = None
+
+    def add(self, key: Hashable, offset: int, *, counts: bool = True) -> None:
+        """Add a record; of several with a key the last that `counts` is found, else the first."""
+        self._hashes.append(hash(key))
+        self._offsets.append(offset)
+        self._counts.append(counts)
+
+    def get(self, key: Hashable) -> int | None:
+        """Return the offset of a record; None where none has the key."""
+        hashes, offsets = self._sorted or self._sort()
+        at = int(np.searchsorted(hashes, hash(key), side="right")) - 1
+        return int(offsets[at]) if at >= 0 and hashes[at] == hash(key) else None
+
+    def _sort(self) -> tuple[Ints, Ints]:
+        hashes, offsets = np.array(self._hashes, dtype=np.int64), np.array(self._offsets, dtype=np.int64)
+        counts = np.frombuffer(bytes(self._counts), dtype=np.uint8)
+        order = np.lexsort((np.where(counts, offsets, -offsets), counts, hashes))
+        self._sorted = hashes[order], offsets[order]
+        self._hashes, self._offsets, self._counts = array("q"), array("q"), bytearray()
+        return self._sorted
+
+
 class Scores(dict[tuple[str, str], Score]):
     """The scores of a run, without reasons of values, replies and parts that no table or figure needs; `whole` has all."""
 
     def __init__(self, run: StoredRun, items: Mapping[str, Item | InvalidItem]) -> None:
         super().__init__()
-        self._offsets: dict[tuple[str, str], int] = {}
+        self._offsets = Offsets()
         for offset, record in run.located("scores.jsonl"):
             item = items.get(record["item"])
             if item is not None and (item.generator, item.prompt_id) == (record["generator"], record["group"]):
                 record |= {"item": item.id, "generator": item.generator, "group": item.prompt_id}  # texts once
             score = lean_score(record)
-            key = score.item_id, score.metric
-            self[key], self._offsets[key] = score, offset
+            self[score.item_id, score.metric] = score
+            self._offsets.add((score.item_id, score.metric), offset)
         self._reader = JsonlReader(run.path / "scores.jsonl") if self else None
 
     def whole(self, item: str, metric: str) -> Score:
         """Read a score with its reason, replies and parts."""
+        offset = self._offsets.get((item, metric))
         assert self._reader is not None
-        return score_from(self._reader.at(self._offsets[item, metric]))
+        assert offset is not None
+        return score_from(self._reader.at(offset))
 
 
 class Answers:
@@ -102,21 +154,16 @@ class Answers:
 
     def __init__(self, run: StoredRun, name: str, counts: Callable[[Json], bool]) -> None:
         """Read where they are; `counts` tells whether a record takes the place of an earlier one with its key."""
-        self._offsets: dict[bytes, int] = {}
+        self._offsets = Offsets()
+        self._reader: JsonlReader | None = None
         for offset, record in run.located(name):
-            key = _digest(str(record.get("key", "")))
-            if key not in self._offsets or counts(record):
-                self._offsets[key] = offset
-        self._reader = JsonlReader(run.path / name) if self._offsets else None
+            self._offsets.add(str(record.get("key", "")), offset, counts=counts(record))
+            self._reader = self._reader or JsonlReader(run.path / name)
 
     def get(self, key: str) -> Json | None:
         """Read the record with a key; None where there is none."""
-        offset = self._offsets.get(_digest(key))
+        offset = self._offsets.get(key)
         return None if offset is None or self._reader is None else self._reader.at(offset)
-
-
-def _digest(key: str) -> bytes:
-    return short_digest(key.encode(errors="replace"))
 
 
 @dataclass(slots=True)
@@ -183,7 +230,7 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) 
     Raises:
         DataError: A folder is not a run, or one of its files is damaged.
     """
-    loaded = [_load(run, name) for run, name in zip(runs, _names(runs), strict=True)]
+    loaded = [_load(run, name, alone=len(runs) == 1) for run, name in zip(runs, _names(runs), strict=True)]
     if agreement and loaded:
         loaded[0].results = loaded[0].results.with_(**agreement)
     judges = [judge for number, run in enumerate(loaded) for judge in _judges(number, run, several=len(loaded) > 1)]
@@ -192,10 +239,10 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) 
     return Report(loaded, judges, entries, pairs)
 
 
-def _load(run: StoredRun, name: str) -> Loaded:
+def _load(run: StoredRun, name: str, *, alone: bool) -> Loaded:
     manifest, results = run.manifest(), run.results()
     texts: dict[str, str] = {}
-    items = {item.id: lean_item(item, texts) if isinstance(item, Item) else item for item in run.items()}
+    items = {item.id: lean_item(item, texts, alone=alone) if isinstance(item, Item) else item for item in run.items()}
     replies = Answers(run, "replies.jsonl", lambda record: record.get("status") == "ok")
     vectors = Answers(run, "vectors.jsonl", lambda record: True)
     card = _card(run.path / CARD, run.path.parent / CARD)
@@ -246,12 +293,13 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entr
     places: list[dict[str, int]] = []
     same = Sameness()
     for number, run in enumerate(runs):
-        columns = [(place, judge.metric) for place, judge in enumerate(judges) if judge.run == number]
+        columns = [judge.metric if judge.run == number else None for judge in judges]
+        only, no_image = (number,), (_NO_IMAGE,)  # shared by most entries
         where: dict[str, int] = {}
         for item in [*run.items, *_orphans(run)]:
             prompt = item.prompt if isinstance(item, Item) else ""
-            slot = known.setdefault((item.id, item.generator, prompt), [])
-            judged = _judged(run, item, [metric for _, metric in columns])
+            slot = known.setdefault((item.id, item.generator, prompt), []) if len(runs) > 1 else []
+            judged = _judged(run, item, [metric for metric in columns if metric is not None])
             at = next((at for at in slot if _is(entries[at], item, judged, same)), None)
             if at is None:
                 at = len(entries)
@@ -260,13 +308,17 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entr
                     Entry(item.id, item.generator, item.prompt_id, prompt, bad, meta, slot=slot[0] if slot else at)
                 )
                 slot.append(at)
-            where[item.id] = at
+            if run.results.pairs:
+                where[item.id] = at
             entry = entries[at]
-            entry.runs.append(number)
-            entry.judged.append(judged)
-            for place, metric in columns:
-                if (item.id, metric) in run.scores:
-                    entry.scores[place] = run.scores[item.id, metric]
+            entry.runs = (*entry.runs, number) if entry.runs else only
+            entry.judged = (*entry.judged, judged) if entry.judged or judged is not _NO_IMAGE else no_image
+            entry.scores = ByJudge(
+                tuple(
+                    entry.scores.get(place) if metric is None else run.scores.get((item.id, metric))
+                    for place, metric in enumerate(columns)
+                )
+            )
         places.append(where)
     return entries, places
 
@@ -352,7 +404,7 @@ class _Writer:
         if (shown := entry.shown) is not None and shown in images:
             record["im"] = images[shown]
         if len(entry.runs) < len(self.report.runs):
-            record["rn"] = entry.runs
+            record["rn"] = list(entry.runs)
         record["s"] = [
             self._score(entry, scores[place], place, known) if place in scores else None
             for place in range(len(self.report.judges))

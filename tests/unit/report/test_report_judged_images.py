@@ -129,7 +129,7 @@ def test_texts_without_a_picture_are_told_apart_by_their_description(tmp_path: P
     for name, told in (("one", "a cube"), ("two", "a cube"), ("three", "a ball")):
         item = Item("t", PROMPT, None, "", "p", {"description": told})
         runs.append(write_run(tmp_path / name, [item], [score(item, "tit", 0.5)]))
-    assert [entry.runs for entry in load(runs).entries] == [[0, 1], [2]]
+    assert [entry.runs for entry in load(runs).entries] == [(0, 1), (2,)]
 
 
 def test_sixteen_bit_pictures_are_not_white(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_two_real_runs_of_two_checkpoints(tmp_path: Path, capsys: pytest.Capture
     assert run_command("t", ["report", *both, "--out", str(tmp_path / "ck.html")]) == 0
     capsys.readouterr()
     report = load([RunFolder(Path(run)) for run in both])
-    assert [entry.runs for entry in report.entries] == [[0]] * 3 + [[1]] * 3
+    assert [entry.runs for entry in report.entries] == [(0,)] * 3 + [(1,)] * 3
     for entry in report.entries:
         (found,) = entry.scores.items()
         keys = set(report.whole(*found).replies)
