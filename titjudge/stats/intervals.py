@@ -67,7 +67,8 @@ def choice_interval(
     """Compute the interval of the share that a choice gets right, clustered by prompt, from choices made without each prompt.
 
     The choices that were held out are not the one that is named at the end: by how much they differ from it is added, as
-    the mean square of the difference in their shares, with the error in it.
+    the mean square of the difference in their shares, with the error in it. It counts twice: made from mostly the same
+    prompts as the named one, they differ less than choices from prompts of their own would (found by simulation).
 
     Args:
         prompt: Number of the prompt of each trial, from 0.
@@ -85,7 +86,7 @@ def choice_interval(
     sums = group_sums(prompt, int(prompt.max(initial=-1)) + 1, *apart, trials)
     found = moments(sums[:, :-1], np.repeat(sums[:, -1:], len(apart), axis=1))
     square = sum(difference**2 + error**2 for _, difference, error, _ in found) / len(found)
-    wide = -float(stdtrit(found[0][0] - 1, TAIL)) * square**0.5
+    wide = -float(stdtrit(found[0][0] - 1, TAIL)) * (2 * square) ** 0.5
     share, (low, high) = float((hits * trials).sum() / trials.sum()), interval
     return max(0.0, share - float(np.hypot(share - low, wide))), min(1.0, share + float(np.hypot(high - share, wide)))
 

@@ -52,6 +52,14 @@ def test_the_page_states_what_was_measured() -> None:
     assert max(cells) <= 97
 
 
+def test_the_page_states_what_was_measured_on_unkind_data() -> None:
+    written = coverage.PART.search(coverage.PAGE.read_text(encoding="utf-8"))
+    assert written is not None
+    for rows in (unkind.gold_rows(1), unkind.alpha_rows(1), unkind.plan_rows(1), unkind.bridge_rows(1)):
+        for name, _ in rows:
+            assert f"| {name} " in written[0]
+
+
 @pytest.mark.slow
 def test_intervals_on_unkind_data_cover(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was 58.6 to 91%: 95% less three standard errors, or what is stated as less."""
