@@ -55,7 +55,7 @@ def test_the_page_states_what_was_measured() -> None:
 def test_the_page_states_what_was_measured_on_unkind_data() -> None:
     written = coverage.PART.search(coverage.PAGE.read_text(encoding="utf-8"))
     assert written is not None
-    for rows in (unkind.gold_rows(1), unkind.alpha_rows(1), unkind.plan_rows(1), unkind.bridge_rows(1)):
+    for rows in (unkind.gold_rows(20), unkind.alpha_rows(1), unkind.plan_rows(5), unkind.bridge_rows(2)):
         for name, _ in rows:
             assert f"| {name} " in written[0]
 
