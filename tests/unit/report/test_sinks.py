@@ -154,6 +154,7 @@ def test_tensorboard(run: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of mlflow, by SQLAlchemy
 def test_mlflow_with_its_default_store(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow", reason="needs `pip install 'titjudge[mlflow]'`")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
