@@ -77,7 +77,7 @@ def configured(folder: Path, server: Server, **more: Any) -> Path:
         **more,
     }
     file = folder / "run.yaml"
-    file.write_text(json.dumps(content))
+    file.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
     return file
 
 
@@ -134,6 +134,7 @@ def test_no_kill_makes_the_ledger_say_less_than_was_billed(tmp_path: Path, name:
         configured(tmp_path, server, limits={"max_cost": 1.0, "concurrency": 8}, **changes)
         for requests in (5, 30):
             killed(start(tmp_path, *command), bank, requests, how)
+            assert bank.requests > 0
             assert used(tmp_path / "out") >= bank.billed - 1e-9
 
 
@@ -179,6 +180,62 @@ def test_an_interrupted_run_keeps_what_was_paid(tmp_path: Path) -> None:
     money = RunFolder(tmp_path / "out").money()
     assert (money["requests"], money["uncertain"]) == (2 * ITEMS, 0.0)
     assert money["spent"] == pytest.approx(bank.billed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "embeddings"])
+def test_sigterm_ends_a_command_as_ctrl_c_does(tmp_path: Path, name: str) -> None:
+    command, changes = RUNS[name]
+    bank = Bank(latency=0.5)
+    with Server(bank) as server:
+        if "judges" in changes:
+            seats = [{**seat, "base_url": server.openai} for seat in changes["judges"]]
+            changes = {**changes, "judges": seats}
+        if name == "probe":
+            first_prompt(tmp_path / "known")
+        configured(tmp_path, server, limits={"concurrency": 8}, **changes)
+        process = start(tmp_path, *command)
+        while process.poll() is None and bank.requests < 12:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "goes on where it stopped" in said
+    assert used(tmp_path / "out") == pytest.approx(bank.billed)  # every answer on its way was awaited
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ignored", ["", "trap '' INT; "])
+def test_sigterm_ends_a_command_without_a_run_folder_as_well(tmp_path: Path, ignored: str) -> None:
+    """Also where the shell has Ctrl-C ignored, as it does for what it starts in the background."""
+    data, bank = data_folder(tmp_path), Bank(latency=0.5)
+    images = sorted(map(str, data.glob("*.png")))
+    with Server(bank) as server:
+        words = ["score", "--prompt", "a cube", "--metric", "tit-llm", "--judge", "openai/gpt-4o"]
+        words += [
+            "--captioner",
+            "openai/gpt-4o",
+            "--concurrency",
+            "8",
+            "--base-url",
+            server.openai,
+            "--cache",
+            str(tmp_path / "cache"),
+            *images,
+        ]
+        start_it = f'{ignored}exec "$0" -m titjudge "$@"'
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": KEY}
+        process = subprocess.Popen(
+            ["bash", "-c", start_it, sys.executable, *words], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )  # fmt: skip
+        while process.poll() is None and bank.requests < 12:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+        assert (process.returncode, "Traceback" in said) == (130, False), said
+        bank.latency = 0.0
+        commands.cli(tmp_path, *words, OPENAI_API_KEY=KEY)
+    assert bank.requests == 2 * ITEMS
 
 
 @pytest.mark.slow

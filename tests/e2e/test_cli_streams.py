@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import click
+import commands
 import pytest
 
 from titjudge.cli import dispatch
@@ -45,6 +47,32 @@ def ends_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_a_second_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert ends_with(asyncio.CancelledError(), monkeypatch) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["click", "titjudge.cli.judge", "titjudge.runs.session"])
+def test_ctrl_c_while_modules_are_imported_is_one_line(tmp_path: Path, module: str) -> None:
+    script = f"""
+import os, signal, sys
+class Pressing:
+    def find_spec(self, name, *more):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Pressing())
+from titjudge.cli import main
+main(["judge"])
+"""
+    with commands.start(tmp_path, script=script, PYTHONPATH=os.pathsep.join(sys.path)) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err.strip().startswith("titjudge: interrupted")
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_an_interrupt_that_a_library_wraps_is_one_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends_with(ValueError("Error building `model-fields` serializer:\n  KeyboardInterrupt: "), monkeypatch) == 130
     assert "interrupted" in capsys.readouterr().err
 
 

@@ -73,7 +73,12 @@ def main(arguments: list[str] | None = None) -> None:
 
         print(f"titjudge {titjudge.__version__}")
         return
-    gc.set_threshold(10_000, 50, 50)  # by default the search for cycles takes 8% of a run and finds hardly any
-    from titjudge.cli.dispatch import run_command
+    from titjudge.core.signals import INTERRUPTED, end_interrupted, ended_by_ctrl_c
 
-    sys.exit(run_command(program, arguments))
+    gc.set_threshold(10_000, 50, 50)  # by default the search for cycles takes 8% of a run and finds hardly any
+    with ended_by_ctrl_c():
+        from titjudge.cli.dispatch import run_command
+    code = run_command(program, arguments)
+    if code == INTERRUPTED:
+        end_interrupted()
+    sys.exit(code)

@@ -14,6 +14,7 @@ from titjudge.cli.commands import COMMANDS, RESUMED
 from titjudge.cli.logs import add_log_options
 from titjudge.cli.terminal import say
 from titjudge.core.errors import BudgetExhausted, TitjudgeError, nearest
+from titjudge.core.signals import INTERRUPTED, ended_by_ctrl_c, terminated_like_ctrl_c
 
 _PATH_ERRORS = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}  # the user named a wrong path
 _MACHINE_ERRORS = {
@@ -53,7 +54,10 @@ def run_command(program: str, arguments: list[str]) -> int:
         say(f"titjudge: there is no command '{name}'.{nearest(name, COMMANDS)} Try `{program} --help`.", err=True)
         return 2
     try:
-        result = command_of(name).main(arguments[1:], prog_name=f"{program} {name}", standalone_mode=False)
+        with ended_by_ctrl_c():
+            command = command_of(name)
+        with terminated_like_ctrl_c():
+            result = command.main(arguments[1:], prog_name=f"{program} {name}", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
         error.show()
@@ -76,7 +80,8 @@ def run_command(program: str, arguments: list[str]) -> int:
         say(f"titjudge: {error.strerror}{where}; what was answered is kept, the same command goes on", err=True)
         return 1
     except BaseException as error:
-        if type(error).__name__ != "CancelledError":  # asyncio's, which is not imported for --help
+        # asyncio's, which is not imported for --help; pydantic puts an error of its own in the place of a KeyboardInterrupt
+        if type(error).__name__ != "CancelledError" and "KeyboardInterrupt" not in str(error):
             raise
         return _interrupted(name)
 
@@ -84,4 +89,4 @@ def run_command(program: str, arguments: list[str]) -> int:
 def _interrupted(name: str) -> int:
     ends = "; the same command goes on where it stopped" if name in RESUMED else ""
     say(f"titjudge: interrupted{ends}", err=True)
-    return 130
+    return INTERRUPTED

@@ -128,7 +128,6 @@ def generate(
           --option num_inference_steps=4 --out TIIF
     """
     from titjudge.core.config import load_config
-    from titjudge.core.signals import terminated_like_ctrl_c
     from titjudge.runs.generating import generate as run
     from titjudge.runs.generating import read_wanted
     from titjudge.runs.image_makers import CommandMaker, DiffusersMaker
@@ -150,8 +149,7 @@ def generate(
     wanted = list(read_wanted(todo, out, generator or maker.name, failed))
     if not wanted and not failed:
         raise DataError("no lines here: `prompts export` writes them", todo)
-    with terminated_like_ctrl_c():
-        result = run(wanted[first::step], out, maker, failed, _Watch().show)
+    result = run(wanted[first::step], out, maker, failed, _Watch().show)
     show_problems(result.failed, "images were not made")
     if result.stopped:
         say(f"stopped: the first {len(result.failed)} images failed, and no other was made", err=True, colour="red")

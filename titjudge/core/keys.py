@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 import orjson
@@ -51,3 +52,8 @@ def content_key(kind: str, content: Any) -> str:
 def short_digest(content: bytes) -> bytes:
     """Return 16 bytes that stand for a key or a record where millions of them are kept in memory."""
     return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def is_key(text: str) -> bool:
+    """Whether a text has the form of the keys that `content_key` makes."""
+    return re.fullmatch(r"[a-z]+:[0-9a-f]{64}", text) is not None

@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import os
 import signal
+import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
+
+INTERRUPTED = 130  # exit code
 
 
 @contextlib.contextmanager
 def terminated_like_ctrl_c() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM, too, so that files are closed and processes ended."""
+    """Handle SIGTERM as Ctrl-C is handled at that moment: answers are awaited, files closed, processes ended."""
+    with _handled(signal.SIGTERM, _interrupt):
+        yield
+
+
+@contextlib.contextmanager
+def ended_by_ctrl_c() -> Iterator[None]:
+    """End the process at once at Ctrl-C, with a line and no traceback: for imports, before a command has begun."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    with _handled(signal.SIGINT, _end):
+        yield
+
+
+def end_interrupted() -> NoReturn:
+    """End the process of an interrupted command: its exit handlers run, but no thread is waited for.
+
+    A model that a thread still loads can take a minute, and Python prints what Ctrl-C cuts off in its own shutdown.
+    """
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(INTERRUPTED)
+
+
+@contextlib.contextmanager
+def _handled(number: int, handler: Any) -> Iterator[None]:
     before = None
     with contextlib.suppress(ValueError):  # only the main thread can set signal handlers
-        before = signal.signal(signal.SIGTERM, _interrupt)
+        before = signal.signal(number, handler)
     try:
         yield
     finally:
         if before is not None:
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(number, before)
 
 
 @contextlib.contextmanager
@@ -41,4 +76,12 @@ def interrupts_noticed() -> Iterator[list[int]]:
 
 
 def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt
+    if not callable(signal.getsignal(signal.SIGINT)):  # a shell starts what runs in the background so
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
+
+
+def _end(number: int, frame: Any) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, b"titjudge: interrupted\n")
+    os._exit(INTERRUPTED)

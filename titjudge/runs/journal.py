@@ -12,6 +12,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import Appender, locate_jsonl
+from titjudge.core.keys import is_key
 from titjudge.core.numbers import is_number
 from titjudge.core.types import Status
 
@@ -60,6 +61,8 @@ def flaw(name: str, record: Mapping[str, Any]) -> str:
     for key in _OTHER_KEYS.get(name, ()):
         if key not in record:
             return f"the key '{key}' is missing"
+    if name in ("replies.jsonl", "vectors.jsonl") and not is_key(record["key"]):
+        return f"'key' is no key of an answer: {record['key'][:80]!r}"
     if name in ("replies.jsonl", "scores.jsonl") and record["status"] not in _STATUSES:
         return f"there is no status '{record['status']}'"
     if name == "scores.jsonl":

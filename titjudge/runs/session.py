@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import reply_from, reply_record
+from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.core.types import InvalidItem, Item, Pair, Status
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Forecast, Planner, forecast
@@ -367,13 +368,11 @@ def _signals(loop: RunLoop, watcher: Watcher) -> Iterator[None]:
         else:
             loop.kill()
 
-    installed: list[Callable[[], object]] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    with terminated_like_ctrl_c():
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-            running.add_signal_handler(number, handle)
-            installed.append(lambda number=number: running.remove_signal_handler(number))  # type: ignore[misc]
-    try:
-        yield
-    finally:
-        for remove in installed:
-            remove()
+            running.add_signal_handler(signal.SIGINT, handle)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                running.remove_signal_handler(signal.SIGINT)

@@ -187,3 +187,21 @@ def test_one_run_under_two_spellings_of_its_path_is_merged_once(home: Path, monk
     (home / "link").symlink_to(home / "run")
     outcome = merge([home / "run", Path("run"), Path("./link/../run"), Path("link")], home / "merged", report=False)
     assert outcome.results["spent"] == RunFolder(home / "run").money()["spent"] == 0.5
+
+
+@pytest.mark.parametrize("file", ["replies.jsonl", "vectors.jsonl"])
+@pytest.mark.parametrize("key", ["ask:8b6", "", "ask:" + "é" * 64, "ask:" + "g" * 64])
+def test_a_damaged_key_of_an_answer_is_named_and_the_run_goes_on(made: Path, home: Path, file: str, key: str) -> None:
+    damaged = home / "run" / file
+    line = {"key": key, "text": "x", "vector": "", "used": 1, "total": 1}
+    if file == "replies.jsonl":
+        line = json.loads(damaged.read_text().splitlines()[0]) | {"key": key}
+    line.pop("checksum", None)
+    with damaged.open("a") as opened:
+        opened.write(json.dumps(with_checksum(line)) + "\n")
+    assert again(made, home / "run").status == "complete"
+    folder = RunFolder(home / "run")
+    assert key not in folder.known_keys()
+    assert [why for where, why in folder.damage.items() if where.startswith(file)] == [
+        f"'key' is no key of an answer: {key!r}"
+    ]
