@@ -28,8 +28,8 @@ def sweep(
 ) -> int:
     """Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.
 
-    All combinations share one cache and one cap. The table at the end gives accuracy with its interval, SRCC, KRCC, nDCG,
-    price and time per 1,000 images, refusals and ties, and how far each row is below the best.
+    All combinations share one cache and one cap. The table at the end gives accuracy with its interval, SRCC, KRCC, nDCG
+    (beside what chance reaches), price and time per 1,000 images, refusals and ties, and how far each row is below the best.
 
     \b
     Examples:

@@ -282,6 +282,14 @@ class MetricResult(_Record):
     ndcg_prompts: int | None = None
     ndcg_gain: str = ""
     ndcg_ties: str = ""
+    ndcg_chance: float | None = None
+    """nDCG that a random order of the same images is expected to reach."""
+    ndcg_paper_fit: float | None = None
+    """nDCG with another gain: a fit to the values of the TIT-Score paper's Table 2, which names no gain."""
+    ndcg_paper_fit_interval: Interval | None = None
+    ndcg_paper_fit_chance: float | None = None
+    """The same of a random order."""
+    ndcg_paper_fit_gain: str = ""
     prompts: int | None = None
     reasons: dict[str, str] = {}
 

@@ -33,20 +33,30 @@ def agreement(report: Report) -> list[Json]:
     found = [(at, judge, report.runs[judge.run].metric(judge.metric)) for at, judge in enumerate(report.judges)]
     if all(result.accuracy is None and result.srcc is None for _, _, result in found):
         return []
-    columns = ["metric", "agreement", "ties", "pairs", "to beat guessing", "SRCC", "KRCC", "nDCG", "coverage"]
+    columns = ["metric", "agreement", "ties", "pairs", "to beat guessing", "SRCC", "KRCC", "nDCG",
+               "nDCG, paper fit", "coverage"]  # fmt: skip
     rows: list[list[Any]] = []
     for place, judge, result in found:
         link = fragment("pairs", m=place)
         rows.append([
             judge.label, percent(result.accuracy, result.accuracy_interval, link=link, bar=True),
             percent(result.tie_rate), _pairs(result, link), _threshold(result), measured(result.srcc, 3, result.srcc_interval),
-            measured(result.krcc, 3, result.krcc_interval), measured(result.ndcg, 3, result.ndcg_interval),
+            measured(result.krcc, 3, result.krcc_interval), _ndcg(result.ndcg, result.ndcg_interval, result.ndcg_chance),
+            _ndcg(result.ndcg_paper_fit, result.ndcg_paper_fit_interval, result.ndcg_paper_fit_chance),
             percent(result.coverage, link=fragment("images", m=place)),
         ])  # fmt: skip
     kept = [at for at in range(len(columns)) if at < 2 or any(row[at] != DASH for row in rows)]
     notes = list(dict.fromkeys(note for run in report.runs for note in run.results.notes)) or [_NOTE]
     return [table("Agreement with people", [columns[at] for at in kept], [[row[at] for at in kept] for row in rows],
                   notes=notes, span=(0.5, 1.0))]  # fmt: skip
+
+
+def _ndcg(value: float | None, interval: Any, chance: float | None) -> Any:
+    """Make the cell of an nDCG: its interval and what a random order reaches below."""
+    shown = measured(value, 3, interval)
+    if isinstance(shown, str) or chance is None:
+        return shown
+    return shown | {"s": ", ".join(filter(None, (shown.get("s"), f"chance {chance:.3f}")))}
 
 
 def _pairs(result: MetricResult, link: str) -> Any:

@@ -36,6 +36,7 @@ from titjudge.runs.run_folder import RunFolder, rest_of_caps
 from titjudge.runs.session import Session, Watcher
 from titjudge.stats.judge_pool import Pool, best_pool
 from titjudge.stats.pairwise_accuracy import Values
+from titjudge.stats.rank_agreement import GAIN, PAPER_FIT_GAIN
 
 DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}
 
@@ -74,7 +75,19 @@ class Row:
         return f"{self.metric} ({used})" if used else self.metric
 
     def to_json(self) -> dict[str, Any]:
-        keep = ("accuracy", "accuracy_interval", "srcc", "krcc", "ndcg", "tie_rate", "coverage", "pairs")
+        keep = (
+            "accuracy",
+            "accuracy_interval",
+            "srcc",
+            "krcc",
+            "ndcg",
+            "ndcg_chance",
+            "ndcg_paper_fit",
+            "ndcg_paper_fit_chance",
+            "tie_rate",
+            "coverage",
+            "pairs",
+        )
         return {
             "metric": self.metric,
             **self.models,
@@ -107,6 +120,7 @@ class Swept:
             "largest difference of as many rows that are exchanged within prompts (the best was chosen on these pairs)",
             "USD: list price of the answers used, cached or not, of 1,000 images; seconds: the models' own time for them, "
             "one after the other",
+            f"nDCG: {GAIN}; paper fit: nDCG with {PAPER_FIT_GAIN}; chance: a random order",
         ]
         notes += [self.pool.line()] if self.pool is not None else []
         notes += [f"{name} failed: {reason}" for name, reason in self.failed.items()]
@@ -334,7 +348,8 @@ def _cells(row: Row) -> dict[str, Any]:
     return {
         "metric": row.metric, **{role: model or None for role, model in row.models.items()},
         "accuracy": get("accuracy"), "low": low, "high": high,
-        "SRCC": get("srcc"), "KRCC": get("krcc"), "nDCG": get("ndcg"),
+        "SRCC": get("srcc"), "KRCC": get("krcc"), "nDCG": get("ndcg"), "nDCG chance": get("ndcg_chance"),
+        "paper fit": get("ndcg_paper_fit"), "paper fit chance": get("ndcg_paper_fit_chance"),
         "USD per 1,000": row.price, "seconds per 1,000": row.seconds, "refusals": row.refusals,
         "tie rate": get("tie_rate"), "coverage": get("coverage"),
         "below the best by": row.below, "p adjusted": row.p_adjusted,

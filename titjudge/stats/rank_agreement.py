@@ -17,10 +17,16 @@ from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
 from titjudge.stats.rankdata import rankdata
 
+_COLUMNS = ("srcc", "krcc", "ndcg", "ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_chance")
+
 HumanScores = Mapping[str, Mapping[str, float]]
 """Prompt -> image -> score in [0, 1]: the share of the other images that it beats, a tie counting half."""
 
 GAIN = "gain = human score = (wins + ties/2) / comparisons, in [0, 1]"
+PAPER_FIT_GAIN = (
+    "gain = human score squared: a fit of ours to the values of Table 2 of the TIT-Score paper, which names no gain, "
+    "and not the paper's definition"
+)
 TIE_HANDLING = (
     "images with equal metric scores: expectation over all orders of the tied images; discount 1/log2(1 + position)"
 )
@@ -66,6 +72,9 @@ class PromptStatistics:
     Attributes:
         srcc_prompts: Prompts that the mean is over; likewise `krcc_prompts` and `ndcg_prompts`.
         prompts: Prompts with human preferences.
+        ndcg_chance: What a random order of the same images is expected to reach, over the same prompts.
+        ndcg_paper_fit: nDCG with the gain that fits the TIT-Score paper's Table 2 (`PAPER_FIT_GAIN`), over the same prompts.
+        ndcg_paper_fit_chance: What a random order is expected to reach with that gain.
         per_prompt: Prompt -> (srcc, krcc, ndcg).
     """
 
@@ -80,6 +89,11 @@ class PromptStatistics:
     ndcg_prompts: int
     ndcg_gain: str
     ndcg_ties: str
+    ndcg_chance: float | None
+    ndcg_paper_fit: float | None
+    ndcg_paper_fit_interval: Interval | None
+    ndcg_paper_fit_chance: float | None
+    ndcg_paper_fit_gain: str
     prompts: int
     reason: str
     per_prompt: Mapping[str, tuple[float | None, float | None, float | None]]
@@ -89,8 +103,9 @@ def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = T
     """Compute SRCC, KRCC (tau-b) and nDCG within each prompt, and their means over prompts with 95% intervals.
 
     The TIT paper (Table 2) names neither its tau variant, nor its treatment of ties and constant scores, nor its gain;
-    ours are stated in the result. For scale: 13 images, a tenth of the pairs tied, in random order have an expected
-    nDCG of about .80 (with an exponential gain .57); the paper's weakest metrics lie at .72 to .73.
+    ours are stated in the result. Of 13 images with every sixth pair tied a random order reaches an nDCG of .82, where the
+    paper's metrics at chance lie at .73: that column is on another scale than the paper's. With the human score squared as
+    gain it is .73, and .84 for a metric with an accuracy of 67%, which fits the paper's table: `ndcg_paper_fit`.
 
     Args:
         human: From `human_scores`.
@@ -99,14 +114,17 @@ def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = T
     """
     per_prompt = _each_prompt(human, values)
     statistics: dict[str, Any] = {}
-    for k, (name, lowest) in enumerate((("srcc", -1.0), ("krcc", -1.0), ("ndcg", 0.0))):
+    for k, name in enumerate(_COLUMNS):
         defined = np.isfinite(per_prompt[:, k])
         column, count = np.where(defined, per_prompt[:, k], 0.0), int(defined.sum())
         statistics[name] = float(column.sum() / count) if count else None
-        statistics[f"{name}_interval"] = (
-            mean_intervals(column, defined.astype(np.float64), (lowest, 1.0))[0] if intervals else None
-        )
-        statistics[f"{name}_prompts"] = count
+        if not name.endswith("chance"):
+            lowest = 0.0 if name.startswith("ndcg") else -1.0
+            statistics[f"{name}_interval"] = (
+                mean_intervals(column, defined.astype(np.float64), (lowest, 1.0))[0] if intervals else None
+            )
+        if name in ("srcc", "krcc", "ndcg"):
+            statistics[f"{name}_prompts"] = count
     reason = "" if human else "no human preferences"
     if human and not statistics["srcc_prompts"]:
         reason = "no prompt has two scored images that both people and the metric tell apart"
@@ -114,6 +132,7 @@ def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = T
         **statistics,
         ndcg_gain=GAIN,
         ndcg_ties=TIE_HANDLING,
+        ndcg_paper_fit_gain=PAPER_FIT_GAIN,
         prompts=len(human),
         reason=reason,
         per_prompt={
@@ -124,11 +143,11 @@ def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = T
 
 
 def _each_prompt(human: HumanScores, values: Values) -> Floats:
-    """Compute srcc, krcc and ndcg of each prompt, NaN where undefined: shape (prompts, 3).
+    """Compute the statistics of each prompt, NaN where undefined: shape (prompts, `_COLUMNS`).
 
     Prompts with equally many images are computed together.
     """
-    out = np.full((len(human), 3), np.nan)
+    out = np.full((len(human), len(_COLUMNS)), np.nan)
     by_size: defaultdict[int, list[tuple[int, list[float], list[float]]]] = defaultdict(list)
     for row, images in enumerate(human.values()):
         both = [(score, value) for id, score in images.items() if (value := values.get(id)) is not None]
@@ -140,7 +159,11 @@ def _each_prompt(human: HumanScores, values: Values) -> Floats:
         people = np.array([entry[1] for entry in entries])
         metric = with_ties(np.array([entry[2] for entry in entries]))
         out[rows, :2] = _correlations(people, metric)
+        any_order = np.zeros_like(people)
         out[rows, 2] = expected_ndcg(people, metric)
+        out[rows, 3] = expected_ndcg(people, any_order)
+        out[rows, 4] = expected_ndcg(people**2, metric)
+        out[rows, 5] = expected_ndcg(people**2, any_order)
     return out
 
 

@@ -51,7 +51,18 @@ def _metrics(agreement: Agreement) -> Table:
             for name, each in agreement.metrics.items()
         )
         return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, (*agreement.notes, *agreement.warnings))
-    columns = ("metric", "accuracy", "ties", "pairs", "to beat guessing", "SRCC", "KRCC", "nDCG", "coverage")
+    columns = (
+        "metric",
+        "accuracy",
+        "ties",
+        "pairs",
+        "to beat guessing",
+        "SRCC",
+        "KRCC",
+        "nDCG (chance)",
+        "paper fit (chance)",
+        "coverage",
+    )
     rows = tuple(_metric_row(name, each) for name, each in agreement.metrics.items())
     return Table("Agreement with people", columns, rows, (*agreement.notes, *agreement.warnings))
 
@@ -66,9 +77,14 @@ def _metric_row(name: str, each: Any) -> tuple[Any, ...]:
         f"{100 * threshold / scored:.1f}%, p {p_value(each['p_value'])}" if threshold else p_value(each["p_value"]),
         plain(each["srcc"]),
         plain(each["krcc"]),
-        plain(each["ndcg"]),
+        _beside_chance(each["ndcg"], each["ndcg_chance"]),
+        _beside_chance(each["ndcg_paper_fit"], each["ndcg_paper_fit_chance"]),
         percent(each["coverage"]),
     )
+
+
+def _beside_chance(value: float | None, chance: float | None) -> str | None:
+    return None if value is None else f"{plain(value)} ({plain(chance)})"
 
 
 def _leaderboard(agreement: Agreement) -> Table:

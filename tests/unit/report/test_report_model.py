@@ -153,6 +153,16 @@ def test_what_is_undefined_is_a_dash(tmp_path: Path) -> None:
     assert "KRCC" not in table["columns"]  # undefined for every metric
 
 
+def test_what_chance_reaches_stands_below_an_ndcg(tmp_path: Path) -> None:
+    results = small_results()
+    results["metrics"]["tit"] |= {"ndcg_chance": 0.8, "ndcg_paper_fit": 0.85, "ndcg_paper_fit_chance": 0.7}
+    run = write_run(tmp_path / "run", [Item("a1.png", PROMPT, None)], [], results=results)
+    table = _table(summary(load([run]))["overview"], "Agreement with people")
+    row = dict(zip(table["columns"], table["rows"][0], strict=True))
+    assert (row["nDCG"]["t"], row["nDCG"]["s"]) == ("0.900", "chance 0.800")
+    assert (row["nDCG, paper fit"]["t"], row["nDCG, paper fit"]["s"]) == ("0.850", "chance 0.700")
+
+
 def test_leaderboard_has_intervals_and_links(tmp_path: Path) -> None:
     table = _table(summary(load([small_run(tmp_path / "run")]))["overview"], "Generators")
     assert table["rows"][0][2]["s"] == "0.700 – 0.900"

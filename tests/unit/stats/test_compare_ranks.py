@@ -148,3 +148,36 @@ def test_predicted_pairs_are_the_metrics_view() -> None:
     pairs = [Pair("p", x, y, "tie") for x, y in combinations("wxyz", 2)]
     found = predicted_pairs(pairs, {"x": 1.0, "y": 1.0, "z": 0.0})
     assert [(p.a, p.b, p.preference) for p in found] == [("x", "y", "tie"), ("x", "z", "a"), ("y", "z", "a")]
+
+
+def simulated_lpg_bench(noise: float) -> tuple[list[Pair], dict[str, float]]:
+    """People's pairs of 200 prompts x 13 images on six levels of quality, and a metric that sees them with `noise`."""
+    rng = np.random.default_rng(11)
+    quality = rng.integers(0, 6, (200, 13))
+    ranks = {f"p{p}": {f"{p}/{i}": float(6 - q) for i, q in enumerate(row)} for p, row in enumerate(quality)}
+    seen = quality + noise * rng.normal(size=quality.shape)
+    return ranks_to_pairs(ranks), {f"{p}/{i}": float(s) for p, row in enumerate(seen) for i, s in enumerate(row)}
+
+
+@pytest.mark.parametrize(
+    ("noise", "accuracy", "ndcg", "paper_fit"), [(1e6, 0.50, 0.817, 0.729), (3.4, 0.67, 0.894, 0.841)]
+)
+def test_the_squared_gain_fits_both_ends_of_the_papers_table_where_ours_does_not(
+    noise: float, accuracy: float, ndcg: float, paper_fit: float
+) -> None:
+    pairs, values = simulated_lpg_bench(noise)
+    assert sum(pair.preference == "tie" for pair in pairs) / len(pairs) == pytest.approx(0.17, abs=0.01)
+    decided = [pair for pair in pairs if pair.preference != "tie"]
+    right = [(values[pair.a] > values[pair.b]) == (pair.preference == "a") for pair in decided]
+    assert np.mean(right) == pytest.approx(accuracy, abs=0.02)
+    found = prompt_statistics(human_scores(pairs), values)
+    assert found.ndcg == pytest.approx(ndcg, abs=0.015)
+    assert found.ndcg_paper_fit == pytest.approx(paper_fit, abs=0.02)
+    assert (found.ndcg_chance, found.ndcg_paper_fit_chance) == pytest.approx((0.817, 0.729), abs=0.008)
+
+
+def test_chance_is_what_equal_scores_reach() -> None:
+    human = human_scores(ranks_to_pairs({"p": {"x": 1, "y": 2, "z": 3}, "q": {"u": 1, "v": 1}}))
+    found = prompt_statistics(human, dict.fromkeys("xyzuv", 0.5))
+    assert (found.ndcg, found.ndcg_paper_fit) == (found.ndcg_chance, found.ndcg_paper_fit_chance)
+    assert "not the paper's definition" in found.ndcg_paper_fit_gain
