@@ -42,7 +42,8 @@ def show(name: str, json_file: Path | None) -> int:
 
     leaderboard = published(name)
     table = leaderboard.table()
-    facts = ("name", "title", "of", "source", "date", "scale", "judge", "protocol", "prompts", "script", "differs")
+    facts = ("name", "title", "of", "source", "date", "scale", "judge", "protocol", "prompts", "prompts_of", "script", "differs",
+             "remarks")  # fmt: skip
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     show_results([table], {key: getattr(leaderboard, key) for key in facts} | {"rows": rows}, json_file)
     return 0

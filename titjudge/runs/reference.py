@@ -36,7 +36,7 @@ class Flag:
 def standings(folder: RunFolder, reference: Published) -> list[Table]:
     """Sort the rows of a run into those of a published table, in a table for each column that both have.
 
-    A row gets a rank (1 is best, among the published rows and itself) only where no flag is void: another suite or variant
+    A row gets a rank (1 is best, among itself and the published rows that are made on as many prompts) only where no flag is void: another suite or variant
     of it, judge, template, protocol, script of the prompts or set of prompts, or too few scores or answers.
 
     Raises:
@@ -113,23 +113,39 @@ def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | Inva
     flags += [Flag("judge", line, True) for line in manifest.mixed]
     if reference.protocol and manifest.protocol != reference.protocol:
         flags.append(Flag("protocol", f"{manifest.protocol or 'unknown'}, not {reference.protocol}", True))
-    prompts = {prompt_of(item): item.prompt for item in items if isinstance(item, Item)}
+    prompts, unread, basis = _prompts(reference, items)
     scripts = Counter(script(prompt) for prompt in prompts.values())
     usual = scripts.most_common(1)[0][0] if scripts else ""
     if usual != reference.script:
         words = f"prompts in {usual or 'LATIN'}, not {reference.script or 'LATIN'} letters"
         flags.append(Flag("language", words, True))
-    unread = {item.prompt_id for item in items if isinstance(item, InvalidItem) and item.prompt_id} - set(prompts)
-    if unread and len(prompts) + len(unread) == reference.prompts:
-        words = f"{len(unread):,} of {reference.prompts:,} prompts could not be judged"
-        flags.append(Flag("count", words, len(prompts) < _LEAST * reference.prompts))
-    elif len(prompts) != reference.prompts:
-        theirs = f"not {reference.prompts:,}" if reference.prompts else "and how many theirs are is not printed"
+    if basis is None:
+        known = sorted({reference.prompts_behind(row) or 0 for row, _ in reference.cells} - {0})
+        theirs = (
+            f"not {' or '.join(f'{count:,}' for count in known)}" if known else "and how many theirs are is not printed"
+        )
         flags.append(Flag("subset", f"{len(prompts):,} prompts, {theirs}", True))
+    elif unread and len(prompts) != basis:
+        words = f"{len(unread):,} of {basis:,} prompts could not be judged"
+        flags.append(Flag("count", words, len(prompts) < _LEAST * basis))
+    if basis and (others := sum(reference.prompts_behind(row) != basis for row, _ in reference.cells)):
+        words = (
+            f"{others:,} of {len(reference.cells):,} published rows are not of this run's {basis:,} prompts: no rank"
+        )
+        flags.append(Flag("rows", words, False))
     if reference.differs:
         what, _, words = reference.differs.partition(": ")
         flags.append(Flag(what, words, False))
     return flags
+
+
+def _prompts(reference: Published, items: Sequence[Item | InvalidItem]) -> tuple[dict[str, str], set[str], int | None]:
+    """Return the prompts judged, those that could not be, and the number of prompts that it shares with published rows, if any."""
+    prompts = {prompt_of(item): item.prompt for item in items if isinstance(item, Item)}
+    unread = {item.prompt_id for item in items if isinstance(item, InvalidItem) and item.prompt_id} - set(prompts)
+    published = {reference.prompts_behind(row) for row, _ in reference.cells}
+    basis = next((count for count in (len(prompts) + len(unread), len(prompts)) if count in published), None)
+    return prompts, unread, basis
 
 
 def _is_judge(model: str, patterns: Sequence[str]) -> bool:
@@ -145,12 +161,15 @@ def _table(
         name: value for name, value in reference.column(counterpart.column).items() if value is not None
     }
     counts = _counts(reference, items, folder)
+    _, _, basis = _prompts(reference, items)
+    comparable = {name for name in published if basis in (None, reference.prompts_behind(name))}
 
     def rank(value: float) -> int:
-        return 1 + sum(other > value for other in published.values())
+        return 1 + sum(published[name] > value for name in comparable)
 
     rows: list[tuple[int | None, str, float, str, str]] = [
-        (rank(value), name, value, "published", "") for name, value in published.items()
+        (rank(value), name, value, "published", "") if name in comparable else (None, name, value, "published", "rows")
+        for name, value in published.items()
     ]
     for name, value in mine:
         own = [*flags, *counts.get(name, ())]
@@ -159,7 +178,7 @@ def _table(
     rows.sort(key=lambda row: -row[2])
     notes = (
         f"{reference.source}; {reference.date}; {reference.scale}; judge: {reference.judge}",
-        "a rank is among the published rows",
+        "a rank is among the published rows that are made on as many prompts",
         *dict.fromkeys(str(flag) for name, _ in mine for flag in (*flags, *counts.get(name, ()))),
     )
     columns = ("rank", reference.of, counterpart.column, "whose", "differs in")

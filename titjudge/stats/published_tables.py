@@ -44,9 +44,11 @@ class Published:
         of: What a row is: a generator, a judge, or something else.
         judge: Who judged, in words; `judges` are patterns of its model name.
         prompts: Number of prompts; None where the paper does not say.
+        prompts_of: Rows made on another number of prompts, and that number; None where it is unknown.
         script: Script of the prompts, as Unicode names it; empty for Latin.
         options: Options of the suite that a comparable run must have; null for one that it must not have.
         differs: What always differs from a run of titjudge.
+        remarks: What one should know before comparing with a number, such as one that does not follow from the paper's own tables.
         counterparts: Where a run has the same numbers; empty where it has none.
         cells: The name of each row and its cells: numbers, texts, or None.
     """
@@ -65,10 +67,16 @@ class Published:
     judges: tuple[str, ...] = ()
     protocol: str = ""
     prompts: int | None = None
+    prompts_of: Mapping[str, int | None] = field(default_factory=dict)
     script: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     differs: str = ""
+    remarks: tuple[str, ...] = ()
     counterparts: tuple[Counterpart, ...] = ()
+
+    def prompts_behind(self, row: str) -> int | None:
+        """Return the number of prompts that a row was made on; None where it is unknown."""
+        return self.prompts_of.get(row, self.prompts)
 
     def column(self, name: str, **where: str) -> dict[str, Any]:
         """Return a column by row name; `where` selects rows by their texts in other columns."""
@@ -84,10 +92,20 @@ class Published:
         facts = [f"judge: {self.judge}", f"scale: {self.scale}", f"date: {self.date}", f"source: {self.source}"]
         if self.prompts:
             facts.insert(1, f"prompts: {self.prompts:,}" + (f", {self.script}" if self.script else ""))
+            facts[2:2] = [
+                f"made on {f'{count:,} prompts' if count else 'an unknown number of prompts'}: "
+                + ", ".join(row for row, of_row in self.prompts_of.items() if of_row == count)
+                for count in dict.fromkeys(self.prompts_of.values())
+            ]
         if self.protocol:
             facts.insert(1, f"protocol: {self.protocol}")
         rows = tuple((name, *values) for name, values in self.cells)
-        return Table(self.title, (self.of, *self.columns), rows, (*facts, *([self.differs] if self.differs else [])))
+        return Table(
+            self.title,
+            (self.of, *self.columns),
+            rows,
+            (*facts, *self.remarks, *([self.differs] if self.differs else [])),
+        )
 
 
 def published_names() -> tuple[str, ...]:
@@ -112,7 +130,11 @@ def published(name: str) -> Published:
     ]  # fmt: skip
     head, *rows = csv.reader((_DATA / f"{name}.csv").read_text(encoding="utf-8").splitlines())
     cells = tuple((row[0], tuple(map(_cell, row[1:]))) for row in rows)
-    facts |= {"date": str(facts["date"]), "judges": tuple(facts.get("judges", ()))}
+    facts |= {
+        "date": str(facts["date"]),
+        "judges": tuple(facts.get("judges", ())),
+        "remarks": tuple(facts.get("remarks", ())),
+    }
     return Published(name, columns=tuple(head[1:]), cells=cells, counterparts=tuple(mine), **facts)
 
 

@@ -90,11 +90,11 @@ def test_a_few_missing_scores_are_flagged_and_leave_the_rank(tmp_path: Path) -> 
     assert "count: mine: 997 of 1,000 images have a score" in table.notes
 
 
-@pytest.mark.parametrize(("model", "same"), [("openai/gpt-4o-2024-11-20", True), ("openai/gpt-4o-mini", False)])
-def test_a_judge_of_a_similar_name_is_another_judge(tmp_path: Path, model: str, same: bool) -> None:
+def tiif_run(folder: Path, model: str, prompts: int) -> RunFolder:
+    """A run of TIIF-Bench of one generator, `m`, whose overall is 70 on short prompts and 60 on long ones."""
     items = [
         Item(f"m/{k}/{length}", "a cat", None, "m", f"{k}/{length}", {"length": length})
-        for k in range(277)
+        for k in range(prompts)
         for length in ("short", "long")
     ]
     scores = [replace(Score.of(0.5), item_id=item.id, metric="yes-no") for item in items]
@@ -102,14 +102,68 @@ def test_a_judge_of_a_similar_name_is_another_judge(tmp_path: Path, model: str, 
         "title": "TIIF-Bench: accuracy in percent", "columns": ["generator", "length", "overall"],
         "rows": [["m", "short", 70.0], ["m", "long", 60.0]], "notes": [],
     }  # fmt: skip
-    run = write_run(
-        tmp_path / "run", items, scores, results={"tables": [table]}, protocol="official",
+    return write_run(
+        folder, items, scores, results={"tables": [table]}, protocol="official",
         suite={"name": "tiif"}, roles={"judge": {"model": model}},
     )  # fmt: skip
-    short, long = standings(run, published("tiif-bench"))
-    assert (mine(short)[0], mine(long)[0]) == ((8, 15) if same else (None, None))
+
+
+@pytest.mark.parametrize(("model", "same"), [("openai/gpt-4o-2024-11-20", True), ("openai/gpt-4o-mini", False)])
+def test_a_judge_of_a_similar_name_is_another_judge(tmp_path: Path, model: str, same: bool) -> None:
+    short, long = standings(tiif_run(tmp_path / "run", model, 277), published("tiif-bench"))
+    assert (mine(short)[0], mine(long)[0]) == ((8, 14) if same else (None, None))
     assert [mine(each)[2] for each in (short, long)] == [70.0, 60.0]
     assert "aggregation" in mine(short)[4]
+
+
+@pytest.mark.parametrize("prompts", [277, 2538])
+def test_a_run_is_ranked_among_the_rows_made_on_the_same_prompts(tmp_path: Path, prompts: int) -> None:
+    run = tiif_run(tmp_path / "run", "local/Qwen2.5-VL-72B-Instruct", prompts)
+    short, _ = standings(run, published("tiif-bench-qwen"))
+    ranks = {row[1]: row[0] for row in short.rows}
+    assert (ranks["SD XL"] is None, ranks["JanusPro"] is None) == (prompts == 277, prompts == 2538)
+    assert ranks["FLUX.1 dev"] is None, "nobody knows on which prompts it was made"
+    better = {"GPT-4o", "DALL-E 3", "MidJourney v6"} if prompts == 277 else set()
+    assert mine(short)[0] == 1 + len(better)
+    assert "subset" not in mine(short)[4]
+    assert "rows" in mine(short)[4]
+    assert any(f"published rows are not of this run's {prompts:,} prompts" in note for note in short.notes)
+
+
+def test_a_run_of_other_prompts_than_any_row_has_no_rank(tmp_path: Path) -> None:
+    short, _ = standings(tiif_run(tmp_path / "run", "openai/gpt-4o", 100), published("tiif-bench"))
+    assert mine(short)[0] is None
+    assert "subset: 100 prompts, not 277 or 2,538 (no rank)" in short.notes
+    assert all(row[0] for row in short.rows if row[3] == "published")
+
+
+@pytest.mark.parametrize("name", ["tiif-bench", "tiif-bench-qwen"])
+def test_a_style_score_that_no_thirty_questions_give_is_of_the_full_set(name: str) -> None:
+    found = published(name)
+    scores = {row: [found.column(f"Style {length}")[row] for length in ("short", "long")] for row, _ in found.cells}
+
+    def given_by(questions: int, score: float) -> bool:
+        return abs(100 * round(score * questions / 100) / questions - score) < 0.0051
+
+    full = {
+        row for row, both in scores.items() if not all(given_by(30, score) or given_by(29, score) for score in both)
+    }
+    assert all(given_by(300, score) for row in full for score in scores[row])
+    assert {row for row, count in found.prompts_of.items() if count == 2538} == full
+    assert found.prompts == 277
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("lpg-bench", "Chance is at about .73 in this table"),
+        ("tiif-bench-judges", "do not follow from the paper's own two boards"),
+        ("qwen-image-bench-tiers", "57.02 is printed"),
+        ("tiif-bench-qwen", "made on an unknown number of prompts: FLUX.1 dev"),
+    ],
+)
+def test_what_one_should_know_of_a_number_is_shown_with_it(tmp_path: Path, name: str, words: str) -> None:
+    assert words in " ".join(cli(tmp_path, "reference", "show", name).split())
 
 
 def test_a_run_that_has_nothing_to_compare_says_what_it_takes(tmp_path: Path) -> None:
