@@ -119,9 +119,8 @@ def commands(items: int, folder: Path, run: Path | None) -> None:
     show(
         items, f"merge of {SHARDS}", *measured("merge", *shards, "--no-report", "--out", folder / "whole", cache=cache)
     )
-    for name in ("items", "scores"):
-        if (folder / "whole" / f"{name}.jsonl").stat().st_size != (run / f"{name}.jsonl").stat().st_size:
-            sys.exit(f"the merge has other {name} than the run")
+    if (folder / "whole" / "scores.jsonl").stat().st_size != (run / "scores.jsonl").stat().st_size:
+        sys.exit("the merge has other scores than the run")
 
 
 def show(items: int, what: str, peak: float, wall: float, cpu: float) -> None:
