@@ -71,9 +71,17 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
 @option("--margin", "The least difference of the two scores.", "M", type=click.FloatRange(min=0), default=0.0)
 @option("--agree", "Another metric of the run that must prefer the same image; repeatable.", "NAME", multiple=True)
 @option("--pairs", "Human pairs: keep only pairs in which people prefer the same image.", "FILE", type=PATH)
+@option(
+    "--format",
+    "jsonl: prompt, chosen, rejected; pick-a-pic: a parquet table (jpg_0, jpg_1, label_0, caption) for Diffusion-DPO; paths: a JSON "
+    "list (prompt, path1, path2) for reward models.",
+    name="form",
+    type=click.Choice(["jsonl", "pick-a-pic", "paths"]),
+    default="jsonl",
+)
 @option("-o", "The file to write.", "FILE", name="output", type=PATH, required=True)
 def preferences(
-    run: Path, metric: str | None, margin: float, agree: tuple[str, ...], pairs: Path | None, output: Path
+    run: Path, metric: str | None, margin: float, agree: tuple[str, ...], pairs: Path | None, form: str, output: Path
 ) -> int:
     """Write pairs of images of one prompt, the better one chosen, for DPO and reward models.
 
@@ -86,16 +94,18 @@ def preferences(
         --margin 0.05 -o pairs.jsonl
       python cli.py export preferences runs/mine --metric tit-llm \\
         --agree tit --pairs my_images/pairs.jsonl -o trusted.jsonl
+      python cli.py export preferences runs/mine --metric tit \\
+        --format pick-a-pic -o pairs.parquet
     """
-    from titjudge.core.files import write_jsonl
     from titjudge.runs.training_files import preferences as made
+    from titjudge.runs.training_files import write_preferences
 
     check_writable(output, pairs)
     lines, dropped = made(run, metric, margin=margin, agree=agree, people=pairs)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     if not lines:
         raise UserError(f"{run}: no pair is left ({reasons or 'no two images of one prompt have scores'})")
-    write_jsonl(output, lines)
+    write_preferences(lines, form, output)
     say(f"{len(lines):,} pairs in {output}{f'; dropped: {reasons}' if reasons else ''}")
     return 0
 

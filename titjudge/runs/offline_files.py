@@ -24,7 +24,7 @@ from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.openai import OpenAI
 
 IMPORTED = "imported"  # flag of an answer that came from a file
-Rank = tuple[int, str, str]
+Rank = tuple[bytes, str, str]
 
 
 @dataclass(slots=True)

@@ -111,12 +111,12 @@ class Session:
 
     def pairs(self) -> list[Pair]:
         """Read the human pairs from the configuration's own file, else from the data."""
-        from titjudge.suites.folder import known_prompts, read_pairs
+        from titjudge.suites.folder import known_images, read_pairs
 
         if self.config.pairs is not None:
-            prompts = known_prompts(self.config.data) if self.config.data else None
+            images = known_images(self.config.data) if self.config.data else None
             valid = (item for item in self.items() if isinstance(item, Item))
-            return read_pairs(self.config.pairs, prompts, lambda: valid)
+            return read_pairs(self.config.pairs, images, lambda: valid)
         assert self.config.data is not None
         pairs: list[Pair] = self.suite.pairs(self.config.data)
         return pairs

@@ -10,8 +10,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from titjudge.core import containers
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core import containers, images
+from titjudge.core.errors import ConfigError, DataError, MissingExtra
 from titjudge.core.files import read_json, read_table, write_atomic, write_jsonl
 from titjudge.core.types import Item, Status
 from titjudge.runs.human_study import choose_metric, oriented_values
@@ -19,9 +19,12 @@ from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.equality import same
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.suites.folder import read_pairs
+from titjudge.suites.manifests import TWO_IMAGES
 
 Json = dict[str, Any]
 FORMATS = ("ms-swift", "llama-factory", "trl")
+PREFERENCE_FORMATS = ("jsonl", "pick-a-pic", "paths")
+_ROWS = 64  # pairs of images in memory at a time
 _MEDIA_TAG = re.compile(r"<(?:image|video|audio)>", re.IGNORECASE)
 
 
@@ -137,8 +140,8 @@ def preferences(
             by_prompt.setdefault(item.prompt_id, []).append(item)
     lines: list[Json] = []
     dropped = {"equal or below the margin": 0, "another metric disagrees": 0, "people do not say so": 0}
-    for prompt_id, images in by_prompt.items():
-        for first, second in combinations(images, 2):
+    for prompt_id, siblings in by_prompt.items():
+        for first, second in combinations(siblings, 2):
             gap = _gap(values, first, second)
             better, worse = (first, second) if (gap or 0) > 0 else (second, first)
             if gap is None or abs(gap) < margin:
@@ -163,6 +166,63 @@ def preferences(
                     }
                 )
     return lines, dropped
+
+
+def write_preferences(lines: Sequence[Json], form: str, output: Path) -> None:
+    """Write pairs in a form that trainers read.
+
+    Args:
+        lines: Pairs, as `preferences` makes them.
+        form: One of `PREFERENCE_FORMATS`. jsonl: the lines as they are. pick-a-pic: a parquet table with the columns of
+            Pick-a-Pic (jpg_0, jpg_1, label_0, label_1, model_0, model_1, caption; the preferred image is the first or the second by
+            a hash), as Diffusion-DPO's scripts read it. paths: a JSON list of prompt, path1 (preferred), path2, model1 and
+            model2, as trainers of reward models read HPDv3.
+        output: The file.
+
+    Raises:
+        MissingExtra: pyarrow is not installed, for pick-a-pic.
+        DataError: An image cannot be read.
+    """
+    if form == "jsonl":
+        write_jsonl(output, lines)
+    elif form == "paths":
+        keys = {"path1": "chosen", "path2": "rejected", "model1": "chosen_generator", "model2": "rejected_generator"}
+        records = [{"prompt": line["prompt"], **{key: line[name] for key, name in keys.items()}} for line in lines]
+        write_atomic(output, json.dumps(records, ensure_ascii=False, indent=1))
+    else:
+        _write_pick_a_pic(lines, output)
+
+
+def _write_pick_a_pic(lines: Sequence[Json], output: Path) -> None:
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet", "writing a table as Pick-a-Pic has it") from error
+    texts = ("caption", "model_0", "model_1", "prompt_id")
+    schema = arrow.schema(
+        [(name, arrow.binary()) for name in TWO_IMAGES]
+        + [("label_0", arrow.float64()), ("label_1", arrow.float64()), *((name, arrow.string()) for name in texts)]
+    )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with parquet.ParquetWriter(output, schema) as writer:
+        for start in range(0, len(lines), _ROWS):
+            rows = [_pick_a_pic_row(line) for line in lines[start : start + _ROWS]]
+            writer.write_table(arrow.Table.from_pylist(rows, schema))
+
+
+def _pick_a_pic_row(line: Json) -> Json:
+    sides = ["chosen", "rejected"]
+    if _random_key(0, f"{line['chosen']} {line['rejected']}")[0] % 2:
+        sides.reverse()
+    row: Json = {"caption": line["prompt"], "prompt_id": line["prompt_id"]}
+    for number, side in enumerate(sides):
+        row |= {
+            f"jpg_{number}": images.read(Path(line[side])),
+            f"label_{number}": float(side == "chosen"),
+            f"model_{number}": line[f"{side}_generator"],
+        }
+    return row
 
 
 def _gap(values: Values, first: Item, second: Item) -> float | None:

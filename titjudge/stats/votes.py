@@ -242,8 +242,9 @@ def aggregate_votes(
         if rule is Rule.INCOMPLETE and following:
             rule, preference = decide(counts + following, verdicts, annotators, panel)
             rule = Rule.IMPLIED if rule in (Rule.CONSENSUS, Rule.ADVANTAGE) else rule
-        choices = (counts[choice] for choice in CHOICES)
-        outcomes.append(Outcome(*orientation[key], *choices, rule, preference, following.total()))
+        for_a, for_b, ties, bad = (counts[choice] for choice in CHOICES)
+        pair = orientation[key]
+        outcomes.append(Outcome(*pair, for_a, for_b, ties, bad, rule, preference, following.total()))
     used = Counter(outcome.rule for outcome in outcomes)
     agreement = krippendorff_alpha(
         [(o.votes_a, o.votes_b, o.votes_tie, o.votes_bad) for o in outcomes],

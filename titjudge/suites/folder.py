@@ -84,10 +84,14 @@ class Folder(Suite):
         return distinct((item.prompt_id, item.prompt) for item in self.load(folder) if isinstance(item, Item))
 
     def pairs(self, folder: Path) -> list[Pair]:
-        """Read the preferences of `pairs.jsonl`, where the folder has one."""
+        """Read the preferences of `pairs.jsonl`, where the folder has one, or of tables that hold two images a row (Pick-a-Pic)."""
         file = folder / "pairs.jsonl"
+        if not file.is_file():
+            reader = ManifestReader(folder.parent if folder.is_file() else folder, self.image_roots, self.columns)
+            tables = [folder] if folder.is_file() else find_tables(folder, self.image_roots)
+            return [pair for table in tables for pair in reader.pairs(table)]
         items = lambda: (item for item in self.load(folder) if isinstance(item, Item))  # noqa: E731
-        return read_pairs(file, known_prompts(folder), items) if file.is_file() else []
+        return read_pairs(file, known_images(folder), items)
 
 
 def read_items(
@@ -137,24 +141,27 @@ def _with_facets(items: Iterator[Item | InvalidItem], file: Path) -> Iterator[It
         yield item
 
 
-def known_prompts(folder: Path) -> dict[str, str]:
-    """Map the images of `images.jsonl` to the ids of their prompts, first line first; empty without such a file."""
+def known_images(folder: Path) -> dict[str, dict[str, str]]:
+    """Map the images of `images.jsonl` to the item ids that they have by their prompt ids; empty without such a file."""
     listed = folder / "images.jsonl"
-    prompts: dict[str, str] = {}
+    images: dict[str, dict[str, str]] = {}
     for _, record in scan_jsonl(listed, ("image", "prompt_id")) if listed.is_file() else ():
         if isinstance(record, Mapping):
-            prompts.setdefault(str(record["image"]), str(record["prompt_id"]))
-    return prompts
+            ids = images.setdefault(str(record["image"]), {})
+            ids.setdefault(str(record["prompt_id"]), _numbered(str(record["image"]), len(ids)))
+    return images
 
 
 def read_pairs(
-    file: Path, prompts: Mapping[str, str] | None = None, items: Callable[[], Iterable[Item]] | None = None
+    file: Path,
+    images: Mapping[str, Mapping[str, str]] | None = None,
+    items: Callable[[], Iterable[Item]] | None = None,
 ) -> list[Pair]:
     """Read pairs from a table with prompt_id, image_a, image_b, preference, or an arena's battles (`suites.battles`).
 
     Args:
         file: The file of pairs.
-        prompts: Image -> prompt id, where they are known: a pair must name the prompt of its images.
+        images: Image -> prompt id -> item id, where they are known: a pair must name a prompt of its images.
         items: Reads the images of battles that name models and no images.
 
     Raises:
@@ -171,12 +178,13 @@ def read_pairs(
             raise DataError(f"the preference is a, b, tie or both_bad, not '{record['preference']}'", file, number)
         if record["image_a"] == record["image_b"]:
             raise DataError(f"'{record['image_a']}' is paired with itself", file, number)
+        named, both = str(record["prompt_id"]), []
         for image in (str(record["image_a"]), str(record["image_b"])):
-            prompt, named = (prompts or {}).get(image, ""), str(record["prompt_id"])
-            if prompt and named and prompt != named:
-                raise DataError(f"'{image}' is an image of the prompt '{prompt}', not '{named}'", file, number)
-        names = (str(record["prompt_id"]), str(record["image_a"]), str(record["image_b"]))
-        pairs.append(pair_of(*names, choice, str(record.get("source", ""))))
+            ids = (images or {}).get(image, {})
+            if ids and named and named not in ids:
+                raise DataError(f"'{image}' is an image of the prompt '{next(iter(ids))}', not '{named}'", file, number)
+            both.append(ids.get(named, image))
+        pairs.append(pair_of(named, *both, choice, str(record.get("source", ""))))
     return pairs
 
 
@@ -217,15 +225,21 @@ def _prompts(folder: Path) -> tuple[dict[str, dict[str, Any]], list[InvalidItem]
 
 
 def _unique(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]:
-    """Yield the items; one that is listed again is an InvalidItem."""
-    seen: set[str] = set()
+    """Yield the items; an image under another prompt gets an id of its own, one listed again is an InvalidItem."""
+    prompts: dict[str, tuple[str, ...]] = {}  # prompt ids by the id of an image
     for item in items:
-        if isinstance(item, Item) and item.id in seen:
-            reason = "the same image is listed twice; the first line counts"
+        known = prompts.get(item.id, ())
+        if isinstance(item, Item) and item.prompt_id in known:
+            reason = "the same image is listed twice for its prompt; the first line counts"
             yield InvalidItem(f"{item.id} (again)", reason, item.generator, item.prompt_id)
-        else:
-            seen.add(item.id)
-            yield item
+            continue
+        prompts[item.id] = (*known, item.prompt_id)
+        yield replace(item, id=_numbered(item.id, len(known))) if isinstance(item, Item) else item
+
+
+def _numbered(image: str, before: int) -> str:
+    """Make the id of an image that stands under so many other prompts before."""
+    return f"{image} ({before + 1})" if before else image
 
 
 def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Iterator[Item | InvalidItem]:

@@ -14,7 +14,8 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import scan_table, table_columns
 from titjudge.core.images import SUFFIXES
-from titjudge.core.types import InvalidItem, Item
+from titjudge.core.numbers import finite
+from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.suites.base import image_files
 from titjudge.suites.samples import COLUMNS, as_sample
 
@@ -29,6 +30,10 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "sample": COLUMNS,
 }
 """Usual names of columns by what they hold; the first that is there counts."""
+TWO_IMAGES = ("jpg_0", "jpg_1")
+LABEL = "label_0"
+"""Columns of Pick-a-Pic: two images a row, and whether people prefer the first; their generators are `model_0`, `model_1`."""
+_CHOICES: Mapping[float | None, str] = {1.0: "a", 0.0: "b", 0.5: "tie"}
 Columns = Mapping[str, Sequence[str]]
 """Columns that the user has named, by `image`, `prompt`, `generator`, `prompt_id`, `sample`; several only of images."""
 
@@ -49,6 +54,7 @@ class ManifestReader:
     columns: Columns = field(default_factory=dict)
     taken: dict[str, None] = field(default_factory=dict)
     _known: dict[tuple[str, ...], dict[str, list[str]]] = field(default_factory=dict, init=False)
+    _paired: set[tuple[str, str]] = field(default_factory=set, init=False)
 
     def items(self, file: Path) -> Iterator[Item | InvalidItem]:
         """Yield an item for each image of the table.
@@ -73,6 +79,31 @@ class ManifestReader:
             else:
                 yield from self._row(record, where, folder)
 
+    def pairs(self, file: Path) -> Iterator[Pair]:
+        """Yield the preferences of a table with two images a row, as Pick-a-Pic has them; none of any other table.
+
+        `label_0` is 1 where the first image is preferred, 0 where the second is, 0.5 for a tie.
+        """
+        names = table_columns(file)
+        if names is None or not {*TWO_IMAGES, LABEL} <= {*names}:
+            return
+        chosen = self._chosen(names)
+        if chosen["image"] != list(TWO_IMAGES) or not chosen["prompt"]:
+            return
+        folder = file.parent.relative_to(self.root).as_posix()
+        for number, record in scan_table(file):
+            if isinstance(record, DataError) or not all(record.get(column) for column in TWO_IMAGES):
+                continue
+            choice = _CHOICES.get(finite(record[LABEL]))
+            if choice is not None and record.get("has_label") not in (False, 0, "False", "false"):
+                prompt_id = str(first_filled(record, chosen["prompt_id"]) or record[chosen["prompt"][0]])
+                where = _below(folder, f"{file.name}:{number}")
+                a, b = (
+                    f"{where}:{column}" if isinstance(record[column], Cell) else _below(folder, str(record[column]))
+                    for column in TWO_IMAGES
+                )
+                yield Pair(prompt_id, a, b, choice, LABEL)
+
     def _row(self, record: Mapping[str, Any], where: str, folder: str) -> Iterator[Item | InvalidItem]:
         chosen = self._chosen(record)
         if not chosen["prompt"]:
@@ -85,14 +116,18 @@ class ManifestReader:
         used = [*chosen["image"], *chosen["prompt"], *chosen["prompt_id"]]
         meta = {key: value for key, value in record.items() if key not in used and not isinstance(value, Cell)}
         images = [(column, record[column]) for column in chosen["image"] if record.get(column)]
-        several = len(self.columns.get("image", ())) > 1
+        several = len(chosen["image"]) > 1
         make = partial(item_of, prompt=prompt, prompt_id=prompt_id, root=self.root, roots=self.roots, sample=sample)
         if not images and record.get("description"):
             yield make(None, generator=generator, meta=meta, name=str(record.get("id") or where))
         elif not images:
             yield InvalidItem(where, f"{where}: neither 'image' nor 'description'", generator, prompt_id)
         for column, image in images:
-            by = column if several else generator
+            if several and isinstance(image, str):
+                if (image, prompt_id) in self._paired:
+                    continue  # it stands in several pairs of its prompt
+                self._paired.add((image, prompt_id))
+            by = str(record.get(f"model_{column.rpartition('_')[2]}") or column) if several else generator
             if isinstance(image, Cell):
                 own = {**meta, "image_path": image.name} if image.name else meta
                 yield make(image.place, generator=by, meta=own, name=f"{where}:{column}" if several else where)
@@ -109,6 +144,9 @@ class ManifestReader:
             if chosen[role] or (role == "image" and "image" not in there and "description" in there):
                 continue
             matching = [name for name in usual if name in there]
+            if role == "image" and not matching and {*TWO_IMAGES} <= {*there}:
+                chosen[role] = list(TWO_IMAGES)
+                continue
             chosen[role] = matching if role in ("generator", "sample") else matching[:1]
             if matching and role in ("image", "prompt") and matching[0] != role:
                 self.taken[f"'{matching[0]}' is read as {role}"] = None

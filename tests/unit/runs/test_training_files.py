@@ -16,6 +16,7 @@ from servers import Server
 
 from titjudge.core.files import write_atomic
 from titjudge.runs.training_files import sft_lines, split
+from titjudge.suites.folder import Folder
 
 
 @pytest.fixture(scope="module")
@@ -189,3 +190,23 @@ def test_a_text_that_a_trainer_takes_for_an_image_leaves_its_line_out(
         assert left_out == [f"0.png: {tag} stands in a text, where {form} would look for a file of its own"]
     found, left_out = sft_lines(tmp_path / "run", None, "trl")
     assert ([line["item"] for line in found], left_out) == (["0.png", "1.png"], [])
+
+
+def test_preferences_go_out_as_trainers_read_them_and_come_back(run: Path) -> None:
+    tables: Any = pytest.importorskip("pyarrow.parquet")
+    for form, name in (("jsonl", "p.jsonl"), ("paths", "p.json"), ("pick-a-pic", "p.parquet")):
+        cli(run, "export", "preferences", "run", "--metric", "tit", "--format", form, "-o", name)
+    lines = [json.loads(line) for line in (run / "p.jsonl").read_text().splitlines()]
+    assert lines
+    paths = json.loads((run / "p.json").read_text())
+    assert [(row["prompt"], row["path1"], row["path2"]) for row in paths] == [
+        (line["prompt"], line["chosen"], line["rejected"]) for line in lines
+    ]
+    for line, row in zip(lines, tables.read_table(run / "p.parquet").to_pylist(), strict=True):
+        better = 0 if row["label_0"] == 1 else 1
+        assert row["label_0"] + row["label_1"] == 1
+        assert (row["caption"], row[f"model_{better}"]) == (line["prompt"], line["chosen_generator"])
+        assert row[f"jpg_{better}"] == Path(line["chosen"]).read_bytes()
+        assert row[f"jpg_{1 - better}"] == Path(line["rejected"]).read_bytes()
+    pairs = Folder().pairs(run / "p.parquet")
+    assert [pair.prompt_id for pair in pairs] == [line["prompt_id"] for line in lines]

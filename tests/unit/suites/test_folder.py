@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item
-from titjudge.suites.folder import Folder, read_pairs
+from titjudge.suites.folder import Folder, read_items, read_pairs
 
 
 def loaded(path: Path) -> tuple[list[Item], dict[str, str]]:
@@ -340,3 +341,44 @@ def test_the_prompt_of_an_image_that_is_listed_twice_is_that_of_its_first_line(t
     write_lines(tmp_path / "images.jsonl", *({"image": image, "prompt_id": p} for image, p in ("ap", "bp", "aq")))
     write_lines(tmp_path / "pairs.jsonl", {"prompt_id": "p", "image_a": "a", "image_b": "b", "preference": "a"})
     assert len(Folder().pairs(tmp_path)) == 1
+
+
+def test_one_image_under_several_prompts_is_an_item_for_each(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    Image.new("RGB", (8, 8), 9).save(tmp_path / "b.png")
+    lines = [
+        ("a.png", "old"),
+        ("b.png", "old"),
+        ("a.png", "new"),
+        ("a.png", "old"),
+        ("a.png", "third"),
+        ("b.png", "new"),
+    ]
+    manifest = write_lines(tmp_path / "m.jsonl", *({"image": image, "prompt": prompt} for image, prompt in lines))
+    items = list(read_items(manifest))
+    assert [(item.id, item.prompt) for item in items if isinstance(item, Item)] == [
+        ("a.png", "old"), ("b.png", "old"), ("a.png (2)", "new"), ("a.png (3)", "third"), ("b.png (2)", "new"),
+    ]  # fmt: skip
+    assert [(item.id, item.reason) for item in items if isinstance(item, InvalidItem)] == [
+        ("a.png (again)", "the same image is listed twice for its prompt; the first line counts")
+    ]
+
+
+def test_pairs_of_an_image_under_several_prompts_are_of_the_right_one(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    write_lines(tmp_path / "prompts.jsonl", *({"prompt_id": name, "prompt": f"a {name}"} for name in ("p", "q")))
+    write_lines(
+        tmp_path / "images.jsonl",
+        *({"image": f"{image}.png", "prompt_id": prompt} for prompt in ("p", "q") for image in ("a", "b")),
+    )
+    pair = {"image_a": "a.png", "image_b": "b.png"}
+    write_lines(
+        tmp_path / "pairs.jsonl",
+        {"prompt_id": "p", "preference": "a", **pair},
+        {"prompt_id": "q", "preference": "b", **pair},
+    )
+    assert [(pair.prompt_id, pair.a, pair.b, pair.preference) for pair in Folder().pairs(tmp_path)] == [
+        ("p", "a.png", "b.png", "a"),
+        ("q", "a.png (2)", "b.png (2)", "b"),
+    ]

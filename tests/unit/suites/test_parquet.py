@@ -161,3 +161,31 @@ def test_the_command_of_the_page_on_data_runs(tmp_path: Path) -> None:
     (command,) = re.findall(r"^python cli\.py (judge --data train\.parquet .*)", page, re.MULTILINE)
     table(tmp_path / "train.parquet", {"image": structs(2), "caption": ["a cat", None]})
     assert "2 items found: 1 usable, 1 refused" in cli(tmp_path, *command.split(), GEMINI_API_KEY="none")
+
+
+def test_the_layout_of_pick_a_pic_names_generators_and_preferences(tmp_path: Path) -> None:
+    file = table(
+        tmp_path / "validation.parquet",
+        {
+            "jpg_0": [png(0), png(1), png(2), png(3)],
+            "jpg_1": [png(4), png(5), png(6), png(7)],
+            "label_0": [1.0, 0.0, 0.5, 1.0],
+            "label_1": [0.0, 1.0, 0.5, 0.0],
+            "model_0": ["sdxl", "dream", "sdxl", "sdxl"],
+            "model_1": ["dream", "sdxl", "dream", "dream"],
+            "caption": ["a cat", "a cat", "a dog", "a fox"],
+            "has_label": [True, True, True, False],
+        },
+    )
+    items, bad = loaded(file)
+    assert [(item.id.rpartition(":")[2], item.generator, item.prompt) for item in items[:4]] == [
+        ("jpg_0", "sdxl", "a cat"), ("jpg_1", "dream", "a cat"), ("jpg_0", "dream", "a cat"), ("jpg_1", "sdxl", "a cat"),
+    ]  # fmt: skip
+    assert bad == {}
+    rows = [(pair.prompt_id, pair.a, pair.b, pair.preference) for pair in Folder().pairs(file)]
+    assert rows == [
+        ("a cat", "validation.parquet:1:jpg_0", "validation.parquet:1:jpg_1", "a"),
+        ("a cat", "validation.parquet:2:jpg_0", "validation.parquet:2:jpg_1", "b"),
+        ("a dog", "validation.parquet:3:jpg_0", "validation.parquet:3:jpg_1", "tie"),
+    ]
+    assert {name for row in rows for name in row[1:3]} <= {item.id for item in items}
