@@ -1,6 +1,6 @@
 """How often intervals cover and tests are wrong: simulated data of which the truth is known.
 
-    python -m benchmarks.coverage            # a minute of processor time
+    python -m benchmarks.coverage            # some five minutes of processor time
     python -m benchmarks.coverage --quick    # a fifth of the runs
     python -m benchmarks.coverage --write    # and puts the tables into docs/trust.md
 
@@ -9,7 +9,8 @@ Bradley-Terry strength; how often (2) a metric of pure noise "beats guessing", b
 takes pairs as independent, (3) two equal judges are said to differ, (4) a trust card of six prompts errs on a judge that is
 exactly at a limit, and (5) some of several equal metrics is "below the best". Then the same on unkind data: answers at an end
 of the scale, choices among judges, rare collapses, boards carried over, attacks that move many spans, canaries that share
-descriptions (`benchmarks.unkind`).
+descriptions (`benchmarks.unkind`); and verdicts on generators of one mean whose scores collapse now and then, or are missing
+(`benchmarks.equal_generators`).
 Standard errors: a quarter of a point for accuracies, means and differences, a point and a half for correlations and strengths.
 """
 
@@ -244,10 +245,10 @@ def best_rows(runs: int) -> Rows:
     return rows
 
 
-def table(title: str, columns: list[str], rows: Rows) -> str:
+def table(title: str, columns: list[str], rows: Rows | list[tuple[str, list[str]]]) -> str:
     """Markdown, aligned to be read as it is."""
     wide = max(len(title), *(len(name) for name, _ in rows))
-    cells = [[f"{100 * value:.1f}%" for value in values] for _, values in rows]
+    cells = [[value if isinstance(value, str) else f"{100 * value:.1f}%" for value in values] for _, values in rows]
     lines = [[title.ljust(wide), *(name.rjust(11) for name in columns)], ["-" * wide, *["-" * 11] * len(columns)]]
     lines += [[name.ljust(wide), *(cell.rjust(11) for cell in row)] for (name, _), row in zip(rows, cells, strict=True)]
     return "\n".join(f"| {' | '.join(each)} |" for each in lines)
@@ -260,14 +261,14 @@ def fill(page: Path, part: re.Pattern[str], text: str) -> None:
 
 
 def main() -> None:
-    from benchmarks import unkind
+    from benchmarks import equal_generators, unkind
 
     scale = 5 if "--quick" in sys.argv[1:] else 1
     started, worked = time.perf_counter(), time.process_time()
     sizes = [f"{n} prompts" for n in PROMPTS]
     tables: list[str] = []
 
-    def show(title: str, columns: list[str], rows: Rows) -> None:
+    def show(title: str, columns: list[str], rows: Rows | list[tuple[str, list[str]]]) -> None:
         tables.append(table(title, columns, rows))
         print(f"\n{tables[-1]}", flush=True)
 
@@ -285,6 +286,20 @@ def main() -> None:
     show("95% intervals of a generator carried over", columns, unkind.bridge_rows(100 // scale))
     show("Judges exactly at a limit, 72 prompts", ["caught", "passed"], unkind.far_rows(400 // scale))
     show("Canaries of an unchanged judge that drift", ["1 metric", "5 metrics"], unkind.canary_rows(1000 // scale))
+    columns = [f"{n} prompts" for n in equal_generators.PROMPTS]
+    held, passed, failed, differ = equal_generators.gate_rows(400 // scale)
+    show("95% intervals that hold a difference of generators", columns, held)
+    show("A gate says not worse of one exactly at its margin", columns, passed)
+    show("A gate says worse of one exactly at its margin", columns, failed)
+    show("Generators with one mean that differ at .05 by exchange", columns, differ)
+    best = equal_generators.best_rows(400 // scale)
+    show("Some of several equal generators below the best", ["p best", "interval"], best)
+    settled = equal_generators.settle_rows(200 // scale)
+    show("Generators with one mean, one of which `--settle` prefers", ["277 prompts", "2,000"], settled)
+    cost = equal_generators.settling_cost(100 // scale)
+    show("What settling costs, median prompts", ["betting", "asymptotic"], cost)
+    missing = equal_generators.missing_rows(200 // scale)
+    show("a has no score on most prompts on which it does badly", columns[1:], missing)
     print(
         f"\n{time.perf_counter() - started:.0f} s, of which the processor worked {time.process_time() - worked:.0f} s"
     )

@@ -246,7 +246,7 @@ def _judges_figure(drawn: Sequence[tuple[str, float, Interval]], single: Sequenc
 
 def prompts(given: argparse.Namespace) -> Found:
     """How many prompts tell two generators apart, by how far apart people's marks put them."""
-    scores = read_scores(given.human, "yes_no")
+    scores = read_scores(given.human, "yes_no", bounds=(0.0, 1.0))
     pairs = list(combinations(scores.generators, 2))
     replayed = replay_pairs(scores, pairs, repeat=ORDERS, seed=5)
     spots = []

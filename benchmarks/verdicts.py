@@ -385,7 +385,7 @@ def main() -> None:
     if not given.human.is_file():
         parser.error(f"{given.human}: no such file: name the table with --human FILE")
     started = time.perf_counter()
-    table = read_scores(given.human, given.metric)
+    table = read_scores(given.human, given.metric, bounds=(0.0, 1.0) if given.metric == "yes_no" else None)
     scale = 5 if given.quick else 1
     print(f"{given.human.name}, {given.metric}: {len(table.generators)} generators, {len(table.prompts):,} prompts")
     differences(table, scale)

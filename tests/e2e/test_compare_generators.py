@@ -296,7 +296,9 @@ def test_a_replay_has_one_entry_a_pair_and_order(
     assert [set(each) for each in found["pairs"]] == [{"a", "b", "verdict", "used", "of", "interval"}] * 3
     assert {each["verdict"] for each in found["pairs"]} == {"good"}
     assert len(found["races"]) == 3
-    command(capsys, *options, "--pair", "all")
+    assert "intervals are asymptotic; --range LOW,HIGH names them" in said
+    said = command(capsys, *options, "--pair", "all", "--range", "-1,2")
+    assert "asymptotic" not in said
     assert len(json.loads(out.read_text())["pairs"]) == 6 * 3
     assert "no generator 'goood'" in command(capsys, *options, "--pair", "goood,bad", code=2)
     assert "each once" in command(capsys, *options, "--pair", "good,good", code=2)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from benchmarks import coverage, unkind
+from benchmarks import coverage, equal_generators, unkind
 
 
 def test_intervals_cover() -> None:
@@ -95,3 +95,39 @@ def test_cards_and_the_best_err_as_seldom_as_is_said() -> None:
         assert passed <= 0.025 + 3 * 0.0157, name
     for name, (false,) in coverage.best_rows(40):
         assert false <= 0.05 + 3 * 0.0345, name
+
+
+@pytest.mark.slow
+def test_gates_pass_as_seldom_as_is_said_whatever_the_scores_look_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equal_generators, "PROMPTS", (6, 30))
+    held, passed, failed, differ = equal_generators.gate_rows(60)
+    assert (
+        [name for name, _ in held]
+        == [name for name, _ in failed]
+        == [name for name, _ in differ]
+        == list(equal_generators.GENERATORS)
+    )
+    for name, found in passed:
+        assert max(found) <= 0.025 + 3 * 0.0202, name
+    for name, found in equal_generators.missing_rows(20):
+        assert max(found) <= 0.1, name
+
+
+@pytest.mark.slow
+def test_settling_and_the_best_of_several_err_as_seldom_as_is_said() -> None:
+    for name, found in equal_generators.settle_rows(30):
+        assert max(found) <= 0.05 + 3 * 0.0398, name
+    for name, found in equal_generators.best_rows(12):
+        assert max(found) <= 0.05 + 3 * 0.063, name
+    costs = {name: [int(cell) for cell in cells] for name, cells in equal_generators.settling_cost(8)}
+    assert costs["95 +- 2, gap 1"][0] < 600
+
+
+def test_the_page_has_a_row_for_every_kind_of_generator() -> None:
+    written = coverage.PART.search(coverage.PAGE.read_text(encoding="utf-8"))
+    assert written is not None
+    for name in (*equal_generators.GENERATORS, *equal_generators.PAIRS):
+        assert f"| {name} " in written[0], name
+    _, not_worse = written[0].split("| A gate says not worse of one exactly at its margin")
+    shares = re.findall(r"([\d.]+)% \|", not_worse.split("\n\n")[0])
+    assert max(map(float, shares)) <= 4
