@@ -13,7 +13,7 @@ from servers import Scripted, Seen, Server
 
 from titjudge.core.config import load_config
 from titjudge.runs.resolve import example_folder
-from titjudge.runs.session import Outcome, Session
+from titjudge.runs.session import Outcome, Session, Watcher
 
 INPUT, OUTPUT = 2.5e-6, 10e-6  # USD a token: gpt-4o's list price
 
@@ -54,12 +54,14 @@ class Account:
         return json.dumps({"thought": "so " * 100, "settle": settled, "looks": []})
 
 
-def judged(tmp_path: Path, server: Server, metric: str, cap: float, **more: Any) -> Outcome:
+def judged(
+    tmp_path: Path, server: Server, metric: str, cap: float, watcher: Watcher | None = None, **more: Any
+) -> Outcome:
     price = {"gpt-4o": {"input": 2.5, "output": 10}}
     settings = {"metrics": [metric], "captioner": "openai/gpt-4o", "judge": "openai/gpt-4o", "prices": price,
                 "data": example_folder(), "limits": {"max_cost": cap}, "report": False}  # fmt: skip
     places = {"out": tmp_path / "run", "cache": tmp_path / "cache"}
-    return Session(load_config(None, {**settings, **places, **more})).run()
+    return Session(load_config(None, {**settings, **places, **more})).run(watcher)
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +89,34 @@ def test_the_embedder_of_this_machine_needs_no_price_under_a_cap(
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai)
         outcome = judged(tmp_path, server, "tit", 2.0)
     assert outcome.results["metrics"]["tit"]["coverage"] == 1
+
+
+class Listening(Watcher):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+
+@pytest.mark.parametrize(("cap", "said_at_all"), [(0.001, True), (0.15, True), (1000.0, False)])
+def test_a_run_says_at_its_start_how_far_its_cap_carries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap: float, said_at_all: bool
+) -> None:
+    heard, usage = Listening(), {"prompt_tokens": 1500, "completion_tokens": 300, "total_tokens": 1800}
+    verdict = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 61})
+    with Server(lambda seen: Scripted("A cube." if seen.images else verdict, usage=usage)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai)
+        outcome = judged(tmp_path, server, "tit-llm", cap, watcher=heard)
+    said = [line for line in heard.said if "the cap leaves" in line]
+    assert len(said) == said_at_all
+    if cap == 0.001:
+        assert outcome.results["spent"] == 0
+        assert "nothing is asked. --max-cost 0." in said[0]
+        assert "a smaller max_tokens of the" in said[0]
+    elif said:
+        match = re.search(r"for (\d+) of \d+ images at worst .* likely for (\d+) ", said[0])
+        assert match is not None
+        scored = outcome.results["metrics"]["tit-llm"]["scored"]
+        assert int(match[1]) <= scored <= int(match[2]) * 1.5
+        assert f"${outcome.results['spent']:.4f} spent" in outcome.reason  # one output, one sum

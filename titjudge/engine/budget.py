@@ -103,7 +103,6 @@ class Budget:
 
     Attributes:
         exhausted: a cap was reached; nothing new is admitted.
-        reason: one line that says so, with numbers; empty before.
         unpriced: requests whose price nobody knows; their cost is in no sum.
     """
 
@@ -111,7 +110,8 @@ class Budget:
         self, max_cost: float | None = None, max_requests: int | None = None, max_tokens: int | None = None
     ) -> None:
         self.max_cost, self.max_requests, self.max_tokens = max_cost, max_requests, max_tokens
-        self.exhausted, self.reason = False, ""
+        self.exhausted = False
+        self._refused = _NOTHING  # what there was no room for
         self._caps = (None if max_cost is None else round(max_cost * _PICO), max_tokens, max_requests)
         self._spent = self._uncertain = self._held = _NOTHING
         self._cached = self._overrun = 0
@@ -340,14 +340,18 @@ class Budget:
 
     def _exhaust(self, want: _Amount) -> None:
         if not self.exhausted:
-            self.exhausted, self.reason = True, self._describe(want)
+            self.exhausted, self._refused = True, want
         while self._queue:
             wait = self._queue.popleft()
             if not wait.granted.done():
                 wait.granted.set_exception(BudgetExhausted(self.reason))
 
-    def _describe(self, want: _Amount) -> str:
-        used = self._spent + self._uncertain
+    @property
+    def reason(self) -> str:
+        """One line that says that a cap was reached, with the sums of this moment; empty before."""
+        if not self.exhausted:
+            return ""
+        want, used = self._refused, self._spent + self._uncertain
         unsure = f" and ${self.uncertain:.4f} possibly billed" if self._uncertain.cost else ""
         if self.max_cost is not None and used.cost + want.cost > (self._caps[0] or 0):
             return f"${self.max_cost:g} cap reached: ${self.spent:.4f} spent{unsure}, the next may cost ${want.cost / _PICO:.4f}"

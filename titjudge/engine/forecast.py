@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from titjudge.core.config import RoleConfig, RunConfig
@@ -22,6 +23,55 @@ from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.providers import Embedder, Provider, make_embedder, make_provider
 from titjudge.providers.dry_run import BLANK_VECTOR, Estimate, EstimateEmbedder, Expected, Lengths
+
+_SAMPLED = 8  # items from which the reach of a cap is estimated
+
+
+@dataclass(frozen=True, slots=True)
+class CapReach:
+    """How far the money left under a cap carries. Amounts are USD.
+
+    Attributes:
+        left: What may still be used.
+        worst, likely: Of an item, where all answers are as long as they may be, and of their usual length.
+        reserved: At most set aside for an item before it is asked.
+        role: Whose answers take most of what is set aside and not used.
+        thinks: That model thinks before it answers.
+    """
+
+    left: float
+    worst: float
+    likely: float
+    reserved: float
+    role: str
+    thinks: bool
+
+    @property
+    def sure(self) -> int:
+        """Items that are paid for whatever their answers."""
+        return int(self.left / self.worst)
+
+    @property
+    def expected(self) -> int:
+        """Items that are paid for if answers have their usual length; the last needs its whole reservation."""
+        if self.left < self.reserved:
+            return 0
+        return int((self.left - self.reserved) / self.likely) + 1 if self.likely else self.sure
+
+    def line(self, items: int) -> str:
+        """Say for people how many of so many items the cap pays for; empty where it pays for all."""
+        if self.sure >= items:
+            return ""
+        less = f"a smaller max_tokens{' or thinking_budget' if self.thinks else ''} of the {self.role} in run.yaml"
+        if not self.expected:
+            return (
+                f"the cap leaves ${self.left:.4f}, and ${self.reserved:.4f} is set aside for an image before it is asked (likely "
+                f"cost: ${self.likely:.4f}): nothing is asked. --max-cost {self.reserved * 1.01:.2g}, or {less}, lets it begin"
+            )
+        return (
+            f"the cap leaves ${self.left:.4f}: enough for {self.sure:,} of {items:,} images at worst (${self.worst:.4f} each), likely for "
+            f"{min(self.expected, items):,} (${self.likely:.4f} each); {less} carries it further"
+        )
 
 
 class Planner:
@@ -110,6 +160,29 @@ class Planner:
             max(sum(each[i] for each in likely), max((each[i] for each in most), default=0)) for i in (0, 1)
         )
         return await budget.reserve(cost, int(tokens), len(found), again=held is not None)
+
+    async def reach(self, items: Iterable[Item], metrics: Mapping[str, Metric], left: float) -> CapReach | None:
+        """Estimate from the first items how many of such the money left under a cap pays for; None where they are free."""
+        worst = middle = most_reserved = 0.0
+        slack: dict[str, float] = defaultdict(
+            float
+        )  # by role: USD of room that answers of a likely length leave unused
+        count = 0
+        for item in islice(items, _SAMPLED):
+            found = await self.expect(item, metrics)
+            bounds = [self._amount(each.role, each.bound)[0] for each in found]
+            likely = sum(self._amount(each.role, each.high)[0] for each in found)
+            worst += sum(bounds)
+            middle += sum(self._amount(each.role, each.middle)[0] for each in found)
+            most_reserved = max(most_reserved, likely, max(bounds, default=0.0))
+            for each, bound in zip(found, bounds, strict=True):
+                slack[each.role] += bound - self._amount(each.role, each.middle)[0]
+            count += 1
+        if not worst:
+            return None
+        role = self.roles[max(slack, key=lambda name: slack[name])]
+        thinks = role.provider.capabilities.thinking > 0
+        return CapReach(left, worst / count, middle / count, most_reserved, role.name, thinks)
 
     def _amount(self, role: str, usage: Usage) -> tuple[float, int]:
         return self.roles[role].worst(usage), usage.input + usage.output

@@ -196,6 +196,8 @@ class Session:
             with _signals(run.loop, watcher):
                 if self.config.canary:
                     await run.loop.before(self._ask_canaries(run))
+                if line := await self._reach(run):
+                    watcher.say(line)
                 status = await run.loop.run(self._items_to_judge(run))
         except FatalProviderError as error:
             fatal, status = error, f"failed: {error}"
@@ -244,6 +246,22 @@ class Session:
             roles, self.library, self.cache, resumed_budget(self.config.limits, folder.money()),
             journal=folder.journal, known=folder.known_keys(), failed=self.config.failed,
         )  # fmt: skip
+
+    async def _reach(self, run: RunContext) -> str:
+        """Say how far the cap carries where it may not carry to the end; else return nothing."""
+        budget, planner = run.engine.budget, run.loop.planner
+        if budget.max_cost is None or planner is None:
+            return ""
+        of_item = [name for name, metric in self.metrics.items() if not compares_images(metric)]
+        metrics = {name: self.metrics[name] for name in of_item}
+        open_items = (
+            item for item in run.folder.items()
+            if isinstance(item, Item) and any((item.id, name) not in run.done for name in of_item)
+        )  # fmt: skip
+        left = max(0.0, budget.max_cost - budget.spent - budget.uncertain)
+        reach = await planner.reach(open_items, metrics, left) if metrics else None
+        waiting = (run.loop.progress.total or 0) - len({item for item, _ in run.done})
+        return "" if reach is None else reach.line(waiting)
 
     def _items_to_judge(self, run: RunContext) -> Iterator[Item | InvalidItem]:
         """Yield the items to judge, in order."""
