@@ -26,6 +26,11 @@ from titjudge.cli.terminal import say
 @option("--html", "Write a page with charts.", "FILE", name="page", type=PATH)
 @TABLE_FILE
 @option("--embedder", "Embedding model that compares prompts  [default: the one in the package].", "PROVIDER/MODEL")
+@option(
+    "--pooling",
+    "How the token vectors of an embedding model whose folder does not say become one vector.",
+    type=click.Choice(["lasttoken", "mean", "cls"]),
+)
 @option("--cache", "Cache folder of the embeddings.", "DIR")
 @option("--max-cost", "The most that a hosted embedding model may cost.", "USD", type=float)
 @JSON
@@ -36,8 +41,10 @@ def audit_prompts(
     """Audit a set of prompts: lengths, what text encoders would cut off, near-duplicates, balance, language.
 
     DATA is a list of prompts (.jsonl, .csv, .parquet, or .txt with one prompt a line) or a data folder. Two prompts are
-    near-duplicates if the cosine of their embeddings is .85 or more (TIIF-Bench); the prompts of a benchmark, given with
-    --against, show what has leaked into the set. Columns with few different values (type, theme, ...) are counted.
+    near-duplicates if the cosine of their embeddings is .85 or more; the prompts of a benchmark, given with --against,
+    show what has leaked into the set. TIIF-Bench counts unique prompts so by CLIP's text embeddings: name a folder of CLIP
+    to put a share beside the paper's. By default MiniLM compares, of which .85 is another scale.
+    Columns with few different values (type, theme, ...) are counted.
 
     \b
     Examples:
@@ -45,6 +52,8 @@ def audit_prompts(
       python cli.py audit-prompts prompts.txt --html audit.html
       python cli.py audit-prompts mine.jsonl --against benchmark.csv \\
         --against starter --against geneval2
+      python cli.py audit-prompts prompts.csv \\
+        --embedder sentence-transformers/openai/clip-vit-base-patch32
     """
     from titjudge.core.config import load_config
     from titjudge.core.grouped_reasons import brief
@@ -55,7 +64,10 @@ def audit_prompts(
     if out is not None:
         check_table_file(out)
         check_writable(out, data)
-    embedder = {"model": flags["embedder"]} if flags["embedder"] else None
+    if flags["pooling"] and not flags["embedder"]:
+        raise click.UsageError("--pooling is of an embedding model of your own: name it with --embedder")
+    options = {"options": {"pooling": flags["pooling"]}} if flags["pooling"] else {}
+    embedder = {"model": flags["embedder"], **options} if flags["embedder"] else None
     config = load_config(
         None, {"embedder": embedder, "cache": flags["cache"], "limits": {"max_cost": flags["max_cost"]}}
     )

@@ -49,7 +49,7 @@ def make_prompts(**flags: Any) -> int:
 
     What each prompt starts from is drawn at random, balanced, and written to FILE.seeds.jsonl. Each prompt is checked by
     code and, if the recipe says so, by the model. A prompt that fails is rewritten with the reason, at most three times,
-    and then left out and named. A prompt that nearly repeats another (cosine .85) is left out. Every line lists its checks,
+    and then left out and named. A prompt that nearly repeats another (cosine .85 by the embedder) is left out. Every line lists its checks,
     its model, the hashes of its templates and the seed. Answers are cached: the same command continues where it stopped;
     until all prompts are made, the finished ones are in FILE.part.jsonl.
 

@@ -215,9 +215,15 @@ class Embedder(Model, ABC):
             maximum length, library version; part of the key of a vector in the cache.
         max_tokens: How many tokens of a text the model reads.
         local: It runs in this process and costs nothing.
+        clip: Its vectors are CLIP text embeddings, in which alone the counts of unique prompts of TIIF-Bench are made.
     """
 
     local = True
+
+    @cached_property
+    def clip(self) -> bool:
+        """Whether the vectors are CLIP text embeddings."""
+        return False
 
     @cached_property
     def max_tokens(self) -> int:

@@ -22,7 +22,8 @@ def write_prompt_page(audit: Audit, source: str, out: Path) -> None:
         OSError: The file cannot be written.
     """
     count = len(audit.prompts)
-    lines = [f"{count:,} prompts, {audit.unique:,} of them unique ({audit.unique / count:.0%}) at a cosine of {SAME}."]
+    lines = [f"{count:,} prompts, {audit.unique:,} of them unique ({audit.unique / count:.0%}) at a cosine of {SAME}.",
+             f"Counted {audit.counted}."]  # fmt: skip
     if audit.leaks:
         lines.append(f"{len({each.prompt for each in audit.leaks}):,} say the same as a prompt of another set.")
     cut = "; ".join(f"{name} would cut {audit.cut(limit)[0]:,}" for name, limit in ENCODERS.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,8 +46,9 @@ def audit_prompts(
     prompts, meta, problems = _read(data, columns)
     others = {name: _other(name) for name in against}
     texts = [*prompts.values(), *(text for other in others.values() for text in other.values())]
-    vectors, tokens, name = asyncio.run(embed_texts(config, list(dict.fromkeys(texts))))
-    counts = [tokens[text] for text in prompts.values()]
+    embedded = asyncio.run(embed_texts(config, list(dict.fromkeys(texts))))
+    vectors, name = embedded.vectors, embedded.embedder
+    counts = [embedded.tokens[text] for text in prompts.values()]
     if tokenizer is not None:
         name, counts = str(tokenizer), _count(tokenizer, list(prompts.values()))
     matrix = np.stack([vectors[text] for text in prompts.values()])
@@ -56,6 +57,8 @@ def audit_prompts(
         further=meta,
         others={name: (list(of), np.stack([vectors[text] for text in of.values()])) for name, of in others.items()},
         scripts=[script(text) for text in prompts.values()],
+        embedder=embedded.embedder,
+        clip=embedded.clip,
     )  # fmt: skip
     return result, problems
 
@@ -101,18 +104,28 @@ def _other(given: str) -> dict[str, str]:
     return prompts
 
 
-async def embed_texts(config: RunConfig, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], dict[str, int], str]:
-    """Embed distinct texts; returns vector and number of tokens of each, and the embedder in words."""
+class EmbeddedTexts(NamedTuple):
+    """Vector and number of tokens by text, the embedder in words, and whether it is CLIP's text encoder."""
+
+    vectors: dict[str, np.ndarray]
+    tokens: dict[str, int]
+    embedder: str
+    clip: bool
+
+
+async def embed_texts(config: RunConfig, texts: Sequence[str]) -> EmbeddedTexts:
+    """Embed distinct texts."""
     cache, roles = AnswerCache(cache_folder(config.cache)), Roles(config)
     engine = Engine(roles, PromptLibrary(config.prompts), cache, resumed_budget(config.limits))
     try:
         embeddings = dict(zip(texts, [embedding for _, embedding in await engine.embed(texts)], strict=True))
-        name = f"the embedder {roles.embedder().name}"
+        name, clip = f"the embedder {roles.embedder().name}", roles.embedder().clip
     finally:
         await engine.aclose()
         cache.close()
     vectors = {text: embedding.vector for text, embedding in embeddings.items()}
-    return vectors, {text: embedding.tokens_total for text, embedding in embeddings.items()}, name
+    tokens = {text: embedding.tokens_total for text, embedding in embeddings.items()}
+    return EmbeddedTexts(vectors, tokens, name, clip)
 
 
 def _count(folder: Path, texts: Sequence[str]) -> list[int]:

