@@ -108,9 +108,11 @@ def judge(**flags: Any) -> int:
         and images.jsonl (image, prompt_id[, generator]),
         and, where people have compared images, pairs.jsonl
         (prompt_id, image_a, image_b, preference: a, b, tie)
-      a manifest (.jsonl, .csv, .parquet): image, prompt[, generator, prompt_id];
-        other names of columns: file_name, text, caption, ... or --columns
-      a Hugging Face imagefolder: images beside metadata.jsonl or metadata.csv
+      a manifest (.jsonl, .json, .csv, .tsv, .parquet):
+        image, prompt[, generator, prompt_id];
+        other names of columns: file_name, text, caption, ... or --columns;
+        also COCO's captions_*.json and DiffusionDB's part-*.json
+      a Hugging Face imagefolder: images beside metadata.jsonl, .csv or .json
       a Hugging Face data set: a .parquet with images inside, or a folder of them
         (also .arrow of `datasets`, and .tar of WebDataset)
       a folder of images with same-named prompts:

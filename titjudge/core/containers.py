@@ -10,33 +10,21 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import unquote
 
 from titjudge.core import arrow_files, grids, parquet, tar_files
 from titjudge.core.cells import version
 from titjudge.core.errors import DataError
 
+SUFFIXES = (parquet.SUFFIX, arrow_files.SUFFIX, *tar_files.SUFFIXES)
+"""Endings of tables that have images inside."""
 _GRID = "grid"
 _OPEN = 4  # columns of images that are open at a time
-
-
-class Rows(Protocol):
-    """A module that reads a file as a table."""
-
-    def columns(self, path: Path, /) -> tuple[str, ...] | None: ...
-
-    def rows(
-        self, path: Path, required: tuple[str, ...] = (), /
-    ) -> Iterator[tuple[int, dict[str, Any] | DataError]]: ...
-
-
-TABLES: Mapping[str, Rows] = {parquet.SUFFIX: parquet, arrow_files.SUFFIX: arrow_files, tar_files.SUFFIX: tar_files}
-"""The module that reads the rows of a file, by its ending."""
 
 
 class _Window(Protocol):

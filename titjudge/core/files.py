@@ -20,7 +20,6 @@ from typing import IO, Any
 
 import orjson
 
-from titjudge.core import containers
 from titjudge.core.cells import check_columns
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.serialization import json_bytes
@@ -233,10 +232,11 @@ def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
     Raises:
         DataError: The file is missing, or a line is not UTF-8, not an object, or lacks a required key.
     """
-    return _raising(scan_jsonl(path, required))
+    return raising(scan_jsonl(path, required))
 
 
-def _raising(records: Iterable[tuple[int, dict[str, Any] | DataError]]) -> Iterator[tuple[int, dict[str, Any]]]:
+def raising(records: Iterable[tuple[int, dict[str, Any] | DataError]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield lines and records; the first that is a DataError is raised."""
     for line, record in records:
         if isinstance(record, DataError):
             raise record
@@ -336,23 +336,26 @@ _FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
 def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield `(line, cells)` of every row that is not blank, with the header.
 
+    The separator is a tab in `.tsv` files; in others it is found by the header.
+
     Raises:
-        DataError: The file cannot be read, is not UTF-8 or not CSV.
+        DataError: The file cannot be read, is neither UTF-8 nor UTF-16 with a byte order mark, or not CSV.
     """
     csv.field_size_limit(_FIELD_LIMIT)
     check_regular(path)
     try:
         with _opened(path) as file:
             first = file.readline()
+            tabs = path.name.lower().endswith((".tsv", ".tsv.gz"))
             separator = _SEPARATOR.fullmatch(first)  # a line that spreadsheets write before the header
             if separator is None:
                 file.seek(0)
-            reader = csv.reader(file, delimiter=separator[1] if separator else _delimiter(first))
+            reader = csv.reader(file, delimiter=separator[1] if separator else "\t" if tabs else _delimiter(first))
             for row in reader:
                 if any(cell.strip() for cell in row):
                     yield reader.line_num + (separator is not None), row
     except UnicodeDecodeError as error:
-        raise DataError("not UTF-8 text: save the file as UTF-8 CSV", path) from error
+        raise DataError(f"not {error.encoding.upper()} text: save the file as UTF-8 CSV", path) from error
     except (OSError, csv.Error, EOFError, zlib.error) as error:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
 
@@ -364,9 +367,17 @@ def _delimiter(header: str) -> str:
 
 
 def _opened(path: Path) -> IO[str]:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+    """Open a CSV file, which may be compressed, and be the UTF-16 that Excel calls "Unicode text"."""
+    file: Any = gzip.GzipFile(path) if path.suffix.lower() == ".gz" else path.open("rb")
+    try:
+        head = file.read(4)
+        file.seek(0)
+        if is_utf16(head) and not head.startswith(_MARKS):
+            raise DataError(UTF16, path)
+        return io.TextIOWrapper(file, encoding="utf-16" if head.startswith(_MARKS) else "utf-8-sig", newline="")
+    except BaseException:
+        file.close()
+        raise
 
 
 def jsonl_text(records: Iterable[Any]) -> str:
@@ -427,34 +438,10 @@ def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, 
             yield line, record
 
 
-def _is_csv(path: Path) -> bool:
-    return path.name.lower().endswith((".csv", ".csv.gz"))
-
-
-def table_columns(path: Path) -> tuple[str, ...] | None:
-    """Read the names of a table's columns; None for JSON lines, where each line has its own.
+def csv_columns(path: Path) -> tuple[str, ...]:
+    """Read the names of the columns of a CSV file.
 
     Raises:
         DataError: The file cannot be read.
     """
-    if (reader := containers.TABLES.get(path.suffix.lower())) is not None:
-        return reader.columns(path)
-    if not _is_csv(path):
-        return None
     return tuple(name.strip() for name in next(csv_rows(path), (1, []))[1])
-
-
-def scan_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Yield the records of a table or of JSON lines (by the ending); for a bad one the DataError that describes it."""
-    if (reader := containers.TABLES.get(path.suffix.lower())) is not None:
-        return reader.rows(path, required)
-    return scan_csv(path, required) if _is_csv(path) else scan_jsonl(path, required)
-
-
-def read_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the records as `scan_table` does; the first bad one is raised.
-
-    Raises:
-        DataError: Names file and line.
-    """
-    return _raising(scan_table(path, required))

@@ -13,6 +13,7 @@ from titjudge.core.cells import Cell
 from titjudge.core.errors import DataError
 
 SUFFIX = ".tar"
+SUFFIXES = (SUFFIX,)
 MAGIC = b"ustar"
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 _TEXT = 2**20  # most bytes of a text or JSON file

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_table
 from titjudge.core.score_parts import (
     alignment,
     element_name,
@@ -16,6 +15,7 @@ from titjudge.core.score_parts import (
     predictions,
     sequence,
 )
+from titjudge.core.tables import read_table
 from titjudge.core.types import Item, Score
 from titjudge.metrics.checklist import POINTS
 from titjudge.runs.human_study import choose_metric

@@ -12,7 +12,8 @@ from typing import Any
 
 from titjudge.core import containers, images
 from titjudge.core.errors import ConfigError, DataError, MissingExtra
-from titjudge.core.files import read_json, read_table, write_atomic, write_jsonl
+from titjudge.core.files import read_json, write_atomic, write_jsonl
+from titjudge.core.tables import read_table
 from titjudge.core.types import Item, Status
 from titjudge.runs.human_study import choose_metric, oriented_values
 from titjudge.runs.run_folder import RunFolder

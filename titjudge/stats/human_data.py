@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_table
+from titjudge.core.tables import read_table
 from titjudge.core.types import Pair
 from titjudge.stats.votes import Vote, read_choice
 

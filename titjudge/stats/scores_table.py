@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.errors import ConfigError, DataError, nearest
-from titjudge.core.files import read_table
+from titjudge.core.tables import read_table
 from titjudge.core.words import count_words
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
 from titjudge.stats.equality import score_differences

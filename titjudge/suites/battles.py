@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_table, scan_table
+from titjudge.core.tables import read_table, scan_table
 from titjudge.core.types import Item, Pair
 from titjudge.stats.votes import pair_of, read_choice
 

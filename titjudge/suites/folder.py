@@ -1,13 +1,15 @@
 """Your own images: a data folder, one manifest, or a folder of images with same-named text files.
 
-    DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl or DATA.csv  image, prompt[, generator, prompt_id]
+    DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl, .json, .csv or .tsv  image, prompt[, generator, prompt_id]
     DATA/images.jsonl   image, prompt_id[, generator]
     DATA/pairs.jsonl    prompt_id, image_a, image_b, preference (a, b, tie or both_bad), or model_a, model_b, winner; optional
     DATA/facets.jsonl   prompt, facets, as the command `facets` writes it; optional
     or
     descriptions instead of images: a manifest with `description` (and optionally `id`) in the place of `image`
     or
-    DATA/metadata.jsonl or metadata.csv  file_name, text  (Hugging Face's `imagefolder`; also in folders below DATA)
+    DATA/metadata.jsonl, .csv or .json  file_name, text  (Hugging Face's `imagefolder`; also in folders below DATA)
+    or
+    captions_*.json of COCO, part-*.json of DiffusionDB
     or
     DATA.parquet, .arrow or .tar, or a folder of them   image (bytes, or a struct of bytes and path), prompt[, generator, prompt_id]
     or
@@ -29,9 +31,10 @@ from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_table, read_text, scan_jsonl
+from titjudge.core.files import read_text, scan_jsonl
 from titjudge.core.png_prompts import embedded_prompt
 from titjudge.core.serialization import without_surrogates
+from titjudge.core.tables import read_table
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.stats.votes import pair_of, read_choice
 from titjudge.suites.base import Suite, image_files, printable

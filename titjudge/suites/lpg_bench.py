@@ -22,9 +22,10 @@ from typing import Any
 
 from titjudge.core import registry
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_jsonl, read_table, scan_jsonl
+from titjudge.core.files import read_jsonl, scan_jsonl
 from titjudge.core.images import SUFFIXES
 from titjudge.core.numbers import finite
+from titjudge.core.tables import read_table
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.base import Suite
 from titjudge.suites.folder import read_items, read_pairs

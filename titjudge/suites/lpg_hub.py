@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.tables import READERS
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.base import image_files
 from titjudge.suites.folder import read_items
 from titjudge.suites.image_tree import ImageTree
-from titjudge.suites.manifests import FORMATS, NAMES, Columns, find_tables
+from titjudge.suites.manifests import NAMES, Columns, find_tables
 from titjudge.suites.prompt_list import read_prompts
 
 PATTERNS = (
@@ -28,7 +29,7 @@ PATTERNS = (
     "{generator}_{prompt_id}.{suffix}",
 )
 """How images may lie below the folder that holds them all; the pattern that fits most images with a prompt is taken."""
-_OF_PROMPTS = (*FORMATS, ".csv.gz", ".txt")
+_OF_PROMPTS = (*READERS, ".txt")
 _PACKED = (".zip", ".gz", ".tgz", ".7z", ".rar", ".zst")
 _LISTED = 8
 

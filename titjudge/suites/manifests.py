@@ -9,19 +9,18 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from titjudge.core.cells import Cell
-from titjudge.core.containers import TABLES
+from titjudge.core.containers import SUFFIXES as HOLDERS
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
-from titjudge.core.files import scan_table, table_columns
 from titjudge.core.images import SUFFIXES
 from titjudge.core.numbers import finite
+from titjudge.core.tables import READERS, is_table, scan_table, table_columns
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.suites.base import image_files
 from titjudge.suites.samples import COLUMNS, as_sample
 
-FORMATS = (".jsonl", ".csv", ".json", ".ndjson", *TABLES)
-METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
-"""Names of the table in a folder of images, as Hugging Face's `imagefolder` has it."""
+METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet", "metadata.json", "part-[0-9]*[0-9].json")
+"""Names of the table in a folder of images, as Hugging Face's `imagefolder` has it, and of DiffusionDB's."""
 NAMES: Mapping[str, tuple[str, ...]] = {
     "image": ("image", "file_name", "image_path", "image_file_name", "img_path", "filename", "img", "file", "path"),
     "prompt": ("prompt", "text", "caption", "txt"),
@@ -34,6 +33,8 @@ TWO_IMAGES = ("jpg_0", "jpg_1")
 LABEL = "label_0"
 """Columns of Pick-a-Pic: two images a row, and whether people prefer the first; their generators are `model_0`, `model_1`."""
 _CHOICES: Mapping[float | None, str] = {1.0: "a", 0.0: "b", 0.5: "tie"}
+_LONGEST_PATH = 4_096  # characters; no file system takes longer ones
+_CONTENT = ("data:", "iVBORw0KGgo")  # images as text: an address with the data, a PNG in base64
 Columns = Mapping[str, Sequence[str]]
 """Columns that the user has named, by `image`, `prompt`, `generator`, `prompt_id`, `sample`; several only of images."""
 
@@ -110,7 +111,8 @@ class ManifestReader:
             yield InvalidItem(where, f"{where}: the key 'prompt' is missing")
             return
         prompt = record[chosen["prompt"][0]]
-        prompt_id = str(first_filled(record, chosen["prompt_id"]) or prompt)
+        own_id = first_filled(record, chosen["prompt_id"])
+        prompt_id = str(own_id or (prompt if isinstance(prompt, str) else ""))
         generator = str(first_filled(record, chosen["generator"]) or "")
         sample = as_sample(first_filled(record, chosen["sample"]) or 0)
         used = [*chosen["image"], *chosen["prompt"], *chosen["prompt_id"]]
@@ -131,6 +133,8 @@ class ManifestReader:
             if isinstance(image, Cell):
                 own = {**meta, "image_path": image.name} if image.name else meta
                 yield make(image.place, generator=by, meta=own, name=f"{where}:{column}" if several else where)
+            elif reason := _no_path(image):
+                yield InvalidItem(where, f"{where}: '{column}' {reason}", by, prompt_id)
             else:
                 yield make(_below(folder, str(image)), generator=by, meta=meta)
 
@@ -159,6 +163,16 @@ def _below(folder: str, name: str) -> str:
     return name if folder == "." or not name else str(PurePosixPath(folder, name))
 
 
+def _no_path(image: Any) -> str:
+    """Say why a cell is no path of an image: it is the image itself; an empty string for what may be a path."""
+    if isinstance(image, Mapping | Sequence) and not isinstance(image, str):
+        return f"holds {type(image).__name__} {image!r:.40}..., not a path; images inside a table are bytes in a parquet file"
+    text = str(image)
+    if len(text) > _LONGEST_PATH or text.startswith(_CONTENT):
+        return f"holds {len(text):,} characters ({text:.20}...), not a path; images inside a table are bytes in a parquet file"
+    return ""
+
+
 def first_filled(record: Mapping[str, Any], columns: Iterable[str]) -> Any:
     """Return the first of these cells that is not empty; None where all are."""
     return next((value for column in columns if (value := record.get(column))), None)
@@ -168,21 +182,21 @@ def check_manifest(file: Path) -> None:
     """Refuse a file that is no manifest by one error, not by one for each line.
 
     Raises:
-        DataError: It is an image, of another format, or one JSON array.
+        DataError: It is an image, of another format, or one JSON array in a file of JSON lines.
     """
     if file.suffix.lower() in SUFFIXES:
         raise DataError("this is an image: name the folder it is in, or use `score --prompt TEXT IMAGE`", file)
-    if file.suffix.lower() not in FORMATS:
-        raise DataError(
-            f"a manifest is a .jsonl, .csv, .parquet, .arrow or .tar file, not '{file.suffix or file.name}'", file
-        )
+    if not is_table(file):
+        raise DataError(f"a manifest is one of {', '.join(READERS)}, not '{file.suffix or file.name}'", file)
+    if file.suffix.lower() not in (".jsonl", ".ndjson"):
+        return
     try:
         with file.open("rb") as opened:
             head = opened.read(64)
     except OSError:  # the reader reports it
         return
     if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
-        raise DataError("this is one JSON array: write one object a line (jq -c '.[]' does)", file)
+        raise DataError("this is one JSON array, not JSON lines: let its name end in .json", file)
 
 
 def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
@@ -191,10 +205,11 @@ def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
     Raises:
         DataError: One is a link that leads out of the folder.
     """
-    found = [folder / name for name in METADATA if (folder / name).is_file()][:1]
+    at_top = ([path for path in sorted(folder.glob(name)) if path.is_file()] for name in METADATA)
+    found = next(filter(None, at_top), [])
     found = found or sorted(path for name in METADATA for path in folder.rglob(name) if path.is_file())
     if not found and not image_files(folder):
-        found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in TABLES and path.is_file())
+        found = sorted(path for path in folder.rglob("*") if path.name.lower().endswith(HOLDERS) and path.is_file())
         found = [path for path in found if not path.name.startswith("cache-")]  # what `datasets` has computed before
     return [inside(folder, path.relative_to(folder).as_posix(), "table", roots) for path in found]
 
@@ -227,11 +242,11 @@ def item_of(
     """
     reason = ""
     if not isinstance(prompt, str):
-        reason = f"the prompt is no text: {prompt!r}"
+        reason = f"the prompt is no text: {prompt!r:.60}"
     elif not prompt.strip():
         reason = "the prompt is empty"
     elif image is None and not isinstance(meta["description"], str):
-        reason = f"the description is no text: {meta['description']!r}"
+        reason = f"the description is no text: {meta['description']!r:.60}"
     name = name or str(image)
     if not reason and isinstance(image, str):
         try:

@@ -7,12 +7,13 @@ of rows or of prompts, or an object {id: prompt}.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.files import read_json, read_text, scan_table, table_columns
+from titjudge.core.files import read_json, read_text
+from titjudge.core.tables import scan_table, table_columns
 from titjudge.core.types import InvalidItem
 from titjudge.suites.manifests import NAMES
 
@@ -50,21 +51,21 @@ def read_prompts(given: str) -> PromptList:
     content = _json_content(path)
     if isinstance(content, dict):
         found.prompts.update({name: text.strip() for name, text in content.items() if text.strip()})
-    elif path.suffix.lower() == ".txt" or (content and isinstance(content[0], str)):
+    elif path.suffix.lower() == ".txt" or content is not None:
         lines = read_text(path).splitlines() if content is None else map(str, content)
         given_first = re.fullmatch(r"-?\d{1,9}", columns) is not None
         texts = enumerate((line.strip() for line in lines), int(columns) if given_first else 0)
         found.prompts.update({str(number): text for number, text in texts if text})
         found = found._replace(counted=not given_first)
     else:
-        _read_rows(path, content, _columns(path, columns, given), found)
+        _read_rows(path, _columns(path, columns, given), found)
     return found
 
 
-def _read_rows(path: Path, content: list[Any] | None, columns: tuple[str, str], found: PromptList) -> None:
+def _read_rows(path: Path, columns: tuple[str, str], found: PromptList) -> None:
     first = int(columns[0][1:] or 0) if re.fullmatch(r"#\d{0,9}", columns[0]) else None
     required = columns if first is None else columns[1:]
-    for at, (number, row) in enumerate(_rows(path, content, required if all(columns) else ())):
+    for at, (number, row) in enumerate(scan_table(path, required if all(columns) else ())):
         where = f"{path.name}:{number}"
         key, text = columns if all(columns) or isinstance(row, DataError) else _usual(row)
         if isinstance(row, DataError):
@@ -72,7 +73,7 @@ def _read_rows(path: Path, content: list[Any] | None, columns: tuple[str, str], 
         elif not key or not text:
             reason = f"{where}: no prompt with its id: name the columns, {path.name}:ID,PROMPT"
         elif not isinstance(row[text], str) or not row[text].strip():
-            reason = f"{where}: '{text}' is no prompt: {row[text]!r}"
+            reason = f"{where}: '{text}' is no prompt: {row[text]!r:.60}"
         else:
             name = str(row[key] if first is None else at + first)
             if found.prompts.setdefault(name, row[text]) == row[text]:
@@ -83,26 +84,17 @@ def _read_rows(path: Path, content: list[Any] | None, columns: tuple[str, str], 
 
 
 def _json_content(path: Path) -> list[Any] | dict[str, str] | None:
-    """Read a `.json` file that is an array, or an object {id: prompt}; None of other files, JSON lines among them."""
+    """Read a `.json` file that is an array of prompts, or an object {id: prompt}; None of other files, tables among them."""
     if path.suffix.lower() != ".json":
         return None
     try:
         content = read_json(path)
     except DataError:
         return None  # JSON lines, or an error that their reader reports
+    if isinstance(content, list):
+        return content if content and isinstance(content[0], str) else None
     of_texts = isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
-    return content if isinstance(content, list) or (of_texts and not all(_usual(content))) else None
-
-
-def _rows(
-    path: Path, content: list[Any] | None, required: tuple[str, ...]
-) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    if content is None:
-        yield from scan_table(path, required)
-        return
-    for number, row in enumerate(content, 1):
-        lacks = [name for name in required if name not in row] if isinstance(row, dict) else ["an object"]
-        yield number, DataError(f"element {number} lacks {lacks[0]}", path) if lacks else row
+    return content if of_texts and not all(_usual(content)) else None
 
 
 def _columns(path: Path, named: str, given: str) -> tuple[str, str]:

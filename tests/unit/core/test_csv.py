@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
 from pathlib import Path
@@ -12,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import csv_rows, csv_text, read_table, scan_csv, scan_table
+from titjudge.core.files import csv_rows, csv_text, scan_csv
+from titjudge.core.tables import read_table, scan_table, table_columns
 
 
 def file_of(folder: Path, text: str, name: str = "t.csv") -> Path:
@@ -53,6 +55,30 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "latin.csv").write_bytes("image\n\xe4".encode("latin-1"))
     with pytest.raises(DataError, match="save the file as UTF-8"):
         list(scan_csv(tmp_path / "latin.csv"))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.tsv"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_the_unicode_text_of_a_spreadsheet_is_read(tmp_path: Path, name: str, encoding: str) -> None:
+    content = ("" if encoding == "utf-16" else "\ufeff") + "image\tprompt\r\na.png\tein Hüt\r\n"
+    raw = content.encode(encoding)
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    assert list(read_table(tmp_path / name)) == [(2, {"image": "a.png", "prompt": "ein Hüt"})]
+
+
+def test_utf16_that_is_torn_or_has_no_mark_is_said(tmp_path: Path) -> None:
+    (tmp_path / "torn.csv").write_bytes("image\nab".encode("utf-16")[:-1])
+    with pytest.raises(DataError, match="not UTF-16-LE text: save the file as UTF-8"):
+        list(scan_csv(tmp_path / "torn.csv"))
+    (tmp_path / "bare.csv").write_bytes("image\n".encode("utf-16-le"))
+    with pytest.raises(DataError, match="UTF-16 text: save the file as UTF-8"):
+        list(scan_csv(tmp_path / "bare.csv"))
+
+
+def test_the_separator_of_tsv_is_always_a_tab(tmp_path: Path) -> None:
+    path = file_of(tmp_path, "prompt, long\timage;file\na cat, red; small\t1.png\n", "t.tsv")
+    assert table_columns(path) == ("prompt, long", "image;file")
+    assert list(read_table(path)) == [(2, {"prompt, long": "a cat, red; small", "image;file": "1.png"})]
 
 
 def test_a_prompt_of_a_million_letters_is_read(tmp_path: Path) -> None:

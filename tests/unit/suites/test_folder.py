@@ -189,8 +189,8 @@ def test_an_image_paired_with_itself_is_named_with_its_line(tmp_path: Path) -> N
     ("name", "content", "message"),
     [
         ("picture.png", b"\x89PNG", "this is an image: name the folder"),
-        ("notes.txt", b"a cat", "a manifest is a .jsonl, .csv, .parquet, .arrow or .tar file, not '.txt'"),
-        ("all.json", b'\n[{"image": "a.png"}]', "one JSON array"),
+        ("notes.txt", b"a cat", "a manifest is one of .jsonl, .ndjson, .json, .csv,"),
+        ("all.jsonl", b'\n[{"image": "a.png"}]', "one JSON array, not JSON lines: let its name end in .json"),
         ("windows.jsonl", '{"image": "a.png", "prompt": "a cat"}\n'.encode("utf-16"), "UTF-16"),
         ("bare.jsonl", '{"image": "a.png", "prompt": "a cat"}\n'.encode("utf-16-le"), "UTF-16"),
     ],

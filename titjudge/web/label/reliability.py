@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_table
+from titjudge.core.tables import read_table
 from titjudge.core.types import Pair
 from titjudge.stats.sequential import share_at_most
 from titjudge.web.label.elements import Element

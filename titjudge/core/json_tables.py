@@ -1,0 +1,138 @@
+"""JSON files as tables: an array of objects, COCO captions, images by their file names (DiffusionDB), or JSON lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.core.errors import DataError
+from titjudge.core.files import open_regular, read_json, scan_jsonl
+
+SUFFIX = ".json"
+_LARGEST = 2**28  # bytes of a file that is read as a whole
+_IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
+_DIFFUSION_DB = {"p": "prompt", "se": "seed"}  # its key of a record, and the usual name
+
+
+def columns(path: Path) -> tuple[str, ...] | None:
+    """Return None: each row has its own columns."""
+    return None
+
+
+def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+    """Yield number, from 1, and record of every row; for a bad one the DataError that describes it.
+
+    A row is an element of an array, a caption of COCO (with the keys of its image), an image of an object whose keys are file
+    names (as DiffusionDB's `part-000001.json`; the file name is the key `image`), or a line of JSON lines.
+
+    Raises:
+        DataError: It cannot be read, or is JSON of another kind.
+    """
+    content = _whole(path)
+    if content is None:
+        yield from scan_jsonl(path, required)
+        return
+    for number, row in enumerate(_records(content, path), 1):
+        yield number, _checked(row, path, number, required)
+
+
+def _whole(path: Path) -> list[Any] | dict[str, Any] | None:
+    """Read a file that is one array or object; None of JSON lines, which may be of any size."""
+    first, size = _first_line(path)
+    array = first.startswith(b"[")
+    try:
+        record = {} if array else orjson.loads(first)
+        if not array and not (isinstance(record, dict) and (_is_coco(record) or _is_by_file(record))):
+            return None
+    except orjson.JSONDecodeError:  # an object of several lines, or a bad line of JSON lines
+        try:
+            content: Any = read_json(path) if size <= _LARGEST else None
+        except DataError:
+            return None
+        return content if isinstance(content, dict) else None
+    if size > _LARGEST:
+        hint = "write one object a line (jq -c '.[]' does)"
+        raise DataError(f"one JSON value of {size / 2**20:,.0f} MiB, more than {_LARGEST >> 20}: {hint}", path)
+    content = read_json(path)
+    return content if isinstance(content, list | dict) else None
+
+
+def _first_line(path: Path) -> tuple[bytes, int]:
+    """Read the first line that is not blank; return it and the size of the file in bytes."""
+    try:
+        with open_regular(path) as file:
+            line = file.readline(_LARGEST)
+            first = line.removeprefix(b"\xef\xbb\xbf").strip()
+            while line and not first:
+                line = file.readline(_LARGEST)
+                first = line.strip()
+            return first, os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise DataError(error.strerror or str(error), path) from error
+
+
+def _is_coco(content: Mapping[str, Any]) -> bool:
+    return isinstance(content.get("images"), list) and isinstance(content.get("annotations"), list)
+
+
+def _is_by_file(content: Mapping[str, Any]) -> bool:
+    name, record = next(iter(content.items()), ("", None))
+    return isinstance(record, dict) and name.lower().endswith(_IMAGES)
+
+
+def _records(content: list[Any] | dict[str, Any], path: Path) -> Iterable[Any]:
+    """Yield the rows; for a bad one the DataError that describes it, without its place.
+
+    Raises:
+        DataError: It is an object of another kind.
+    """
+    if isinstance(content, list):
+        return content
+    if _is_coco(content):
+        return _captions(content["images"], content["annotations"], path)
+    if _is_by_file(content):
+        return (
+            {"image": name, **{_DIFFUSION_DB.get(key, key): value for key, value in record.items()}}
+            if isinstance(record, dict)
+            else DataError(f"'{name:.80}' is no object")
+            for name, record in content.items()
+        )
+    raise DataError(
+        "one JSON object, neither COCO captions nor images by their file names: write an array of objects", path
+    )
+
+
+def _captions(images: list[Any], annotations: list[Any], path: Path) -> Iterator[Any]:
+    """Yield a row for each caption of COCO, with its image's keys; then what is wrong with images that have none."""
+    known = {str(image["id"]): image for image in images if isinstance(image, dict) and "id" in image}
+    without = dict.fromkeys(known)
+    nameless = sum(not isinstance(image, dict) or "id" not in image for image in images)
+    if not any(isinstance(each, dict) and "caption" in each for each in annotations):
+        raise DataError("COCO annotations without a caption: use its captions_*.json", path)
+    for caption in annotations:
+        if not isinstance(caption, dict):
+            yield DataError("this annotation is no JSON object")
+            continue
+        image_id = str(caption.get("image_id"))
+        without.pop(image_id, None)
+        unknown = DataError(f"there is no image with the id {image_id:.40}")
+        yield {**known[image_id], **caption} if image_id in known else unknown
+    yield from [DataError("an image without an id")] * nameless
+    yield from (DataError(f"the image with the id {image_id:.40} has no caption") for image_id in without)
+
+
+def _checked(row: Any, path: Path, number: int, required: tuple[str, ...]) -> dict[str, Any] | DataError:
+    if isinstance(row, DataError):
+        return DataError(row.message, path, number)
+    if not isinstance(row, dict):
+        return DataError("every element is a JSON object", path, number)
+    try:
+        orjson.dumps(row)
+    except TypeError as error:  # half an emoji, a whole number of 30 digits
+        return DataError(f"not JSON in UTF-8 ({error})", path, number)
+    absent = [key for key in required if key not in row]
+    return DataError(f"the key '{absent[0]}' is missing", path, number) if absent else row
