@@ -108,7 +108,7 @@ def judge(**flags: Any) -> int:
         and images.jsonl (image, prompt_id[, generator]),
         and, where people have compared images, pairs.jsonl
         (prompt_id, image_a, image_b, preference: a, b, tie)
-      a manifest (.jsonl, .json, .csv, .tsv, .parquet):
+      a manifest (.jsonl, .json, .csv, .tsv, .xlsx, .parquet):
         image, prompt[, generator, prompt_id];
         other names of columns: file_name, text, caption, ... or --columns;
         also COCO's captions_*.json and DiffusionDB's part-*.json

@@ -168,13 +168,13 @@ class RunConfig(_Strict):
     """The configuration of a `judge` run; the defaults judge the bundled example."""
 
     data: Path | None = None
-    """Data folder, or one manifest (.jsonl, .json, .csv, .tsv, .parquet, .arrow, .tar); without it the bundled example."""
+    """Data folder, or one manifest (.jsonl, .json, .csv, .tsv, .xlsx, .parquet, .arrow, .tar); without it the bundled example."""
     image_root: list[Path] = Field(default_factory=list)
     """A folder outside of DATA whose images the data may name, and to which links may lead."""
     images: str | None = None
     """Where images lie, below DATA if that is given: 'out/{generator}/{prompt_id}_{sample}.png'; needs a prompt file."""
     prompt_file: str | None = None
-    """The prompts of `images`: FILE[:ID,PROMPT] (csv, tsv, json, jsonl, parquet; two columns), or FILE.txt[:NUMBER OF ITS FIRST LINE]."""
+    """The prompts of `images`: FILE[:ID,PROMPT] (csv, tsv, xlsx, json, jsonl, parquet; two columns), or FILE.txt[:NUMBER OF ITS FIRST LINE]."""
     columns: Columns = Field(default_factory=dict)
     """Which columns of a table hold the images (several: one generator each), prompts, generators, prompt ids and samples."""
     grid: str | None = None

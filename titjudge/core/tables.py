@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from titjudge.core import arrow_files, json_tables, parquet, tar_files
+from titjudge.core import arrow_files, json_tables, parquet, tar_files, xlsx_files
 from titjudge.core.errors import DataError
 from titjudge.core.files import csv_columns, raising, scan_csv, scan_jsonl
 
@@ -33,6 +33,7 @@ READERS: Mapping[str, TableReader] = {
     ".ndjson": _JSON_LINES,
     json_tables.SUFFIX: TableReader(json_tables.columns, json_tables.rows),
     **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz"), _CSV),
+    xlsx_files.SUFFIX: TableReader(xlsx_files.columns, xlsx_files.rows),
     parquet.SUFFIX: TableReader(parquet.columns, parquet.rows),
     arrow_files.SUFFIX: TableReader(arrow_files.columns, arrow_files.rows),
     **dict.fromkeys(tar_files.SUFFIXES, TableReader(tar_files.columns, tar_files.rows)),

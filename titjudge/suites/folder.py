@@ -1,6 +1,6 @@
 """Your own images: a data folder, one manifest, or a folder of images with same-named text files.
 
-    DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl, .json, .csv or .tsv  image, prompt[, generator, prompt_id]
+    DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl, .json, .csv, .tsv or .xlsx  image, prompt[, generator, prompt_id]
     DATA/images.jsonl   image, prompt_id[, generator]
     DATA/pairs.jsonl    prompt_id, image_a, image_b, preference (a, b, tie or both_bad), or model_a, model_b, winner; optional
     DATA/facets.jsonl   prompt, facets, as the command `facets` writes it; optional

@@ -7,22 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import MissingExtra
+from titjudge.core.xlsx_files import openpyxl
 
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # by the format
-
-
-def openpyxl() -> Any:
-    """Import openpyxl.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
-    try:
-        import openpyxl as library
-    except ImportError as error:
-        raise MissingExtra("openpyxl", "xlsx", "reading and writing xlsx files") from error
-    return library
 
 
 def put_row(sheet: Any, row: int, values: Sequence[str | float | None]) -> None:
