@@ -12,7 +12,7 @@ from titjudge.cli import compare_generators, compare_runs
 from titjudge.cli.options import JSON, PATH, GroupByDefault, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
-from titjudge.core.errors import DataError
+from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.numbers import known_sum
 
 if TYPE_CHECKING:
@@ -58,10 +58,12 @@ for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS):
 )
 @option(
     "--human",
-    "Human scores (jsonl or csv with image, score, or a column for each pillar): SRCC, PLCC, KRCC over all images.",
+    "Human scores (jsonl or csv with image, score, or a column for each pillar): SRCC, PLCC, KRCC over all images, and SRCC, KRCC of "
+    "the generators by their means.",
     "FILE",
     type=PATH,
 )
+@option("--by", "With --human: generators also by each value of this column of the data (type, theme, ...).", "COLUMN")
 @option(
     "--votes",
     "Single votes (as for `compare votes`): also show how often one person agrees with the others.",
@@ -73,7 +75,7 @@ for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS):
 @option("--allow-drift", "Compare runs even if a model changed between them.", is_flag=True)
 @JSON
 def runs(
-    runs: tuple[Path, ...], pairs_file: Path | None, human: Path | None, votes_file: Path | None, strengths: bool,
+    runs: tuple[Path, ...], pairs_file: Path | None, human: Path | None, by: str | None, votes_file: Path | None, strengths: bool,
     allow_drift: bool, json_file: Path | None,
 ) -> int:  # fmt: skip
     """Measure the agreement of one or several runs with the same human pairs or scores, and the differences between runs.
@@ -84,6 +86,7 @@ def runs(
     Examples:
       python cli.py compare runs/first --pairs pairs.jsonl --strengths
       python cli.py compare runs/gpt runs/gemini --json agreement.json
+      python cli.py compare runs/first --human ratings.csv --by type
     """
     from titjudge.core import registry
     from titjudge.probes.canary import refuse_drift
@@ -128,8 +131,10 @@ def runs(
         results["human_ceiling"] = ceiling.to_json()
         notes.append(ceiling.line() or f"{votes_file}: no vote on a pair that others decide: no human ceiling")
     if human is not None:
-        table, results["human_scores"] = _correlations(human, items, scores, names)
-        tables.append(table)
+        correlated, results["human_scores"] = _correlations(human, items, scores, names, by)
+        tables += correlated
+    elif by is not None:
+        raise ConfigError("--by goes with --human: it slices the correlation of generators with human scores")
     if pairs and len(names) > 1:
         values = values_by_metric(scores, negate=lower)
         differences = paired_differences(pairs, {name: values[name] for name in names})
@@ -184,15 +189,19 @@ def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> l
 
 
 def _correlations(
-    file: Path, items: dict[str, Item], scores: list[Score], names: list[str]
-) -> tuple[Table, dict[str, Any]]:
-    """Correlate each metric with human scores over all images, and its pillars and claims if people have scored these."""
+    file: Path, items: dict[str, Item], scores: list[Score], names: list[str], by: str | None
+) -> tuple[list[Table], dict[str, Any]]:
+    """Correlate each metric with human scores, and its pillars and claims if people have scored these.
+
+    Over all images, and over the generators by their means; these also over the images of each value of the column `by`.
+    """
     from dataclasses import asdict
 
     from titjudge.core.types import Table
-    from titjudge.stats.correlation import correlation
+    from titjudge.stats.correlation import correlation, generator_correlation
     from titjudge.stats.human_data import SCORE, read_human_scores
     from titjudge.stats.part_scores import part_scores
+    from titjudge.stats.tables import plain
 
     values: dict[str, dict[str, dict[str, Any]]] = {}  # metric -> score, or the name of a part -> item
     for name in names:
@@ -206,22 +215,66 @@ def _correlations(
     order = list(items)
     if not any(image in items for of in people.values() for image in of):
         raise DataError("none of its images is in the runs: images are named as in scores.jsonl", file)
+    slices = _slices(items, by)
     rows: list[tuple[Any, ...]] = []
+    generator_rows: list[tuple[Any, ...]] = []
     out: dict[str, Any] = {}
     for name in names:
         for part in (part for part in people if part in values[name]):
+            judged, rated = values[name][part], people[part]
             c = correlation(
-                [values[name][part].get(image) for image in order],
-                [people[part].get(image) for image in order],
+                [judged.get(image) for image in order],
+                [rated.get(image) for image in order],
                 [items[image].prompt_id for image in order],
             )
+            entry: dict[str, Any] = asdict(c)
+            for value, images in slices.items():
+                g = generator_correlation(
+                    [judged.get(image) for image in images],
+                    [rated.get(image) for image in images],
+                    [items[image].generator for image in images],
+                    [items[image].prompt_id for image in images],
+                )
+                if value:
+                    entry.setdefault("generators_by", {})[value] = asdict(g)
+                else:
+                    entry["generators"] = asdict(g)
+                if g.n > 1:
+                    cells = (plain(g.srcc, g.srcc_interval), plain(g.krcc, g.krcc_interval), g.n, g.images, g.reason)
+                    generator_rows.append((name, part, *([value or "all"] if by else []), *cells))
             if part == SCORE:
-                out[name] = asdict(c) | out.get(name, {})
+                out[name] = entry | out.get(name, {})
             else:
-                out.setdefault(name, {}).setdefault("parts", {})[part] = asdict(c)
+                out.setdefault(name, {}).setdefault("parts", {})[part] = entry
             rows.append((name, part, c.srcc, c.plcc, c.krcc, c.n, c.missing))
     columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both")
-    return Table("Correlation with human scores", columns, tuple(rows), ("over all images; intervals in --json",)), out
+    tables = [Table("Correlation with human scores", columns, tuple(rows), ("over all images; intervals in --json",))]
+    if generator_rows:
+        shown = ["metric", "of", *([by] if by else []), "SRCC", "KRCC", "generators", "images", ""]
+        if not any(row[-1] for row in generator_rows):
+            shown, generator_rows = shown[:-1], [row[:-1] for row in generator_rows]
+        note = "generators by their means over the images that have both numbers; 95% intervals by resampling prompts; KRCC is tau-b"
+        tables.append(Table("Rank correlation of generators with people", tuple(shown), tuple(generator_rows), (note,)))
+    return tables, out
+
+
+def _slices(items: dict[str, Item], by: str | None) -> dict[str, list[str]]:
+    """List the images of each value of a column of the data, after all images, whose value is empty.
+
+    Raises:
+        ConfigError: The data have no such column.
+    """
+    slices = {"": list(items)}
+    if by is not None:
+        for image, item in items.items():
+            if item.meta.get(by) not in (None, ""):
+                slices.setdefault(str(item.meta[by]), []).append(image)
+        if len(slices) == 1:
+            known = sorted({key for item in items.values() for key in item.meta})
+            raise ConfigError(
+                f"--by {by}: the data have no such column.{nearest(by, known)} They have: {', '.join(known) or 'none'}"
+            )
+    return slices
 
 
 @compare.command()
@@ -237,6 +290,9 @@ def _correlations(
 @JSON
 def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
     """Correlate (SRCC, KRCC) each ranking with a reference ranking.
+
+    Ties count: SRCC gives them their mean rank, KRCC is tau-b. 1 - 6 sum d^2 / n(n^2 - 1), as some papers print it
+    (TIIF-Bench, A4.2), is the same number without ties and another one with them.
 
     \b
     Example:

@@ -199,7 +199,7 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
 @TABLE_FILE
 @JSON
 def elements(run: Path, human: Path, metric: str | None, out: Path | None, json_file: Path | None) -> int:
-    """Compare what RUN says of single elements with people: TP, FP, FN, TN, accuracy and kappa, by type or pillar.
+    """Compare what RUN says of single elements with people: TP, FP, FN, TN, recall, accuracy, kappa, by type or pillar.
 
     The metric is yes-no (an element is the text of a question), checklist (a facet: pillar / sub-capability / facet),
     graph-alignment (cat, cat | black, cat | on | mat) or fga-blip2 (an element of the data; a score of .5 or more is yes).

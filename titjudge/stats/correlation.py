@@ -15,6 +15,7 @@ from titjudge.core.numbers import finite
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.stats.equality import with_ties
+from titjudge.stats.rankdata import rankdata
 
 FEWEST = 3
 _TOGETHER = 64  # draws computed at once
@@ -82,6 +83,76 @@ def correlation(
     ends = [percentile_interval(draws[:, k], len(distinct)) for k in range(3)]
     reason = FEW_PROMPTS if len(distinct) < 2 else ""
     return Correlation(len(x), missing, srcc, ends[0], plcc, ends[1], krcc, ends[2], reason)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorCorrelation:
+    """Rank correlation of generators' mean scores with their mean human scores, in [-1, 1], with 95% intervals over prompts.
+
+    `n` counts the generators, `images` those with both numbers, over which the means are. None with a reason below three
+    generators or when one side does not vary.
+    """
+
+    n: int
+    images: int
+    srcc: float | None
+    srcc_interval: Interval | None
+    krcc: float | None
+    krcc_interval: Interval | None
+    reason: str = ""
+
+
+def generator_correlation(
+    scores: Sequence[float | None],
+    human: Sequence[float | None],
+    generators: Sequence[str],
+    groups: Sequence[str],
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> GeneratorCorrelation:
+    """Compute SRCC and KRCC (tau-b) of generators by their mean score with generators by their mean human score.
+
+    This is Table 1 of the Qwen-Image-Bench paper, and with the images of one dimension Tables A4 and A5 of TIIF-Bench.
+
+    Args:
+        scores: One number an image; images with None or NaN are left out of both means.
+        human: One number an image, in the same order; likewise.
+        generators: Generator of each image; images without one are left out.
+        groups: Prompt of each image, the unit of resampling.
+        resamples: Bootstrap draws of prompts for the intervals.
+        seed: Of the draws.
+    """
+    x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
+    both = np.isfinite(x) & np.isfinite(y) & np.array([bool(name) for name in generators], dtype=bool)
+    kept = [(name, prompt) for name, prompt, keep in zip(generators, groups, both.tolist(), strict=True) if keep]
+    made_by, names = codes(name for name, _ in kept)
+    group, prompts = codes(prompt for _, prompt in kept)
+    sums = np.zeros((3, len(prompts), len(names)))  # of scores, of human scores, of images
+    for total, values in zip(sums, (x[both], y[both], np.ones(len(kept))), strict=True):
+        np.add.at(total, (group, made_by), values)
+    whole = _rank_rows(sums, np.ones((1, len(prompts))))[0] if len(names) >= FEWEST else np.full(2, np.nan)
+    if np.isnan(whole[0]):
+        reason = f"fewer than {FEWEST} generators" if len(names) < FEWEST else "one side does not vary"
+        return GeneratorCorrelation(len(names), len(kept), None, None, None, None, reason)
+    blocks = [_rank_rows(sums, block) for block in multiplicities(len(prompts), resamples, seed)]
+    draws = np.concatenate(blocks) if blocks else np.zeros((0, 2))
+    ends = [percentile_interval(draws[:, k], len(prompts)) for k in range(2)]
+    reason = FEW_PROMPTS if len(prompts) < 2 else ""
+    return GeneratorCorrelation(len(names), len(kept), float(whole[0]), ends[0], float(whole[1]), ends[1], reason)
+
+
+def _rank_rows(sums: Floats, weights: Floats) -> Floats:
+    """Compute srcc and tau-b of the generators' two means for each row of weights of prompts: shape (draws, 2), NaN if undefined."""
+    out = np.full((len(weights), 2), np.nan)
+    first, second, count = (weights @ each for each in sums)
+    defined = (count > 0).all(axis=1)
+    x, y = (rankdata(with_ties(each[defined] / count[defined])) for each in (first, second))
+    out[defined, 0] = _weighted(x, y, np.ones_like(x))
+    a, b = (np.sign(each[:, :, None] - each[:, None, :]) for each in (x, y))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        out[defined, 1] = (a * b).sum(axis=(1, 2)) / np.sqrt((a * a).sum(axis=(1, 2)) * (b * b).sum(axis=(1, 2)))
+    return out
 
 
 def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int, seed: int) -> Floats:

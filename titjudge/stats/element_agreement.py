@@ -60,10 +60,17 @@ class ElementAgreement:
                 counts[("T" if right else "F") + ("P" if _positive(judge) else "N")] += count
         return counts
 
+    @property
+    def recall(self) -> float | None:
+        """Share of what people say yes to that the judge says yes to as well: TP / (TP + FN); None where they never do."""
+        counts = self.confusion
+        positive = counts["TP"] + counts["FN"]
+        return counts["TP"] / positive if positive else None
+
     def to_json(self) -> dict[str, Any]:
         """Return all but the kind and the counts, with the confusion."""
         return {
-            "elements": self.elements, "prompts": self.prompts, **self.confusion, "accuracy": self.accuracy,
+            "elements": self.elements, "prompts": self.prompts, **self.confusion, "recall": self.recall, "accuracy": self.accuracy,
             "interval": self.interval, "kappa": self.kappa, "kappa_interval": self.kappa_interval,
         }  # fmt: skip
 
@@ -120,13 +127,16 @@ def agreement_table(title: str, agreements: Mapping[str, ElementAgreement], note
     """Tabulate the agreement of each kind."""
     rows = tuple(
         (
-            each.kind, each.elements, each.prompts, *each.confusion.values(),
+            each.kind, each.elements, each.prompts, *each.confusion.values(), each.recall,
             each.accuracy, _span(each.interval), each.kappa, _span(each.kappa_interval),
         )
         for each in agreements.values()
     )  # fmt: skip
-    counts, statistics = ("TP", "FP", "FN", "TN"), ("accuracy", "95% interval", "kappa", "95% interval of kappa")
-    legend = "TP: judge and people both say yes (a facet: 1 or 2); intervals are over prompts"
+    counts, statistics = (
+        ("TP", "FP", "FN", "TN"),
+        ("recall", "accuracy", "95% interval", "kappa", "95% interval of kappa"),
+    )
+    legend = "TP: judge and people both say yes (a facet: 1 or 2); recall: TP / (TP + FN); intervals are over prompts"
     return Table(title, ("kind", "elements", "prompts", *counts, *statistics), rows, (legend, *notes))
 
 

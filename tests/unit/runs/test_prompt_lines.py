@@ -108,7 +108,16 @@ def test_people_may_score_each_pillar(data: Path, tmp_path: Path) -> None:
     listed = []
     for number in range(6):
         Image.new("RGB", (8, 8), (40 * number, 0, 0)).save(data / f"{number}.png")
-        listed.append(json.dumps({"image": f"{number}.png", "prompt_id": "p1", "generator": f"g{number}"}))
+        listed.append(
+            json.dumps(
+                {
+                    "image": f"{number}.png",
+                    "prompt_id": "p1",
+                    "generator": f"g{number}",
+                    "kind": ("even", "odd")[number % 2],
+                }
+            )
+        )
     (data / "images.jsonl").write_text("\n".join(listed))
     marks = iter([0, 0, 1, 1, 2, 2])
     told: dict[str, str] = {}
@@ -134,6 +143,17 @@ def test_people_may_score_each_pillar(data: Path, tmp_path: Path) -> None:
     assert found["srcc"] == pytest.approx(1)
     assert found["parts"]["Quality"]["n"] == 5
     assert found["parts"]["Quality"]["srcc"] > 0.8
+    assert found["parts"]["Quality"]["generators"]["n"] == 5
+    assert found["parts"]["Quality"]["generators"]["srcc"] > 0.8
+    assert "Rank correlation of generators with people" in out
+    by = cli(tmp_path, "compare", str(run), "--human", "people.csv", "--by", "kind", "--json", "c.json")
+    assert "odd" in by
+    assert "even" in by
+    found = json.loads((tmp_path / "c.json").read_text())["human_scores"]["checklist"]
+    assert found["generators_by"]["odd"]["n"] == 3
+    assert "--by theme: the data have no such column" in cli(
+        tmp_path, "compare", str(run), "--human", "people.csv", "--by", "theme", code=2
+    )
     (tmp_path / "people.csv").write_text("image,beauty\n0.png,3\n")
     assert "the column 'score' is missing; or a column for" in cli(
         tmp_path, "compare", str(run), "--human", "people.csv", code=2

@@ -10,8 +10,9 @@ from scipy import stats
 
 from titjudge.core.errors import DataError
 from titjudge.stats import correlation as module
-from titjudge.stats.bootstrap import multiplicities
-from titjudge.stats.correlation import compare_ranks, correlation
+from titjudge.stats.bootstrap import FEW_PROMPTS, multiplicities
+from titjudge.stats.correlation import compare_ranks, correlation, generator_correlation
+from titjudge.stats.published_tables import published
 
 
 def test_the_three_are_scipys_and_missing_numbers_are_counted() -> None:
@@ -152,3 +153,49 @@ def test_a_missing_file_and_a_folder_are_user_errors(tmp_path: Path) -> None:
     for path in (tmp_path / "none.csv", tmp_path):
         with pytest.raises(DataError, match="cannot be read"):
             compare_ranks(path, "people")
+
+
+def test_generators_are_compared_by_their_means_over_the_images_that_have_both_numbers() -> None:
+    rng = np.random.default_rng(4)
+    generators, prompts = [f"g{k % 6}" for k in range(120)], [f"p{k // 6}" for k in range(120)]
+    level = dict(zip(sorted(set(generators)), rng.normal(size=6), strict=True))
+    score: list[float | None] = [level[name] + rng.normal() for name in generators]
+    human: list[float | None] = [level[name] + rng.normal() for name in generators]
+    score[0], human[7] = None, None
+    found = generator_correlation(score, human, generators, prompts, resamples=300)
+    means = [
+        [np.mean([each[k] for k in range(120) if generators[k] == name and k not in (0, 7)]) for name in level]
+        for each in (score, human)
+    ]
+    assert (found.n, found.images) == (6, 118)
+    assert found.srcc == pytest.approx(stats.spearmanr(*means).statistic)
+    assert found.krcc == pytest.approx(stats.kendalltau(*means).statistic)
+    assert found.srcc_interval is not None
+    assert found.srcc_interval[0] <= found.srcc <= found.srcc_interval[1]
+
+
+def test_means_that_tie_are_ranked_as_ties() -> None:
+    score, human = [1.0, 2.0, 2.0, 3.0], [1.0, 2.0, 3.0, 3.0]
+    found = generator_correlation(score, human, list("abcd"), ["p"] * 4)
+    assert found.srcc == pytest.approx(stats.spearmanr(score, human).statistic)
+    assert found.krcc == pytest.approx(stats.kendalltau(score, human).statistic)
+    assert (found.srcc_interval, found.reason) == (None, FEW_PROMPTS)
+
+
+@pytest.mark.parametrize(
+    ("generators", "human", "reason"),
+    [("aabb", [1.0, 2.0, 3.0, 4.0], "fewer than 3 generators"), ("abcd", [1.0] * 4, "one side does not vary")],
+)
+def test_generators_that_cannot_be_ranked_have_a_reason(generators: str, human: list[float], reason: str) -> None:
+    found = generator_correlation([1.0, 2.0, 3.0, 4.0], human, list(generators), list("ppqq"))
+    assert (found.srcc, found.reason) == (None, reason)
+
+
+@pytest.mark.parametrize("pillar", published("qwen-image-bench-experts").columns)
+def test_the_rank_correlation_of_a_pillar_is_that_of_the_published_boards(pillar: str) -> None:
+    judge, experts = (published(name).column(pillar) for name in ("qwen-image-bench", "qwen-image-bench-experts"))
+    names = list(experts)
+    found = generator_correlation([judge[name] for name in names], list(experts.values()), names, ["p"] * len(names))
+    assert found.n == 18
+    assert found.srcc is not None
+    assert round(found.srcc, 2) == published("qwen-image-bench-judge").column(pillar)["Spearman"]

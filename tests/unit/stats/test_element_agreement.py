@@ -85,6 +85,7 @@ def test_the_command_on_graphs_and_questions(run: Path) -> None:
     )
     found = json.loads((run / "e.json").read_text())["elements"]
     assert found["all"]["accuracy"] == pytest.approx(1 - 1 / len(rows))
+    assert found["all"]["recall"] == found["all"]["TP"] / (found["all"]["TP"] + found["all"]["FN"])
     assert set(found) == {"all", "entity", "attribute", "relation"}
     assert "1 of people's marks are on elements that the judge has not marked" in told
     asked = next(score for score in scores if score["metric"] == "yes-no")
