@@ -228,20 +228,20 @@ def _correlations(
                 [items[image].prompt_id for image in order],
             )
             entry: dict[str, Any] = asdict(c)
-            for value, images in slices.items():
+            for kind, images in slices.items():
                 g = generator_correlation(
                     [judged.get(image) for image in images],
                     [rated.get(image) for image in images],
                     [items[image].generator for image in images],
                     [items[image].prompt_id for image in images],
                 )
-                if value:
-                    entry.setdefault("generators_by", {})[value] = asdict(g)
+                if kind:
+                    entry.setdefault("generators_by", {})[kind] = asdict(g)
                 else:
                     entry["generators"] = asdict(g)
                 if g.n > 1:
                     cells = (plain(g.srcc, g.srcc_interval), plain(g.krcc, g.krcc_interval), g.n, g.images, g.reason)
-                    generator_rows.append((name, part, *([value or "all"] if by else []), *cells))
+                    generator_rows.append((name, part, *([kind or "all"] if by else []), *cells))
             if part == SCORE:
                 out[name] = entry | out.get(name, {})
             else:

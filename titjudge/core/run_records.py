@@ -309,6 +309,8 @@ class PlaceRecord(_Record):
     prompts: int | None = None
     spread: float | None = None
     """Standard deviation of the images of one prompt, where some have several."""
+    first_places: int | None = None
+    """Of people: prompts on which no generator has a better rank, where people's ranks are given."""
 
 
 class StandingRecord(_Record):
@@ -328,6 +330,8 @@ class PairRecord(_Record):
     preference: str
     both_bad: bool = False
     """The tie is one of two bad images."""
+    ranks: tuple[float, float] | None = None
+    """The ranks that people gave to `a` and `b` among the images of the prompt, where the preference is of these; 1 is best."""
 
 
 class TableRecord(_Record):
@@ -410,7 +414,10 @@ class Results(_File):
     def human_pairs(self) -> list[Pair]:
         """The pairs in the form that statistics take."""
         source = "construction" if self.reference == "construction" else ""
-        return [Pair(pair.group, pair.a, pair.b, pair.preference, source, pair.both_bad) for pair in self.pairs or ()]
+        return [
+            Pair(pair.group, pair.a, pair.b, pair.preference, source, pair.both_bad, pair.ranks)
+            for pair in self.pairs or ()
+        ]
 
 
 def record_schema(kind: type[Manifest | Results]) -> dict[str, Any]:

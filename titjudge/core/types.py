@@ -76,6 +76,7 @@ class Pair:
         preference: `a`, `b` or `tie`.
         source: The origin of the preference, where it is known.
         both_bad: Whether the tie is one of two bad images.
+        ranks: The ranks that people gave to `a` and `b` among the images of the prompt (1 is best), where the preference is of these.
     """
 
     prompt_id: str
@@ -84,6 +85,7 @@ class Pair:
     preference: str
     source: str = ""
     both_bad: bool = False
+    ranks: tuple[float, float] | None = field(default=None, compare=False)
 
     @property
     def choice(self) -> str:

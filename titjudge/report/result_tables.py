@@ -139,8 +139,9 @@ def _rank(place: PlaceRecord | None) -> Any:
     if place.prompts is not None:
         mean += f"{' over' if mean else ''} {place.prompts} prompts"
     spread = "" if place.spread is None else f"spread between seeds {place.spread:.2g}"
+    firsts = "" if place.first_places is None else f"first on {place.first_places}"
     covered = f"{place.coverage:.0%} covered" if place.coverage is not None and place.coverage < 1 else ""
-    return cell(str(place.rank), sub=", ".join(filter(None, (mean, spread, covered))), sort=float(place.rank))
+    return cell(str(place.rank), sub=", ".join(filter(None, (mean, firsts, spread, covered))), sort=float(place.rank))
 
 
 def official(report: Report) -> list[Json]:

@@ -69,6 +69,7 @@ def summarize(
         "pairs": [
             {"group": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference}
             | ({"both_bad": True} if p.both_bad else {})
+            | ({"ranks": list(p.ranks)} if p.ranks else {})
             for p in pairs
         ],
         "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",

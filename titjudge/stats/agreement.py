@@ -15,7 +15,15 @@ from titjudge.core.registry import base_metric
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.intervals import WAY
-from titjudge.stats.leaderboard import FEWEST_FOR_SRCC, Leaderboard, Place, leaderboard, rank_correlation, unplaced
+from titjudge.stats.leaderboard import (
+    FEWEST_FOR_SRCC,
+    Leaderboard,
+    Place,
+    leaderboard,
+    leaderboard_by_ranks,
+    rank_correlation,
+    unplaced,
+)
 from titjudge.stats.pair_conflicts import distinct
 from titjudge.stats.pairwise_accuracy import (
     PairIndex,
@@ -33,6 +41,7 @@ from titjudge.stats.rank_agreement import (
     TIE_HANDLING,
     HumanScores,
     PromptStatistics,
+    given_ranks,
     human_scores,
     predicted_pairs,
     prompt_statistics,
@@ -144,7 +153,11 @@ def agreement(
         for name in ranked
     }
     human_score = {id: score for scores in human.values() for id, score in scores.items()}
-    people = leaderboard(images, human_score, intervals=False, name=PEOPLE) if len(index) else None
+    people = None
+    if ranks := given_ranks(grouped):
+        people = leaderboard_by_ranks(images, ranks, PEOPLE)
+    elif len(index):
+        people = leaderboard(images, human_score, intervals=False, name=PEOPLE)
     srcc = {
         name: rank_correlation(each.mean_ranks(), people.mean_ranks()) if people else None
         for name, each in standings.items()
@@ -268,7 +281,11 @@ def _leaderboard(standings: Mapping[str, Leaderboard], people: Leaderboard | Non
     order = dict.fromkeys(place.generator for each in every for place in each.places)
     by_name = {name: {place.generator: place for place in each.places} for name, each in standings.items()}
     ranked = [place for place in people.places if place.rank is not None] if people else []
-    human = {place.generator: {"mean_rank": place.mean_rank, "rank": place.rank} for place in ranked}
+    human = {
+        place.generator: {"mean_rank": place.mean_rank, "rank": place.rank}
+        | ({} if place.first_places is None else {"first_places": place.first_places})
+        for place in ranked
+    }
     return [
         {
             "generator": generator,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ class Place:
             rank), over the `prompts` on which at least two generators have one.
         rank: Rank of the mean rank, from 1; ties share the smaller number.
         spread: Standard deviation of the images of one prompt, pooled over prompts; None where no prompt has two.
+        first_places: Prompts on which no generator has a better rank; only of a leaderboard by given ranks.
     """
 
     generator: str
@@ -42,6 +44,7 @@ class Place:
     scored: int
     prompts: int
     spread: float | None = None
+    first_places: int | None = None
 
     @property
     def coverage(self) -> float | None:
@@ -135,6 +138,34 @@ def leaderboard(
     places.sort(key=lambda place: (place.rank is None, place.rank, place.generator))
     uneven = rule.warnings(np.bincount(cell, minlength=shape[0] * shape[1]), name)
     return Leaderboard(tuple(places), (*_coverage_warnings(places, present, name), *uneven))
+
+
+def leaderboard_by_ranks(images: Sequence[tuple[str, str, str]], ranks: Mapping[str, float], name: str) -> Leaderboard:
+    """Rank generators by the mean of ranks given to their images (TIT paper, Fig. 2 and Table 3), with counts of first places.
+
+    The ranks count as they are: who numbers ties 1, 1, 3 has other means than who numbers them 1, 1, 2.
+
+    Args:
+        images: (image id, generator, prompt) of every image.
+        ranks: Rank by image id, 1 is best.
+        name: Whose ranks they are, in warnings.
+    """
+    board = leaderboard(images, ranks, higher_is_better=False, intervals=False, name=name)
+    best: dict[str, float] = {}
+    for image, _, prompt in images:
+        if image in ranks:
+            best[prompt] = min(ranks[image], best.get(prompt, math.inf))
+    firsts = Counter(generator for image, generator, prompt in images if ranks.get(image) == best.get(prompt, math.nan))
+    means = np.array([math.nan if place.mean_rank is None else place.mean for place in board.places], dtype=np.float64)
+    order = rankdata(with_ties(means), method="min")
+    places = [
+        replace(place, mean_rank=place.mean, rank=int(rank), first_places=firsts[place.generator])
+        if np.isfinite(rank)
+        else place
+        for place, rank in zip(board.places, order.tolist(), strict=True)
+    ]
+    places.sort(key=lambda place: (place.rank is None, place.rank, place.generator))
+    return Leaderboard(tuple(places), board.warnings)
 
 
 def prompt_ranks(scores: Floats) -> Floats:

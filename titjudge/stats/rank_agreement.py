@@ -56,10 +56,27 @@ def ranks_to_pairs(ranks: Mapping[str, Mapping[str, float]]) -> list[Pair]:
     LPG-Bench: 13 ranks a prompt become 78 pairs, 15,600 over 200 prompts, 12,832 of them no ties.
     """
     return [
-        Pair(group, a, b, "tie" if images[a] == images[b] else "a" if images[a] < images[b] else "b", "ranks")
+        Pair(
+            group,
+            a,
+            b,
+            "tie" if images[a] == images[b] else "a" if images[a] < images[b] else "b",
+            "ranks",
+            ranks=(float(images[a]), float(images[b])),
+        )
         for group, images in ranks.items()
         for a, b in combinations(images, 2)
     ]
+
+
+def given_ranks(pairs: Iterable[Pair]) -> dict[str, float] | None:
+    """Return the rank that people gave to each image, from pairs made of ranks; None unless all pairs are."""
+    ranks: dict[str, float] = {}
+    for pair in pairs:
+        if pair.ranks is None:
+            return None
+        ranks[pair.a], ranks[pair.b] = pair.ranks
+    return ranks or None
 
 
 @dataclass(frozen=True, slots=True)

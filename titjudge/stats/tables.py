@@ -10,6 +10,7 @@ from titjudge.stats.agreement import Agreement
 
 LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
 SPREAD = "spread: standard deviation of the images of one prompt by one generator"
+FIRSTS = "people: mean of their ranks as given, and the prompts on which no generator has a better one"
 WIDE = 4  # with more metrics than this the leaderboard shows ranks only
 
 
@@ -91,23 +92,30 @@ def _leaderboard(agreement: Agreement) -> Table:
     names = list(agreement.leaderboard[0]["metrics"])
     people = any(row["human"] for row in agreement.leaderboard)
     wide = len(names) > WIDE
-    columns = ["generator", "prompts", *(["people: mean rank"] if people else [])]
+    firsts = any("first_places" in (row["human"] or {}) for row in agreement.leaderboard)
+    columns = [
+        "generator",
+        "prompts",
+        *(["people: mean rank"] if people else []),
+        *(["people: first"] if firsts else []),
+    ]
     spread = [name for name in names if any("spread" in row["metrics"][name] for row in agreement.leaderboard)]
     for name in names:
         columns += [f"{name}: mean rank"] if wide else [f"{name}: mean rank", f"{name}: mean", f"{name}: images"]
         columns += [f"{name}: spread"] if name in spread and not wide else []
-    rows = [_leaderboard_row(row, names, people, wide, spread) for row in agreement.leaderboard]
+    rows = [_leaderboard_row(row, names, people, firsts, wide, spread) for row in agreement.leaderboard]
     if people and names:
-        last: list[Any] = ["SRCC with people", None, None]
+        last: list[Any] = ["SRCC with people", None, None, *([None] if firsts else [])]
         for name in names:
             blank = 0 if wide else 2 + (name in spread)
             last += [plain(agreement.leaderboard_srcc.get(name)), *[None] * blank]
         rows.append(tuple(last))
-    return Table("Leaderboard", tuple(columns), tuple(rows), (LEGEND, *([SPREAD] if spread and not wide else [])))
+    legend = (LEGEND, *([FIRSTS] if firsts else []), *([SPREAD] if spread and not wide else []))
+    return Table("Leaderboard", tuple(columns), tuple(rows), legend)
 
 
 def _leaderboard_row(
-    row: Any, names: Sequence[str], people: bool, wide: bool, spread: Sequence[str]
+    row: Any, names: Sequence[str], people: bool, firsts: bool, wide: bool, spread: Sequence[str]
 ) -> tuple[Any, ...]:
     prompts = sorted({row["metrics"][name]["prompts"] for name in names})
     cells: list[Any] = [
@@ -116,6 +124,8 @@ def _leaderboard_row(
     ]
     if people:
         cells.append(plain(row["human"]["mean_rank"], digits=2) if row["human"] else None)
+    if firsts:
+        cells.append((row["human"] or {}).get("first_places"))
     for name in names:
         place = row["metrics"][name]
         cells.append(plain(place["mean_rank"], digits=2))

@@ -58,6 +58,8 @@ class LpgBench(Suite):
         "(titjudge/suites/lpg_hub.py), or our own two layouts (titjudge/suites/lpg_bench.py)",
         "human preferences are taken from ranks, as published; every pair of a prompt is formed, equal ranks are ties, and "
         "accuracy is over the pairs without a human tie (12,832 of 15,600 in the full set)",
+        "people's mean ranks and first places are of the ranks as published (from pairs.jsonl: of the share of the other images beaten, "
+        "ties at their mean rank); a metric's are of its scores within each prompt, ties at their mean rank",
         "a predicted tie counts as wrong: the paper does not say so, its Table 4 implies it; half credit is shown beside",
         "SRCC, KRCC (tau-b) and nDCG are means over prompts; the paper names neither the tau variant nor the gain of nDCG. Our nDCG "
         "(gain: share of the other images beaten) is about .82 by chance and does not compare with the paper's, which is .73 there; "

@@ -72,3 +72,9 @@ def test_what_a_role_did_in_two_sessions_is_summed() -> None:
     whole = role("a", 2).plus(role("b", 3)).plus(role("a", 4))
     assert (whole.asked, whole.spent, whole.tokens.input) == (9, 0.3, 9)
     assert {each.version: each.answers for each in whole.answered} == {"a": 6, "b": 3}
+
+
+def test_the_ranks_that_people_gave_are_kept_with_the_pairs() -> None:
+    pair = {"group": "p", "a": "x", "b": "y", "preference": "a", "ranks": [1, 3]}
+    (found,) = Results.model_validate({"schema_version": 1, "pairs": [pair]}).human_pairs
+    assert found.ranks == (1.0, 3.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Status
 from titjudge.stats.agreement import MARKS_JUDGE, NO_PAIRS, Agreement, agreement
+from titjudge.stats.rank_agreement import ranks_to_pairs
 from titjudge.stats.tables import agreement_tables
 
 KEYS = {
@@ -229,3 +231,38 @@ def test_a_metric_that_does_not_beat_guessing_is_told_so() -> None:
     assert found.metrics["m"]["p_value"] == pytest.approx(0.5)
     assert "m: no better than guessing (p 0.5)." in found.notes
     assert found.metrics["m"]["paper_threshold_05"] == 3
+
+
+def ranked_by_people() -> tuple[list[Item], list[Score], list[Pair]]:
+    """Three generators on two prompts, ranked 1, 1, 3 and 2, 1, 3 by people; a metric that scores them the other way round."""
+    ranks = {"p": {"p/x": 1.0, "p/y": 1.0, "p/z": 3.0}, "q": {"q/x": 2.0, "q/y": 1.0, "q/z": 3.0}}
+    items = [Item(id, "a cat", None, id[-1], prompt) for prompt, images in ranks.items() for id in images]
+    scores = [
+        replace(Score.of(rank), item_id=id, metric="tit") for images in ranks.values() for id, rank in images.items()
+    ]
+    return items, scores, ranks_to_pairs(ranks)
+
+
+def test_the_mean_ranks_of_people_are_of_their_ranks_as_given() -> None:
+    items, scores, pairs = ranked_by_people()
+    board = {row["generator"]: row["human"] for row in agreement(items, scores, pairs).leaderboard}
+    assert board == {
+        "y": {"mean_rank": 1.0, "rank": 1, "first_places": 2},
+        "x": {"mean_rank": 1.5, "rank": 2, "first_places": 1},
+        "z": {"mean_rank": 3.0, "rank": 3, "first_places": 0},
+    }
+
+
+def test_without_given_ranks_people_rank_by_the_share_of_images_beaten() -> None:
+    items, scores, pairs = ranked_by_people()
+    unranked = [replace(pair, ranks=None) for pair in pairs]
+    board = {row["generator"]: row["human"] for row in agreement(items, scores, unranked).leaderboard}
+    assert board["x"] == {"mean_rank": 1.75, "rank": 2}
+    assert board["y"] == {"mean_rank": 1.25, "rank": 1}
+
+
+def test_the_leaderboard_shows_first_places_of_people_who_gave_ranks() -> None:
+    items, scores, pairs = ranked_by_people()
+    table = agreement_tables(agreement(items, scores, pairs))[1]
+    assert table.columns[:4] == ("generator", "prompts", "people: mean rank", "people: first")
+    assert [row[:4] for row in table.rows[:2]] == [("y", "2", "1.00", 2), ("x", "2", "1.50", 1)]
