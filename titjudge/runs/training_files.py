@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -196,8 +197,7 @@ def write_preferences(lines: Sequence[Json], form: str, output: Path) -> None:
 
 def _write_pick_a_pic(lines: Sequence[Json], output: Path) -> None:
     try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
+        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise MissingExtra("pyarrow", "parquet", "writing a table as Pick-a-Pic has it") from error
     texts = ("caption", "model_0", "model_1", "prompt_id")

@@ -187,7 +187,8 @@ def read_pairs(
             if ids and named and named not in ids:
                 raise DataError(f"'{image}' is an image of the prompt '{next(iter(ids))}', not '{named}'", file, number)
             both.append(ids.get(named, image))
-        pairs.append(pair_of(named, *both, choice, str(record.get("source", ""))))
+        a, b = both
+        pairs.append(pair_of(named, a, b, choice, str(record.get("source", ""))))
     return pairs
 
 
