@@ -92,10 +92,15 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def key_of(name: str) -> str:
+    """The key of an answer that a test calls by a name."""
+    return f"reply:{hashlib.sha256(name.encode()).hexdigest()}"
+
+
 def reply(key: str, text: str, prompt: str = PROMPT, *, image: str = "f" * 64, **changes: Any) -> dict[str, Any]:
     """An answer; `image` is the SHA-256 of the picture it was given."""
     return {
-        "key": key,
+        "key": key_of(key),
         "item": "a.png",
         "role": "judge",
         "template": "tit/compare",
@@ -122,7 +127,9 @@ def reply(key: str, text: str, prompt: str = PROMPT, *, image: str = "f" * 64, *
 def score(item: Item, metric: str, value: float | None, status: Status = Status.OK, **more: Any) -> Score:
     replies = more.pop("replies", ())
     reason = more.pop("reason", "")
-    return Score(item.id, metric, value, status, reason, more, tuple(replies), item.generator, item.prompt_id)
+    return Score(
+        item.id, metric, value, status, reason, more, tuple(map(key_of, replies)), item.generator, item.prompt_id
+    )
 
 
 def small_run(folder: Path, *, shift: float = 0.0, **manifest: Any) -> RunFolder:
@@ -157,7 +164,9 @@ def small_run(folder: Path, *, shift: float = 0.0, **manifest: Any) -> RunFolder
             for n in range(3)
         ]
         + [reply("r3", "", image=sha256(folder / "img" / items[3].id), status="refused", reason="no")],
-        vectors=[{"key": f"v{n}", "text": DESCRIPTION, "vector": "", "used": 30, "total": 30} for n in range(4)],
+        vectors=[
+            {"key": key_of(f"v{n}"), "text": DESCRIPTION, "vector": "", "used": 30, "total": 30} for n in range(4)
+        ],
         results=small_results(),
         **manifest,
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 import pytest
-from report_runs import PROMPT, picture, score, small_results, small_run, write_run
+from report_runs import PROMPT, key_of, picture, score, small_results, small_run, write_run
 
 from titjudge.core.types import InvalidItem, Item, Status
 from titjudge.report import write_report
@@ -167,7 +167,7 @@ def test_an_image_shows_prompt_description_and_judgement(show: Callable[..., Any
     assert "The apples are green." in detail.locator(".the-scores").inner_text()
     detail.locator(".receipts summary").last.click()
     receipt = detail.locator(".receipt").last
-    assert "r0" in receipt.inner_text()
+    assert key_of("r0") in receipt.inner_text()
     receipt.get_by_text("Rendered prompt").click()
     assert "Compare with:" in receipt.locator(".turn pre").inner_text()
 

@@ -18,7 +18,6 @@ from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.numbers import mean
 from titjudge.core.score_parts import QuestionCounts, facet_name
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
@@ -135,7 +134,7 @@ def extract(text: str) -> Any:
     Raises:
         ValueError, RecursionError: JSON that Python refuses to load (an integer of thousands of digits, deep nesting).
     """
-    answer = after_thinking(text).strip()
+    answer = text.rpartition("</think>")[2].strip()  # upstream also reads a thought that has no end
     match = _OBJECT.search(answer)
     for candidate in (answer, match[0] if match else None):
         if candidate is not None:

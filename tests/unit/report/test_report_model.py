@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_runs import DESCRIPTION, PROMPT, picture, reply, score, sha256, small_results, small_run, write_run
+from report_runs import DESCRIPTION, PROMPT, key_of, picture, reply, score, sha256, small_results, small_run, write_run
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item, Status
@@ -61,7 +61,7 @@ def test_receipts_lead_to_the_rendered_prompt(tmp_path: Path) -> None:
     made = as_json(load([small_run(tmp_path / "run")]), {})
     judged = made["items"][0]["s"][1]
     answer = made["replies"][judged["k"][0]]
-    assert answer["k"] == "r0"
+    assert answer["k"] == key_of("r0")
     assert _text(made, answer["text"]) == '{"score": 80}'
     role, text, image = answer["msg"][0]
     assert (role, image) == ("user", sha256(tmp_path / "run" / "img" / "a1.png"))
@@ -93,7 +93,7 @@ def test_the_page_ties_what_the_tables_tie(tmp_path: Path) -> None:
 def test_an_answer_that_is_not_on_file_is_said_to_be_lost(tmp_path: Path) -> None:
     item = Item("a.png", PROMPT, None)
     run = write_run(tmp_path, [item], [score(item, "tit", 0.5, replies=["nowhere"])])
-    assert as_json(load([run]), {})["replies"] == [{"k": "nowhere", "lost": 1}]
+    assert as_json(load([run]), {})["replies"] == [{"k": key_of("nowhere"), "lost": 1}]
 
 
 def test_the_last_good_answer_of_a_key_counts(tmp_path: Path) -> None:
