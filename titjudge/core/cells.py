@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from titjudge.core.errors import DataError
 
+MAX_BYTES = 50 * 2**20
+"""Most bytes of an image file."""
+
 
 class Cell(NamedTuple):
     """An image inside a file; `name` is its own path, as the file records it, and may be empty."""
@@ -34,6 +37,18 @@ def version(path: Path | str) -> tuple[int, int]:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", Path(path)) from error
     return stat.st_size, stat.st_mtime_ns
+
+
+def check_size(size: int, path: Path) -> None:
+    """Check the size of an image file, in bytes.
+
+    Raises:
+        DataError: It is empty, or over 50 MiB.
+    """
+    if size > MAX_BYTES:
+        raise DataError(f"the image file has {size / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}", path)
+    if not size:
+        raise DataError("the image file is empty", path)
 
 
 def check_columns(names: Sequence[str], required: Sequence[str], path: Path, line: int = 1) -> None:

@@ -168,7 +168,7 @@ class RunConfig(_Strict):
     """The configuration of a `judge` run; the defaults judge the bundled example."""
 
     data: Path | None = None
-    """Data folder, or one manifest (.jsonl, .json, .csv, .tsv, .xlsx, .parquet, .arrow, .tar); without it the bundled example."""
+    """Data folder, or one manifest (.jsonl, .json, .csv, .tsv, .xlsx, .parquet, .arrow, .tar, .tar.gz); without it the bundled example."""
     image_root: list[Path] = Field(default_factory=list)
     """A folder outside of DATA whose images the data may name, and to which links may lead."""
     images: str | None = None

@@ -1,8 +1,8 @@
 """Files with images inside (parquet and arrow tables, tar archives, grids), and the paths of these images.
 
 `train.parquet/image/17` is the image in row 17 of the column `image`; `shard.tar/512/20480` are 20,480 bytes of the
-archive from byte 512 on; `7.png/2x2/3` is the third image of a grid. No such files exist: `holder` recognises such a
-path and `read_cell` reads the bytes, so that no copy of an image is ever written.
+archive (unpacked, where it is compressed) from byte 512 on; `7.png/2x2/3` is the third image of a grid. No such files exist:
+`holder` recognises such a path and `read_cell` reads the bytes, so that no copy of an image is ever written.
 """
 
 from __future__ import annotations
@@ -11,30 +11,33 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from stat import S_ISREG
-from typing import Protocol
+from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import unquote
 
-from titjudge.core import arrow_files, grids, parquet, tar_files
-from titjudge.core.cells import version
+from titjudge.core import arrow_files, grids, gzip_files, parquet, tar_files
+from titjudge.core.cells import check_size, version
 from titjudge.core.errors import DataError
 
 SUFFIXES = (parquet.SUFFIX, arrow_files.SUFFIX, *tar_files.SUFFIXES)
 """Endings of tables that have images inside."""
 _GRID = "grid"
-_OPEN = 4  # columns of images that are open at a time
+_OPEN = 4  # columns of images, and compressed archives, that are open at a time
+_HEAD = 4_096  # bytes by which the kind of a file is known
 
 
 class _Window(Protocol):
-    """An open column of images."""
+    """An open file, or one column of it."""
 
     version: tuple[int, int]
 
-    def read(self, row: int) -> bytes | None: ...
+    @property
+    def close(self) -> Callable[[], Any]: ...
 
-    def close(self) -> None: ...
+
+W = TypeVar("W", bound=_Window)
 
 
 def holder(path: Path) -> str | None:
@@ -52,14 +55,18 @@ def holder(path: Path) -> str | None:
 @lru_cache(64)
 def _kind(file: str, _size: int, _changed: int) -> str:
     with open(file, "rb") as opened:
-        head = opened.read(512)
+        head = opened.read(_HEAD)
     if head.startswith(b"PAR1"):
         return parquet.SUFFIX
     if head.startswith(arrow_files.MAGIC):
         return arrow_files.SUFFIX
     if head.startswith(grids.MAGIC):
         return _GRID
-    return tar_files.SUFFIX if head[257:262] == tar_files.MAGIC else ""
+    packed = head.startswith(gzip_files.MAGIC)
+    head = gzip_files.beginning(head, 512) if packed else head
+    if head[257:262] != tar_files.MAGIC:
+        return ""
+    return tar_files.PACKED if packed else tar_files.SUFFIX
 
 
 def exists(path: Path) -> bool:
@@ -75,18 +82,25 @@ def read_cell(path: Path) -> bytes:
         MissingExtra: pyarrow is not installed.
     """
     column, row = os.path.split(path)
-    if not row.isdecimal():
+    if not row.isdecimal() or len(row) > 18:
         raise DataError("no such row", path)
     file = os.path.dirname(column)  # strings, as in `holder`
     now = version(file)
     kind = _kind(file, *now)
-    if kind == tar_files.SUFFIX:
-        return tar_files.read(Path(file), os.path.basename(column), int(row))
+    if kind in (tar_files.SUFFIX, tar_files.PACKED):
+        check_size(int(row), path)
+        where = Path(file), os.path.basename(column), int(row)
+        if kind == tar_files.SUFFIX:
+            with open(file, "rb") as archive:
+                return tar_files.read(archive, *where)
+        with _lock:
+            return tar_files.read(_windows.get(file, now, lambda: gzip_files.GzipReader(where[0])), *where)
     if kind == _GRID:
         with _lock:
             return grids.read(Path(file), os.path.basename(column), int(row))
     with _lock:
-        make = parquet.Window if kind == parquet.SUFFIX else arrow_files.Window
+        window = parquet.Window if kind == parquet.SUFFIX else arrow_files.Window
+        make = partial(window, Path(file), unquote(os.path.basename(column)))
         image = _windows.get(column, now, make).read(int(row) - 1)
     if image is None:
         raise DataError(f"there is no image in '{unquote(path.parent.name)}'", Path(file), int(row))
@@ -94,20 +108,21 @@ def read_cell(path: Path) -> bytes:
 
 
 class _Windows:
-    """The columns that were read last, kept open."""
+    """The columns and compressed archives that were read last, kept open."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, _Window] = OrderedDict()
 
-    def get(self, column: str, now: tuple[int, int], make: Callable[[Path, str], _Window]) -> _Window:
-        window = self._open.pop(column, None)
+    def get(self, place: str, now: tuple[int, int], make: Callable[[], W]) -> W:
+        """Return what is open at a place (a path), opened anew if its file has changed."""
+        window = self._open.pop(place, None)
         if window is not None and window.version != now:
             window.close()
             window = None
-        self._open[column] = window or make(Path(column).parent, unquote(os.path.basename(column)))
+        window = self._open[place] = window or make()
         while len(self._open) > _OPEN:
             self._open.popitem(last=False)[1].close()
-        return self._open[column]
+        return cast(W, window)
 
 
 _lock = threading.Lock()

@@ -21,11 +21,11 @@ from stat import S_ISREG
 from typing import Any, Protocol, TypeVar
 
 from titjudge.core import containers, image_process
+from titjudge.core.cells import check_size
 from titjudge.core.errors import DataError
 from titjudge.core.image_decoding import SMALL, as_png, inspect, inspect_small, open_image, quietly, resized
 from titjudge.core.types import ImageFile
 
-MAX_BYTES = 50 * 2**20
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
 _KEPT = 2**16  # bytes of a file that are kept from its inspection until it is sent
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
@@ -162,14 +162,14 @@ def read(path: Path) -> bytes:
     """
     try:
         if held := _held.get(path):
-            _check_size(len(held[0]), path)
+            check_size(len(held[0]), path)
             return held[0]
         if _is_file(path):
             return path.read_bytes()
         raw = containers.read_cell(path)
     except OSError as error:
         raise DataError(f"the image cannot be read: {error.strerror}", path) from error
-    _check_size(len(raw), path)
+    check_size(len(raw), path)
     return raw
 
 
@@ -204,15 +204,8 @@ def _is_file(path: Path) -> bool:
         return False
     if not S_ISREG(stat.st_mode):  # opening a pipe or a device may never return
         raise DataError("not a file", path)
-    _check_size(stat.st_size, path)
+    check_size(stat.st_size, path)
     return True
-
-
-def _check_size(size: int, path: Path) -> None:
-    if size > MAX_BYTES:
-        raise DataError(f"the image file has {size / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}", path)
-    if not size:
-        raise DataError("the image file is empty", path)
 
 
 def _inspected(raw: bytes, path: Path, digest: str, *, decode: bool) -> dict[str, Any]:

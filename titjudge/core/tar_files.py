@@ -1,19 +1,23 @@
-"""WebDataset archives: files of one name with different endings are a row; images are read in place."""
+"""WebDataset archives (.tar, .tar.gz): files of one name with different endings are a row; images are read in place."""
 
 from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import orjson
 
+from titjudge.core import gzip_files
 from titjudge.core.cells import Cell
 from titjudge.core.errors import DataError
+from titjudge.core.files import open_regular
 
 SUFFIX = ".tar"
-SUFFIXES = (SUFFIX,)
+PACKED = ".tar.gz"
+SUFFIXES = (SUFFIX, PACKED, ".tgz")
 MAGIC = b"ustar"
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 _TEXT = 2**20  # most bytes of a text or JSON file
@@ -31,13 +35,13 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
     (`7.flux.png`), the column of that name (`flux`); `.txt` is the column `txt`, and the keys of `.json` are columns.
 
     Raises:
-        DataError: It cannot be read as an archive, or is compressed.
+        DataError: It cannot be read as an archive, or is damaged.
     """
     record: dict[str, Any] = {}
     problem = key = ""
     number = 0
     try:
-        with tarfile.open(path, "r:") as archive:
+        with _source(path) as source, tarfile.open(path, "r:", fileobj=source) as archive:
             while (member := archive.next()) is not None:
                 archive.members = []  # type: ignore[attr-defined]  # else it would keep all members in memory
                 if not member.isfile():
@@ -49,26 +53,41 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
                         yield number, _checked(record, problem, required, path, number)
                     record, problem, key = {}, "", stem
                 problem = problem or _add(record, archive, member, ending, path)
+            _check_end(archive, path)
         if record or problem:
             yield number + 1, _checked(record, problem, required, path, number + 1)
     except (tarfile.TarError, OSError, EOFError) as error:
-        with path.open("rb") as opened:
-            compressed = opened.read(2) == b"\x1f\x8b"
-        hint = ": it is compressed, gunzip it first" if compressed else f": {error}"
-        raise DataError(f"cannot be read as a tar archive{hint}", path) from error
+        raise DataError(f"cannot be read as a tar archive: {error}", path) from error
 
 
-def read(file: Path, offset: str, size: int) -> bytes:
-    """Read `size` bytes of an archive from an offset on.
+def _source(path: Path) -> AbstractContextManager[Any]:
+    """Open an archive that is compressed, known by its content; None for one that is not."""
+    with open_regular(path) as file:
+        packed = file.read(2) == gzip_files.MAGIC
+    return closing(gzip_files.GzipReader(path)) if packed else nullcontext()
+
+
+def _check_end(archive: Any, path: Path) -> None:
+    """Check that the archive ends where `tarfile` found no further member: it takes a damaged header for the end.
+
+    Raises:
+        DataError: It does not end there.
+    """
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(512).strip(b"\0"):
+        raise DataError(f"cannot be read as a tar archive: the header at byte {archive.offset:,} is damaged", path)
+
+
+def read(archive: Any, file: Path, offset: str, size: int) -> bytes:
+    """Read an image of `size` bytes from an offset on, from an archive that is open.
 
     Raises:
         DataError: The archive does not have them.
     """
     try:
-        with file.open("rb") as opened:
-            opened.seek(int(offset))
-            content = opened.read(min(size, 2**28))
-    except (OSError, ValueError) as error:
+        archive.seek(int(offset))
+        content: bytes = archive.read(size)
+    except (OSError, OverflowError, ValueError) as error:
         raise DataError(f"cannot be read: {error}", file) from error
     if len(content) < size:
         raise DataError("the archive ends within the image", file)

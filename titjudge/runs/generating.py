@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.cells import MAX_BYTES
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender, scan_jsonl, write_atomic
 from titjudge.core.image_decoding import inspect
-from titjudge.core.images import MAX_BYTES, SUFFIXES, check_header
+from titjudge.core.images import SUFFIXES, check_header
 from titjudge.core.tables import scan_table
 from titjudge.runs.image_makers import Maker
 from titjudge.suites.base import check_generator

@@ -55,7 +55,10 @@ def hub_items(
     Raises:
         DataError: Nothing here fits; says what would.
     """
-    if not prompts and not images and find_tables(folder, roots):
+    tables = [
+        path for path in find_tables(folder, roots) if path.suffix.lower() not in _PACKED
+    ]  # loose images, as it seems
+    if not prompts and not images and tables:
         taken: dict[str, None] = {}
         yield from read_items(folder, roots, columns, taken)
         notes.update({f"{each}; --columns {'=...,'.join(NAMES)}=... says otherwise": None for each in taken})

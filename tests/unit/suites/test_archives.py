@@ -83,8 +83,8 @@ def test_images_of_several_generators_in_a_sample(tmp_path: Path) -> None:
 
 
 def test_archives_that_cannot_be_read(tmp_path: Path) -> None:
-    packed = archive(tmp_path / "b.tar", {"1.png": png(1), "1.txt": b"a cat"}, "w:gz")
-    with pytest.raises(DataError, match=r"b\.tar: cannot be read as a tar archive: it is compressed, gunzip it first"):
+    packed = archive(tmp_path / "b.tar", {"1.png": png(1), "1.txt": b"a cat"}, "w:xz")
+    with pytest.raises(DataError, match=r"b\.tar: cannot be read as a tar archive"):
         loaded(packed)
     whole = archive(tmp_path / "c.tar", {"1.txt": b"a cat", "1.png": png(1)})
     (item,), _, _ = loaded(whole)

@@ -106,6 +106,7 @@ def test_what_is_said_counts(tmp_path: Path) -> None:
     [
         ({}, "no images here: expected GENERATOR/PROMPT_ID.png"),
         ({"images.zip": "", "prompts.json": RECORDS}, "no images here: unpack images.zip first"),
+        ({"images.tar.gz": "", "prompts.json": RECORDS}, "no images here: unpack images.tar.gz first"),
         (images("flux/1.png"), r"no file of prompts, such as prompts\.jsonl\. Say --suite-option prompts=FILE"),
         ({"prompts.csv": "number\n1\n", **images("flux/1.png")}, "prompts.csv: no column with the id"),
         ({"prompts.json": "{", **images("flux/1.png")}, "prompts.json"),
