@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 from titjudge.metrics.facet_map import FACETS
@@ -120,19 +121,34 @@ def tiif_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
 
 
 def facet_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
-    """Draw three to five facets of at least three pillars, among those that were drawn least so far."""
+    """Draw three to five facets of at least three pillars so that facets and pillars come about equally often.
+
+    Both cannot be exact (Qwen-Image-Bench paper, Eq. 1): the pillars have 6 to 20 facets. The next facet is the one drawn least, of the
+    pillar that is furthest behind in the prompts that have it and in the mean draws of its facets, both relative to their means.
+    """
     drawn = dict.fromkeys(FACETS, 0)
-    pillars = dict.fromkeys((pillar for pillar, _, _ in FACETS.values()), 0)
+    pillars = {pillar: [name for name in FACETS if FACETS[name][0] == pillar] for pillar, _, _ in FACETS.values()}
+    prompts_with = dict.fromkeys(pillars, 0)
+
+    def ahead(pillar: str, taken: set[str]) -> Fraction:
+        prompts = Fraction(
+            0 if pillar in taken else prompts_with[pillar] * len(pillars), max(1, sum(prompts_with.values()))
+        )
+        draws = sum(drawn[name] for name in pillars[pillar])
+        return prompts + Fraction(draws * len(FACETS), len(pillars[pillar]) * max(1, sum(drawn.values())))
+
     for i in range(number):
         chosen: list[str] = []
         for rank in range(draw.randint(3, 5)):
             taken = {FACETS[name][0] for name in chosen}
-            free = [name for name in FACETS if name not in chosen and (rank >= 3 or FACETS[name][0] not in taken)]
-            counts = {name: (pillars[FACETS[name][0]], drawn[name]) for name in free}
-            pick = draw.choice([name for name in free if counts[name] == min(counts.values())])
+            behind = {pillar: ahead(pillar, taken) for pillar in pillars if rank >= 3 or pillar not in taken}
+            free = [name for name in FACETS if name not in chosen and FACETS[name][0] in behind]
+            order = {name: (behind[FACETS[name][0]], drawn[name]) for name in free}
+            first = min(order.values())
+            pick = draw.choice([name for name in free if order[name] == first])
             chosen.append(pick)
             drawn[pick] += 1
-            pillars[FACETS[pick][0]] += 1
+            prompts_with[FACETS[pick][0]] += FACETS[pick][0] not in taken
         yield {"prompt_id": f"facets_{i + 1:03}", "prompt": "; ".join(chosen), "facets": chosen}
 
 
