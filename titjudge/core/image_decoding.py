@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from titjudge.core.errors import DataError
+from titjudge.core.jpeg_files import without_pixels
 from titjudge.core.png_files import is_whole
 
 MAX_PIXELS = 50_000_000
@@ -129,9 +130,10 @@ def inspect_small(raw: bytes, path: Path, sha256: str, *, decode: bool = True) -
 
 
 def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | None) -> dict[str, Any] | None:
+    looked_at = (decode and without_pixels(raw)) or raw
     with quietly():
         try:
-            with open_image(raw, path, decode=decode and most is None) as image:
+            with open_image(looked_at, path, decode=decode and most is None) as image:
                 pixels = image.width * image.height
                 if decode and most is not None and pixels > (_DRAFTED * most if image.format == "JPEG" else most):
                     return None
@@ -148,13 +150,15 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
                 media_type = _AS_IS[str(image.format)] if plain else "image/png"
                 width, height = image.size
                 if plain and decode and not whole:
-                    image.draft(None, (1, 1))  # reads every byte of a JPEG, makes an eighth of its rows and columns
+                    image.draft(
+                        "L", (1, 1)
+                    )  # reads every byte of a JPEG, makes an eighth of its rows and columns, in grey
                     image.load()
-                if not plain:
-                    raw = _png(image)
-                    sha256 = hashlib.sha256(raw).hexdigest()
-                    with open_image(raw, path, decode=False) as sent:
-                        width, height = sent.size
+            if not plain:
+                sent = as_png(raw, path)
+                sha256 = hashlib.sha256(sent).hexdigest()
+                with open_image(sent, path, decode=False) as image:
+                    width, height = image.size
         except DataError as error:
             raise DataError(error.message, path) from error
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Files that are cut or damaged are refused, also where a PNG is known to be whole without being decoded."""
+"""Files that are cut or damaged are refused, also where a PNG or a JPEG is known to be whole without being decoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 from titjudge.core.errors import DataError
-from titjudge.core.image_decoding import inspect, inspect_small, quietly
+from titjudge.core.image_decoding import as_png, inspect, inspect_small, quietly
+from titjudge.core.jpeg_files import without_pixels
 from titjudge.core.png_files import is_whole
 
 NOISE = np.random.default_rng(3).integers(0, 256, (24, 20, 4), np.uint8)
@@ -51,6 +52,7 @@ FILES = {
     "profile.jpg": saved(RGB, "JPEG", icc_profile=b"\xff\xd9" * 200, comment=b"\xff\xda\xff\xd9"),
 }
 WITHOUT_DECODING = ["rgb.png", "rgba.png", "grey.png", "grey-alpha.png", "sixteen.png", "many-chunks.png"]
+WITHOUT_PIXELS = ["rgb.jpg", "best.jpg", "grey.jpg", "thumbnail.jpg", "profile.jpg"]
 
 
 def decodes(raw: bytes) -> bool:
@@ -77,12 +79,29 @@ def test_ordinary_files_need_no_decoding(name: str) -> None:
     assert is_whole(FILES[name] + b"what is after the end")
 
 
+@pytest.mark.parametrize("name", WITHOUT_PIXELS)
+def test_ordinary_jpegs_are_decoded_without_their_pixels(name: str) -> None:
+    short = without_pixels(FILES[name])
+    assert short is not None
+    assert len(short) < len(FILES[name])
+    assert short == without_pixels(FILES[name] + b"what is after the end")
+    with Image.open(io.BytesIO(short)) as opened:
+        opened.load()
+        assert opened.size == RGB.size
+
+
+@pytest.mark.parametrize("name", ["progressive.jpg", "restarts.jpg", "rgb.png"])
+def test_any_other_file_is_decoded_with_its_pixels(name: str) -> None:
+    assert without_pixels(FILES[name]) is None
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_is_cut_anywhere_is_refused_wherever_the_decoder_refuses_it(name: str) -> None:
     raw = FILES[name]
     for length in range(len(raw)):
         cut = raw[:length]
         assert not is_whole(cut), length
+        assert without_pixels(cut) is None, length
         if not decodes(cut):
             assert is_refused(cut), length
     assert not is_refused(raw)
@@ -103,6 +122,8 @@ def test_what_is_known_to_be_whole_the_decoder_takes(name: str) -> None:
     for raw in damaged(FILES[name], 400):
         if is_whole(raw):
             assert decodes(raw)
+        if (short := without_pixels(raw)) is not None:
+            assert decodes(short) == decodes(raw)
         if not decodes(raw):
             assert is_refused(raw)
 
@@ -113,6 +134,8 @@ def test_an_image_that_may_have_to_be_turned_animated_or_large_is_decoded() -> N
     assert not is_whole(saved(RGB, "PNG", exif=exif))
     assert not is_whole(saved(RGB, "PNG", save_all=True, append_images=[RGB.transpose(0)]))
     assert not is_whole(saved(Image.new("L", (2049, 2048)), "PNG"))
-    facts = inspect_small(saved(RGB, "JPEG", exif=exif), Path("a.jpg"), "")
+    turned = saved(RGB, "JPEG", exif=exif)
+    facts = inspect_small(turned, Path("a.jpg"), "")
     assert facts is not None
     assert (facts["converted"], facts["width"]) == (True, 24)
+    assert facts["sha256"] == hashlib.sha256(as_png(turned, Path("a.jpg"))).hexdigest()
