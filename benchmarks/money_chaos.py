@@ -262,7 +262,7 @@ class Player:
             return [["sweep", file, "--out", str(self.folder / "sweep")]]
         if mode == "probe":
             known = self._file("probe.yaml", {key: value for key, value in config.items() if key != "data"})
-            return [["probe", "--config", known, "--edits", "1", "--repeats", "2"]]
+            return [["probe", "--config", known, "--edits", "2", "--repeats", "2"]]
         if mode in ("facets", "make-prompts"):
             words = ["--judge", config["judge"]["model"], "--base-url", config["judge"]["base_url"], "--timeout", "0.8"]
             words += ["--cache", config["cache"], "--out", config["out"], "-o", str(self.folder / "made.jsonl")]

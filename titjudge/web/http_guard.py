@@ -191,6 +191,7 @@ def address(host: str, sock: socket.socket) -> str:
 def run(app: App, sock: socket.socket, lifespan: Literal["on", "off"] = "off") -> None:
     """Serve until Ctrl-C or SIGTERM; with `lifespan` the application gets start and shutdown events."""
     import contextlib
+    import logging
 
     import uvicorn
 
@@ -198,5 +199,7 @@ def run(app: App, sock: socket.socket, lifespan: Literal["on", "off"] = "off") -
         app, log_level="warning", access_log=False, lifespan=lifespan, ws="none", server_header=False,
         timeout_keep_alive=30, timeout_graceful_shutdown=2, proxy_headers=False,
     )  # fmt: skip
+    # A second Ctrl-C cancels what the server still waits for; its traceback is no news.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: "CancelledError" not in record.getMessage())
     with contextlib.suppress(KeyboardInterrupt), sock:
         uvicorn.Server(config).run(sockets=[sock])
