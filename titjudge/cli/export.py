@@ -116,13 +116,18 @@ def preferences(
 @option("--test", "Share of the prompts for testing.", "SHARE", type=click.FloatRange(0, 1), default=0.1)
 @option("--seed", "Seed of the random split.", "N", type=int, default=0)
 @option(
+    "--even-words",
+    "Split each word-count interval of LongT2IBench (30, 50, 70, 90, 110) by these shares.",
+    is_flag=True,
+)
+@option(
     "--out",
     "A folder for train.jsonl, val.jsonl and test.jsonl (.json, of a JSON list).",
     "DIR",
     type=PATH,
     required=True,
 )
-def split(table: Path, val: float, test: float, seed: int, out: Path) -> int:
+def split(table: Path, val: float, test: float, seed: int, even_words: bool, out: Path) -> int:
     """Split JSON lines, CSV or a JSON list into train, val and test, so that no prompt is in two parts.
 
     Rows with the same prompt_id, the same prompt text, or the same pair (short and long versions) stay together. The JSON
@@ -138,6 +143,6 @@ def split(table: Path, val: float, test: float, seed: int, out: Path) -> int:
     shares = {"train": 1 - val - test, "val": val, "test": test}
     for name in shares:
         check_writable(out / f"{name}.json{'' if is_json_list(table) else 'l'}", table)
-    counts = split_file(table, shares, seed, out)
+    counts = split_file(table, shares, seed, out, even_words=even_words)
     say(f"{', '.join(f'{count:,} {name}' for name, count in counts.items())} in {out}")
     return 0

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -246,7 +247,9 @@ def _file(item: Item) -> str:
     return str(Path(str(item.image)).resolve())
 
 
-def split(table: Path, shares: Mapping[str, float], seed: int, out: Path) -> dict[str, int]:
+def split(
+    table: Path, shares: Mapping[str, float], seed: int, out: Path, *, even_words: bool = False
+) -> dict[str, int]:
     """Split a table by prompt: no prompt is in two parts, neither by its id nor by its text.
 
     Args:
@@ -254,21 +257,26 @@ def split(table: Path, shares: Mapping[str, float], seed: int, out: Path) -> dic
         shares: Share of the prompts of each part, adding up to 1.
         seed: Random seed.
         out: A folder for PART.jsonl, or for PART.json and dataset_info.json where the table is a JSON list.
+        even_words: Deal the prompts of each word-count interval of LongT2IBench by the shares (paper, Evaluation Setting); versions
+            of one prompt are in the interval of the longest.
 
     Returns:
         The number of lines of each part.
 
     Raises:
         ConfigError: the shares do not add up to 1, or there are fewer prompts than parts.
-        DataError: a row has no prompt; names file and row.
+        DataError: a row has no prompt, or for `even_words` no text of one; names file and row.
     """
     from scipy.cluster.hierarchy import DisjointSet
+
+    from titjudge.suites.longt2ibench.statistics import interval, words
 
     if not same(sum(shares.values()), 1.0) or min(shares.values()) < 0:
         given = ", ".join(f"{name} {share:g}" for name, share in shares.items())
         raise ConfigError(f"the shares are 0 or more and add up to 1, not {given}")
     rows: list[tuple[str, Json]] = []
     groups: Any = DisjointSet()
+    longest: dict[str, int] = {}
     json_list = is_json_list(table)
     for number, record in _json_list(table) if json_list else read_table(table):
         names = [f"{key} {record[key]}" for key in ("prompt_id", "pair", "prompt") if record.get(key) not in (None, "")]
@@ -278,11 +286,19 @@ def split(table: Path, shares: Mapping[str, float], seed: int, out: Path) -> dic
         for name in names:
             groups.add(name)
             groups.merge(names[0], name)
+        if even_words:
+            if not isinstance(record.get("prompt"), str):
+                raise DataError("no prompt, whose words could be counted", table, number)
+            longest[names[0]] = max(words(record["prompt"]), longest.get(names[0], 0))
         rows.append((names[0], record))
     if not rows:
         raise DataError("no rows", table)
     order = sorted(groups.subsets(), key=lambda names: _random_key(seed, min(names)))
-    part_of = {name: part for names, part in zip(order, _parts(len(order), shares), strict=True) for name in names}
+    dealt = _parts(len(order), shares)
+    if even_words:
+        order.sort(key=lambda names: interval(max(longest.get(name, 0) for name in names)))
+        dealt = _in_turn(list(dealt))
+    part_of = {name: part for names, part in zip(order, dealt, strict=True) for name in names}
     parts: dict[str, list[Json]] = {part: [] for part in shares}
     for name, record in rows:
         parts[part_of[name]].append(record)
@@ -332,6 +348,15 @@ def _parts(count: int, shares: Mapping[str, float]) -> Iterator[str]:
         raise ConfigError(f"{count} prompts are too few for {sum(map(bool, shares.values()))} parts")
     for name, number in counts.items():
         yield from [name] * number
+
+
+def _in_turn(parts: Sequence[str]) -> Iterator[str]:
+    """Yield the same parts so that each stretch of them has every part by its share."""
+    whole, given = Counter(parts), Counter[str]()
+    for number in range(1, len(parts) + 1):
+        behind = max(whole, key=lambda name: (whole[name] * number / len(parts) - given[name], name))
+        given[behind] += 1
+        yield behind
 
 
 def _random_key(seed: int, name: str) -> bytes:

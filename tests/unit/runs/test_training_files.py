@@ -147,6 +147,32 @@ def test_no_prompt_stands_in_two_parts(
     assert all(len(parts) == 1 for parts in where.values())
 
 
+def test_each_interval_of_words_is_split_by_the_shares(tmp_path: Path) -> None:
+    table = [
+        {"prompt_id": f"{words}/{n}", "prompt": f"{n} " + "word " * (words - 1)}
+        for words in (35, 60, 80, 100, 130)
+        for n in range(20)
+    ]
+    table += [
+        {"prompt_id": "short", "prompt": "brief", "pair": "130/0"},
+        {"prompt_id": "130/0", "prompt": "again", "pair": "130/0"},
+    ]
+    write_atomic(tmp_path / "t.jsonl", "".join(json.dumps(row) + "\n" for row in table))
+    split(tmp_path / "t.jsonl", {"train": 0.8, "val": 0.1, "test": 0.1}, 3, tmp_path / "parts", even_words=True)
+    for part, share in (("train", 16), ("val", 2), ("test", 2)):
+        prompts = {line["prompt_id"].partition("/")[0]: 0 for line in table}
+        for name in {line["prompt_id"] for line in lines(tmp_path / "parts" / f"{part}.jsonl")}:
+            prompts[name.partition("/")[0]] += 1
+        assert all(abs(prompts[interval] - share) <= 1 for interval in ("35", "60", "80", "100", "130"))
+
+
+def test_even_words_need_the_text_of_the_prompt(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"prompt_id": "a"}\n')
+    assert "t.jsonl:1: no prompt, whose words could be counted" in cli(
+        tmp_path, "export", "split", "t.jsonl", "--even-words", "--out", "parts", code=2
+    )
+
+
 def test_the_chain_of_thought_of_longt2ibench_is_what_is_learnt(tmp_path: Path) -> None:
     answer = """<level> all entity:
  cat,mat
