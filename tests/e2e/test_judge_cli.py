@@ -460,7 +460,7 @@ def test_compare_runs(judged: Path) -> None:
     cli(judged, "compare", "one", "two", "--json", "out.json")
     found = results(judged)
     assert set(found["metrics"]) == {"tit (one)", "tit (two)"}
-    assert abs(found["differences"][0]["difference"]) == pytest.approx(1 / 36)
+    assert found["differences"][0]["difference"] == pytest.approx(1 / 36)  # one has it right, two ties
     cli(judged, "compare", "one", "--pairs", str(ROOT / "examples/known_answer/pairs.jsonl"), "--json", "single.json")
     assert results(judged, "single.json")["metrics"]["tit"]["accuracy"] == pytest.approx(32 / 36)
 

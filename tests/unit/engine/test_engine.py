@@ -312,30 +312,6 @@ def test_the_journal_gets_every_answer_once_with_what_was_sent(tmp_path: Path) -
     run(work)
 
 
-@pytest.mark.parametrize(("protocol", "kept"), [("official", True), ("strict", False)])
-def test_a_truncated_description_counts_under_the_official_protocol_alone(
-    tmp_path: Path, protocol: str, kept: bool
-) -> None:
-    from titjudge.metrics.tit import tit
-
-    async def work() -> tuple[Score, int]:
-        fake = Hosted(
-            None, lambda r: Reply("A cut off descr", Status.TRUNCATED, usage=Usage(1, 1)), capabilities=REMOTE
-        )
-        config = load_config(None, {"captioner": "fake/m", "protocol": protocol})
-        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"))
-        score = await score_item(engine, item(tmp_path), "tit", tit)
-        await engine.aclose()
-        return score, len(fake.requests)
-
-    first, asked = run(work)
-    assert (first.status, asked) == (Status.TRUNCATED, 1)
-    assert (first.value is not None) is kept
-    if kept:
-        assert first.value == round(first.value or 0, 4)
-        assert run(work)[1] == 0  # paid once: kept, because this protocol accepts it
-
-
 def test_a_local_answer_without_a_word_is_a_refusal_but_for_what_takes_it(tmp_path: Path) -> None:
     async def work() -> None:
         engine, fake = build(tmp_path, lambda r: make_reply("", "", Usage(1, 0), "stop"))
