@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.prompts import PromptLibrary
+from titjudge.stats.element_agreement import Mark, element_agreement
 from titjudge.stats.leaderboard import rank_correlation
 from titjudge.stats.published_tables import published
 
@@ -34,3 +35,29 @@ def test_the_prompt_that_makes_prompts_longer_is_the_papers(shared: Path) -> Non
     quoted = paper.read_text(encoding="utf-8").partition("###RAW CAP###\n")[2].partition("\n```")[0]
     (asked,) = PromptLibrary().get("recipes/tiif_long").messages({"prompt": "###RAW CAP###"}, [])
     assert asked.parts == ("###RAW CAP###\n" + quoted,)
+
+
+@pytest.mark.parametrize(
+    ("judge", "accuracy", "recall"), [("GPT-4o (2D spatial)", 0.975, 1.0), ("UniDet (2D spatial)", 0.625, 0.25)]
+)
+def test_accuracy_and_recall_of_the_paper_follow_from_its_confusion_matrices(
+    judge: str, accuracy: float, recall: float
+) -> None:
+    counts = {name: int(published("tiif-bench-confusion").column(name)[judge]) for name in ("TP", "FP", "FN", "TN")}
+    labels = {"TP": ("yes", "yes"), "FP": ("yes", "no"), "FN": ("no", "yes"), "TN": ("no", "no")}
+    marks = [Mark("p", "2d", *labels[name]) for name, count in counts.items() for _ in range(count)]
+    found = element_agreement(marks)["all"]
+    assert (found.accuracy, found.recall) == pytest.approx((accuracy, recall))
+
+
+@pytest.mark.parametrize(
+    ("group", "length", "follows"),
+    [("autoregressive", "long", 0.829), (None, "short", 0.977), (None, "long", 0.975)],
+)
+def test_the_remark_on_table_a10_says_what_the_boards_give(group: str | None, length: str, follows: float) -> None:
+    where = {"group": group} if group else {}
+    first, second = (published(name).column(f"Overall {length}", **where) for name in ("tiif-bench", "tiif-bench-qwen"))
+    found = rank_correlation({name: first[name] for name in second}, second)
+    assert found is not None
+    assert round(found, 3) == follows
+    assert f"{follows:.3f}".removeprefix("0") in published("tiif-bench-judges").remarks[0]
