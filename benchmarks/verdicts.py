@@ -69,9 +69,8 @@ def gate_errors(scores: Floats, repeats: int, delta: float, seed: int = 2) -> tu
     for _ in range(repeats):
         for base in range(generators):
             some = scores[rng.choice(len(scores), DRAWN, replace=False)]
-            flips = rng.random((DRAWN, generators)).argsort(
-                axis=1
-            )  # every generator's scores dealt anew on each prompt
+            # Every generator's scores are dealt anew on each prompt.
+            flips = rng.random((DRAWN, generators)).argsort(axis=1)
             dealt = np.take_along_axis(some, flips, axis=1)
             d = np.delete(dealt - dealt[:, [base]], base, axis=1)
             several.append(gate(_against_base(d), delta, _columns(d)).failed)

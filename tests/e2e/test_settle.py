@@ -177,7 +177,7 @@ def test_the_command_says_the_verdict(
     assert found["pairs"][0]["verdict"] == "new"
     assert found["human_pairs"] == []
     assert run_command("cli.py", [*common, "--settle", "old,near", "--max-cost", "0.05", "--out", "capped"]) == 3
-    assert "not settled below $0.0" in capsys.readouterr().out
+    assert "not settled for $0.0" in capsys.readouterr().out
     for flags in (["--margin", "1"], ["--settle", "old,new", "--batch"], ["--settle", "old,new", "--metric", "tit"]):
         assert run_command("cli.py", [*common, *flags]) == 2
         assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -201,9 +201,8 @@ def item_from(record: Mapping[str, Any]) -> Item | InvalidItem:
     return Item(record["id"], record["prompt"], image, record["generator"], record["group"], record["meta"], sample)
 
 
-_SHOWN_ONLY = frozenset(
-    {"description", "missing", "contradicted", "evidence", "transcript"}
-)  # parts that only a case shows
+# Parts of a score that only a case of a report shows.
+_SHOWN_ONLY = frozenset({"description", "missing", "contradicted", "evidence", "transcript"})
 _NONE: Mapping[str, Any] = {}
 _LONG = 100  # characters
 

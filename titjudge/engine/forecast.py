@@ -164,9 +164,8 @@ class Planner:
     async def reach(self, items: Iterable[Item], metrics: Mapping[str, Metric], left: float) -> CapReach | None:
         """Estimate from the first items how many of such the money left under a cap pays for; None where they are free."""
         worst = middle = most_reserved = 0.0
-        slack: dict[str, float] = defaultdict(
-            float
-        )  # by role: USD of room that answers of a likely length leave unused
+        # By role, USD of room that answers of a likely length leave unused.
+        slack: dict[str, float] = defaultdict(float)
         count = 0
         for item in islice(items, _SAMPLED):
             found = await self.expect(item, metrics)

@@ -166,9 +166,8 @@ class ProviderRole(Role[Provider, Request, Reply]):
             price = self.priced_as(retirements.same_name(self.model, reply.model_version))
         bill = self.bill(reply.usage, bound, price=lambda used: None if price is None else price.cost(used))
         cost = None if bill.unpriced else bill.cost
-        if (
-            bill.unpriced and is_other and self.price is not None
-        ):  # nobody knows what it costs: the worst case is booked
+        # Nobody knows what another model costs: the worst case is booked.
+        if bill.unpriced and is_other and self.price is not None:
             self.tally.unpriced -= 1
             bill = Bill(self.worst(bound), bound.input + bound.output)
         return replace(reply, usage=usage, flags=flags, list_cost=cost, seconds=time.monotonic() - started), bill

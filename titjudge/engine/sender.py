@@ -240,10 +240,8 @@ class Sender:
         Answers to requests that went out together come together. If each were parsed and scored before the next request is
         sent, the server would have nothing to do for as long.
         """
-        with (
-            self.not_dropped(),
-            suppress(asyncio.CancelledError),
-        ):  # it is paid: whatever ends, it is written down first
+        # It is paid: whatever ends, it is written down first.
+        with self.not_dropped(), suppress(asyncio.CancelledError):
             async with self._turnstile:
                 await asyncio.sleep(0)
 

@@ -23,9 +23,8 @@ VALUES = 60  # of a category
 TIERS = 6  # of a table, the first ones
 FOLDED = 24  # rows of a table that is opened when it is asked for
 COLUMNS = 4  # categories
-_NUMBERS = frozenset(
-    {"description", "index", "line", "number", "seed", *IMAGE_COLUMNS}
-)  # of one image or prompt: no categories
+# Columns that belong to one image or prompt, and are no categories.
+_NUMBERS = frozenset({"description", "index", "line", "number", "seed", *IMAGE_COLUMNS})
 ROWS = 150  # of a table; the command has all
 
 

@@ -224,7 +224,7 @@ def verdict_line(record: Mapping[str, Any]) -> str:
     if verdict == OPEN:
         left = f"; still in: {', '.join(pair['left'])}" if "left" in pair else ""
         spent = sum_words(record["spent"], 0, f"${record['spent'] or 0.0:.4f}")
-        return f"not settled below {spent}: {' or '.join(names)}{ends}{left} ({share}{missing})"
+        return f"not settled for {spent}: {' or '.join(names)}{ends}{left} ({share}{missing})"
     if verdict == EQUIVALENT:
         equal = pair.get("left") or names
         return (

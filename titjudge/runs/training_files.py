@@ -77,6 +77,8 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
             }
             about = {"score": score.value, "prompt_id": item.prompt_id, "prompt": item.prompt, "item": item.id}
             lines.append({**_conversation(reply, item, form), **about, "provenance": provenance})
+    if not lines and left_out:
+        raise DataError(f"all {len(left_out)} answers are left out; the first: {left_out[0]}", run)
     if not lines:
         raise DataError(f"no answer behind a score of {chosen}{f' to {template}' if template else ''}", run)
     return lines, left_out

@@ -118,8 +118,8 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     Means are over the prompts that both judges have; a generator with fewer than half of them is left out.
 
     Raises:
-        DataError: Fewer than two common prompts or four common generators, anchors that all but one have the same old score,
-            or a line that does not rise.
+        DataError: Fewer than two common prompts or four common generators, anchors that all but one have the same old score
+            or all the same new one, or a line that does not rise.
     """
     prompts = sorted(set(old.prompts) & set(new.prompts))
     if len(prompts) < 2:
@@ -139,6 +139,8 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
             f"at most one of the {len(anchors)} anchors has another score than the rest: no line leads through them",
             old.source,
         )
+    if not np.ptp(with_ties(pairs[:, 1])):
+        raise DataError("all anchors have the same score: no line leads from it to another board", new.source)
     line = Line(pairs[:, 0], pairs[:, 1])
     if not line.slope > 0:
         raise DataError(

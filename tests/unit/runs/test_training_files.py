@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from servers import Server
 
+from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.runs.training_files import sft_lines, split
 from titjudge.suites.folder import Folder
@@ -216,6 +217,15 @@ def test_a_text_that_a_trainer_takes_for_an_image_leaves_its_line_out(
         assert left_out == [f"0.png: {tag} stands in a text, where {form} would look for a file of its own"]
     found, left_out = sft_lines(tmp_path / "run", None, "trl")
     assert ([line["item"] for line in found], left_out) == (["0.png", "1.png"], [])
+
+
+def test_where_every_line_is_left_out_it_is_said_why(tmp_path: Path) -> None:
+    Image.new("RGB", (32, 32)).save(tmp_path / "0.png")
+    (tmp_path / "0.txt").write_text("a sign that says <image>")
+    judge = ("judge", "--data", ".", "--captioner", "fake/c", "--metric", "lmm-score", "--out", "run", "--no-report")
+    cli(tmp_path, *judge)
+    with pytest.raises(DataError, match=r"all 1 answers are left out; the first: 0\.png: <image> stands in a text"):
+        sft_lines(tmp_path / "run", None, "ms-swift")
 
 
 def test_preferences_go_out_as_trainers_read_them_and_come_back(run: Path) -> None:

@@ -67,6 +67,11 @@ def test_what_cannot_be_bridged() -> None:
         bridge(old, judged(names[3:9], 1, 0, 2))
     with pytest.raises(DataError, match="order the anchors in opposite ways"):
         bridge(old, judged(names[:6], -1, 1, 2))
+    same = score_table(
+        [Entry(f"p{k}", name, "", 0.0) for k in range(2) for name in names[:6]], metric="score", source="same.csv"
+    )
+    with pytest.raises(DataError, match=r"same\.csv: all anchors have the same score"):
+        bridge(old, same)
     other = score_table([Entry("elsewhere", "g00", "", 1.0)], metric="score", source="other.csv")
     with pytest.raises(DataError, match=r"other\.csv: only 0 prompts in common with judge1\.csv"):
         bridge(old, other)

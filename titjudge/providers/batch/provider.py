@@ -73,9 +73,8 @@ class Batch(WrappedProvider):
             in_prompt = answer.job.in_prompt and request.schema is not None
             reply = self.queue.service.read(answer.line, in_prompt=in_prompt, tools=tools)
         except ProviderFailure as error:
-            if (
-                answer is not None and error.failure.kind is FailureKind.LATER
-            ):  # the job had hours: no patience for its line
+            # The job had hours: no patience for its line.
+            if answer is not None and error.failure.kind is FailureKind.LATER:
                 error.failure = replace(error.failure, kind=FailureKind.RETRY)
             if not error.failure.answered:
                 raise

@@ -168,9 +168,8 @@ class Remote(Provider):
     def _refusal(self, name: str, message: str, sent: Collection[str] | None) -> ProviderFailure | None:
         """Leave a parameter out from now on that the server refuses, or call it by its other name."""
         if name in _LIMIT_NAMES:
-            if self.limit_renamed == (
-                self.family.limit_name == name
-            ):  # it takes neither name, or was not sent this one
+            # It takes neither name, or was not sent this one.
+            if self.limit_renamed == (self.family.limit_name == name):
                 return None
             if not self.limit_renamed:
                 (other,) = _LIMIT_NAMES - {name}

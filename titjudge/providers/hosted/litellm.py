@@ -66,9 +66,8 @@ _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by
 }
 
 
-_OWN_WORDS = re.compile(
-    r"This looks like a bug in LiteLLM|Traceback \(most recent call last\)"
-)  # nothing behind is of use
+# From these words on an error message holds nothing of use.
+_OWN_WORDS = re.compile(r"This looks like a bug in LiteLLM|Traceback \(most recent call last\)")
 
 
 class _Failed(Exception):

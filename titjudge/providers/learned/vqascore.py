@@ -63,11 +63,9 @@ class ClipFlanT5(Adapter):
             embeds = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
             mask = torch.nn.utils.rnn.pad_sequence([torch.ones(len(row)) for row in rows], batch_first=True)
             labels = self.labels.expand(len(pairs), -1)
-            logits = (
-                self.model(inputs_embeds=embeds, attention_mask=mask.to(embeds.device), labels=labels)
-                .logits[..., : len(self.tokenizer)]
-                .float()
-            )  # upstream has no rows beyond the vocabulary
+            answers = self.model(inputs_embeds=embeds, attention_mask=mask.to(embeds.device), labels=labels)
+            # Upstream has no rows beyond the vocabulary.
+            logits = answers.logits[..., : len(self.tokenizer)].float()
             logprobs = torch.log_softmax(logits, dim=-1).gather(2, labels[..., None])[..., 0]
         return [
             measured(

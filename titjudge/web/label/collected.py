@@ -294,9 +294,8 @@ def decide_elements(collected: Collected, annotators: int | None = None) -> list
 
 def early_marks(collected: Collected, marks: Sequence[ElementMark]) -> Sequence[ElementMark]:
     """Keep the marks over which agreement is measured: all, or the first of each element if elements stop being asked."""
-    if (
-        not collected.enough or collected.plan == RATING
-    ):  # ratings stop at a number that does not depend on their values
+    # Ratings stop at a number that does not depend on their values.
+    if not collected.enough or collected.plan == RATING:
         return marks
     return _first(marks, lambda mark: (mark.image, mark.element), collected.early)
 
