@@ -34,15 +34,15 @@ def agreement(report: Report) -> list[Json]:
     if all(result.accuracy is None and result.srcc is None for _, _, result in found):
         return []
     columns = ["metric", "agreement", "ties", "pairs", "to beat guessing", "SRCC", "KRCC", "nDCG",
-               "nDCG, paper fit", "coverage"]  # fmt: skip
+               "paper fit", "coverage"]  # fmt: skip
     rows: list[list[Any]] = []
     for place, judge, result in found:
         link = fragment("pairs", m=place)
         rows.append([
             judge.label, percent(result.accuracy, result.accuracy_interval, link=link, bar=True),
             percent(result.tie_rate), _pairs(result, link), _threshold(result), measured(result.srcc, 3, result.srcc_interval),
-            measured(result.krcc, 3, result.krcc_interval), _ndcg(result.ndcg, result.ndcg_interval, result.ndcg_chance),
-            _ndcg(result.ndcg_paper_fit, result.ndcg_paper_fit_interval, result.ndcg_paper_fit_chance),
+            measured(result.krcc, 3, result.krcc_interval), _ndcg(result.ndcg, result.ndcg_chance),
+            _ndcg(result.ndcg_paper_fit, result.ndcg_paper_fit_chance),
             percent(result.coverage, link=fragment("images", m=place)),
         ])  # fmt: skip
     kept = [at for at in range(len(columns)) if at < 2 or any(row[at] != DASH for row in rows)]
@@ -51,12 +51,10 @@ def agreement(report: Report) -> list[Json]:
                   notes=notes, span=(0.5, 1.0))]  # fmt: skip
 
 
-def _ndcg(value: float | None, interval: Any, chance: float | None) -> Any:
-    """Make the cell of an nDCG: its interval and what a random order reaches below."""
-    shown = measured(value, 3, interval)
-    if isinstance(shown, str) or chance is None:
-        return shown
-    return shown | {"s": ", ".join(filter(None, (shown.get("s"), f"chance {chance:.3f}")))}
+def _ndcg(value: float | None, chance: float | None) -> Any:
+    """Make the cell of an nDCG: what a random order reaches stands below, in the place of the interval."""
+    shown = measured(value, 3)
+    return shown if isinstance(shown, str) or chance is None else shown | {"s": f"chance {chance:.3f}"}
 
 
 def _pairs(result: MetricResult, link: str) -> Any:
