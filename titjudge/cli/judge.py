@@ -114,7 +114,8 @@ def judge(**flags: Any) -> int:
         also COCO's captions_*.json and DiffusionDB's part-*.json
       a Hugging Face imagefolder: images beside metadata.jsonl, .csv or .json
       a Hugging Face data set: a .parquet with images inside, or a folder of them
-        (also .arrow of `datasets`, .tar and .tar.gz of WebDataset)
+        (also .arrow of `datasets`, .tar and .tar.gz of WebDataset);
+        a list of images in a row is a sample each
       a folder of images with same-named prompts:
         [GENERATOR/]NAME.png and NAME.txt
     or --images 'out/{generator}/{prompt_id}_{sample}.png'

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from titjudge.core.cells import Cell, check_columns, version
 from titjudge.core.errors import DataError, MissingExtra
-from titjudge.core.parquet import kinds
+from titjudge.core.parquet import ImageColumn, kinds
 
 SUFFIX = ".arrow"
 MAGIC = (b"ARROW1", b"\xff\xff\xff\xff")  # of the file format, and of the stream that `datasets` writes
@@ -31,7 +31,7 @@ def columns(path: Path) -> tuple[str, ...]:
 
 
 def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield number, from 1, and record of every row. A column of images holds `Cell`s, or paths where it has no bytes.
+    """Yield number, from 1, and record of every row, as `parquet.rows` does.
 
     Raises:
         DataError: It cannot be read, or lacks a required column.
@@ -40,26 +40,38 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
     batches = _schema_and_batches(path)
     schema = next(batches)
     check_columns(schema.names, required, path)
-    plain, binary, structs = kinds(schema)
-    places = {name: path / quote(name, safe=" ") for name in (*binary, *structs)}
+    plain, images = kinds(schema)
+    places = {name: path / quote(name, safe=" ") for name in images}
     number = 0
     for whole in batches:
         for start in range(0, whole.num_rows, _ROWS):
             batch = whole.slice(start, _ROWS)
-            has_bytes: dict[str, Any] = {name: batch.column(name).is_valid().to_pylist() for name in binary}
-            names: dict[str, list[str | None]] = {}
-            for name, parts in structs.items():
-                column = batch.column(name)
-                valid, valid_bytes = column.is_valid().to_pylist(), column.field("bytes").is_valid().to_pylist()
-                has_bytes[name] = [a and b for a, b in zip(valid, valid_bytes, strict=True)]
-                if "path" in parts:
-                    names[name] = column.field("path").to_pylist()
+            found = {name: _contents(batch.column(name), column) for name, column in images.items()}
             for at, record in enumerate(batch.select(plain).to_pylist()):
                 number += 1
                 for name, place in places.items():
-                    file_name = (names[name][at] if name in names else "") or ""
-                    record[name] = Cell(place, number, file_name) if has_bytes[name][at] else file_name or None
+                    of_row = [
+                        Cell(place, number, file_name, element if images[name].many else None)
+                        if filled
+                        else file_name or None
+                        for element, (filled, file_name) in enumerate(found[name][at] or ())
+                    ]
+                    record[name] = (of_row if found[name][at] is not None else None) if images[name].many else of_row[0]
                 yield number, record
+
+
+def _contents(column: Any, kind: ImageColumn) -> list[list[tuple[bool, str]] | None]:
+    """Tell of each row's images whether there are bytes, and their path; None of a row without a list."""
+    flat = column.flatten() if kind.many else column
+    there = flat.is_valid().to_pylist()
+    filled, names = there, [""] * len(flat)
+    if kind.parts:
+        filled = [a and b for a, b in zip(there, flat.field("bytes").is_valid().to_pylist(), strict=True)]
+    if "path" in kind.parts:
+        names = [(name or "") if a else "" for a, name in zip(there, flat.field("path").to_pylist(), strict=True)]
+    images = iter(zip(filled, names, strict=True))
+    lengths = column.value_lengths().to_pylist() if kind.many else [1] * len(column)
+    return [None if length is None else list(islice(images, length)) for length in lengths]
 
 
 class Window:
@@ -73,15 +85,16 @@ class Window:
     def _map(self) -> None:
         """Map the file again, so that the pages read so far no longer count as memory of this process."""
         batches = _schema_and_batches(self.path, self._column)
-        if self._column not in next(batches).names:
-            raise DataError(f"the column '{self._column}' is missing", self.path)
-        chunks = [batch.column(self._column) for batch in batches]
-        self._chunks = [chunk.field("bytes") if "struct" in str(chunk.type) else chunk for chunk in chunks]
+        images = kinds(next(batches))[1]
+        if self._column not in images:
+            raise DataError(f"there are no images in a column '{self._column}'", self.path)
+        self._kind = images[self._column]
+        self._chunks = [batch.column(self._column) for batch in batches]
         self._starts = [0, *accumulate(map(len, self._chunks))]
         self._read = 0
 
-    def read(self, row: int) -> bytes | None:
-        """Read the image of a row, counted from 0.
+    def read(self, row: int, element: int = 0) -> bytes | None:
+        """Read the image of a row, counted from 0, or one of its list of images; None if it has none.
 
         Raises:
             DataError: There is no such row.
@@ -89,7 +102,12 @@ class Window:
         if not 0 <= row < self._starts[-1]:
             raise DataError("no such row", self.path, row + 1)
         at = bisect_right(self._starts, row) - 1
-        image: bytes | None = self._chunks[at][row - self._starts[at]].as_py()
+        images = self._chunks[at].slice(row - self._starts[at], 1)
+        images = images.flatten() if self._kind.many else images
+        if not element < len(images):
+            return None
+        images = images.field("bytes") if self._kind.parts else images
+        image: bytes | None = images[element].as_py()
         self._read += len(image or b"")
         if self._read > _MAPPED:
             self._map()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from titjudge.core.errors import DataError
 
@@ -14,16 +14,34 @@ MAX_BYTES = 50 * 2**20
 
 
 class Cell(NamedTuple):
-    """An image inside a file; `name` is its own path, as the file records it, and may be empty."""
+    """An image inside a file.
+
+    Attributes:
+        column: The path of its column (or, of an archive, of its first byte).
+        row: Its row, from 1 (of an archive, its size in bytes).
+        name: Its own path, as the file records it; may be empty.
+        element: Its number, from 0, in the list of images of its row; None where the row has one image.
+    """
 
     column: Path
     row: int
     name: str
+    element: int | None = None
 
     @property
     def place(self) -> Path:
         """The path by which it is read (`titjudge.core.containers`)."""
-        return self.column / str(self.row)
+        return self.column / (str(self.row) if self.element is None else f"{self.row}.{self.element}")
+
+
+def without_images(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record without the images inside its file, which are no JSON."""
+    return {
+        key: value
+        for key, value in record.items()
+        if not isinstance(value, Cell)
+        and not (isinstance(value, list) and any(isinstance(element, Cell) for element in value))
+    }
 
 
 def version(path: Path | str) -> tuple[int, int]:

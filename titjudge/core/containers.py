@@ -1,6 +1,6 @@
 """Files with images inside (parquet and arrow tables, tar archives, grids), and the paths of these images.
 
-`train.parquet/image/17` is the image in row 17 of the column `image`; `shard.tar/512/20480` are 20,480 bytes of the
+`train.parquet/image/17` is the image in row 17 of the column `image` (`17.0` the first of a list); `shard.tar/512/20480` are 20,480 bytes of the
 archive (unpacked, where it is compressed) from byte 512 on; `7.png/2x2/3` is the third image of a grid. No such files exist:
 `holder` recognises such a path and `read_cell` reads the bytes, so that no copy of an image is ever written.
 """
@@ -8,6 +8,7 @@ archive (unpacked, where it is compressed) from byte 512 on; `7.png/2x2/3` is th
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -24,11 +25,12 @@ from titjudge.core.errors import DataError
 SUFFIXES = (parquet.SUFFIX, arrow_files.SUFFIX, *tar_files.SUFFIXES)
 """Endings of tables that have images inside."""
 _GRID = "grid"
+_NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?")
 _OPEN = 4  # columns of images, and compressed archives, that are open at a time
 _HEAD = 4_096  # bytes by which the kind of a file is known
 
 
-class _Window(Protocol):
+class _Open(Protocol):
     """An open file, or one column of it."""
 
     version: tuple[int, int]
@@ -37,7 +39,7 @@ class _Window(Protocol):
     def close(self) -> Callable[[], Any]: ...
 
 
-W = TypeVar("W", bound=_Window)
+W = TypeVar("W", bound=_Open)
 
 
 def holder(path: Path) -> str | None:
@@ -81,8 +83,9 @@ def read_cell(path: Path) -> bytes:
         DataError: There is none; names the file and the row.
         MissingExtra: pyarrow is not installed.
     """
-    column, row = os.path.split(path)
-    if not row.isdecimal() or len(row) > 18:
+    column, last = os.path.split(path)
+    row, _, element = last.partition(".")
+    if not _NUMBER.fullmatch(last):
         raise DataError("no such row", path)
     file = os.path.dirname(column)  # strings, as in `holder`
     now = version(file)
@@ -99,9 +102,10 @@ def read_cell(path: Path) -> bytes:
         with _lock:
             return grids.read(Path(file), os.path.basename(column), int(row))
     with _lock:
+        make: Callable[[], parquet.Window | arrow_files.Window]
         window = parquet.Window if kind == parquet.SUFFIX else arrow_files.Window
         make = partial(window, Path(file), unquote(os.path.basename(column)))
-        image = _windows.get(column, now, make).read(int(row) - 1)
+        image = _windows.get(column, now, make).read(int(row) - 1, int(element or 0))
     if image is None:
         raise DataError(f"there is no image in '{unquote(path.parent.name)}'", Path(file), int(row))
     return image
@@ -111,7 +115,7 @@ class _Windows:
     """The columns and compressed archives that were read last, kept open."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[str, _Window] = OrderedDict()
+        self._open: OrderedDict[str, _Open] = OrderedDict()
 
     def get(self, place: str, now: tuple[int, int], make: Callable[[], W]) -> W:
         """Return what is open at a place (a path), opened anew if its file has changed."""

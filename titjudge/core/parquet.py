@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from titjudge.core.cells import Cell, check_columns, version
@@ -17,6 +18,14 @@ from titjudge.core.errors import DataError, MissingExtra
 SUFFIX = ".parquet"
 _ROWS = 2_000  # records at a time
 _IMAGES = 16  # images at a time
+_DAMAGE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    NotImplementedError,
+    StopIteration,
+)  # pyarrow's own errors are these
 _KEPT = 2**26  # bytes of images of one column that are kept: an image is read once to check it and once to send it
 
 
@@ -32,7 +41,9 @@ def columns(path: Path) -> tuple[str, ...]:
 
 
 def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield number, from 1, and record of every row. A column of images holds `Cell`s, or paths where it has no bytes.
+    """Yield number, from 1, and record of every row.
+
+    A column of images holds `Cell`s, or paths where it has no bytes; a column of lists of images holds lists of them.
 
     Raises:
         DataError: It cannot be read, or lacks a required column.
@@ -40,26 +51,37 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
     """
     with _opened(path) as file:
         check_columns(file.schema_arrow.names, required, path)
-        plain, binary, structs = kinds(file.schema_arrow)
-        pathless = {*binary, *(name for name, parts in structs.items() if "path" not in parts)}
-        places = {name: path / quote(name, safe=" ") for name in (*binary, *structs)}
+        plain, images = kinds(file.schema_arrow)
+        places = {name: path / quote(name, safe=" ") for name in images}
+        read = {name: _leaf(file, column, "path") for name, column in images.items() if "path" in column.parts}
+        read |= {name: name for name, column in images.items() if column.many and name not in read}  # for their number
+        size = _ROWS if all("path" in column.parts or not column.many for column in images.values()) else _IMAGES
         try:
             number = 0
             for group in range(file.num_row_groups):
-                without = _without_bytes(file, group, structs)
-                wanted = [*plain, *(f"{name}.path" for name in structs if name not in pathless)]
-                for batch in file.iter_batches(_ROWS, row_groups=[group], columns=wanted):
+                without = _without_bytes(file, group, images)
+                for batch in file.iter_batches(size, row_groups=[group], columns=[*plain, *read.values()]):
                     for record in batch.to_pylist():
                         number += 1
                         for name, place in places.items():
-                            if name in pathless:
+                            cell = partial(_cell, place, number, without=name in without)
+                            if name not in read:
                                 record[name] = Cell(place, number, "")
-                            elif (image := record[name]) is not None:
-                                file_name = image["path"] or ""
-                                record[name] = file_name if name in without else Cell(place, number, file_name)
+                            elif images[name].many and record.get(name) is not None:
+                                record[name] = [cell(value, at) for at, value in enumerate(record[name])]
+                            else:
+                                record[name] = cell(record.get(name))
                         yield number, record
-        except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+        except _DAMAGE as error:
             raise _unreadable(path, error) from error
+
+
+def _cell(place: Path, row: int, image: Any, element: int | None = None, *, without: bool) -> Cell | str | None:
+    """Return the cell of an image, or its path where there are no bytes."""
+    if image is None:
+        return None
+    name = (image.get("path") or "") if isinstance(image, dict) else ""
+    return name if without else Cell(place, row, name, element)
 
 
 class Window:
@@ -68,37 +90,38 @@ class Window:
     def __init__(self, path: Path, column: str) -> None:
         self.path, self.version = path, version(path)
         self._file = _opened(path)
-        kind = dict(zip(self._file.schema_arrow.names, self._file.schema_arrow.types, strict=True)).get(column)
-        if kind is None:
-            raise DataError(f"the column '{column}' is missing", path)
-        self._nested = "struct" in str(kind)
-        self._column = f"{column}.bytes" if self._nested else column
+        images = kinds(self._file.schema_arrow)[1]
+        if column not in images:
+            raise DataError(f"there are no images in a column '{column}'", path)
+        self._column = _leaf(self._file, images[column], "bytes") if images[column].parts else column
         sizes = (self._file.metadata.row_group(group).num_rows for group in range(self._file.num_row_groups))
         self._starts = [0, *accumulate(sizes)]
-        self._kept: OrderedDict[int, bytes | None] = OrderedDict()
+        self._kept: OrderedDict[int, list[bytes | None]] = OrderedDict()
         self._batches: Iterator[Any] = iter(())
         self._next, self._held = -1, 0
 
-    def read(self, row: int) -> bytes | None:
-        """Read the image of a row, counted from 0.
+    def read(self, row: int, element: int = 0) -> bytes | None:
+        """Read the image of a row, counted from 0, or one of its list of images; None if it has none.
 
         Raises:
             DataError: There is no such row, or it cannot be read.
         """
         if not 0 <= row < self._starts[-1]:
             raise DataError("no such row", self.path, row + 1)
-        if row in self._kept:
-            return self._kept[row]
+        if row not in self._kept:
+            self._read(row)
+        return self._kept[row][element] if element < len(self._kept[row]) else None
+
+    def _read(self, row: int) -> None:
         group = bisect_right(self._starts, row) - 1
         try:
             if not self._starts[group] <= self._next <= row:
                 self._start(group)
             while self._next <= row:
                 self._take(next(self._batches))
-        except (OSError, ValueError, StopIteration) as error:
+        except _DAMAGE as error:
             self._next = -1  # the next image starts its group again
             raise _unreadable(self.path, error) from error
-        return self._kept[row]
 
     def _start(self, group: int) -> None:
         self._kept.clear()
@@ -110,13 +133,12 @@ class Window:
         )
 
     def _take(self, batch: Any) -> None:
-        column = batch.column(0)
-        for content in (column.field("bytes") if self._nested else column).to_pylist():
-            self._kept[self._next] = content
+        for images in map(_contents, batch.column(0).to_pylist()):
+            self._kept[self._next] = images
             self._next += 1
-            self._held += len(content or b"")
+            self._held += sum(len(image or b"") for image in images)
         while self._held > _KEPT and len(self._kept) > _IMAGES:
-            self._held -= len(self._kept.popitem(last=False)[1] or b"")
+            self._held -= sum(len(image or b"") for image in self._kept.popitem(last=False)[1])
 
     def close(self) -> None:
         self._batches = iter(())
@@ -130,7 +152,7 @@ def _opened(path: Path) -> Any:
         raise MissingExtra("pyarrow", "parquet", "a .parquet table") from error
     try:
         return parquet.ParquetFile(path, buffer_size=2**16)
-    except (OSError, ValueError) as error:
+    except _DAMAGE as error:
         raise _unreadable(path, error) from error
 
 
@@ -138,34 +160,70 @@ def _unreadable(path: Path, error: Exception) -> DataError:
     return DataError(f"cannot be read as parquet: {(str(error).splitlines() or [''])[0]}", path)
 
 
-def kinds(schema: Any) -> tuple[list[str], list[str], dict[str, list[str]]]:
-    """Sort columns into those of plain values, those of bytes, and structs with bytes (with the names of their fields).
+class ImageColumn(NamedTuple):
+    """A column of images.
 
-    A column with bytes in another form, such as a list of images, is in none of them and is not read.
+    Attributes:
+        name: Its name.
+        parts: The names of the fields of its structs, with `bytes` among them; empty where it has bytes themselves.
+        many: Whether it holds lists of images.
     """
-    plain, binary, structs = [], [], {}
+
+    name: str
+    parts: tuple[str, ...]
+    many: bool
+
+
+def kinds(schema: Any) -> tuple[list[str], dict[str, ImageColumn]]:
+    """Sort columns into those of plain values, and those of images: bytes, structs with bytes, lists of either.
+
+    A column with bytes in another form is in none of them and is not read.
+    """
+    plain, images = [], {}
     for field in schema:
-        kind = str(field.type)
-        if "binary" not in kind:
+        if "binary" not in str(field.type):
             plain.append(field.name)
-        elif kind.startswith(("binary", "large_binary")):
-            binary.append(field.name)
-        elif kind.startswith("struct<"):
-            parts = [field.type.field(at).name for at in range(field.type.num_fields)]
+            continue
+        many = str(field.type).startswith(("list<", "large_list<", "fixed_size_list<"))
+        kind = field.type.value_type if many else field.type
+        if str(kind).startswith(("binary", "large_binary")):
+            images[field.name] = ImageColumn(field.name, (), many)
+        elif str(kind).startswith("struct<"):
+            parts = tuple(kind.field(at).name for at in range(kind.num_fields))
             if "bytes" in parts:
-                structs[field.name] = parts
-    return plain, binary, structs
+                images[field.name] = ImageColumn(field.name, parts, many)
+    return plain, images
 
 
-def _without_bytes(file: Any, group: int, structs: dict[str, list[str]]) -> set[str]:
+def _leaf(file: Any, column: ImageColumn, part: str) -> str:
+    """Return the name by which parquet knows a field of a column's structs: writers name the elements of lists differently."""
+    fits = (name for name in _leaves(file) if name.startswith(f"{column.name}.") and name.endswith(f".{part}"))
+    return next(fits, f"{column.name}.{part}")
+
+
+def _leaves(file: Any) -> list[str]:
+    return [file.schema.column(at).path for at in range(len(file.schema))]
+
+
+def _without_bytes(file: Any, group: int, images: Mapping[str, ImageColumn]) -> set[str]:
     """Return the columns of images that have only paths in a row group: all of their bytes are null."""
     names = set()
-    metadata = file.metadata.row_group(group)
-    for at in range(metadata.num_columns):
-        column = metadata.column(at)
-        name, _, part = column.path_in_schema.rpartition(".")
-        statistics = column.statistics
-        all_null = statistics is not None and statistics.has_null_count and statistics.null_count == metadata.num_rows
-        if part == "bytes" and "path" in structs.get(name, ()) and all_null:
+    for name, column in images.items():
+        leaf = _leaf(file, column, "bytes")
+        if "path" not in column.parts or leaf not in _leaves(file):
+            continue
+        # Looking at a damaged description ends the process, reading by it is an error: the first row is read before.
+        first = next(file.iter_batches(1, row_groups=[group], columns=[leaf], use_threads=False), None)
+        if first is None or any(content is not None for content in _contents(first.column(0).to_pylist()[0])):
+            continue
+        described = file.metadata.row_group(group).column(_leaves(file).index(leaf))
+        statistics = described.statistics
+        if statistics is not None and statistics.has_null_count and statistics.null_count == described.num_values:
             names.add(name)
     return names
+
+
+def _contents(value: Any) -> list[bytes | None]:
+    """Return the bytes of a cell, or of each image of a list."""
+    images = value if isinstance(value, list) else [value]
+    return [image["bytes"] if isinstance(image, dict) else image for image in images]

@@ -11,7 +11,7 @@
     or
     captions_*.json of COCO, part-*.json of DiffusionDB
     or
-    DATA.parquet, .arrow, .tar or .tar.gz, or a folder of them   image (bytes, or a struct of bytes and path), prompt[, generator, prompt_id]
+    DATA.parquet, .arrow, .tar or .tar.gz, or a folder of them   image (bytes, or a struct of bytes and path, or a list of them), prompt[, generator, prompt_id]
     or
     DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt;
     several images of one prompt: NAME_0.png, NAME_1.png, ... + NAME.txt; without a text, what ComfyUI or A1111 left in a PNG

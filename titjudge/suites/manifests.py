@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
-from titjudge.core.cells import Cell
+from titjudge.core.cells import Cell, without_images
 from titjudge.core.containers import SUFFIXES as HOLDERS
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
@@ -22,7 +22,18 @@ from titjudge.suites.samples import COLUMNS, as_sample
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet", "metadata.json", "part-[0-9]*[0-9].json")
 """Names of the table in a folder of images, as Hugging Face's `imagefolder` has it, and of DiffusionDB's."""
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "image": ("image", "file_name", "image_path", "image_file_name", "img_path", "filename", "img", "file", "path"),
+    "image": (
+        "image",
+        "file_name",
+        "image_path",
+        "image_file_name",
+        "img_path",
+        "filename",
+        "img",
+        "file",
+        "path",
+        "images",
+    ),
     "prompt": ("prompt", "text", "caption", "txt"),
     "generator": ("generator", "variant_model", "model"),
     "prompt_id": ("prompt_id",),
@@ -116,27 +127,32 @@ class ManifestReader:
         generator = str(first_filled(record, chosen["generator"]) or "")
         sample = as_sample(first_filled(record, chosen["sample"]) or 0)
         used = [*chosen["image"], *chosen["prompt"], *chosen["prompt_id"]]
-        meta = {key: value for key, value in record.items() if key not in used and not isinstance(value, Cell)}
-        images = [(column, record[column]) for column in chosen["image"] if record.get(column)]
+        meta = {key: value for key, value in without_images(record).items() if key not in used}
         several = len(chosen["image"]) > 1
-        make = partial(item_of, prompt=prompt, prompt_id=prompt_id, root=self.root, roots=self.roots, sample=sample)
+        make = partial(item_of, prompt=prompt, prompt_id=prompt_id, root=self.root, roots=self.roots)
+        images = [image for column in chosen["image"] for image in _images_of(record.get(column), column, where)]
         if not images and record.get("description"):
-            yield make(None, generator=generator, meta=meta, name=str(record.get("id") or where))
+            yield make(None, generator=generator, meta=meta, name=str(record.get("id") or where), sample=sample)
         elif not images:
             yield InvalidItem(where, f"{where}: neither 'image' nor 'description'", generator, prompt_id)
-        for column, image in images:
-            if several and isinstance(image, str):
-                if (image, prompt_id) in self._paired:
+        for image in images:
+            content, column = image.content, image.column
+            if several and isinstance(content, str):
+                if (content, prompt_id) in self._paired:
                     continue  # it stands in several pairs of its prompt
-                self._paired.add((image, prompt_id))
+                self._paired.add((content, prompt_id))
             by = str(record.get(f"model_{column.rpartition('_')[2]}") or column) if several else generator
-            if isinstance(image, Cell):
-                own = {**meta, "image_path": image.name} if image.name else meta
-                yield make(image.place, generator=by, meta=own, name=f"{where}:{column}" if several else where)
-            elif reason := _no_path(image):
-                yield InvalidItem(where, f"{where}: '{column}' {reason}", by, prompt_id)
+            number = (
+                sample * image.total + image.number
+            ) % 10**18  # the largest that 64 bits hold, as `as_sample` has it
+            if isinstance(content, Cell):
+                own = {**meta, "image_path": content.name} if content.name else meta
+                name = f"{image.where}:{column}" if several else image.where
+                yield make(content.place, generator=by, meta=own, name=name, sample=number)
+            elif reason := _no_path(content):
+                yield InvalidItem(image.where, f"{where}: '{column}' {reason}", by, prompt_id)
             else:
-                yield make(_below(folder, str(image)), generator=by, meta=meta)
+                yield make(_below(folder, str(content)), generator=by, meta=meta, sample=number)
 
     def _chosen(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Choose the columns: those that the user has named, else the first of the usual names that is there."""
@@ -163,8 +179,35 @@ def _below(folder: str, name: str) -> str:
     return name if folder == "." or not name else str(PurePosixPath(folder, name))
 
 
+class _Image(NamedTuple):
+    """One image of a row.
+
+    Attributes:
+        content: A cell, or what should be a path.
+        column: Its column.
+        where: File and row, and its number in a list of images.
+        number: Its number in that list, from 0.
+        total: How many images the list has.
+    """
+
+    content: Any
+    column: str
+    where: str
+    number: int = 0
+    total: int = 1
+
+
+def _images_of(value: Any, column: str, where: str) -> list[_Image]:
+    """Return the image of a column, or those of a list; a list of anything else, such as pixels, is one that is no image."""
+    if isinstance(value, list) and all(content is None or isinstance(content, str | Cell) for content in value):
+        return [_Image(content, column, f"{where}.{at}", at, len(value)) for at, content in enumerate(value)]
+    return [_Image(value, column, where)] if value else []
+
+
 def _no_path(image: Any) -> str:
     """Say why a cell is no path of an image: it is the image itself; an empty string for what may be a path."""
+    if not image:
+        return "has no image here"
     if isinstance(image, Mapping | Sequence) and not isinstance(image, str):
         return f"holds {type(image).__name__} {image!r:.40}..., not a path; images inside a table are bytes in a parquet file"
     text = str(image)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from titjudge.core.cells import without_images
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, read_text
 from titjudge.core.tables import scan_table, table_columns
@@ -77,7 +78,9 @@ def _read_rows(path: Path, columns: tuple[str, str], found: PromptList) -> None:
         else:
             name = str(row[key] if first is None else at + first)
             if found.prompts.setdefault(name, row[text]) == row[text]:
-                found.meta[name] = {other: value for other, value in row.items() if other not in (key, text)}
+                found.meta[name] = {
+                    other: value for other, value in without_images(row).items() if other not in (key, text)
+                }
                 continue
             reason = f"{where}: another text for the prompt '{name}'; the first one counts"
         found.problems.append(InvalidItem(where, reason))
