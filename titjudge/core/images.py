@@ -23,7 +23,16 @@ from typing import Any, Protocol, TypeVar
 from titjudge.core import containers, image_process
 from titjudge.core.cells import check_size
 from titjudge.core.errors import DataError
-from titjudge.core.image_decoding import SMALL, as_png, inspect, inspect_small, open_image, quietly, resized
+from titjudge.core.image_decoding import (
+    SMALL,
+    as_png,
+    inspect,
+    inspect_by_header,
+    inspect_small,
+    open_image,
+    quietly,
+    resized,
+)
 from titjudge.core.types import ImageFile
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
@@ -56,7 +65,7 @@ class Facts(Protocol):
 
 
 class ImageFiles:
-    """Open images; each content is decoded once, ever, as `facts` keeps the result.
+    """Open images; what takes longer to decode than to look up is decoded once, ever, as `facts` keeps the result.
 
     With `decode=False` only the header is read, which is enough for an estimate.
     """
@@ -81,8 +90,10 @@ class ImageFiles:
     async def _checked(self, path: Path) -> ImageFile:
         raw, digest = await _in_thread(_hashed, path, when=_weight(path) > _SMALL_FILE)
         key = f"image:{digest}"
-        # The database is read here and not in a thread, where two users of it would wait for each other.
-        facts = self._facts.get(key) if self._facts is not None else None
+        facts = inspect_by_header(raw, digest) if self._decode and _quick(raw) else None  # quicker than the database
+        if facts is None and self._facts is not None:
+            # The database is read here and not in a thread, where two users of it would wait for each other.
+            facts = self._facts.get(key)
         if facts is None:
             facts = await _inspect(raw, path, digest, decode=self._decode)
             if self._facts is not None and self._decode:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 _START, _END = b"\xff\xd8", b"\xff\xd9"
 _SEQUENTIAL = (0xC0, 0xC1)  # frames with one scan of Huffman codes, as nearly all files have
 _SCAN = 0xDA
+_MARKER = re.compile(rb"\xff[^\0]")  # among the pixels; FF 00 stands for a byte of them
+_LONGEST = 2**16  # bytes in front of the pixels
 _ALONE = frozenset({0x00, 0x01, *range(0xD0, 0xDA), 0xFF})  # markers without a length, and what is no marker
 
 
@@ -14,14 +18,12 @@ def without_pixels(raw: bytes) -> bytes | None:
     Of the pixels libjpeg, the decoder, refuses nothing: a damaged code, and codes that end too early, only give wrong colours
     (jdhuff.c, warnings JWRN_HUFF_BAD_CODE and JWRN_HIT_MARKER). It refuses a file whose end is missing, a wrong marker among
     the pixels, and damage in front of them. So a file with no marker but the end behind its scan header is decoded exactly if
-    what is returned here is. None also for a whole file that is progressive, or has restart markers or several scans: the
-    caller decodes all of it. Source: ITU-T T.81, B.1 and B.2.
+    what is returned here is. None also for a whole file that is progressive, or has restart markers, several scans or a very
+    long header: the caller decodes all of it. Source: ITU-T T.81, B.1 and B.2.
     """
     pixels = _pixels(raw)
-    at = raw.find(b"\xff", pixels) if pixels else -1
-    while raw[at + 1 : at + 2] == b"\0" and at >= 0:  # a byte of the pixels that is no marker
-        at = raw.find(b"\xff", at + 2)
-    return raw[:pixels] + _END if at >= 0 and raw.startswith(_END, at) else None
+    marker = _MARKER.search(raw, pixels) if pixels else None
+    return raw[:pixels] + _END if marker is not None and marker[0] == _END else None
 
 
 def _pixels(raw: bytes) -> int:
@@ -30,6 +32,6 @@ def _pixels(raw: bytes) -> int:
     while raw.startswith(_START) and at + 4 <= len(raw) and raw[at] == 0xFF and (kind := raw[at + 1]) not in _ALONE:
         at += 2 + int.from_bytes(raw[at + 2 : at + 4], "big")
         if kind == _SCAN:
-            return at if sequential else 0
+            return at if sequential and at <= _LONGEST else 0
         sequential |= kind in _SEQUENTIAL
     return 0

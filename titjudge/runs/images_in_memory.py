@@ -116,11 +116,15 @@ class HeldImages(ImagesInMemory):
 
     shows = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._no_folder = Path(f"/in-memory-{id(self)}")
+
     def place(self, image: Any) -> Placed:
         content, _ = _content(image, shown=False)
         digest = hashlib.sha256(content).hexdigest()
         name = f"picture-{digest}"
-        path = Path(f"/in-memory-{id(self)}", name)
+        path = self._no_folder / name
         with self._lock:
             images.hold(path, content, digest)
             self._used[path] += 1

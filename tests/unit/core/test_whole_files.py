@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from titjudge.core.errors import DataError
-from titjudge.core.image_decoding import as_png, inspect, inspect_small, quietly
+from titjudge.core.image_decoding import as_png, inspect, inspect_by_header, inspect_small, quietly
 from titjudge.core.jpeg_files import without_pixels
 from titjudge.core.png_files import is_whole
 
@@ -139,3 +139,21 @@ def test_an_image_that_may_have_to_be_turned_animated_or_large_is_decoded() -> N
     assert facts is not None
     assert (facts["converted"], facts["width"]) == (True, 24)
     assert facts["sha256"] == hashlib.sha256(as_png(turned, Path("a.jpg"))).hexdigest()
+
+
+@pytest.mark.parametrize("name", WITHOUT_PIXELS)
+def test_an_ordinary_jpeg_is_inspected_by_its_header_as_it_would_be_by_its_pixels(name: str) -> None:
+    raw = FILES[name]
+    restarted = raw[:-2] + b"\xff\xd0\xff\xd9"  # which is decoded with its pixels
+    by_header = inspect_by_header(raw, "0" * 64)
+    assert by_header is not None
+    assert inspect_by_header(restarted, "0" * 64) is None
+    assert inspect(restarted, Path("a.jpg"), sha256="0" * 64) == by_header
+
+
+def test_a_jpeg_that_is_converted_is_not_inspected_by_its_header() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for raw in (saved(RGB, "JPEG", exif=exif), saved(RGB.convert("CMYK"), "JPEG")):
+        assert without_pixels(raw) is not None
+        assert inspect_by_header(raw, "0" * 64) is None
