@@ -84,7 +84,8 @@ def with_tree(config: RunConfig) -> RunConfig:
         where = {"prompt_file": str(bundled)} if config.images else {"data": config.data or bundled.parent}
         config = config.model_copy(update=where)
     if bool(config.images) != bool(config.prompt_file):
-        raise ConfigError("--images PATTERN and --prompt-file FILE go together")
+        example = f"--images '{config.data or 'out'}/{{generator}}/{{prompt_id}}.png' --prompt-file {config.prompt_file or 'prompts.txt'}"
+        raise ConfigError(f"--images PATTERN and --prompt-file FILE go together, as in {example}")
     changes: dict[str, Any] = {}
     if config.prompt_file:  # absolute, for workers with another working directory
         changes["prompt_file"] = os.path.abspath(config.prompt_file)

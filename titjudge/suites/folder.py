@@ -255,7 +255,7 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Itera
         )
     used: set[Path] = set()
     embedded: Counter[str] = Counter()
-    hint = "; prompts.jsonl is of use beside images.jsonl only" if (folder / "prompts.jsonl").is_file() else ""
+    hint = _other_layout(folder, images)
     prompts: dict[str, str] = {}
     for path in images:
         place = path.relative_to(folder)
@@ -289,6 +289,18 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Itera
         notes[f"{embedded.total():,} prompts are those that stand in the images themselves ({sources})"] = None
     for text in sorted(set(folder.rglob("*.txt")) - used):
         yield InvalidItem(printable(text.relative_to(folder).as_posix()), "a prompt without an image of the same name")
+
+
+def _other_layout(folder: Path, images: Sequence[Path]) -> str:
+    """Say how images without a text of the same name are judged, where that can be seen; else an empty text."""
+    if (folder / "prompts.jsonl").is_file():
+        return "; prompts.jsonl is of use beside images.jsonl only"
+    depths = {len(path.relative_to(folder).parts) for path in images}
+    if depths - {1, 2} or len(depths) != 1 or not all(path.stem.isdecimal() for path in images):
+        return ""
+    pattern = f"{'{generator}/' if depths == {2} else ''}{{prompt_id}}{images[0].suffix}"
+    file = folder / "prompts.txt" if (folder / "prompts.txt").is_file() else Path("prompts.txt")
+    return f"; a file with a prompt a line is given so: --images '{folder}/{pattern}' --prompt-file {file}"
 
 
 def _with_embedded_prompt(name: str, generator: str, folder: Path, roots: Sequence[Path]) -> Item | None:

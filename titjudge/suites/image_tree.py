@@ -102,6 +102,8 @@ class ImageTree:
             yield item_of(name, prompts[prompt_id], generator, prompt_id, meta, root, roots, sample_of(fields))
         if left_out:
             notes[f"{left_out:,} images do not fit '{self.pattern}' and are left out"] = None
+        if set(made) == {""}:
+            notes.update(dict.fromkeys(_without_generator([match.groupdict() for _, match in matches])))
         for generator, ids in made.items():
             if missing := len(prompts.keys() - ids):
                 whose = f" by {generator}" if generator else ""
@@ -131,6 +133,17 @@ class ImageTree:
 
         pieces = _FIELD.split(self.pattern)
         return re.compile("".join(field(piece) if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)))
+
+
+def _without_generator(images: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Say of fields that tell images apart, as generators do, that they do not make them another generator's."""
+    for field in sorted(images[0].keys() - {"prompt_id", "suffix", *_NUMBERS}):
+        values = {fields.get(field) for fields in images}
+        if len(values) > 1:
+            yield (
+                f"{{{field}}} has {len(values):,} values, and all images count as one generator's: "
+                "write {generator} in its place to compare these"
+            )
 
 
 def check_numbers(file: str, listed: PromptList, made: Collection[str]) -> None:

@@ -49,6 +49,16 @@ def test_fields_of_paths_are_what_an_image_is(out: Path) -> None:
     ]
 
 
+def test_a_field_that_looks_like_the_generator_is_said(out: Path) -> None:
+    table = out.parent / "p.csv"
+    table.write_text("id,prompt\ncat_2,a cat\n7,a dog\n")
+    note = (
+        "{model} has 2 values, and all images count as one generator's: write {generator} in its place to compare these"
+    )
+    assert note in loaded(out, "{model}/{prompt_id}_{sample}.{suffix}", str(table))[2]
+    assert note not in loaded(out, "{generator}/{prompt_id}_{sample}.{suffix}", str(table))[2]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
@@ -102,7 +112,7 @@ def test_a_pattern_is_split_where_its_fields_begin() -> None:
 
 def test_both_flags_go_together_and_make_a_run_of_their_own(out: Path) -> None:
     said = cli(out.parent, "judge", "--images", "out/{prompt_id}.png", "--captioner", "fake/any", code=2)
-    assert "--images PATTERN and --prompt-file FILE go together" in said
+    assert "--images PATTERN and --prompt-file FILE go together, as in --images '" in said
     config = RunConfig(data=out, images="{prompt_id}.png", prompt_file="p.csv", suite="tiif")
     with pytest.raises(ConfigError, match="a layout of its own"):
         load_suite(config)
