@@ -120,6 +120,9 @@ class MoneyServer(BatchServer):
                 self.billed += sum(usage[:2]) * USD_PER_TOKEN
             if kind in ("", "slow"):
                 self.lines_known[key] += 1
+            said = scripted.text if scripted.text is not None or scripted.kind else text
+            if kind == "prose" and seen.api == "anthropic":  # a tool's input is JSON, whatever it says
+                said = json.dumps({"odd": said})
             names = _USAGE.get(seen.api, _USAGE["openai"])
             true = {name: tokens for name, tokens in zip(names, usage, strict=True) if name}
             odd = {names[_USAGE["openai"].index(name)]: value for name, value in scripted.usage.items()}
@@ -127,9 +130,6 @@ class MoneyServer(BatchServer):
             latency = scripted.latency or self.weather.get("latency", 0.0)
             if seen.api == "embeddings" and scripted.body is None and scripted.status == 200 and scripted.kind == "":
                 return Scripted(latency=latency)
-            said = None if scripted.kind else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-            if scripted.text is not None:
-                said = scripted.text
             return replace(scripted, text=said, usage=true | odd, latency=latency)
 
     def _handle(self, seen: Seen) -> Scripted | str | None:

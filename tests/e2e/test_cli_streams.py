@@ -69,6 +69,20 @@ main(["judge"])
     assert len(err.strip().splitlines()) == 1
 
 
+def test_ctrl_c_while_ctrl_c_is_told_is_no_traceback(tmp_path: Path) -> None:
+    script = """
+import os, signal
+from titjudge.cli import dispatch, main
+dispatch.command_of = lambda name: os.kill(os.getpid(), signal.SIGINT)
+dispatch.ended_by_ctrl_c = dispatch.terminated_like_ctrl_c
+dispatch.say = lambda *told, **how: os.kill(os.getpid(), signal.SIGINT)
+main(["judge"])
+"""
+    with commands.start(tmp_path, script=script, PYTHONPATH=os.pathsep.join(sys.path)) as process:
+        assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 130
+
+
 def test_an_interrupt_that_a_library_wraps_is_one_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,7 +78,10 @@ def main(arguments: list[str] | None = None) -> None:
     gc.set_threshold(10_000, 50, 50)  # by default the search for cycles takes 8% of a run and finds hardly any
     with ended_by_ctrl_c():
         from titjudge.cli.dispatch import run_command
-    code = run_command(program, arguments)
+    try:
+        code = run_command(program, arguments)
+    except KeyboardInterrupt:  # a second one, while the first is told
+        code = INTERRUPTED
     if code == INTERRUPTED:
         end_interrupted()
     sys.exit(code)
