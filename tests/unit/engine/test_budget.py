@@ -294,9 +294,25 @@ def test_a_cancelled_waiter_leaves_nothing_behind(turns: int) -> None:
     run(main())
 
 
+def test_whoever_is_next_in_line_goes_on_when_the_one_before_gives_up() -> None:
+    async def main() -> None:
+        budget = Budget(max_cost=1.0)
+        held = await budget.reserve(0.6, 0)
+        large, small = (asyncio.create_task(budget.reserve(cost, 0)) for cost in (0.7, 0.3))
+        await asyncio.sleep(1)
+        assert not small.done()
+        large.cancel()
+        (await asyncio.wait_for(small, 1)).release()
+        held.release()
+        assert (large.cancelled(), budget.reserved, budget.exhausted) == (True, 0.0, False)
+
+    run(main())
+
+
 def test_an_answer_dearer_than_its_worst_case_is_recorded() -> None:
     async def main() -> None:
         budget = Budget(max_cost=1.0)
+        assert budget.notes() == []
         (await budget.draw(0.5, 10)).settle(0.9, 30)
         assert (budget.spent, budget.tokens, budget.reserved) == (0.9, 30, 0.0)
         assert ["answers cost $0.4000 more" in note for note in budget.notes()] == [True]

@@ -103,10 +103,29 @@ def test_nobody_sends_before_retry_after_and_nobody_returns_in_a_herd() -> None:
 def test_the_end_of_a_pause_is_spread() -> None:
     async def main() -> None:
         early, late = (RateLimiter(now=clock, tolerance=0, jitter=lambda share=share: share) for share in (0.0, 1.0))
-        for gate in (early, late):
-            gate.rate_limited(4.0)
-        assert early.paused_for == 4.0
-        assert 4.1 < late.paused_for < 5.0
+        for retry_after, spread in ((4.0, 0.42), (60.0, 1.0)):
+            for gate in (early, late):
+                gate.rate_limited(retry_after)
+            assert early.paused_for == retry_after
+            assert late.paused_for == pytest.approx(retry_after + spread)
+
+    run(main())
+
+
+@pytest.mark.parametrize(("answered_in", "retry_after", "spread"), [(0.2, 2.0, 0.5), (0.2, 0.4, 0.2), (0.2, 60.0, 1.0)])
+def test_after_a_pause_as_many_return_one_by_one_as_were_let_in_before(
+    answered_in: float, retry_after: float, spread: float
+) -> None:
+    """Over a quarter of the pause, but no less than the fastest answer takes, and at most a second."""
+
+    async def main() -> None:
+        gate = RateLimiter(8, tolerance=0, now=clock, jitter=lambda: 0.0)
+        await ask(gate, answered_in)
+        gate.rate_limited(retry_after)
+        sent = sorted(await asyncio.gather(*(ask(gate, 0.001) for _ in range(10))))
+        assert sent[0] == pytest.approx(answered_in + retry_after)
+        apart = [later - earlier for earlier, later in itertools.pairwise(sent)]
+        assert apart == pytest.approx([spread / 8] * 7 + [0.0] * 2)
 
     run(main())
 
@@ -153,6 +172,38 @@ def test_one_429_among_good_answers_is_no_limit_of_the_account() -> None:
         for number in range(200):
             await ask(gate, 0.01, fail=5.0 if number % 20 == 0 else None)
         assert (gate.limit, gate.paused_for) == (32, 0.0)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "tolerance", "many"), [(8, 0.3, 10), (8, 0.05, 3), (32, 0.5, 16), (128, 0.3, 39)]
+)
+def test_an_account_is_limited_when_more_of_its_last_requests_were_put_off_than_it_tolerates(
+    concurrency: int, tolerance: float, many: int
+) -> None:
+    """The last 32, or as many as may be in flight."""
+
+    async def main() -> None:
+        gate = limiter(concurrency, tolerance=tolerance)
+        for number in range(1, many + 1):
+            assert gate.limit == concurrency
+            await ask(gate, 0.01)
+            await ask(gate, 0.01, fail=0.0)
+            assert gate.limit == concurrency / (2 if number == many else 1)
+
+    run(main())
+
+
+@pytest.mark.parametrize(("concurrency", "many"), [(4, 3), (8, 3), (16, 5), (32, 10)])
+def test_each_429_without_a_good_answer_between_counts_once(concurrency: int, many: int) -> None:
+    async def main() -> None:
+        gate = limiter(concurrency)
+        for _ in range(many - 1):
+            await ask(gate, 0.01, fail=0.0)
+        assert gate.limit == concurrency
+        await ask(gate, 0.01, fail=0.0)
+        assert gate.limit == concurrency / 2
 
     run(main())
 
@@ -222,6 +273,58 @@ def test_recovers_after_a_limit_and_never_passes_the_concurrency() -> None:
         assert gate.limit == 1
         await asyncio.gather(*(ask(gate, 0.1) for _ in range(1500)))
         assert gate.limit == 32
+
+    run(main())
+
+
+@pytest.mark.parametrize(("concurrency", "start", "stride"), [(64, 32, 4.0), (8, 4, 1.0)])
+def test_growth_is_careful_near_the_place_where_it_last_was_too_much(
+    concurrency: int, start: int, stride: float
+) -> None:
+    """A slot more in a round trip from 0.7 to 1.3 of that limit; a sixteenth of the concurrency below it and above."""
+
+    async def main() -> None:
+        gate, steps = limiter(concurrency, start=start, tolerance=0), []
+
+        async def one() -> None:
+            async with gate.slot():
+                await asyncio.sleep(1)
+                before = gate.limit
+            steps.append((before, (gate.limit - before) * before))
+
+        await ask(gate, fail=0.0)
+        assert gate.limit == start / 2
+        await asyncio.gather(*(one() for _ in range(2500)))
+        grown = [(limit, step) for limit, step in steps if step and limit < 0.9 * concurrency]
+        near = {limit for limit, _ in grown if 0.7 * start <= limit <= 1.3 * start}
+        assert min(limit for limit, _ in grown) < min(near) <= 0.75 * start
+        assert max(limit for limit, _ in grown) > max(near) >= 1.25 * start
+        assert [step for _, step in grown] == pytest.approx([1.0 if limit in near else stride for limit, _ in grown])
+
+    run(main())
+
+
+@pytest.mark.parametrize(("answered_in", "window"), [(None, 0.25), (0.6, 0.25), (0.2, 0.1), (0.001, 0.02)])
+def test_a_request_is_taken_off_what_headers_leave_for_half_the_time_of_the_fastest_answer(
+    answered_in: float | None, window: float
+) -> None:
+    """At least 20 ms and at most 250 ms: then the server has counted it itself."""
+
+    async def sent_at_once(ago: float) -> bool:
+        gate = limiter(8)
+        if answered_in is not None:
+            await ask(gate, answered_in)
+            await asyncio.sleep(1)
+        under_way = asyncio.create_task(ask(gate, 5))
+        await asyncio.sleep(ago)
+        gate.observe_headers({"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "2"})
+        now = clock()
+        at_once = await ask(gate) == now
+        await under_way
+        return at_once
+
+    async def main() -> None:
+        assert [await sent_at_once(window * share) for share in (0.95, 1.05)] == [False, True]
 
     run(main())
 

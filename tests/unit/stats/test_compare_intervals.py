@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from titjudge.stats.bootstrap import group_sums
-from titjudge.stats.intervals import exact_bound, mean_intervals, moments, share_intervals
+from titjudge.stats.intervals import exact_bound, mean_intervals, moments, share_intervals, skewness_shift
 
 
 @pytest.mark.parametrize(("prompts", "noise"), [(6, 0.1), (6, 0.8), (10, 0.4), (20, 0.4), (50, 0.8)])
@@ -45,6 +45,7 @@ def test_the_interval_of_a_mean_reaches_into_the_tail() -> None:
     assert skewed[0] == pytest.approx(low)
     assert skewed[1] > high + 0.3
     assert mean_intervals(-values, np.ones(6)) == [pytest.approx((-skewed[1], -skewed[0]))]
+    assert skewness_shift(0.6, 2.0) == pytest.approx(0.6 / 6 * (1 + 2 * 2.0**2))  # Johnson (1978): 0.9
 
 
 @pytest.mark.parametrize("prompts", [6, 10, 20])
@@ -123,6 +124,14 @@ def test_no_interval_of_one_prompt() -> None:
     assert share_intervals(one, one) == mean_intervals(one, one) == [None]
     assert share_intervals(two, two) == [None]
     assert mean_intervals(np.zeros((0, 3)), np.zeros((0, 3))) == [None] * 3
+
+
+def test_two_prompts_have_an_interval() -> None:
+    six = np.full(2, 6.0)
+    assert share_intervals(six, six) == [pytest.approx((0.025**0.5, 1.0))]
+    low = 1 / (1 + np.exp(stats.t.ppf(0.955, 1) * (1 / 6) / 0.25))  # each end errs alone; standard error 1/6 of 50%
+    assert share_intervals(np.array([2.0, 4.0]), six) == [pytest.approx((low, 1 - low))]
+    assert mean_intervals(np.array([0.0, 2.0]), np.ones(2)) == [pytest.approx((1 - 12.7062, 1 + 12.7062), abs=1e-4)]
 
 
 def test_the_prompt_is_the_unit_and_not_the_pair() -> None:

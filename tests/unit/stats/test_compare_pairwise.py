@@ -145,3 +145,14 @@ def test_index_of_many_pairs_has_the_right_columns() -> None:
     assert (index.ids, index.groups) == (("x", "z", "y"), ("q", "p"))
     assert index.preference.tolist() == [-1, 0]
     np.testing.assert_array_equal(index.predictions({"x": 1.0, "y": 2.0, "z": 1.0}), [-1.0, 0.0])
+
+
+def test_an_equal_score_is_half_right_in_the_half_credit_interval() -> None:
+    """Six prompts with one pair right and one tie each: 75% in all of them, so the bound is exact (see `exact_bound`)."""
+    pairs = [Pair(f"p{n}", f"p{n}a", f"p{n}{other}", "a") for n in range(6) for other in "bc"]
+    values = {f"p{n}{image}": value for n in range(6) for image, value in zip("abc", (1.0, 0.0, 1.0), strict=True)}
+    found = pairwise_accuracy(pairs, values)
+    reach = 1 - 0.025 ** (1 / 6)  # 0.4593
+    assert (found.accuracy, found.half_credit_accuracy) == (0.5, 0.75)
+    assert found.accuracy_interval == pytest.approx((0.5 - reach * 0.5, 0.5 + reach * 0.5))
+    assert found.half_credit_interval == pytest.approx((0.75 - reach * 0.75, 0.75 + reach * 0.25))
