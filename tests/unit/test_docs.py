@@ -115,6 +115,39 @@ def test_the_provider_of_the_extension_page_answers(package: Path) -> None:
     assert made.usage_bound(Request("shout", "any", ())).input >= reply.usage.input
 
 
+def test_the_hosted_provider_of_the_extension_page_is_known_by_its_class(
+    package: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it answers is held to the contract by tests/contract/test_provider_spec.py."""
+    from titjudge.cli.dispatch import run_command
+    from titjudge.core import registry
+    from titjudge.core.types import ProviderSettings
+    from titjudge.engine.prices import price_of
+    from titjudge.providers.token_counts import image_rule
+
+    monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    assert run_command("titjudge", ["providers", "--json", str(package / "p.json")]) == 0
+    assert run_command("titjudge", ["doctor", "--cache", str(package / "c"), "--json", str(package / "d.json")]) == 0
+    capsys.readouterr()
+    listed = {row["name"]: row for row in json.loads(text(package / "p.json")) if row["kind"] == "provider"}
+    assert listed["messages"]["default_model"] == "claude-sonnet-4-5"
+    assert listed["messages"]["key"] == "ANTHROPIC_API_KEY"
+    rows = {row["what"]: row for row in json.loads(text(package / "d.json"))}
+    assert (rows["messages"]["state"], rows["messages"]["facts"]) == ("no key", "set ANTHROPIC_API_KEY")
+    known = price_of("messages", "claude-sonnet-4-5", base_url="https://api.anthropic.com")
+    assert known == price_of("litellm", "anthropic/claude-sonnet-4-5")
+    assert known is not None
+    elsewhere = price_of("messages", "claude-sonnet-4-5", base_url="http://127.0.0.1:9")
+    assert elsewhere is not None
+    assert elsewhere.elsewhere
+    assert image_rule("messages", "claude-sonnet-4-5") == image_rule("anthropic", "claude-sonnet-4-5")
+    made = registry.load("providers", "messages")(ProviderSettings("claude-sonnet-4-5"))
+    assert made.family.max_output == 64_000
+    able = made.capabilities
+    assert (able.schema, able.tools, able.probabilities) == (False, False, False)
+
+
 def test_the_suite_of_the_extension_page_is_judged_and_its_run_read_and_shown(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,19 +111,16 @@ def metrics(json_file: Path | None) -> int:
 @JSON
 def providers(json_file: Path | None) -> int:
     """List the providers and embedders, and the environment variable that holds the key of each."""
-    from titjudge.cli.doctor import KEYS
     from titjudge.core import registry
     from titjudge.core.retirements import default_model
     from titjudge.core.types import Table
 
-    rows = [
-        ("provider", name, default_model(name) or None, " or ".join(KEYS.get(name, ())) or None)
-        for name in registry.names("providers")
-    ]
+    keys = {name: getattr(registry.provider_class(name), "key_envs", ()) for name in registry.names("providers")}
+    rows = [("provider", name, default_model(name) or None, " or ".join(keys[name]) or None) for name in keys]
     rows += [("embedder", name, None, None) for name in registry.names("embedders")]
     table = Table("providers and embedders", ("kind", "name", "default model", "key"), tuple(rows))
-    keys = ("kind", "name", "default_model", "key")
-    show_results([table], [dict(zip(keys, row, strict=True)) for row in rows], json_file)
+    columns = ("kind", "name", "default_model", "key")
+    show_results([table], [dict(zip(columns, row, strict=True)) for row in rows], json_file)
     return 0
 
 

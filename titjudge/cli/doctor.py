@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str, str]
 _COLUMNS = ("what", "state", "facts")
-KEYS = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
 
 
 @click.command()
@@ -45,21 +44,22 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
       python cli.py doctor --local
       python cli.py doctor --ask --judge openai/m --base-url http://HOST:8000/v1
     """
+    from titjudge.core import registry
     from titjudge.core.paths import cache_folder
     from titjudge.core.retirements import default_model, notices
     from titjudge.core.types import Table
     from titjudge.engine.cache import AnswerCache
 
     config = config_of(flags)
-    rows = [_key(name, names) for name, names in KEYS.items()]
-    rows += _clouds()
+    providers = dict.fromkeys([*registry.TABLES["providers"], *registry.names("providers")])
+    rows = [row for name in providers for row in _setup(name)]
     rows.append(_embedder(config))
     cache = AnswerCache(cache_folder(config.cache))
     facts = "; ".join([str(cache.folder), f"{len(cache)} entries", *cache.warnings])
     rows.append(("cache", "warning" if cache.warnings else "ok", facts))
     cache.close()
     roles = [role for name, role in config.roles.items() if name != "embedder"]
-    models = [(role.provider, role.model_name) for role in roles] or [(name, default_model(name)) for name in KEYS]
+    models = [(role.provider, role.model_name) for role in roles] or [(name, default_model(name)) for name in providers]
     rows += [("retirement", "announced", line) for line in notices(models)]
     if ask:
         rows += _ask(config)
@@ -74,38 +74,15 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
     return 0 if all(state != "failed" for _, state, _ in rows) else 2
 
 
-def _key(provider: str, names: tuple[str, ...]) -> Row:
+def _setup(provider: str) -> list[Row]:
+    """Check the keys and addresses of a provider; no request is sent."""
     from titjudge.core import registry
 
-    present = next((name for name in names if os.environ.get(name)), None)
-    facts = f"{present} is set" if present else f"set {' or '.join(names)}"
-    address = registry.load("providers", provider).base_env
-    if os.environ.get(address):  # not shown: it may hold a password
-        facts += f"; requests go to the address in {address}"
-    return (provider, "ok" if present else "no key", facts)
-
-
-def _clouds() -> list[Row]:
-    """Check the settings of Azure OpenAI and Vertex AI; no request is sent."""
-    endpoint = os.environ.get("AZURE_OPENAI_ENDPOINT")
-    by = [name for name in ("AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_API_KEY") if os.environ.get(name)]
-    azure = (
-        f"{endpoint}, by {by[0] if by else 'Entra ID'}"
-        if endpoint
-        else "set AZURE_OPENAI_ENDPOINT for azure/DEPLOYMENT"
-    )
-    rows = [("azure", "ok" if endpoint else "no address", azure)]
-    if os.environ.get("GOOGLE_GENAI_USE_VERTEXAI"):
-        from titjudge.core.types import ProviderSettings
-        from titjudge.providers.hosted.gemini import Gemini
-
-        try:
-            vertex = Gemini(ProviderSettings("gemini"))
-            where = vertex.base_url if vertex.vertex else "off: gemini/ goes to the Gemini API"
-            rows.append(("vertex ai", "ok", where))
-        except ConfigError as error:
-            rows.append(("vertex ai", "failed", str(error)))
-    return rows
+    try:
+        setup = getattr(registry.load("providers", provider), "setup", list)
+    except ConfigError as error:
+        return [(provider, "warning", str(error))]
+    return list(setup())
 
 
 def _weights() -> Row:

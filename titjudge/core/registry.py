@@ -136,6 +136,19 @@ def check(kind: str, name: str) -> str:
     return target
 
 
+def provider_class(name: str) -> Any:
+    """Import the class of a provider, which tells of it what holds for all its models; None where there is none that loads."""
+    try:
+        return load("providers", name)
+    except ConfigError:
+        return None
+
+
+def vendor(provider: str) -> str:
+    """Return the vendor whose models a provider serves, as its class says; else the provider's own name."""
+    return getattr(provider_class(provider), "vendor", "") or provider
+
+
 def base_metric(name: str) -> str:
     """Return the metric in a name of scores: `pairwise` for `pairwise [openai/gpt-4o]`, one judge's part of a panel."""
     return name.partition(" [")[0]

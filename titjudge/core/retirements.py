@@ -14,9 +14,8 @@ from datetime import date
 from functools import lru_cache
 from pathlib import Path
 
-from titjudge.core import clock
+from titjudge.core import clock, registry
 
-DEFAULT_MODELS = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}
 OTHER_MODEL = "other-model"  # flag of a reply: another model answered than was requested
 _NAMED = re.compile(r"(chatgpt|gpt|gemini|claude)-|o[1-9]\b")  # names of models, as opposed to aliases and deployments
 _SNAPSHOT = re.compile(r"(?:[-@:](?:\d{2,8}|v\d+(?::\d+)?|latest|preview|exp))*")
@@ -71,13 +70,18 @@ def of(provider: str, model: str) -> Retirement | None:
     if provider == "litellm":
         provider, _, model = model.rpartition("/")
         provider = provider or "openai"
-    name = model.removeprefix("models/").lower()
-    return next((entry for entry in table() if (entry.provider, entry.model) == (provider, name)), None)
+    maker, name = registry.vendor(provider), model.removeprefix("models/").lower()
+    return next((entry for entry in table() if (entry.provider, entry.model) == (maker, name)), None)
+
+
+def listed_default(provider: str) -> str:
+    """Return the default model that the class of a provider names; empty where there is none."""
+    return getattr(registry.provider_class(provider), "default_model", "")
 
 
 def default_model(provider: str) -> str:
     """Return a provider's default model, from the day of its retirement on its successor; empty where there is none."""
-    model = DEFAULT_MODELS.get(provider, "")
+    model = listed_default(provider)
     while (retired := of(provider, model)) is not None and retired.successor and retired.on <= clock.today():
         model = retired.successor
     return model

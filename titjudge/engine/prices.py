@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from titjudge.core import clock
+from titjudge.core import clock, registry
 from titjudge.core.errors import ConfigError, UserError, nearest
 from titjudge.core.types import Usage
 
@@ -91,13 +91,10 @@ BATCH_DISCOUNTS: tuple[BatchDiscount, ...] = (
 """Read in November 2026. The newest line of a provider that is in force counts."""
 
 
-_OWN_HOSTS = {"openai": "api.openai.com", "gemini": "generativelanguage.googleapis.com"}
-
-
 def at_vendor(provider: str, base_url: str) -> bool:
     """Whether a provider is asked at its vendor's own address, where the vendor's price list holds."""
     hosts = {urlsplit(each).hostname for each in base_url.split(",") if each.strip()}
-    return hosts <= {_OWN_HOSTS.get(provider)}
+    return hosts <= {urlsplit(getattr(registry.provider_class(provider), "default_base", "")).hostname}
 
 
 def batch_price(provider: str, price: Price, on: date | None = None, *, base_url: str = "") -> Price:
@@ -146,7 +143,8 @@ def price_of(
     """Find the list price of a model, or None when nobody knows it.
 
     Args:
-        provider: our name of it (`openai`, `gemini`, `litellm`, ...); a litellm model names its own (`anthropic/x`).
+        provider: our name of it (`openai`, `gemini`, `litellm`, ...), whose class may name another as its vendor; a litellm
+            model names its own (`anthropic/x`).
         model: the name the model is asked by.
         user: the user's table, by `provider/model` or `model`; it wins over the bundled list.
         base_url: a known address (OpenRouter, Azure, ...) names the provider better than `provider` does; at an unknown
@@ -249,8 +247,7 @@ def _find(provider: str, model: str, base_url: str) -> tuple[str, Any, bool] | N
     from genai_prices.data_snapshot import find_provider_by_id, get_snapshot
 
     snapshot = get_snapshot()
-    vendor = provider
-    model = model.removeprefix("models/")
+    vendor, model = registry.vendor(provider), model.removeprefix("models/")
     if provider == "litellm":
         vendor, slash, rest = model.partition("/")
         # litellm takes OpenAI's models without a prefix

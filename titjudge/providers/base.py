@@ -7,6 +7,7 @@ exceptions. Everything else is the engine's.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -162,9 +163,31 @@ class Provider(Model, ABC):
     Attributes:
         version: Raise it when the provider changes what is sent: answers cached under the old one are not used again.
         capabilities: What the model can do. It may turn out in the middle of a run that it calls no tools.
+        vendor: Whose models it serves (`openai`, `gemini`, `anthropic`, any of genai-prices), by which their prices, parameters,
+            image tokens and retirements are known; empty: that of its own name.
+        default_model: The model of a role that names the provider alone.
+        default_base: Its usual address; only there does the vendor's price list hold.
+        base_env: The environment variable that names another address.
+        key_envs: Environment variables, one of which must hold the key.
     """
 
     version: int = 1
+    vendor: str = ""
+    default_model: str = ""
+    default_base: str = ""
+    base_env: str = ""
+    key_envs: tuple[str, ...] = ()
+
+    @classmethod
+    def setup(cls) -> list[tuple[str, str, str]]:
+        """List what `doctor` says of it without a request, as (what, state, facts): whether one of its keys is set."""
+        if not cls.key_envs:
+            return []
+        present = next((name for name in cls.key_envs if os.environ.get(name)), "")
+        facts = f"{present} is set" if present else f"set {' or '.join(cls.key_envs)}"
+        if os.environ.get(cls.base_env):  # not shown: it may hold a password
+            facts += f"; requests go to the address in {cls.base_env}"
+        return [(cls.name, "ok" if present else "no key", facts)]
 
     @property
     def extra_body(self) -> Mapping[str, Any]:

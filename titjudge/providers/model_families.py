@@ -133,14 +133,16 @@ _FAMILIES: dict[str, tuple[Family, ...]] = {
 
 
 @lru_cache(maxsize=256)
-def family(provider: str, model: str) -> Family:
-    """Find the row for a model; `provider` is openai, gemini, anthropic or litellm (then the model's prefix says which).
+def family(provider: str, model: str, own: tuple[Family, ...] = ()) -> Family:
+    """Find the row for a model, first among a provider's `own`.
+
+    `provider` is openai, gemini, anthropic or litellm (then the model's prefix says which).
 
     >>> family("openai", "o4-mini").limit_name
     'max_completion_tokens'
     """
     name, table = bare(model), vendor(model) if provider == "litellm" else provider
-    return next(row for row in (*_FAMILIES.get(table, ()), *_OTHERS) if re.match(row.pattern, name))
+    return next(row for row in (*own, *_FAMILIES.get(table, ()), *_OTHERS) if re.match(row.pattern, name))
 
 
 def thinking_room(model: str) -> int:

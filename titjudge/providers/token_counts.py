@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import orjson
 
+from titjudge.core import registry
 from titjudge.core.types import Request
 from titjudge.providers.model_families import bare, vendor
 
@@ -151,9 +152,11 @@ RULES: tuple[ImageRule, ...] = (
 
 @lru_cache(maxsize=256)
 def image_rule(provider: str, model: str) -> ImageRule:
-    """Find the row of `RULES` for a model."""
-    maker, name = provider if provider in ("gemini", "anthropic") else vendor(model), bare(model)
-    return next(row for row in RULES if row.vendor in ("", maker) and re.match(row.pattern, name))
+    """Find the row for a model: of those that the provider's class has (`image_rules`), else of `RULES`."""
+    maker, name = registry.vendor(provider), bare(model)
+    maker = maker if maker in ("gemini", "anthropic") else vendor(model)
+    rows: tuple[ImageRule, ...] = (*getattr(registry.provider_class(provider), "image_rules", ()), *RULES)
+    return next(row for row in rows if row.vendor in ("", maker) and re.match(row.pattern, name))
 
 
 def image_tokens(provider: str, model: str, width: int, height: int, detail: str = "") -> int:

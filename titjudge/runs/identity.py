@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError
-from titjudge.core.retirements import DEFAULT_MODELS, default_model
+from titjudge.core.retirements import default_model, listed_default
 from titjudge.providers.hosted.http import Endpoint
 
 _EXTENSIBLE = ("metrics", "metric_options", "captioner", "judge")  # keys to which a resumed run may add
@@ -38,7 +38,7 @@ def identity(config: RunConfig) -> dict[str, Any]:
         role["options"].pop("client", None)  # every client sends the same requests
         if role["base_url"]:
             role["base_url"] = without_credentials(role["base_url"])
-        if default_model(role["model"]) != DEFAULT_MODELS.get(role["model"], ""):
+        if default_model(role["model"]) != listed_default(role["model"]):
             role["model"] += f"/{default_model(role['model'])}"  # the default of a provider has become another model
     return record
 

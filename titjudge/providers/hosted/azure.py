@@ -21,7 +21,7 @@ from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.sdk import AzureSdk
 
 API_VERSION = "2024-10-21"  # the last that is no preview; learn.microsoft.com/azure/ai-foundry/openai/reference
-_TOKEN = "AZURE_OPENAI_AD_TOKEN"
+_TOKEN, _KEY = "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_API_KEY"
 _SCOPE = "https://cognitiveservices.azure.com/.default"
 
 
@@ -37,7 +37,8 @@ class Azure(OpenAI):
     name = "azure"
     default_base = ""
     base_env = "AZURE_OPENAI_ENDPOINT"
-    key_envs = ("AZURE_OPENAI_API_KEY",)
+    key_envs = ()  # Entra ID goes without
+    default_model = ""
     option_names = OpenAI.option_names | {"api_version", "model"}
 
     def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
@@ -45,6 +46,16 @@ class Azure(OpenAI):
         self._version = str(settings.options.get("api_version") or "")
         self._credentials: list[Any] = []  # of Entra ID, to be closed
         super().__init__(settings, transport)
+
+    @classmethod
+    def setup(cls) -> list[tuple[str, str, str]]:
+        endpoint = os.environ.get(cls.base_env)
+        by = next((name for name in (_TOKEN, _KEY) if os.environ.get(name)), "Entra ID")
+        facts = f"{endpoint}, by {by}" if endpoint else f"set {cls.base_env} for azure/DEPLOYMENT"
+        return [(cls.name, "ok" if endpoint else "no address", facts)]
+
+    def _key_env(self) -> str:
+        return self.settings.api_key_env or _KEY
 
     def headers_for(self, endpoint: http.Endpoint) -> dict[str, str]:
         """Make no headers, as the SDK authorises requests; a malformed key is refused now."""

@@ -81,6 +81,16 @@ class Remote(Provider):
     """Words of errors that say that the server takes no JSON schemas."""
     option_names: frozenset[str] = frozenset({"body", "tools"})
     """The options that a role may have."""
+    schema: bool = False
+    """Whether it sends JSON schemas natively; else they are asked for in words."""
+    tools: bool = False
+    """Whether it offers tools natively and reads their calls; else an agent's tools are asked for in words."""
+    probabilities: bool = False
+    """Whether it asks for and reads how likely the first token of an answer is."""
+    families: tuple[model_families.Family, ...] = ()
+    """What its models accept, where they are not in the tables of `vendor`; the first row that matches counts."""
+    image_rules: tuple[token_counts.ImageRule, ...] = ()
+    """How many tokens an image has for them, where the tables do not say."""
 
     def __init__(self, settings: ProviderSettings) -> None:
         self.settings = settings
@@ -90,7 +100,9 @@ class Remote(Provider):
         self._refused: frozenset[str] = frozenset()
         self.limit_renamed = False  # `max_tokens` goes by its other name, as the server has asked for
         self.model = settings.model
-        self.family = self._family()
+        known = self._family()
+        omit = known.omit if self.probabilities else known.omit | {"logprobs", "top_logprobs"}
+        self.family = replace(known, omit=omit, schema=self.schema and known.schema, tools=self.tools and known.tools)
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
         asked = tool_calls.wanted(settings)
         self.capabilities = self.family.capabilities(tools=self._calls_tools() if asked is None else asked)
@@ -120,7 +132,7 @@ class Remote(Provider):
         return orjson.dumps(schema).decode()
 
     def _family(self) -> model_families.Family:
-        return model_families.family(self.name, self.model)
+        return model_families.family(self.vendor or self.name, self.model, self.families)
 
     def _calls_tools(self) -> bool:
         """Whether the model calls tools, where the option `tools` does not say."""
@@ -230,9 +242,6 @@ class Hosted(Remote):
         ConfigError: A base_url is no web address; from `complete` also: the key is missing or unusable.
     """
 
-    default_base = ""
-    base_env = ""
-    key_envs: tuple[str, ...] = ()
     option_names = Remote.option_names | {"client"}
 
     def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:

@@ -60,6 +60,8 @@ class Gemini(Hosted):
     default_base = "https://generativelanguage.googleapis.com"
     base_env = "GOOGLE_GEMINI_BASE_URL"
     key_envs = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    default_model = "gemini-2.5-pro"
+    schema = tools = probabilities = True
     option_names = Hosted.option_names | {"vertexai", "project", "location"}
 
     async def _post(self, path: str, body: bytes) -> tuple[http.Answer, http.Endpoint]:
@@ -125,6 +127,18 @@ class Gemini(Hosted):
                 "options project and location; or, for its express mode, an API key in GOOGLE_API_KEY"
             )
         super().__init__(settings, transport)
+
+    @classmethod
+    def setup(cls) -> list[tuple[str, str, str]]:
+        rows = super().setup()
+        if os.environ.get("GOOGLE_GENAI_USE_VERTEXAI"):
+            try:
+                made = cls(ProviderSettings(cls.name))
+                where = made.base_url if made.vertex else "off: gemini/ goes to the Gemini API"
+                rows.append(("vertex ai", "ok", where))
+            except ConfigError as error:
+                rows.append(("vertex ai", "failed", str(error)))
+        return rows
 
     def _address(self) -> str:
         if self.express:

@@ -86,6 +86,7 @@ class LiteLLM(Remote):
     """
 
     name = "litellm"
+    schema = tools = probabilities = True
     no_schema_words = ("response_format", "json_schema", "output_config", "output_format", "structured output")
 
     def __init__(self, settings: ProviderSettings) -> None:

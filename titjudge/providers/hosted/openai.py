@@ -30,7 +30,6 @@ _FILTERED = (  # OpenAI and Azure, Alibaba, xAI
     *("data_inspection_failed", "safety_check_failed"),
 )
 _REFUSED_PARAMETER = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})  # codes
-_OWN_HOSTS = ("api.openai.com", ".azure.com")
 
 
 class OpenAI(Hosted):
@@ -48,7 +47,9 @@ class OpenAI(Hosted):
     version = 1
     default_base = "https://api.openai.com/v1"
     base_env = "OPENAI_BASE_URL"
-    key_envs = ("OPENAI_API_KEY",)
+    key_envs: tuple[str, ...] = ("OPENAI_API_KEY",)
+    default_model = "gpt-4o"
+    schema = tools = probabilities = True
     no_schema_words = ("response_format", "json_schema", "structured output", "guided", "grammar")
 
     @property
@@ -77,7 +78,9 @@ class OpenAI(Hosted):
 
     def _calls_tools(self) -> bool:
         """Whether the model calls tools: by the table at OpenAI and Azure, no at other servers, of which nothing is known."""
-        return self.family.tools and all(each.host.endswith(_OWN_HOSTS) for each in self.endpoints.all)
+        return self.family.tools and all(
+            each.host.endswith(("api.openai.com", ".azure.com")) for each in self.endpoints.all
+        )
 
     def _sdk(self) -> http.Transport:
         from titjudge.providers.hosted.sdk import OpenAISdk
