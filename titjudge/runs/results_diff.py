@@ -10,6 +10,8 @@ from typing import Any
 TOLERANCE = 1e-9
 _BRACKETS = re.compile(r"\[[^]]*\]")
 _SECTIONS = ("metrics", "leaderboard", "leaderboard_srcc", "items", "bad_items", "failures", "cut", "spent", "list_cost")  # fmt: skip
+LATER = ("ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_interval", "ndcg_paper_fit_chance", "ndcg_paper_fit_gain")
+"""Statistics of a metric that runs of older versions lack: nothing is compared where none is stored."""
 
 
 def cells(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -58,6 +60,8 @@ def _table_cells(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[st
 def _walk(path: str, before: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(before, dict) and isinstance(now, dict):
         for key in {**before, **now}:
+            if key in LATER and before.get(key) in (None, ""):
+                continue
             yield from _walk(f"{path}.{key}", before.get(key), now.get(key))
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         for number, (first, second) in enumerate(zip(before, now, strict=True)):

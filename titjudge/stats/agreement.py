@@ -314,7 +314,8 @@ def _place(place: Place) -> dict[str, Any]:
 def _notes(metrics: Mapping[str, Mapping[str, Any]], pairs: int, named: bool, per_prompt: PerPrompt) -> tuple[str, ...]:
     notes = list(NOTES) if pairs else [f"Agreement with people is undefined: {NO_PAIRS}."]
     if pairs and metrics:
-        notes.append(f"nDCG: {GAIN}; {TIE_HANDLING}. Paper fit: nDCG with {PAPER_FIT_GAIN}. Chance: a random order.")
+        notes.append(f"nDCG: {GAIN}; {TIE_HANDLING}.")
+        notes.append(f"Paper fit: nDCG with {PAPER_FIT_GAIN}. Chance: a random order.")
     for name, each in metrics.items():
         if MARKS_JUDGE in each["reasons"].values():
             notes.append(f"{name}: {MARKS_JUDGE}, so no pair is compared.")

@@ -60,8 +60,10 @@ def _metrics(agreement: Agreement) -> Table:
         "to beat guessing",
         "SRCC",
         "KRCC",
-        "nDCG (chance)",
-        "paper fit (chance)",
+        "nDCG",
+        "nDCG chance",
+        "paper fit",
+        "paper fit chance",
         "coverage",
     )
     rows = tuple(_metric_row(name, each) for name, each in agreement.metrics.items())
@@ -78,14 +80,9 @@ def _metric_row(name: str, each: Any) -> tuple[Any, ...]:
         f"{100 * threshold / scored:.1f}%, p {p_value(each['p_value'])}" if threshold else p_value(each["p_value"]),
         plain(each["srcc"]),
         plain(each["krcc"]),
-        _beside_chance(each["ndcg"], each["ndcg_chance"]),
-        _beside_chance(each["ndcg_paper_fit"], each["ndcg_paper_fit_chance"]),
+        *(plain(each[key]) for key in ("ndcg", "ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_chance")),
         percent(each["coverage"]),
     )
-
-
-def _beside_chance(value: float | None, chance: float | None) -> str | None:
-    return None if value is None else f"{plain(value)} ({plain(chance)})"
 
 
 def _leaderboard(agreement: Agreement) -> Table:
