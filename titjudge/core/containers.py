@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 from titjudge.core import arrow_files, grids, gzip_files, parquet, tar_files
@@ -37,9 +37,6 @@ class _Open(Protocol):
 
     @property
     def close(self) -> Callable[[], Any]: ...
-
-
-W = TypeVar("W", bound=_Open)
 
 
 def holder(path: Path) -> str | None:
@@ -102,10 +99,9 @@ def read_cell(path: Path) -> bytes:
         with _lock:
             return grids.read(Path(file), os.path.basename(column), int(row))
     with _lock:
-        make: Callable[[], parquet.Window | arrow_files.Window]
         window = parquet.Window if kind == parquet.SUFFIX else arrow_files.Window
         make = partial(window, Path(file), unquote(os.path.basename(column)))
-        image = _windows.get(column, now, make).read(int(row) - 1, int(element or 0))
+        image: bytes | None = _windows.get(column, now, make).read(int(row) - 1, int(element or 0))
     if image is None:
         raise DataError(f"there is no image in '{unquote(path.parent.name)}'", Path(file), int(row))
     return image
@@ -117,7 +113,7 @@ class _Windows:
     def __init__(self) -> None:
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
-    def get(self, place: str, now: tuple[int, int], make: Callable[[], W]) -> W:
+    def get(self, place: str, now: tuple[int, int], make: Callable[[], Any]) -> Any:
         """Return what is open at a place (a path), opened anew if its file has changed."""
         window = self._open.pop(place, None)
         if window is not None and window.version != now:
@@ -126,7 +122,7 @@ class _Windows:
         window = self._open[place] = window or make()
         while len(self._open) > _OPEN:
             self._open.popitem(last=False)[1].close()
-        return cast(W, window)
+        return window
 
 
 _lock = threading.Lock()

@@ -14,7 +14,7 @@
     DATA.parquet, .arrow, .tar or .tar.gz, or a folder of them   image (bytes, or a struct of bytes and path, or a list of them), prompt[, generator, prompt_id]
     or
     DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt;
-    several images of one prompt: NAME_0.png, NAME_1.png, ... + NAME.txt; without a text, what ComfyUI or A1111 left in a PNG
+    several images of one prompt: NAME_0.png, NAME_1.png, ... + NAME.txt; without a text, what ComfyUI or A1111 left in the image
 
 Image paths are relative to the data folder, or absolute, and stay inside it and the folders of --image-root, also through
 links. Further keys of a line become `item.meta`. What cannot be used is an InvalidItem with its reason; the rest is judged.
@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.data_paths import inside
+from titjudge.core.embedded_prompts import embedded_prompt
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_text, scan_jsonl
-from titjudge.core.png_prompts import embedded_prompt
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.tables import read_table
 from titjudge.core.types import InvalidItem, Item, Pair

@@ -17,8 +17,8 @@ from commands import cli
 from PIL import Image, PngImagePlugin
 
 from titjudge.core import arrow_files, containers, images, tar_files
+from titjudge.core.embedded_prompts import embedded_prompt
 from titjudge.core.errors import DataError
-from titjudge.core.png_prompts import embedded_prompt
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.folder import Folder
 

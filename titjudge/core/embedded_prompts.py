@@ -1,11 +1,12 @@
-"""Read the prompt that ComfyUI, A1111 or a diffusers script wrote into the text chunks of a PNG.
+"""Read the prompt that a program wrote into an image: text chunks of a PNG, or the EXIF comment of a JPEG or WebP.
 
-The file is untrusted: only chunks before the pixels are read, and their number, their unpacked size and the depth to
-which a ComfyUI graph is followed are limited.
+ComfyUI, A1111 and diffusers scripts write text chunks, A1111 the comment. The file is untrusted: only chunks before the pixels
+are read, and their number, their unpacked size and the depth to which a ComfyUI graph is followed are limited.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,14 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.cells import MAX_BYTES
+from titjudge.core.image_decoding import open_image, quietly
+
 _HEAD = b"\x89PNG\r\n\x1a\n"
+_EXIF, _USER_COMMENT = (
+    0x8769,
+    0x9286,
+)  # tags: the table of camera settings, and the comment in it (Exif 2.32, 4.6.3 and 4.6.5)
 _MOST_CHUNKS = 200
 _LONGEST = 2**20  # bytes of a chunk, compressed or not
 _MOST_NODES = 100  # of a graph, on the way to the text
@@ -38,11 +46,16 @@ class EmbeddedPrompt:
 
 
 def embedded_prompt(path: Path) -> EmbeddedPrompt | None:
-    """Read the prompt in a PNG; None where there is none.
+    """Read the prompt in an image; None where there is none.
 
     Raises:
         OSError: The file cannot be read.
     """
+    with path.open("rb") as file:
+        if file.read(len(_HEAD)) != _HEAD:
+            comment = _user_comment(path)
+            # Cameras and phones write comments too ("Screenshot"): A1111's says how the image was made.
+            return _a1111(comment) if _SETTINGS.search(comment) or isinstance(_json(comment), dict) else None
     texts = dict(_texts(path))
     if "parameters" in texts:
         return _a1111(texts["parameters"])
@@ -101,6 +114,40 @@ def _text(kind: bytes, content: bytes) -> tuple[str, str] | None:
     except UnicodeDecodeError:
         text = rest.decode(encoding, "replace")
     return keyword.decode("latin-1"), text
+
+
+def _user_comment(path: Path) -> str:
+    """Read the comment in the EXIF data of an image; empty where there is none."""
+    if not 0 < path.stat().st_size <= MAX_BYTES:
+        return ""
+    try:
+        with path.open("rb") as file, quietly(), open_image(file, path, decode=False) as image:
+            comment = image.getexif().get_ifd(_EXIF).get(_USER_COMMENT, b"")
+    except Exception:  # of a damaged file Pillow raises anything; it is named when the image is read
+        return ""
+    if isinstance(comment, str):
+        comment = comment.encode("utf-8", "replace")
+    return _comment_text(comment) if isinstance(comment, bytes) and len(comment) <= _LONGEST else ""
+
+
+def _comment_text(comment: bytes) -> str:
+    """Decode a comment by the eight bytes before it; programs that say UNICODE write UTF-16 of either order, or UTF-8."""
+    code, text = comment[:8], comment[8:]
+    if code != b"UNICODE\0":
+        text = text if code in (b"ASCII\0\0\0", bytes(8)) else comment
+    elif text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return text.decode("utf-16", "replace")
+    elif b"\0" in text or not _is_utf8(text):
+        return text.decode("utf-16-le" if text[1::2].count(0) > text[0::2].count(0) else "utf-16-be", "replace")
+    return text.decode("utf-8", "replace").strip("\0")
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _json(text: str) -> Any:
