@@ -9,6 +9,7 @@ import pytest
 from servers import Server
 
 from titjudge.cli.dispatch import run_command
+from titjudge.core import registry
 
 
 def test_each_of_several_addresses_is_asked(
@@ -60,3 +61,19 @@ def test_an_address_in_the_environment_is_named(
     said = capsys.readouterr().out
     assert said.count("requests go to the address in OPENAI_BASE_URL") == said.count("requests go to") == 1
     assert "secret" not in said
+
+
+def test_a_provider_of_another_package_that_does_not_load_is_named_and_the_others_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
+    broken = {"theirs": "no_such_package:Theirs"}
+    monkeypatch.setattr(registry, "_entry_points", lambda kind: broken if kind == "providers" else {})
+    file = tmp_path / "d.json"
+    assert run_command("titjudge", ["doctor", "--cache", str(tmp_path / "c"), "--json", str(file)]) == 0
+    rows = {row["what"]: row for row in json.loads(file.read_text())}
+    assert rows["theirs"]["state"] == "warning"
+    assert "no_such_package" in rows["theirs"]["facts"]
+    assert {"openai", "gemini", "azure"} <= rows.keys()
+    assert run_command("titjudge", ["providers"]) == 0
+    assert "theirs" in capsys.readouterr().out
