@@ -170,7 +170,7 @@ def test_a_run_with_fewer_metrics_says_what_to_do(cli: Callable[..., Ran], tmp_p
     [
         ("empty", "nothing to judge here"),
         ("a.png", "this is an image"),
-        ("notes.txt", "a manifest is a .jsonl, .csv, .parquet, .arrow or .tar file"),
+        ("notes.txt", "a manifest is one of .jsonl, .ndjson, .json, .csv,"),
     ],
 )
 def test_data_that_are_none_are_said_before_a_missing_model(cli: Callable[..., Ran], tmp_path: Path, data: str, fault: str) -> None:  # fmt: skip
