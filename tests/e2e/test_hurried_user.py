@@ -43,7 +43,7 @@ def test_python_m_runs_and_says_how_it_was_started() -> None:
     ("arguments", "message"),
     [
         (("--data", "data/a.png"), "data/a.png: this is an image: name the folder"),
-        (("--data", "data/a.txt"), "a manifest is a .jsonl, .csv, .parquet, .arrow or .tar file"),
+        (("--data", "data/a.txt"), "a manifest is one of .jsonl, .ndjson, .json, .csv,"),
         (("--data", "data", "--captioner", "gpt-4o"), "'gpt-4o' names no provider: a model is PROVIDER/MODEL"),
         (("--data", "data", "--captioner", "opnai"), "Did you mean 'openai'?"),
         (("--data", "data", "--captioner", "recorded"), "`batch record` makes it"),
