@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from titjudge.core.errors import BudgetExhausted, BudgetHeld
 
@@ -51,8 +51,7 @@ class Bill:
     unpriced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Amount:
+class _Amount(NamedTuple):
     """Picodollars, tokens, requests."""
 
     cost: int = 0
@@ -65,7 +64,7 @@ class _Amount:
             raise ValueError(f"not an amount: {cost} USD, {tokens} tokens, {requests} requests")
         return cls(round(cost * _PICO), tokens, requests)
 
-    def __add__(self, other: _Amount) -> _Amount:
+    def __add__(self, other: _Amount) -> _Amount:  # type: ignore[override]
         return _Amount(self.cost + other.cost, self.tokens + other.tokens, self.requests + other.requests)
 
     def __sub__(self, other: _Amount) -> _Amount:
@@ -291,8 +290,7 @@ class Budget:
 
     def _fits(self, want: _Amount, held: _Amount) -> bool:
         total = self._spent + self._uncertain + held + want
-        parts = zip((total.cost, total.tokens, total.requests), self._caps, strict=True)
-        return all(cap is None or part <= cap for part, cap in parts)
+        return all(cap is None or part <= cap for part, cap in zip(total, self._caps, strict=True))
 
     def _may_yet(self, wait: _Wait) -> bool:
         """Whether a draw may go on waiting: for requests on their way, or a moment for holders that are between two."""

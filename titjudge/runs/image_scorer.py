@@ -59,6 +59,7 @@ class ImageScorer:
         self._panel = Panel.of(config)
         self._memory = memory or ImagesInMemory()
         self._foreign, self._warned = Foreign(), False
+        self._embeds = any("embedder" in metric.roles for metric in self.metrics.values())
         self._left_out: set[str] = set()  # lines about parameters that are not sent, as was warned of
         self._engine: Engine | None = None
         self._cache: AnswerCache | None = None
@@ -123,7 +124,7 @@ class ImageScorer:
                 async with gate:
                     scores = await _all([self._measure(engine, item, name) for name in metrics])
                 if placed.path in self._memory:  # a temporary file, whose path means nothing to the user
-                    scores = [replace(score, reason=score.reason.replace(f"{placed.path}: ", "")) for score in scores]
+                    scores = [_without_path(score, placed.path) for score in scores]
                 shown = placed.path if self._memory.shows else None
                 return [JudgedScore.judged(score, number, prompt, shown, placed.thumbnail) for score in scores]
             finally:
@@ -163,7 +164,7 @@ class ImageScorer:
 
     def _warn(self, pairs: Iterable[tuple[Any, str]]) -> None:
         """Warn once that the embedder does not know the script of a prompt."""
-        if self._warned:
+        if self._warned or not self._embeds:
             return
         for _, prompt in pairs:
             self._foreign.look(Item("", prompt, Path(), prompt_id=prompt))
@@ -185,6 +186,12 @@ class ImageScorer:
             return (await self._panel.score(engine, item, name, self.metrics[name]))[0]
         except BudgetExhausted as error:
             return Score(item.id, name, None, Status.BUDGET, str(error))
+
+
+def _without_path(score: Score, path: Path) -> Score:
+    """Take the path of an image out of the reason of its score."""
+    shown = f"{path}: "
+    return replace(score, reason=score.reason.replace(shown, "")) if shown in score.reason else score
 
 
 def _item(placed: Placed, prompt: str) -> Item:

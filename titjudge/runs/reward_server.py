@@ -33,6 +33,11 @@ from titjudge.web.serve.formats import BadRequest, Batch
 from titjudge.web.serve.server import MAX_BODY, Missing, build_app
 
 PORT = 8767
+_COLLECTED = (
+    20_000,
+    10,
+    10,
+)  # new objects between two looks for garbage: what waits for an answer is none, and not few
 _MANIFEST_INTERVAL = 3.0  # seconds between two manifests
 
 
@@ -250,6 +255,7 @@ def serve_rewards(
     app = build_app(rewards, token=token, host=host, missing=missing, ignore_inputs=ignore_inputs, max_body=max_body)
     gc.collect()
     gc.freeze()  # what is there now stays: looking through it again and again cost a sixth of the processor time
+    gc.set_threshold(*_COLLECTED)
     run(app, sock, lifespan="on")
 
 

@@ -266,12 +266,12 @@ class Hosted(Remote):
         """
         in_prompt = request.schema is not None and not self.native_schema
         tools = bool(request.tools)
-        sent, without = frozenset(self.family.sent(request)), self.without(request)
+        family, without = self.family, self.without(request)  # an answer to another request may change them meanwhile
         body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
         answer, endpoint = await self._post(self.path, body)
         if not 200 <= answer.status < 300:
             schema = request.schema is not None and not in_prompt
-            raise self.read_error(answer, schema=schema, tools=tools, sent=sent)
+            raise self.read_error(answer, schema=schema, tools=tools, sent=frozenset(family.sent(request)))
         reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools, endpoint=endpoint.identity)
         return replace(reply, flags=(*reply.flags, *without)) if without else reply
 

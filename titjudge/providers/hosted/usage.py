@@ -119,8 +119,8 @@ def believed(usage: Usage, bound: Usage) -> tuple[Usage, bool]:
     """
     total, most = usage.input + usage.output, bound.input + bound.output
     absurd = (usage.cost or 0.0) > MOST_COST
-    cost = None if absurd else usage.cost
-    return replace(bound if total > max(most, MOST_TOKENS) else usage, cost=cost), absurd or total > most
+    booked, cost = bound if total > max(most, MOST_TOKENS) else usage, None if absurd else usage.cost
+    return booked if booked.cost == cost else replace(booked, cost=cost), absurd or total > most
 
 
 def unread(usage: Usage | None) -> bool:
