@@ -203,7 +203,7 @@ def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]
         generator = str(first_filled(record, NAMES["generator"]) or "")
         prompt = prompts.get(prompt_id)
         if not isinstance(image, str):
-            yield InvalidItem(f"images.jsonl:{number}", f"the image is no text: {image!r}", generator, prompt_id)
+            yield InvalidItem(f"images.jsonl:{number}", f"the image is no text: {image!r:.60}", generator, prompt_id)
         elif prompt is None:
             reason = f"prompts.jsonl has no prompt '{prompt_id}' (images.jsonl:{number})"
             yield InvalidItem(image, reason, generator, prompt_id)

@@ -19,7 +19,7 @@ from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.folder import Folder
 
 ROWS = [{"image": "a.png", "prompt": "a cat", "model": "x"}, {"image": "b.png", "prompt": "a dog", "seed": 4}]
-COCO = {
+COCO: dict[str, Any] = {
     "info": {"year": 2014},
     "images": [
         {"id": 7, "file_name": "a.png", "width": 8},
@@ -116,6 +116,18 @@ def test_the_captions_of_coco_are_rows(tmp_path: Path, indent: int | None) -> No
     assert "there is no image with the id 66" in bad["captions_val.json:4"]
     assert "this annotation is no JSON object" in bad["captions_val.json:5"]
     assert "the image with the id 9 has no caption" in bad["captions_val.json:6"]
+
+
+def test_the_images_of_coco_may_lie_in_another_folder(tmp_path: Path) -> None:
+    saved(tmp_path / "val2014" / "unused.json", [])
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "captions.json").write_text(
+        json.dumps({**COCO, "annotations": COCO["annotations"][:1]})
+    )
+    suite = Folder()
+    suite.image_roots = [tmp_path / "val2014"]
+    items = [item for item in suite.load(tmp_path / "annotations" / "captions.json") if isinstance(item, Item)]
+    assert [(item.id, item.image) for item in items] == [("a.png", tmp_path / "val2014" / "a.png")]
 
 
 def test_boxes_of_coco_are_no_captions(tmp_path: Path) -> None:
