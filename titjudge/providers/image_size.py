@@ -10,7 +10,7 @@ from titjudge.core.types import ImageFile, Request
 
 def fitted(request: Request) -> Request:
     """Scale the images of a request by its `squash` and `max_side`, and take both out of its parameters."""
-    squash, side = (int(request.params.get(name) or 0) for name in ("squash", "max_side"))
+    squash, side = int(request.params.get("squash") or 0), int(request.params.get("max_side") or 0)
     if not (squash or side):
         return request
     params = {name: value for name, value in request.params.items() if name not in ("squash", "max_side")}

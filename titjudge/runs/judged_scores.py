@@ -19,6 +19,7 @@ from titjudge.core.types import Score
 _EDGE, _QUALITY = 192, 75  # longest edge (pixels) and WebP quality of an image in a notebook
 _MOST_SHOWN = 12  # images of `Scores` in a notebook
 _MOST_TEXT = 600  # characters of a prompt or a reason in a notebook
+_OF_SCORE = tuple(field.name for field in fields(Score))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class JudgedScore(Score):
             with contextlib.suppress(OSError, ValueError):
                 file = os.stat(image)
                 stat = file.st_size, file.st_mtime_ns
-        values = {field.name: getattr(score, field.name) for field in fields(Score)}
+        values = {name: getattr(score, name) for name in _OF_SCORE}
         return cls(**values, number=number, prompt=prompt, image=image, _stat=stat, _thumbnail=thumbnail)
 
     def _repr_html_(self) -> str:
