@@ -186,6 +186,16 @@ def test_the_ledger_holds_what_an_embedder_bills(data: Path, usage: dict[str, An
     assert any("more than their requests allowed" in note for note in outcome.warnings)
 
 
+def test_a_bill_of_a_server_whose_price_nobody_knows_exceeds_nothing(data: Path) -> None:
+    case = CASES["a dearer cost"]
+    with Server(lambda seen: Scripted(body=body_of(case, "openai"))) as server:
+        outcome = judged(data, server, "openai/judge-1", prices={}, limits={"max_cost": None})
+        bill = server.count() * case.bill
+    money = RunFolder(data.parent / "run").money()
+    assert (money["spent"], money["overrun"]) == (pytest.approx(bill), 0)
+    assert not any("more than their requests allowed" in note for note in outcome.warnings)
+
+
 def test_an_answer_that_cannot_be_used_is_booked_at_what_the_server_bills(data: Path) -> None:
     case = Case(0.604, counts(400, 60_000, 60_400))
     with Server(lambda seen: Scripted(body=body_of(case, "openai", ""))) as server:

@@ -129,7 +129,7 @@ def judge(**flags: Any) -> int:
       python cli.py judge --provider openai --metric tit-agent --max-looks 12
       python cli.py judge --suite known-answer
       python cli.py judge --config run.yaml --limit 50
-      python cli.py judge --data my_images --provider openai --metric tit-llm --settle old,new --max-cost 2
+      python cli.py judge --data my_images --metric tit-llm --settle old,new
     """
     from titjudge.report.sinks.base import parse_targets
     from titjudge.runs.session import Session

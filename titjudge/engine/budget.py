@@ -159,8 +159,8 @@ class Budget:
         if not self._overrun:
             return []
         return [
-            f"answers cost ${self._overrun / _PICO:.4f} more than their requests allowed: a server counts more tokens than it "
-            "was asked for at most, and the cap cannot hold against that"
+            f"answers cost ${self._overrun / _PICO:.4f} more than their requests allowed: a server counts more tokens than it was "
+            "asked for at most, or bills more than its list price, and the cap cannot hold against that"
         ]
 
     def resume(
@@ -308,6 +308,8 @@ class Budget:
 
     def _grace_over(self, wait: _Wait) -> None:
         self._grace = None
+        if self._in_flight:  # a draw that was granted at the same time: its end admits what it can
+            return
         if not wait.granted.done():
             self._refuse(wait)
         self._admit()
@@ -375,7 +377,8 @@ class Budget:
         used = actual.up_to(held)
         self._spent += actual
         self._held -= used
-        self._overrun += actual.cost - used.cost
+        if held.cost:  # else nobody knew the price, and no cap was in force
+            self._overrun += actual.cost - used.cost
         return held - used
 
 

@@ -317,7 +317,7 @@ class RunFolder:
                 unsettled[line["id"]] = line["worst"], line["tokens"]
                 continue
             worst, _ = unsettled.pop(line.get("id", ""), (line["cost"], 0))
-            overrun += max(0.0, line["cost"] - worst)
+            overrun += max(0.0, line["cost"] - worst) if worst else 0.0  # without a price nothing was known
             unpriced += line.get("unpriced", 0)
             spent += line["cost"]
             uncertain += line["uncertain"]

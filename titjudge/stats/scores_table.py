@@ -115,9 +115,10 @@ class ScoreTable:
             for name, count in zip(self.generators, self.lost.sum(axis=0).tolist(), strict=True)
             if count
         )
+        answers = "" if self.missing == self.lost.sum() else f" ({self.missing:,} answers have none)"
         unequal = (self.unequally_missing(a, b) for a, b in pairs)
         return [
-            f"images without a score are left out: {counts or 'none'} ({self.missing:,} answers failed)",
+            f"images without a score are left out: {counts or 'none'}{answers}",
             *(f"{line}: what is left out may decide" for line in unequal if line),
         ]
 

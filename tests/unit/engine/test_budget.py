@@ -232,6 +232,23 @@ def test_holders_that_wait_for_each_other_do_not_deadlock() -> None:
     run(main())
 
 
+def test_a_draw_waits_for_one_that_was_granted_at_the_same_moment() -> None:
+    async def main() -> None:
+        budget = Budget(max_cost=0.06)
+        first = await budget.draw(0.05, 10)
+        others = [asyncio.create_task(budget.draw(0.04, 10)) for _ in range(3)]
+        await asyncio.sleep(0)
+        first.settle(0.002, 5)
+        for task in others:
+            draw = await task
+            await asyncio.sleep(5)  # its answer takes longer than those between two requests are waited for
+            draw.settle(0.002, 5)
+        assert not budget.exhausted
+        assert budget.spent == pytest.approx(0.008)
+
+    run(main())
+
+
 def test_a_draw_gives_up_on_holders_that_do_nothing() -> None:
     async def main() -> None:
         budget = Budget(max_cost=1.0)
