@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -254,13 +255,14 @@ def test_a_run_folder_stays_with_the_process_that_opened_it(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_the_workers_of_a_data_loader_judge(
-    server: Server, settings: dict[str, Any], method: str, tmp_path: Path
-) -> None:
+def test_the_workers_of_a_data_loader_judge(server: Server, settings: dict[str, Any], method: str) -> None:
     torch = pytest.importorskip("torch")
-    made = tmp_path / "temporary"
-    made.mkdir()
-    with pytest.MonkeyPatch.context() as patch, Judge("lmm-score", **settings) as judge:
+    with (
+        tempfile.TemporaryDirectory(prefix="t") as folder,  # a short path: the sockets of the workers lie below it
+        pytest.MonkeyPatch.context() as patch,
+        Judge("lmm-score", **settings) as judge,
+    ):
+        made = Path(folder)
         patch.setenv("TMPDIR", str(made))
         judge.score(picture(0), "p")
         loader = torch.utils.data.DataLoader(
@@ -271,8 +273,9 @@ def test_the_workers_of_a_data_loader_judge(
             found = [value for batch in loader for value in batch.tolist()]
         assert found == [pytest.approx(expected(picture(n), "p")) for n in range(8)]
         assert [path for path in made.glob("titjudge-*") if not any(path.iterdir())] == []
-    assert server.count() == 8
-    assert list(made.glob("titjudge-*")) == []
+        judge.close()
+        assert server.count() == 8
+        assert list(made.glob("titjudge-*")) == []
 
 
 class Rewards:
