@@ -8,6 +8,10 @@ killed (-9, SIGTERM, Ctrl-C once or twice), meet a full disk or a damaged file, 
 with a server that is well again, and once more. What must hold: the bill keeps to the cap; the ledger never says less than the
 bill; no question that was answered well is paid again (but for what was on its way at a kill); a complete run asks for nothing;
 a score has a stored answer behind it; no traceback, no key in any file; `verify` holds.
+
+Two commands ask again by design. `judge --canary` asks its frozen questions anew each time it is given, so how much a complete run
+asks is not judged there. `yes-no` asks an image's question up to `yes_no.TRIES` times until the answer can be read, and these repeats
+are not counted as paid again; any repeat beyond them is.
 """
 
 from __future__ import annotations
@@ -297,7 +301,10 @@ class Player:
         account = self.bank.tell(bill=True)
         if schedule.heal and codes == [0] * len(codes) and schedule.mode != "serve":
             self._session(Round("end"))
-            if (after := self.bank.tell(bill=True))["requests"] > account["requests"] and schedule.mode != "batch":
+            if (after := self.bank.tell(bill=True))["requests"] > account["requests"] and schedule.mode not in (
+                "batch",
+                "canary",
+            ):
                 more = after["requests"] - account["requests"]
                 report.problems.append(f"a complete run asked {more} questions more")
             account = after
@@ -446,10 +453,13 @@ class Player:
         on_its_way = (
             2 * schedule.concurrency * report.kills * len(self.commands) * (8 if schedule.mode == "batch" else 1)
         )
-        if schedule.mode not in BY_DESIGN and not schedule.damage and account["again"] > on_its_way:
-            report.problems.append(
-                f"{account['again']} questions were paid again, {on_its_way} were on their way at kills"
-            )
+        again = account["again"]
+        if schedule.metric == "yes-no":
+            from titjudge.metrics.yes_no import TRIES
+
+            again -= (TRIES - 1) * len((self.data / "images.jsonl").read_text().splitlines())
+        if schedule.mode not in BY_DESIGN and not schedule.damage and again > on_its_way:
+            report.problems.append(f"{again} questions were paid again, {on_its_way} were on their way at kills")
 
     def _judge_scores(self) -> None:
         from titjudge.runs.run_folder import RunFolder
