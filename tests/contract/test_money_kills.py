@@ -89,8 +89,8 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def killed(process: subprocess.Popen[str], bank: Bank, requests: int, how: str) -> None:
-    """Let so many further requests come in, then end the process."""
+def killed(process: subprocess.Popen[str], bank: Bank, requests: int, how: str) -> str:
+    """Let so many further requests come in, then end the process; return what it printed."""
     until = bank.requests + requests
     while process.poll() is None and bank.requests < until:
         time.sleep(0.002)
@@ -98,7 +98,7 @@ def killed(process: subprocess.Popen[str], bank: Bank, requests: int, how: str) 
         if process.poll() is None:
             process.send_signal(signal.Signals[how])
             time.sleep(0.1)
-    process.communicate(timeout=60)
+    return process.communicate(timeout=60)[0]
 
 
 RUNS: dict[str, tuple[list[str], dict[str, Any]]] = {
@@ -133,7 +133,8 @@ def test_no_kill_makes_the_ledger_say_less_than_was_billed(tmp_path: Path, name:
             first_prompt(tmp_path / "known")
         configured(tmp_path, server, limits={"max_cost": 1.0, "concurrency": 8}, **changes)
         for requests in (5, 30):
-            killed(start(tmp_path, *command), bank, requests, how)
+            printed = killed(start(tmp_path, *command), bank, requests, how)
+            assert "Traceback" not in printed
             assert bank.requests > 0
             assert used(tmp_path / "out") >= bank.billed - 1e-9
 

@@ -204,7 +204,8 @@ class Engine:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if task.cancelled():
+            waiter = asyncio.current_task()
+            if task.cancelled() and not (waiter and waiter.cancelling()):  # who is cancelled as well ends so
                 self.sender.check()
             elif self._waiters[key] == 1 and not self.sender.is_sending(task):
                 task.cancel()
