@@ -153,9 +153,13 @@ class MoneyServer(BatchServer):
         return super()._new(source, tag)
 
     def _finish(self, job: Job) -> None:
-        """End a job; some of its lines, billed as they are, may be missing from its answers."""
+        """End a job; some of its lines, billed as they are, may be missing from its answers.
+
+        Not where a job of Gemini's ends early: there a request without a line is one that was not worked off.
+        """
         super()._finish(job)
-        if not job.output or not (share := self.weather.get("missing", 0.0)):
+        early = job.plan.end != "completed" and any("key" in line for line in self.source_of(job))
+        if early or not job.output or not (share := self.weather.get("missing", 0.0)):
             return
         lines = self.files[job.output].splitlines()
         draw = random.Random(f"{self.weather.get('seed')} missing {job.id}")

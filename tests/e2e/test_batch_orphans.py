@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from batch_server import BatchServer, Plan, full_jobs
+from batch_server import BatchServer, Job, Plan, full_jobs
 from PIL import Image
 from servers import Scripted, Seen
 
@@ -194,6 +194,27 @@ def test_lines_that_a_job_leaves_out_count_though_nobody_waited_for_them(tmp_pat
     used = RunFolder(tmp_path / "run").money()
     assert used["uncertain"] == pytest.approx((ITEMS - 1) * worst)
     assert used["spent"] == pytest.approx(2 * ITEMS * PRICE)
+
+
+@pytest.mark.parametrize("end", ["expired", "cancelled"])
+def test_a_line_that_a_job_which_ended_early_does_not_name_may_be_billed(
+    tmp_path: Path, server: BatchServer, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenAI names each request that such a job did not work off: one in no file at all was, and is billed."""
+    fill(tmp_path / "data", 0)
+    finish = server._finish
+
+    def leaving_one_out(job: Job) -> None:
+        finish(job)
+        if job.output and len(server.jobs) == 1:
+            server.files[job.output] = b"\n".join(server.files[job.output].splitlines()[1:]) + b"\n"
+
+    monkeypatch.setattr(server, "_finish", leaving_one_out)
+    server.plans.append(Plan(end=end, answered=ITEMS - 1))
+    assert judged(tmp_path, cap=1000).status == "complete"
+    money = RunFolder(tmp_path / "run").money()
+    assert money["spent"] + money["uncertain"] >= billed_by(server)
+    assert money["uncertain"] > PRICE
 
 
 def test_a_creation_that_may_have_been_stays_in_the_ledger(tmp_path: Path, server: BatchServer) -> None:

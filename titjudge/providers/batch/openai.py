@@ -63,13 +63,15 @@ class OpenAIBatches(BatchService[OpenAI]):
         batch = await self._call(self.sdk.batches.retrieve(job_id), of_job=True)
         listed = (batch.errors.data if batch.errors else None) or []
         errors = tuple((each.line, each.code or "", each.message or "") for each in listed)
+        files = tuple(filter(None, (batch.output_file_id, batch.error_file_id)))
         return JobStatus(
             ended=batch.status in ("completed", "failed", "expired", "cancelled"),
             state=batch.status,
-            files=tuple(filter(None, (batch.output_file_id, batch.error_file_id))),
+            files=files,
             errors=errors,
             queue_full=any(code == "token_limit_exceeded" for _, code, _ in errors),
-            complete=batch.status == "completed",
+            # a job that ended early names each request that it did not work off
+            complete=batch.status == "completed" or (batch.status in ("expired", "cancelled") and bool(files)),
         )
 
     async def _download(self, file: str) -> bytes:

@@ -45,7 +45,7 @@ class JobStatus:
         files: Ids of the files of its answers.
         errors: Errors of the job itself, as (line from 1 or None, code, message).
         queue_full: It was refused because too much is queued already; it may pass later.
-        complete: It has worked through its lines, so that each is billed.
+        complete: A request without a line in its answers was worked off all the same, and may be billed.
     """
 
     ended: bool
