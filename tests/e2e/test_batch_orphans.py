@@ -229,3 +229,23 @@ def test_a_creation_that_may_have_been_stays_in_the_ledger(tmp_path: Path, serve
     server.held = False
     assert judged(tmp_path, cap=1000).status == "complete"
     assert (len(server.jobs), RunFolder(tmp_path / "run").money()["uncertain"]) == (1, 0.0)
+
+
+@pytest.mark.parametrize("status", [408, 502, 504])
+def test_a_line_that_a_gateway_gave_up_on_may_be_billed_as_a_live_request_may(
+    tmp_path: Path, server: BatchServer, status: int
+) -> None:
+    fill(tmp_path / "data", 0)
+    given_up: list[str] = []
+    usual = server.answer
+
+    def first_line_gives_up(seen: Seen) -> Scripted | str | None:
+        given_up.append(seen.path)
+        return Scripted(status=status, body={"error": {"message": "no"}}) if len(given_up) == 1 else usual(seen)
+
+    server.answer = first_line_gives_up
+    assert judged(tmp_path, cap=1000).status == "complete"
+    money = RunFolder(tmp_path / "run").money()
+    assert len(given_up) == ITEMS + 1
+    assert money["spent"] == pytest.approx(ITEMS * PRICE)
+    assert money["uncertain"] >= PRICE

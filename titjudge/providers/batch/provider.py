@@ -76,6 +76,8 @@ class Batch(WrappedProvider):
             # The job had hours: no patience for its line.
             if answer is not None and error.failure.kind is FailureKind.LATER:
                 error.failure = replace(error.failure, kind=FailureKind.RETRY)
+            if answer is not None and error.failure.maybe_billed and not error.failure.answered:
+                raise _GatewayGaveUp(error.failure) from None
             if not error.failure.answered:
                 raise
             self.queue.journal.note_unusable(key)
@@ -99,6 +101,8 @@ class Batch(WrappedProvider):
         are handed over. Only the answers of a job that has ended may be lost.
         """
         failure = self.real.classify(error)
+        if isinstance(error, _GatewayGaveUp):
+            return failure
         return replace(failure, maybe_billed=failure.answered and failure.usage is None)
 
     def in_job(self, request: Request) -> bool:
@@ -111,6 +115,14 @@ class Batch(WrappedProvider):
     async def aclose(self) -> None:
         await self.queue.aclose()
         await self.real.aclose()
+
+
+class _GatewayGaveUp(ProviderFailure):
+    """A line of a finished job that a gateway stopped waiting for (408, 502, 504): as live, it may be billed."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.kind, failure.message)
+        self.failure = failure
 
 
 class Batches:
