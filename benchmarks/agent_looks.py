@@ -20,15 +20,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from titjudge.apps.scenes import annotation
+from titjudge.apps.scenes.crowd import COLUMNS, ROWS
+from titjudge.apps.scenes.generate import Plan, plan
+from titjudge.apps.scenes.scene import LEVELS
 from titjudge.core import structured_output
 from titjudge.core.types import Item, Reply
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.metrics.tit import tit_llm
-from titjudge.suites.known_answer.scenes import annotation
-from titjudge.suites.known_answer.scenes.crowd import COLUMNS, ROWS
-from titjudge.suites.known_answer.scenes.generate import Plan, plan
-from titjudge.suites.known_answer.scenes.scene import LEVELS
 
 METRICS = {"lmm-score": lmm_score, "tit-llm": tit_llm, "tit-agent": tit_agent}
 LOOKS = 16  # at an image: the description, and one at each tray

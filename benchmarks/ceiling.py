@@ -18,8 +18,8 @@ import numpy as np
 
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.judge_pool import best_pool, standardised
 from titjudge.stats.pairwise_accuracy import Values, pairwise_accuracy
+from titjudge.stats.ppi.judge_pool import best_pool, standardised
 
 GENERATORS = ("DALLE2", "DeepFloydIF", "OpenJourney", "SD", "SDXL")
 TASK = "ImagenHub_Text-Guided_IG"

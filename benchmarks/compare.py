@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.types import Item, Pair, Score
-from titjudge.stats.agreement import agreement
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy
+from titjudge.stats.people.agreement import agreement
 
 RESAMPLES = 2000
 GENERATORS = 13

@@ -27,11 +27,11 @@ import numpy as np
 from titjudge.core.types import Pair
 from titjudge.probes.trust_card import CAUGHT, PASS, line, with_verdicts
 from titjudge.stats.bootstrap import Floats, Interval
-from titjudge.stats.bradley_terry import bradley_terry
 from titjudge.stats.chance_level import guessing, paper_threshold
-from titjudge.stats.correlation import correlation
+from titjudge.stats.generators.paired_differences import below_the_best, prompt_differences
 from titjudge.stats.intervals import mean_intervals, share_intervals
-from titjudge.stats.paired_differences import below_the_best, prompt_differences
+from titjudge.stats.ranking.bradley_terry import bradley_terry
+from titjudge.stats.ranking.correlation import correlation
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "trust.md"
 COMMAND = "python -m benchmarks.coverage --write"

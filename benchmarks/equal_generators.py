@@ -14,12 +14,12 @@ import numpy as np
 from benchmarks.coverage import Rows, covered
 from titjudge.core import registry
 from titjudge.core.types import Item, Score
-from titjudge.runs.settling import Question, Settling
+from titjudge.runs.study.settling import Question, Settling
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.generator_differences import NOT_WORSE, WORSE, gate, generator_differences, is_best
-from titjudge.stats.replay_settling import replay_pairs, replay_race
-from titjudge.stats.scores_table import ScoreTable
-from titjudge.stats.sequential import EQUIVALENT, OPEN
+from titjudge.stats.generators.generator_differences import NOT_WORSE, WORSE, gate, generator_differences, is_best
+from titjudge.stats.generators.replay_settling import replay_pairs, replay_race
+from titjudge.stats.generators.sequential import EQUIVALENT, OPEN
+from titjudge.stats.scores.scores_table import ScoreTable
 
 PROMPTS = (6, 12, 30, 100)
 Scores = Callable[[np.random.Generator, tuple[int, ...]], Floats]

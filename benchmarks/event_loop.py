@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from titjudge.core.images import ImageFiles
+from titjudge.data.images import ImageFiles
 from titjudge.providers.hosted.base import _Encoded
 
 KINDS = ("jpg", "png", "webp", "avif")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 
-from titjudge.stats.sequential import share_at_most
-from titjudge.stats.votes import krippendorff_alpha
-from titjudge.web.label.reliability import LEAST
+from titjudge.apps.label.reliability import LEAST
+from titjudge.stats.generators.sequential import share_at_most
+from titjudge.stats.people.votes import krippendorff_alpha
 
 
 def ever_stopped(accuracy: float, least: float, checks: int) -> tuple[float, float]:

@@ -440,7 +440,7 @@ class Player:
     # -- judging ---------------------------------------------------------------------------------------------------
 
     def _judge_money(self, account: dict[str, Any]) -> None:
-        from titjudge.runs.run_folder import RunFolder
+        from titjudge.runs.folder.run_folder import RunFolder
 
         report, schedule = self.report, self.schedule
         folders = {file.parent for file in self.folder.rglob("billing.jsonl")}
@@ -462,7 +462,7 @@ class Player:
             report.problems.append(f"{again} questions were paid again, {on_its_way} were on their way at kills")
 
     def _judge_scores(self) -> None:
-        from titjudge.runs.run_folder import RunFolder
+        from titjudge.runs.folder.run_folder import RunFolder
 
         for file in self.folder.rglob("scores.jsonl"):
             folder = RunFolder(file.parent)

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.parquet import ParquetFile, ParquetWriter
 
-from titjudge.core import images
 from titjudge.core.types import Item
+from titjudge.data import images
 from titjudge.suites.folder import Folder
 
 GROUP = 500

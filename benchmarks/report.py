@@ -29,8 +29,8 @@ from titjudge.core.types import Item, Score, Status
 from titjudge.report.html import LIMIT, images_in, write_report
 from titjudge.report.model import load
 from titjudge.report.thumbnails import thumbnails
-from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.score_digests import listed_record
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.folder.score_digests import listed_record
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "known_answer"
 GENERATORS = 13

@@ -28,13 +28,13 @@ from benchmarks.verdicts import HUMAN
 from titjudge.core.types import Pair
 from titjudge.report.svg import Drawing
 from titjudge.stats.bootstrap import Floats, Interval
-from titjudge.stats.generator_differences import generator_differences
+from titjudge.stats.generators.generator_differences import generator_differences
+from titjudge.stats.generators.planning import prompts_needed
+from titjudge.stats.generators.replay_settling import replay_pairs
+from titjudge.stats.generators.sequential import OPEN
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values, pair_index, pairwise_accuracy
-from titjudge.stats.planning import prompts_needed
-from titjudge.stats.replay_settling import replay_pairs
-from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
-from titjudge.stats.sequential import OPEN
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, read_scores, score_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PART = re.compile(

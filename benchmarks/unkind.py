@@ -19,14 +19,14 @@ from titjudge.metrics.lmm_score import lmm_score
 from titjudge.probes.canary import Canary, _report
 from titjudge.probes.trust_card import CAUGHT, PASS, line, with_verdicts
 from titjudge.stats.bootstrap import Floats, Interval
-from titjudge.stats.bridging import bridge
-from titjudge.stats.cascade import apply, recommend
-from titjudge.stats.judge_pool import best_pool, standardised
+from titjudge.stats.generators.planning import Pilot, plans, prompts_needed
 from titjudge.stats.pairwise_accuracy import pair_index
-from titjudge.stats.planning import Pilot, plans, prompts_needed
-from titjudge.stats.scores_table import ScoreTable
-from titjudge.stats.two_tier import two_tier
-from titjudge.stats.votes import Vote, aggregate_votes
+from titjudge.stats.people.votes import Vote, aggregate_votes
+from titjudge.stats.ppi.bridging import bridge
+from titjudge.stats.ppi.cascade import apply, recommend
+from titjudge.stats.ppi.judge_pool import best_pool, standardised
+from titjudge.stats.ppi.two_tier import two_tier
+from titjudge.stats.scores.scores_table import ScoreTable
 
 PROMPTS = (12, 30, 100)
 ANCHORS = (4, 10, 25)

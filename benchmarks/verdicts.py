@@ -21,15 +21,15 @@ from pathlib import Path
 import numpy as np
 
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.bridging import Line, bridge
-from titjudge.stats.generator_differences import GeneratorDifference, gate
+from titjudge.stats.generators.generator_differences import GeneratorDifference, gate
+from titjudge.stats.generators.planning import prompts_needed, variance_factor
+from titjudge.stats.generators.replay_settling import replay_pairs, replay_race
+from titjudge.stats.generators.sequential import OPEN, settle
 from titjudge.stats.intervals import TAIL, mean_intervals, moments
-from titjudge.stats.planning import prompts_needed, variance_factor
-from titjudge.stats.replay_settling import replay_pairs, replay_race
-from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
-from titjudge.stats.sequential import OPEN, settle
+from titjudge.stats.ppi.bridging import Line, bridge
+from titjudge.stats.ppi.two_tier import two_tier
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, read_scores, score_table
 from titjudge.stats.significance import benjamini_hochberg, sign_flip_p
-from titjudge.stats.two_tier import two_tier
 
 HUMAN = Path(__file__).resolve().parents[1].parent / "shared" / "human" / "lmm4lmm_12_generators.csv.gz"
 DRAWN = 200  # prompts of a verdict
@@ -273,7 +273,7 @@ def duels(table: ScoreTable, repeats: int, seed: int = 9) -> None:
 
     from titjudge.core.types import Pair
     from titjudge.metrics.pairwise import drawn
-    from titjudge.stats.bradley_terry import bradley_terry
+    from titjudge.stats.ranking.bradley_terry import bradley_terry
 
     scores = table.means[np.isfinite(table.means).all(axis=1)]
     names = [str(k) for k in range(scores.shape[1])]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.suites.known_answer.scenes.generate import Plan, plan
-from titjudge.suites.known_answer.scenes.scene import LEVELS, Graph, Scene
+from titjudge.apps.scenes.generate import Plan, plan
+from titjudge.apps.scenes.scene import LEVELS, Graph, Scene
 
 
 def unseen(scene: Scene, graph: Graph) -> list[str]:

@@ -17,10 +17,10 @@ import uvicorn
 from PIL import Image
 from servers import Scripted, Seen
 
+from titjudge.apps.rewards.rewards import Rewards
+from titjudge.apps.rewards.server import build_app
 from titjudge.core.config import load_config
-from titjudge.runs.reward_server import Rewards
 from titjudge.web.http_guard import listen
-from titjudge.web.serve.server import build_app
 
 TOKEN = "a-token-for-tests"
 

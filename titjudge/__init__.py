@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from titjudge.providers import Capabilities as Capabilities
     from titjudge.providers import Provider as Provider
     from titjudge.providers import ProviderSettings as ProviderSettings
-    from titjudge.runs.judge import Judge as Judge
+    from titjudge.runs.api.judge import Judge as Judge
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "titjudge.runs.judge": "Judge",
+            "titjudge.runs.api.judge": "Judge",
             "titjudge.metrics": "Metric metric",
             "titjudge.providers": "Capabilities Provider ProviderSettings",
             "titjudge.core.errors": "TitjudgeError Unanswered UserError",

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from titjudge.core.errors import UserError
-from titjudge.runs.judge import Judge
-from titjudge.runs.judged_scores import Scores
+from titjudge.runs.api.judge import Judge
+from titjudge.runs.api.judged_scores import Scores
 
 __all__ = ["JudgeMetric"]
 

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.files import write_atomic
-from titjudge.core.images import check_header
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import ImageFile, InvalidItem
+from titjudge.data.data_paths import inside
+from titjudge.data.images import check_header
 from titjudge.metrics.longt2ibench_text import target_text
 from titjudge.suites.longt2ibench.dataset import Annotated, read_split
 

@@ -16,9 +16,9 @@ from transformers import AutoModelForImageTextToText, Trainer, TrainingArguments
 
 from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.files import write_atomic
-from titjudge.core.image_decoding import open_image, upright
-from titjudge.core.images import check_header
-from titjudge.core.tables import read_table
+from titjudge.data.image_decoding import open_image, upright
+from titjudge.data.images import check_header
+from titjudge.data.tables import read_table
 from titjudge.providers.learned.chat_heads import inputs_of
 from titjudge.providers.local.images import rgb
 from titjudge.providers.local.loading import load_processor

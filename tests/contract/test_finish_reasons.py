@@ -26,7 +26,7 @@ from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.local.base import make_reply
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
 
 pytestmark = pytest.mark.slow  # many in all, each of them short

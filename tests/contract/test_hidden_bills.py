@@ -20,7 +20,7 @@ from titjudge.core.types import Usage
 from titjudge.engine import retry
 from titjudge.providers.batch import provider as batch
 from titjudge.providers.hosted.usage import MOST_TOKENS, believed, billed_cost, gemini_usage, openai_usage
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session
 
 pytestmark = [

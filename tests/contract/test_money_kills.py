@@ -22,7 +22,7 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 
 from titjudge.core.types import Status
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 ITEMS = 24

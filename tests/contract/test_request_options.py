@@ -22,7 +22,7 @@ from titjudge.core.types import Message, Request
 from titjudge.engine.roles import Roles
 from titjudge.providers import ProviderSettings, make_provider
 from titjudge.providers.batch.provider import batch_service_for
-from titjudge.runs.identity import identity
+from titjudge.runs.folder.identity import identity
 
 ADDRESS = {"openai": "/v1", "litellm": "", "gemini": ""}
 

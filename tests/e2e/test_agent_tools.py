@@ -30,12 +30,12 @@ from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.providers.batch.provider import Batches, BatchTiming
-from titjudge.runs.identity import default_folder
-from titjudge.runs.offline_export import export
-from titjudge.runs.offline_import import import_answers
+from titjudge.runs.check.verify import verify
+from titjudge.runs.folder.identity import default_folder
+from titjudge.runs.offline.answers import import_answers
+from titjudge.runs.offline.export import export
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
-from titjudge.runs.verify import verify
 
 PROMPT = "A blue bowl holds three oranges on a wooden table."
 CLAIMS = [

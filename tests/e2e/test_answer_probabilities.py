@@ -28,12 +28,12 @@ from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric
 from titjudge.providers import make_provider
 from titjudge.providers.batch.provider import Batches, BatchTiming
-from titjudge.runs.offline_export import export
-from titjudge.runs.offline_import import import_answers
-from titjudge.runs.recording import record
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.check.verify import verify
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.offline.answers import import_answers
+from titjudge.runs.offline.export import export
+from titjudge.runs.offline.recording import record
 from titjudge.runs.session import Session
-from titjudge.runs.verify import verify
 
 METRICS = ["vqascore", "lmm-score-expected", "q-eval"]
 TOPS = [("Yes", math.log(0.6)), (" yes", math.log(0.1)), ("No", math.log(0.2)), ("3", math.log(0.05))]

@@ -31,8 +31,8 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.providers.batch import provider
 from titjudge.providers.batch.provider import Batches, BatchTiming
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.loop import RunLoop
-from titjudge.runs.run_folder import RunFolder
 from titjudge.suites.folder import Folder
 
 WIRED = any(option.name == "batch" for option in judge.params)

@@ -11,9 +11,9 @@ from PIL import Image
 
 from titjudge.cli.batch import batch
 from titjudge.core.config import load_config
-from titjudge.runs.offline_export import export
-from titjudge.runs.offline_files import Imported
-from titjudge.runs.offline_import import import_answers
+from titjudge.runs.offline.answers import import_answers
+from titjudge.runs.offline.export import export
+from titjudge.runs.offline.files import Imported
 from titjudge.runs.session import Session
 
 VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 70})

@@ -23,7 +23,7 @@ from titjudge.providers.batch import provider
 from titjudge.providers.batch.gemini import GeminiBatches
 from titjudge.providers.batch.journal import JobJournal
 from titjudge.providers.batch.openai import OpenAIBatches
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session, Watcher
 
 ITEMS = 6

@@ -22,9 +22,9 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Status
 from titjudge.providers import ProviderSettings
 from titjudge.providers.recorded import Recorded
-from titjudge.runs.offline_export import export
-from titjudge.runs.offline_import import import_answers
-from titjudge.runs.recording import Kept, record
+from titjudge.runs.offline.answers import import_answers
+from titjudge.runs.offline.export import export
+from titjudge.runs.offline.recording import Kept, record
 from titjudge.runs.session import Session
 
 VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 70})

@@ -18,11 +18,11 @@ from titjudge.core.config import load_config
 from titjudge.core.types import Reply, Request, Usage
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.report import write_report
-from titjudge.runs.merge import merge
-from titjudge.runs.results_diff import LATER
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.check.merge import merge
+from titjudge.runs.check.results_diff import LATER
+from titjudge.runs.check.verify import verify
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session
-from titjudge.runs.verify import verify
 from titjudge.stats.intervals import WAY
 from titjudge.web.view.runs import Runs
 

@@ -15,10 +15,10 @@ from commands import cli
 from PIL import Image
 from suite_data import corebench, dpg, lines, oneig, tiif, unigenbench, wise
 
-from titjudge.core import images
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.grids import Grid
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data import images
+from titjudge.data.grids import Grid
 from titjudge.suites.samples import cells
 
 COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (9, 9, 9))

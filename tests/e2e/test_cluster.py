@@ -26,13 +26,13 @@ import pytest
 from PIL import Image
 from servers import Seen, Server
 
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = 40
 DRIVER = """
 import json, sys
-from titjudge.runs.ray_cluster import Cluster
+from titjudge.apps.ray.cluster import Cluster
 from titjudge.core.config import load_config
 outcome = Cluster(load_config(None, json.loads(sys.argv[1])), workers=2, say=lambda line: print(line, flush=True)).run()
 print("status", outcome.status, flush=True)
@@ -101,7 +101,7 @@ def test_a_worker_dies_and_its_shard_is_finished_by_another(tmp_path: Path) -> N
     assert RunFolder(tmp_path / "run").used()["max_requests"] >= asked  # the one that died with its worker, too
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert [each["shard"] for each in manifest["merged"]] == ["1/2", "2/2"]
-    from titjudge.runs.verify import verify
+    from titjudge.runs.check.verify import verify
 
     found = verify(tmp_path / "run")
     assert found.holds, found.problems
@@ -147,7 +147,7 @@ def watch(process: subprocess.Popen[str], server: Server) -> list[str]:
 )
 def test_every_worker_gets_gpus_of_one_machine(nodes: list[int], workers: int, each: int) -> None:
     """A worker that asked for more than a machine has would wait for ever."""
-    from titjudge.runs.ray_cluster import gpus_each
+    from titjudge.apps.ray.cluster import gpus_each
 
     assert gpus_each(nodes, workers) == each
 
@@ -156,9 +156,9 @@ def test_every_worker_gets_gpus_of_one_machine(nodes: list[int], workers: int, e
 def test_workers_together_keep_to_the_limits_of_the_account(
     limits: dict[str, int], workers: int, tmp_path: Path
 ) -> None:
+    from titjudge.apps.ray.cluster import Cluster, _Shard
     from titjudge.core.config import load_config
     from titjudge.core.errors import ConfigError
-    from titjudge.runs.ray_cluster import Cluster, _Shard
 
     cluster = Cluster(load_config(None, {"metrics": ["lmm-score"], "captioner": "fake/m", "limits": limits}))
     ((name, value),) = limits.items()
@@ -185,16 +185,16 @@ def test_workers_together_keep_to_the_limits_of_the_account(
 )
 def test_learned_metrics_and_embedders_get_gpus_too(settings: dict[str, Any], local: bool, tmp_path: Path) -> None:
     """Ray hides the GPUs from a worker that asks for none."""
+    from titjudge.apps.ray.cluster import Cluster
     from titjudge.core.config import load_config
-    from titjudge.runs.ray_cluster import Cluster
 
     assert Cluster(load_config(None, {**settings, "out": tmp_path / "run"}))._is_local is local
 
 
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from titjudge.apps.ray.cluster import Cluster
     from titjudge.core.config import load_config
     from titjudge.core.errors import ConfigError, MissingExtra, UserError
-    from titjudge.runs.ray_cluster import Cluster
 
     monkeypatch.setitem(sys.modules, "ray", None)
     settings = {"out": tmp_path / "run", "limit": 2}
@@ -210,8 +210,8 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(("slow", "starts"), [(0, True), (2, True), (3, False)])
 def test_ray_that_a_busy_machine_starts_too_slowly_is_started_again(slow: int, starts: bool) -> None:
+    from titjudge.apps.ray.cluster import _begin
     from titjudge.core.errors import UserError
-    from titjudge.runs.ray_cluster import _begin
 
     class Ray:
         begun = ended = 0
@@ -233,8 +233,8 @@ def test_ray_that_a_busy_machine_starts_too_slowly_is_started_again(slow: int, s
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "127.0.0.1:99999"])
 def test_a_dead_address_is_refused_at_once_with_one_line(address: str) -> None:
+    from titjudge.apps.ray.cluster import _begin
     from titjudge.core.errors import UserError
-    from titjudge.runs.ray_cluster import _begin
 
     with pytest.raises(UserError, match=rf"^no Ray cluster at '{re.escape(address)}' \(.+\): start one with [^\n]+$"):
         _begin(None, {"address": address})
@@ -243,8 +243,8 @@ def test_a_dead_address_is_refused_at_once_with_one_line(address: str) -> None:
 def test_a_worker_does_not_write_to_a_cache_on_a_network_file_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from titjudge.apps.ray.cluster import Cluster, Worker, _Shard
     from titjudge.core.config import load_config
-    from titjudge.runs.ray_cluster import Cluster, Worker, _Shard
 
     monkeypatch.setattr("titjudge.engine.cache._file_system", lambda folder: "nfs4")
     cluster = Cluster(load_config(None, {"out": tmp_path / "run", "cache": tmp_path / "cache", "limit": 2}))
@@ -260,7 +260,7 @@ import os, sys
 from pathlib import Path
 from titjudge.core.config import load_config
 from titjudge.core.errors import UserError
-from titjudge.runs.ray_cluster import Cluster, _connected
+from titjudge.apps.ray.cluster import Cluster, _connected
 cluster = Cluster(load_config(None, {"out": Path(sys.argv[2])}), address=sys.argv[1])
 try:
     with _connected(cluster._ray, sys.argv[1], 2):

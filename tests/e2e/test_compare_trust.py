@@ -15,7 +15,7 @@ from report_runs import PROMPT, reply, score, write_run
 
 from titjudge.cli.dispatch import run_command
 from titjudge.core.types import Item, Score, Status
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 
 QUALITY = {"model_a": 0.0, "model_b": 0.6, "model_c": 1.4}
 BIAS = {"model_a": 3.0, "model_b": 0.0, "model_c": 0.0}  # what the judge adds: it favours a

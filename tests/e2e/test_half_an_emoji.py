@@ -21,7 +21,7 @@ from titjudge.core.config import load_config
 from titjudge.core.serialization import checksum, json_bytes, without_surrogates
 from titjudge.engine import retry
 from titjudge.providers.batch import provider
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")

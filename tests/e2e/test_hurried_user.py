@@ -112,7 +112,7 @@ def test_a_path_through_a_file_is_one_line(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_bad_second_try_leaves_a_complete_run_complete(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from titjudge.runs.run_folder import RunFolder
+    from titjudge.runs.folder.run_folder import RunFolder
 
     templates = place.parent / "mine" / "tit"
     templates.mkdir(parents=True)

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import pytest
 from PIL import Image
 
+from titjudge.apps.label.store import Store
 from titjudge.core.types import Pair
-from titjudge.web.label.store import Store
 
 CHROMIUM = Path("/usr/bin/chromium")
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,14 +34,14 @@ PROMPT = (
 SERVE = """
 import sys
 from pathlib import Path
-from titjudge.web.label.server import serve_label
+from titjudge.apps.label.server import serve_label
 serve_label(Path(sys.argv[1]), annotators=2, store=Path(sys.argv[2]), port=int(sys.argv[3]), mode=sys.argv[4], seed=5,
             ready=lambda links: print(*links, flush=True))
 """
 SERVE_EXPERTS = """
 import sys
 from pathlib import Path
-from titjudge.web.label.server import serve_experts
+from titjudge.apps.label.server import serve_experts
 serve_experts(Path(sys.argv[1]), store=Path(sys.argv[2]), experts=2, annotators=3,
               ready=lambda links, number: print(*links, flush=True))
 """

@@ -17,10 +17,10 @@ from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.run_records import ProgressRecord
 from titjudge.core.types import Item
-from titjudge.runs.merge import merge
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.check.merge import merge
+from titjudge.runs.check.verify import verify
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
-from titjudge.runs.verify import verify
 
 IMAGES, PROMPTS = 11, 4
 

@@ -13,7 +13,7 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 
 from titjudge.core.config import load_config
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session
 
 KINDS = {"fine": "ok", "declined": "refused", "cut off": "truncated", "babble": "unparsed", "filtered": "refused"}

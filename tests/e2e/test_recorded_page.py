@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from titjudge.cli.dispatch import run_command
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recorded.md"
 MODEL = """

@@ -18,11 +18,11 @@ from titjudge.core.run_records import Manifest
 from titjudge.core.types import Reply, Request, Status
 from titjudge.engine.roles import Roles
 from titjudge.providers.fake import Fake
-from titjudge.runs.fingerprints import Pins
-from titjudge.runs.identity import extends
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.check.verify import verify
+from titjudge.runs.folder.fingerprints import Pins
+from titjudge.runs.folder.identity import extends
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
-from titjudge.runs.verify import verify
 
 GENERATORS = 5
 

@@ -12,9 +12,9 @@ from PIL import Image
 from scene_stubs import noise, unseen
 from servers import Scripted, Seen, Server
 
+from titjudge.apps.scenes.generate import make
+from titjudge.apps.scenes.scene import Options
 from titjudge.cli.dispatch import run_command
-from titjudge.suites.known_answer.scenes.generate import make
-from titjudge.suites.known_answer.scenes.scene import Options
 
 
 @pytest.mark.slow

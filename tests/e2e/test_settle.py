@@ -16,10 +16,10 @@ from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.report import result_tables
 from titjudge.report.model import load
-from titjudge.runs.generator_scores import run_scores
-from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.settling import STOPPED, Question, SettlingSession
-from titjudge.runs.verify import verify
+from titjudge.runs.check.verify import verify
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.study.generator_scores import run_scores
+from titjudge.runs.study.settling import STOPPED, Question, SettlingSession
 
 PROMPTS, CONCURRENCY = 150, 4
 PRICE = {"gpt-4o": {"input": 2.5, "output": 10}}

@@ -17,8 +17,8 @@ from servers import Scripted, Seen, Server
 
 from titjudge.cli.sweep import sweep as command
 from titjudge.core.errors import ConfigError, FatalProviderError
-from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.sweep import Sweep, Swept, _without_shared
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.study.sweep import Sweep, Swept, _without_shared
 
 IMAGES = 12
 

@@ -14,7 +14,7 @@ from servers import Scripted, Server
 from titjudge.report.model import load
 from titjudge.report.provenance import cost
 from titjudge.report.table_cells import spending
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.web.view.runs import Runs
 
 GOOD = json.dumps({"reason": "r", "score": 50})

@@ -17,8 +17,8 @@ from titjudge.cli.compare import compare
 from titjudge.cli.verify import verify as command
 from titjudge.core.config import load_config
 from titjudge.core.serialization import checksum_differs, with_checksum
+from titjudge.runs.check.verify import Verification, verify
 from titjudge.runs.session import Session
-from titjudge.runs.verify import Verification, verify
 
 
 def data_folder(folder: Path, images: int = 8) -> Path:

@@ -16,7 +16,7 @@ import pytest
 
 from titjudge.metrics.dsg import dsg_score
 from titjudge.metrics.tifa import ChoiceQuestion, by_type
-from titjudge.stats.published_tables import published
+from titjudge.stats.generators.published_tables import published
 
 ANNOTATIONS, ANSWERS = "dsg-1k-anns.csv", "pali17b_dsg.csv"
 CATEGORIES = {
@@ -122,7 +122,7 @@ def test_what_tifa_calls_spearman_is_pearson() -> None:
     """Its notebook uses numpy.corrcoef; our SRCC is the rank correlation, which a monotone bend does not change."""
     import numpy as np
 
-    from titjudge.stats.correlation import correlation
+    from titjudge.stats.ranking.correlation import correlation
 
     x, y = [1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 10.0, 100.0, 1000.0, 10000.0]
     found = correlation(x, y, resamples=10)

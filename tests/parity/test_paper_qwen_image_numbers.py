@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.stats.correlation import compare_ranks
-from titjudge.stats.leaderboard import rank_correlation
-from titjudge.stats.published_tables import published
-from titjudge.stats.slices import between_variance, tier_means
+from titjudge.stats.generators.published_tables import published
+from titjudge.stats.generators.slices import between_variance, tier_means
+from titjudge.stats.ranking.correlation import compare_ranks
+from titjudge.stats.ranking.leaderboard import rank_correlation
 
 PILLARS = published("qwen-image-bench").columns
 RECOMPUTED = (0.8906, 0.8865, 0.8906, 0.9216, 0.9236, 0.9236)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.prompts import PromptLibrary
-from titjudge.stats.element_agreement import Mark, element_agreement
-from titjudge.stats.leaderboard import rank_correlation
-from titjudge.stats.published_tables import published
+from titjudge.stats.generators.published_tables import published
+from titjudge.stats.people.element_agreement import Mark, element_agreement
+from titjudge.stats.ranking.leaderboard import rank_correlation
 
 
 @pytest.mark.parametrize("length", ["short", "long"])

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from titjudge.stats.chance_level import Guessing, guessing, paper_threshold
-from titjudge.stats.correlation import compare_ranks
-from titjudge.stats.leaderboard import rank_correlation
-from titjudge.stats.published_tables import published
+from titjudge.stats.generators.published_tables import published
+from titjudge.stats.ranking.correlation import compare_ranks
+from titjudge.stats.ranking.leaderboard import rank_correlation
 
 PRINTED = {
     "TIT-Score": 0.929,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from titjudge.metrics.checklist import checklist_text, judge_answer, rubric
-from titjudge.stats.leaderboard import rank_correlation
+from titjudge.stats.ranking.leaderboard import rank_correlation
 from titjudge.suites.qwen_image_bench.suite import aggregate_responses
 
 CHECKLISTS = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from titjudge.core.ocr import text_errors, words_from_questions
+from titjudge.metrics.ocr import text_errors, words_from_questions
 from titjudge.metrics.yes_no import parse
 from titjudge.suites.tiif.answers import answers_as_scores, read_answers
 from titjudge.suites.tiif.dataset import read_set, with_full_numbers

@@ -156,7 +156,7 @@ def test_the_suite_of_the_extension_page_is_judged_and_its_run_read_and_shown(
     from PIL import Image
 
     from titjudge.core.config import load_config
-    from titjudge.report.sinks.base import Target, send
+    from titjudge.report.sinks import Target, send
     from titjudge.runs import RunFolder, Session
 
     data = package / "data"

@@ -32,7 +32,7 @@ def aggregate() -> None:
 
 def _judged(run: Path, *metrics: str) -> tuple[list[Item], list[Score]]:
     """Read the items of a run, and its scores by these metrics."""
-    from titjudge.runs.run_folder import RunFolder
+    from titjudge.runs.folder.run_folder import RunFolder
 
     folder = RunFolder(run)
     folder.manifest()

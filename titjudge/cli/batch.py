@@ -81,8 +81,8 @@ def export(**flags: Any) -> int:
     Example:
       python cli.py batch export --provider openai --out questions.jsonl
     """
-    from titjudge.runs.offline_batch import only_recorded
-    from titjudge.runs.offline_export import export as export_requests
+    from titjudge.runs.offline.batch import only_recorded
+    from titjudge.runs.offline.export import export as export_requests
 
     with _session(flags) as session:
         exported = export_requests(session, flags["out"], crops=flags["crops"])
@@ -114,7 +114,7 @@ def import_(**flags: Any) -> int:
     """
     from dataclasses import asdict
 
-    from titjudge.runs.offline_import import import_answers
+    from titjudge.runs.offline.answers import import_answers
 
     with _session(flags) as session:
         imports = {str(file): import_answers(session, file) for file in flags["files"]}
@@ -149,7 +149,7 @@ def record(**flags: Any) -> int:
     from dataclasses import asdict
 
     from titjudge.providers.recorded import ANSWERS
-    from titjudge.runs.recording import record as record_answers
+    from titjudge.runs.offline.recording import record as record_answers
 
     with _session(flags) as session:
         folder = Path(session.config.data or "")

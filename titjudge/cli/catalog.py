@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from titjudge.cli.generate import export
+from titjudge.cli.coverage import export
 from titjudge.cli.options import JSON, PATH, GroupByDefault, option
 from titjudge.cli.output import show_results, show_tables
 from titjudge.cli.terminal import say

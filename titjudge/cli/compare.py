@@ -17,7 +17,7 @@ from titjudge.core.numbers import known_sum
 
 if TYPE_CHECKING:
     from titjudge.core.types import Item, Score, Table
-    from titjudge.stats.paired_differences import Difference
+    from titjudge.stats.generators.paired_differences import Difference
 
 
 class _RunsByDefault(GroupByDefault):
@@ -90,14 +90,14 @@ def runs(
     """
     from titjudge.core import registry
     from titjudge.probes.canary import refuse_drift
+    from titjudge.runs.folder.run_folder import RunFolder
     from titjudge.runs.results import not_applicable
-    from titjudge.runs.run_folder import RunFolder
-    from titjudge.stats.agreement import agreement
-    from titjudge.stats.human_data import read_votes
-    from titjudge.stats.paired_differences import differences_table, paired_differences
+    from titjudge.stats.generators.paired_differences import differences_table, paired_differences
     from titjudge.stats.pairwise_accuracy import values_by_metric
-    from titjudge.stats.tables import agreement_tables
-    from titjudge.stats.votes import human_ceiling
+    from titjudge.stats.people.agreement import agreement
+    from titjudge.stats.people.agreement_tables import agreement_tables
+    from titjudge.stats.people.human_data import read_votes
+    from titjudge.stats.people.votes import human_ceiling
     from titjudge.suites.folder import read_pairs
 
     folders = [RunFolder(path) for path in runs]
@@ -160,8 +160,8 @@ def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> l
     Args:
         judged: Items by id, and scores, of each run.
     """
-    from titjudge.runs.generator_scores import prompt_keys
-    from titjudge.stats.paired_differences import prompt_differences, run_differences
+    from titjudge.runs.study.generator_scores import prompt_keys
+    from titjudge.stats.generators.paired_differences import prompt_differences, run_differences
 
     sides: dict[str, list[Score]] = {label: scores for label, (_, scores) in judged.items()}
     items = {label: listed for label, (listed, _) in judged.items()}
@@ -197,11 +197,11 @@ def _correlations(
     """
     from dataclasses import asdict
 
+    from titjudge.core.formats import plain
     from titjudge.core.types import Table
-    from titjudge.stats.correlation import correlation, generator_correlation
-    from titjudge.stats.human_data import SCORE, read_human_scores
-    from titjudge.stats.part_scores import part_scores
-    from titjudge.stats.tables import plain
+    from titjudge.stats.people.human_data import SCORE, read_human_scores
+    from titjudge.stats.ranking.correlation import correlation, generator_correlation
+    from titjudge.stats.scores.part_scores import part_scores
 
     values: dict[str, dict[str, dict[str, Any]]] = {}  # metric -> score, or the name of a part -> item
     for name in names:
@@ -298,7 +298,7 @@ def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
     Example:
       python cli.py compare ranks --csv leaderboards.csv --reference human
     """
-    from titjudge.stats.correlation import compare_ranks
+    from titjudge.stats.ranking.correlation import compare_ranks
 
     results, table = compare_ranks(csv_file, reference)
     show_results([table], results, json_file)
@@ -324,8 +324,8 @@ def votes(
       python cli.py compare votes votes.csv --pairs-out pairs.jsonl
     """
     from titjudge.core.files import Appender
-    from titjudge.stats.human_data import pair_records, read_votes
-    from titjudge.stats.votes import aggregate_votes
+    from titjudge.stats.people.human_data import pair_records, read_votes
+    from titjudge.stats.people.votes import aggregate_votes
 
     summary = aggregate_votes(read_votes(votes_file), read_votes(experts) if experts else (), annotators=annotators)
     show_results([summary.table()], summary.to_json(), json_file)

@@ -17,8 +17,8 @@ from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from titjudge.stats.generator_differences import Gate, GeneratorDifference
-    from titjudge.stats.scores_table import ScoreTable
+    from titjudge.stats.generators.generator_differences import Gate, GeneratorDifference
+    from titjudge.stats.scores.scores_table import ScoreTable
 
 
 @click.command(short_help="Compare the mean scores of generators, paired by prompt.")
@@ -69,7 +69,7 @@ def generators(
           --fail-if-worse 0.01 --out verdict.md
     """
     from titjudge.report.verdict_charts import write_differences
-    from titjudge.stats.generator_differences import gate, generator_differences, is_best, verdict_tables
+    from titjudge.stats.generators.generator_differences import gate, generator_differences, is_best, verdict_tables
 
     if baseline is None and (fail_if_worse is not None or strict):
         raise ConfigError("--fail-if-worse needs --baseline GENERATOR: worse than what?")
@@ -121,8 +121,8 @@ def generators(
 
 def _show_gate(verdict: Gate, differences: Sequence[GeneratorDifference], strict: bool) -> None:
     """Print a line for each generator that the gate has compared with the baseline."""
-    from titjudge.runs.gate_files import verdict_line
-    from titjudge.stats.generator_differences import CANNOT_TELL, WORSE
+    from titjudge.runs.study.gate_files import verdict_line
+    from titjudge.stats.generators.generator_differences import CANNOT_TELL, WORSE
 
     colours = {WORSE: "red", CANNOT_TELL: "yellow"}
     say()
@@ -137,7 +137,7 @@ def _write_gate(
     comment: Path | None, *, strict: bool, image_url: str,
 ) -> None:  # fmt: skip
     """Write the files of `--junit` and `--comment`."""
-    from titjudge.runs.gate_files import write_comment, write_junit
+    from titjudge.runs.study.gate_files import write_comment, write_junit
 
     if junit is not None:
         write_junit(junit, table.metric, differences, verdict, strict=strict)
@@ -181,7 +181,7 @@ def settle(
       python cli.py compare settle --scores scores.csv --pair all --margin 0.01
     """
     from titjudge.report.verdict_charts import write_settling
-    from titjudge.stats.replay_settling import replay_pairs, replay_race, replay_tables
+    from titjudge.stats.generators.replay_settling import replay_pairs, replay_race, replay_tables
 
     table = source.read()
     two, races = _questions(pairs, table)
@@ -272,7 +272,7 @@ def plan(
           --image-cost 0.003 --plot power.svg
     """
     from titjudge.report.verdict_charts import write_power
-    from titjudge.stats.planning import Pilot, cheapest, plan_table, plans
+    from titjudge.stats.generators.planning import Pilot, cheapest, plan_table, plans
 
     table = source.read()
     if pair is None and len(table.generators) != 2:

@@ -17,7 +17,7 @@ from titjudge.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from titjudge.core.types import Table
-    from titjudge.stats.scores_table import ScoreTable
+    from titjudge.stats.scores.scores_table import ScoreTable
 
 METRIC = option("--metric", "The metric to look at, if the run has several.", "NAME")
 SCORE_METRIC = option("--metric", "Metric of the runs, or column of the score in a table  [default: score].", "NAME")
@@ -39,7 +39,7 @@ class ScoreSource(NamedTuple):
         Raises:
             ConfigError: Neither runs nor a table are given, or both, or one in the place of the other.
         """
-        from titjudge.stats.per_prompt import PerPrompt
+        from titjudge.stats.scores.per_prompt import PerPrompt
 
         rule = PerPrompt.parse(self.per_prompt)
         if bool(self.runs) == (self.scores is not None):
@@ -50,12 +50,12 @@ class ScoreSource(NamedTuple):
         if self.scores is not None and self.scores.is_dir():
             raise ConfigError(f"{self.scores} is a folder: a run is named without --scores")
         if self.scores is not None:
-            from titjudge.stats.scores_table import read_scores
+            from titjudge.stats.scores.scores_table import read_scores
 
             return read_scores(self.scores, self.metric, by, rule, self.range)
         if self.range is not None:
             raise ConfigError("--range goes with --scores: a run knows the scale of its metric")
-        from titjudge.runs.generator_scores import run_scores
+        from titjudge.runs.study.generator_scores import run_scores
 
         return run_scores(self.runs, self.metric, by, allow_drift=self.allow_drift, per_prompt=rule)
 

@@ -15,7 +15,7 @@ from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from titjudge.runs.human_study import Study
+    from titjudge.runs.study.human_study import Study
 
 
 @click.command(short_help="Rank generators as people would, from few human pairs and many judge scores.")
@@ -66,7 +66,7 @@ def people(
         return 0
     if pairs_file is not None:
         raise ConfigError("--gold stands in the place of people: it does not go with --pairs")
-    from titjudge.stats.two_tier import two_tier
+    from titjudge.stats.ppi.two_tier import two_tier
 
     cheap, dear = read_judged(run, metric), read_judged(gold, gold_metric or metric)
     estimated = two_tier(cheap, dear, level=level)
@@ -83,8 +83,8 @@ def people(
 
 def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
     """Read a run together with its human pairs, or those of a file."""
-    from titjudge.runs.human_study import study
-    from titjudge.runs.run_folder import RunFolder
+    from titjudge.runs.folder.run_folder import RunFolder
+    from titjudge.runs.study.human_study import study
     from titjudge.suites.folder import read_pairs
 
     folder = RunFolder(run)
@@ -132,8 +132,8 @@ def cascade(
         --max-price 5 --json cascade.json
     """
     from titjudge.engine.prices import parse_price_flag
-    from titjudge.runs.sweep_judges import swept_judges
-    from titjudge.stats.cascade import recommend
+    from titjudge.runs.study.sweep_judges import swept_judges
+    from titjudge.stats.ppi.cascade import recommend
     from titjudge.suites.folder import read_pairs
 
     judges = swept_judges(sweep, dict(map(parse_price_flag, prices)), longest=longest)
@@ -181,9 +181,9 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
         --plot curve.svg --json curve.json
     """
     from titjudge.report.verdict_charts import write_forgetting
-    from titjudge.runs.human_study import claims_of_run
-    from titjudge.runs.run_folder import RunFolder
-    from titjudge.stats.forgetting import forgetting as curve
+    from titjudge.runs.folder.run_folder import RunFolder
+    from titjudge.runs.study.human_study import claims_of_run
+    from titjudge.stats.scores.forgetting import forgetting as curve
 
     name, claims = claims_of_run(RunFolder(run), metric)
     by_place = curve(claims, bins=bins)
@@ -210,8 +210,8 @@ def elements(run: Path, human: Path, metric: str | None, out: Path | None, json_
       python cli.py compare elements runs/mine --human marks.csv
       python cli.py compare elements runs/mine --metric yes-no --human marks.jsonl
     """
-    from titjudge.runs.element_marks import element_marks
-    from titjudge.stats.element_agreement import agreement_table, element_agreement
+    from titjudge.runs.study.element_marks import element_marks
+    from titjudge.stats.people.element_agreement import agreement_table, element_agreement
 
     files = OutputFiles(None, out, json_file)
     files.check()
@@ -240,8 +240,8 @@ def bridge(old: Path, new: Path, metric: str | None, files: OutputFiles) -> int:
       python cli.py compare bridge old.csv new.csv --plot bridge.svg
     """
     from titjudge.report.verdict_charts import write_bridge
-    from titjudge.stats.bridging import bridge as build
-    from titjudge.stats.bridging import bridge_table
+    from titjudge.stats.ppi.bridging import bridge as build
+    from titjudge.stats.ppi.bridging import bridge_table
 
     tables = [read_judged(path, metric) for path in (old, new)]
     built = build(*tables)

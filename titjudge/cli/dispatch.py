@@ -34,7 +34,8 @@ _MACHINE_ERRORS = {
 def command_of(name: str) -> click.Command:
     """Load a command, with the options that every command has."""
     module, _, attribute = COMMANDS[name][0].partition(":")
-    command: click.Command = getattr(importlib.import_module(f"titjudge.cli.{module}"), attribute or module)
+    place = module if "." in module else f"titjudge.cli.{module}"
+    command: click.Command = getattr(importlib.import_module(place), attribute or module)
     add_log_options(command)
     return command
 

@@ -31,7 +31,7 @@ from titjudge.core.numbers import sum_words
 if TYPE_CHECKING:
     from titjudge.core.config import RunConfig
     from titjudge.runs.outcome import Outcome
-    from titjudge.runs.settling import Question
+    from titjudge.runs.study.settling import Question
 
 BUDGET_REACHED = 3  # exit code
 
@@ -131,9 +131,9 @@ def judge(**flags: Any) -> int:
       python cli.py judge --config run.yaml --limit 50
       python cli.py judge --data my_images --metric tit-llm --settle old,new
     """
-    from titjudge.report.sinks.base import parse_targets
+    from titjudge.report.sinks import parse_targets
     from titjudge.runs.session import Session
-    from titjudge.runs.settling import SettlingSession
+    from titjudge.runs.study.settling import SettlingSession
 
     config = config_of(
         flags,
@@ -146,9 +146,11 @@ def judge(**flags: Any) -> int:
         _check_official(config)
     work: Callable[[], Outcome]
     if config.engine == "ray" and not flags["dry_run"]:
-        from titjudge.runs.ray_cluster import Cluster
+        from titjudge.core import registry
 
-        cluster = Cluster(config, address=config.ray_address, workers=config.workers, say=say)
+        cluster = registry.load("runners", config.engine)(
+            config, address=config.ray_address, workers=config.workers, say=say
+        )
         config, work = cluster.config, cluster.run
     else:
         from titjudge.cli.progress import watcher
@@ -204,7 +206,7 @@ def _question(names: str | None, margin: float | None, config: RunConfig) -> Que
     Raises:
         ConfigError: They do not go with the other options.
     """
-    from titjudge.runs.settling import Question
+    from titjudge.runs.study.settling import Question
 
     if names is None:
         if margin is not None:
@@ -236,8 +238,8 @@ def _check_official(config: RunConfig) -> None:
 
 
 def _write_official(config: RunConfig, outcome: Outcome, folder: Path) -> None:
+    from titjudge.runs.folder.run_folder import RunFolder
     from titjudge.runs.resolve import load_suite
-    from titjudge.runs.run_folder import RunFolder
 
     run = RunFolder(outcome.folder)
     count = load_suite(config).write_official(list(run.judged()), list(run.scores().values()), folder)
@@ -264,7 +266,7 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, min_coverage: float 
         f"\nspent {sum_words(spent, unpriced, f'${spent or 0.0:.4f}')} (list price of all answers used: {used}{unsure})"
     )
     if "settle" in outcome.results:
-        from titjudge.runs.settling import verdict_line
+        from titjudge.runs.study.settling import verdict_line
 
         say(verdict_line(outcome.results["settle"]))
     if outcome.status not in ("complete", "settled"):

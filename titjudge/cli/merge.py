@@ -29,7 +29,7 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, j
       python cli.py judge --provider openai --shard 2/2 --out runs/two
       python cli.py merge runs/one runs/two --out runs/both
     """
-    from titjudge.runs.merge import merge as join
+    from titjudge.runs.check.merge import merge as join
     from titjudge.suites.folder import read_pairs
 
     outcome = join(runs, out, pairs=read_pairs(pairs) if pairs else None, report=report)

@@ -115,8 +115,8 @@ sink_options: Callable[[F], F] = with_options(
 
 def send_to_sinks(run: Path, sinks: Sequence[Any], step: int | None) -> bool:
     """Send a run to the sinks and print what was sent; returns whether every sink took it."""
-    from titjudge.report.sinks.base import send
-    from titjudge.runs.run_folder import RunFolder
+    from titjudge.report.sinks import send
+    from titjudge.runs.folder.run_folder import RunFolder
 
     if not sinks:
         return True

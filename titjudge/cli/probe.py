@@ -56,8 +56,8 @@ def probe(**flags: Any) -> int:
       no key, no network:
       python cli.py probe --metric tit
     """
+    from titjudge.runs.folder.run_folder import rest_of_caps
     from titjudge.runs.probe_run import dry_run, probe_folder, run_probe
-    from titjudge.runs.run_folder import rest_of_caps
 
     config = config_of(flags)
     metric = flags["metric"] or (config.metrics[0] if config.metrics else "tit-llm" if config.judge else "lmm-score")

@@ -26,7 +26,7 @@ def reference() -> None:
 @JSON
 def list_(json_file: Path | None) -> int:
     """List the published tables."""
-    from titjudge.stats.published_tables import list_table, published_names
+    from titjudge.stats.generators.published_tables import list_table, published_names
 
     shown = list_table(published_names())
     show_results([shown], [dict(zip(shown.columns, row, strict=True)) for row in shown.rows], json_file)
@@ -38,7 +38,7 @@ def list_(json_file: Path | None) -> int:
 @JSON
 def show(name: str, json_file: Path | None) -> int:
     """Show one table, with its judge, protocol, date and source."""
-    from titjudge.stats.published_tables import published
+    from titjudge.stats.generators.published_tables import published
 
     leaderboard = published(name)
     table = leaderboard.table()

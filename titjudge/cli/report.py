@@ -49,9 +49,9 @@ def report(
 
     from titjudge.report import export, write_report
     from titjudge.report.html import images_in
-    from titjudge.report.sinks.base import parse_targets
-    from titjudge.runs.journal import damage_lines
-    from titjudge.runs.run_folder import RunFolder
+    from titjudge.report.sinks import parse_targets
+    from titjudge.runs.folder.journal import damage_lines
+    from titjudge.runs.folder.run_folder import RunFolder
 
     targets = parse_targets(sinks, step)
     folders = [RunFolder(run) for run in runs]
@@ -65,8 +65,8 @@ def report(
         )
     placed, more = [], None
     if reference is not None:
-        from titjudge.runs.reference import standings
-        from titjudge.stats.published_tables import published
+        from titjudge.runs.study.reference import standings
+        from titjudge.stats.generators.published_tables import published
 
         placed = standings(folders[0], published(reference))
         known = folders[0].results().to_json().get("tables", [])

@@ -38,7 +38,7 @@ def score(
     """
     from titjudge.core.files import read_text
     from titjudge.core.types import Table
-    from titjudge.runs.judge import Judge
+    from titjudge.runs.api.judge import Judge
 
     if (prompt is None) == (prompt_file is None):
         raise UserError("give --prompt TEXT or --prompt-file FILE")

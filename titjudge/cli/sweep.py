@@ -43,7 +43,7 @@ def sweep(
       metrics: [tit, tit-llm]
     """
     from titjudge.cli.progress import watcher
-    from titjudge.runs.sweep import Sweep
+    from titjudge.runs.study.sweep import Sweep
 
     overrides = {name: str(value) if isinstance(value, Path) else value for name, value in keys.items()}
     plan = Sweep(file, out, overrides | ({} if max_cost is None else {"limits": {"max_cost": max_cost}}))

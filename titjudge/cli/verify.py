@@ -25,7 +25,7 @@ def verify(run: Path, json_file: Path | None) -> int:
       python cli.py verify runs/first
       python cli.py verify runs/first --json verified.json
     """
-    from titjudge.runs.verify import verify as check
+    from titjudge.runs.check.verify import verify as check
 
     verdict = check(run)
     say(f"checked {', '.join(f'{count:,} {name}' for name, count in verdict.checked.items())}")

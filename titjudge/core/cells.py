@@ -30,7 +30,7 @@ class Cell(NamedTuple):
 
     @property
     def place(self) -> Path:
-        """The path by which it is read (`titjudge.core.containers`)."""
+        """The path by which it is read (`titjudge.data.containers`)."""
         return self.column / (str(self.row) if self.element is None else f"{self.row}.{self.element}")
 
 

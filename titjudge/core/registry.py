@@ -1,6 +1,6 @@
-"""The registry: names to code, imported on first use. Built-ins are in a table, other packages have entry points.
+"""The registry: names to code, imported on first use. Built-ins are in a table, everything else has entry points.
 
-A package adds a provider, embedder, metric, suite or sink with, for example,
+A package, and `titjudge.apps` like any other, adds a provider, embedder, metric, task, suite, sink or runner with, for example,
 
     [project.entry-points."titjudge.metrics"]
     my-metric = "my_package.metric:my_metric"
@@ -12,7 +12,7 @@ import functools
 import importlib
 from typing import Any
 
-from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.errors import ConfigError, TitjudgeError, nearest
 from titjudge.core.learned_metrics import BUILT_IN, EXTERNAL
 
 TABLES: dict[str, dict[str, str]] = {
@@ -62,14 +62,7 @@ TABLES: dict[str, dict[str, str]] = {
         "soft-tifa": "titjudge.metrics.soft_tifa:soft_tifa",
         "text-reading": "titjudge.metrics.text_reading:text_reading",
     },
-    "tasks": {  # metrics over prompts without images, which do not judge
-        "facet-map": "titjudge.metrics.facet_map:facet_map",
-        "six-block": "titjudge.metrics.recipes.six_block:six_block",
-        "tiif": "titjudge.metrics.recipes.tiif:tiif",
-        "facets": "titjudge.metrics.recipes.facets:facets",
-        "long-graph": "titjudge.metrics.recipes.long_graph:long_graph",
-        "elements": "titjudge.metrics.recipes.elements:elements",
-    },
+    "tasks": {},  # what writes prompts; it reads no image and does not judge
     "suites": {
         "folder": "titjudge.suites.folder:Folder",
         "prompts": "titjudge.suites.prompts:Prompts",
@@ -89,12 +82,8 @@ TABLES: dict[str, dict[str, str]] = {
         "wise": "titjudge.suites.question_suite:wise",
         "wise-verified": "titjudge.suites.question_suite:wise_verified",
     },
-    "sinks": {
-        "trackio": "titjudge.report.sinks.trackio:Trackio",
-        "wandb": "titjudge.report.sinks.wandb:Wandb",
-        "mlflow": "titjudge.report.sinks.mlflow:MLflow",
-        "tensorboard": "titjudge.report.sinks.tensorboard:TensorBoard",
-    },
+    "sinks": {},
+    "runners": {},  # what runs a configuration elsewhere than in this process
 }
 
 
@@ -173,6 +162,8 @@ def load(kind: str, name: str) -> Any:
     module, _, attribute = check(kind, name).partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
+    except TitjudgeError:
+        raise
     except Exception as error:
         if name in TABLES[kind] or (kind == "suites" and is_suite_file(name)):
             raise

@@ -21,13 +21,13 @@ from typing import Any, Literal
 from titjudge.core import structured_output
 from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import BudgetExhausted, CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
-from titjudge.core.images import ImageFiles
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.core.structured_output import ends_in_thinking, schema_of
 from titjudge.core.types import EMPTY, Embedding, Message, Reply, Request, Status, Usage
+from titjudge.data.images import ImageFiles
 from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache

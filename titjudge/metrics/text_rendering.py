@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from titjudge.core import ocr
 from titjudge.core.types import Ask, Item, Score, Status
-from titjudge.metrics import metric
+from titjudge.metrics import metric, ocr
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.text_reading import read_reply
 

@@ -95,8 +95,8 @@ def changed_image(source: Path, name: str, prompt: str, folder: Path) -> Path:
         DataError: The image cannot be read.
     """
     from titjudge.core.errors import DataError
-    from titjudge.core.image_decoding import open_image, upright
-    from titjudge.core.images import read
+    from titjudge.data.image_decoding import open_image, upright
+    from titjudge.data.images import read
 
     change, quality, _ = IMAGE_CHANGES[name]
     slug = "".join(letter if letter.isalnum() else "-" for letter in name).strip("-")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from titjudge.core.images import scaled
 from titjudge.core.types import ImageFile, Request
+from titjudge.data.images import scaled
 
 
 def fitted(request: Request) -> Request:

@@ -21,8 +21,8 @@ from titjudge.report.charts import (
 )
 from titjudge.report.model import Loaded, Report
 from titjudge.report.table_cells import Json, cell, p_value, percent, table
-from titjudge.stats.claims import claims_of
-from titjudge.stats.forgetting import BINS, Claim, Forgetting, Rate, forgetting
+from titjudge.stats.scores.claims import claims_of
+from titjudge.stats.scores.forgetting import BINS, Claim, Forgetting, Rate, forgetting
 
 PLACES = tuple(f"{100 * k / BINS:.0f}-{100 * (k + 1) / BINS:.0f}%" for k in range(BINS))
 _VIEWS = (

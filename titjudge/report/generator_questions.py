@@ -12,12 +12,12 @@ from titjudge.report.charts import Chart
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.svg import curves
 from titjudge.report.table_cells import DASH, Json, cell, money, number, table
-from titjudge.stats.bridging import bridge, bridge_table
-from titjudge.stats.planning import SHORT, Pilot, curve, plans
-from titjudge.stats.replay_settling import replay_pairs, verdicts
-from titjudge.stats.scores_table import ScoreTable
-from titjudge.stats.sequential import FEWEST
-from titjudge.stats.two_tier import two_tier
+from titjudge.stats.generators.planning import SHORT, Pilot, curve, plans
+from titjudge.stats.generators.replay_settling import replay_pairs, verdicts
+from titjudge.stats.generators.sequential import FEWEST
+from titjudge.stats.ppi.bridging import bridge, bridge_table
+from titjudge.stats.ppi.two_tier import two_tier
+from titjudge.stats.scores.scores_table import ScoreTable
 
 ORDERS = 20
 POWER = 0.8

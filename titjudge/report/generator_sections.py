@@ -26,11 +26,11 @@ from titjudge.report.svg import heat_map, radar
 from titjudge.report.table_cells import DASH, Json, cell, measured, number, p_value, table
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import with_ties
-from titjudge.stats.generator_differences import GeneratorDifference, generator_differences
-from titjudge.stats.part_scores import part_scores
-from titjudge.stats.per_prompt import MEAN, PerPrompt
-from titjudge.stats.scores_table import Entry, ScoreTable, score_table
-from titjudge.stats.slices import averages, first_places, tiers
+from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
+from titjudge.stats.generators.slices import averages, first_places, tiers
+from titjudge.stats.scores.part_scores import part_scores
+from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 MOST = 4  # metrics; the command line shows all
 WORST = 6  # prompts

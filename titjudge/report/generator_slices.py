@@ -13,10 +13,19 @@ from titjudge.report.model import Judge
 from titjudge.report.table_cells import DASH, Cell, Json, cell, measured, number, plain, table
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import score_differences
+from titjudge.stats.generators.slices import (
+    BEST,
+    CEILING,
+    MATURE,
+    averages,
+    between_variance,
+    first_places,
+    maturity,
+    tier_means,
+)
 from titjudge.stats.intervals import mean_interval
-from titjudge.stats.part_scores import ELEMENT
-from titjudge.stats.scores_table import DERIVED, IMAGE_COLUMNS, ScoreTable
-from titjudge.stats.slices import BEST, CEILING, MATURE, averages, between_variance, first_places, maturity, tier_means
+from titjudge.stats.scores.part_scores import ELEMENT
+from titjudge.stats.scores.scores_table import DERIVED, IMAGE_COLUMNS, ScoreTable
 
 FEWEST = 6  # prompts of a category
 VALUES = 60  # of a category

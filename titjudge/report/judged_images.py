@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.image_decoding import inspect
-from titjudge.core.images import Shown, read
+from titjudge.data.image_decoding import inspect
+from titjudge.data.images import Shown, read
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import orjson
 
-from titjudge.core import containers
 from titjudge.core.files import JsonlReader
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
 from titjudge.core.serialization import lean_item, lean_score, score_from, without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
+from titjudge.data import containers
 from titjudge.report.judged_images import Judged, Sameness
 from titjudge.report.text_pool import Texts
 from titjudge.report.transcripts import DRAWN, case

@@ -20,7 +20,7 @@ from titjudge.report.table_cells import (
     strings,
     table,
 )
-from titjudge.stats.per_prompt import PerPrompt
+from titjudge.stats.scores.per_prompt import PerPrompt
 
 _NOTE = (
     "Agreement: how often the metric gives the higher score to the image that people prefer; equal scores count as wrong. "

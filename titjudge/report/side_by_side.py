@@ -62,7 +62,7 @@ def _shared(report: Report) -> list[str]:
 
 
 def _of(report: Report, metric: str) -> list[list[Any]]:
-    from titjudge.stats.paired_differences import mean_differences, paired_differences
+    from titjudge.stats.generators.paired_differences import mean_differences, paired_differences
 
     columns = [(judge, at) for at, judge in enumerate(report.judges) if judge.metric == metric]
     values: dict[str, dict[str, float | None]] = {}

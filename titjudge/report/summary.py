@@ -10,7 +10,7 @@ from titjudge.report import provenance, result_tables, trust_card
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.side_by_side import comparisons
 from titjudge.report.table_cells import DASH, Json, fragment, spending
-from titjudge.stats.agreement import GUESSING
+from titjudge.stats.people.agreement import GUESSING
 
 
 def summary(report: Report) -> Json:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.image_decoding import open_image, upright
-from titjudge.core.images import read
+from titjudge.data.image_decoding import open_image, upright
+from titjudge.data.images import read
 from titjudge.report.judged_images import Judged
 
 Thumbnail = bytes | str  # the WebP file, or why there is none

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.errors import ConfigError, UserError
-from titjudge.stats.bridging import Bridge
-from titjudge.stats.forgetting import Forgetting, Rate
-from titjudge.stats.generator_differences import GeneratorDifference
-from titjudge.stats.planning import Pilot, Plan, curve
-from titjudge.stats.ppi import Estimate
-from titjudge.stats.sequential import OPEN, Settled
+from titjudge.stats.generators.generator_differences import GeneratorDifference
+from titjudge.stats.generators.planning import Pilot, Plan, curve
+from titjudge.stats.generators.sequential import OPEN, Settled
+from titjudge.stats.ppi.bridging import Bridge
+from titjudge.stats.ppi.inference import Estimate
+from titjudge.stats.scores.forgetting import Forgetting, Rate
 
 _MOST = 60  # most rows of a chart, so that they can be read
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")

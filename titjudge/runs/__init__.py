@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from titjudge.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from titjudge.runs.judge import Judge as Judge
-    from titjudge.runs.judged_scores import JudgedScore as JudgedScore
-    from titjudge.runs.judged_scores import Scores as Scores
+    from titjudge.runs.api.judge import Judge as Judge
+    from titjudge.runs.api.judged_scores import JudgedScore as JudgedScore
+    from titjudge.runs.api.judged_scores import Scores as Scores
+    from titjudge.runs.api.score_stream import ScoreStream as ScoreStream
+    from titjudge.runs.folder.run_folder import RunFolder as RunFolder
     from titjudge.runs.outcome import Outcome as Outcome
-    from titjudge.runs.run_folder import RunFolder as RunFolder
-    from titjudge.runs.score_stream import ScoreStream as ScoreStream
     from titjudge.runs.session import Session as Session
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "titjudge.runs.judge": "Judge",
-            "titjudge.runs.judged_scores": "JudgedScore Scores",
-            "titjudge.runs.score_stream": "ScoreStream",
-            "titjudge.runs.run_folder": "RunFolder",
+            "titjudge.runs.api.judge": "Judge",
+            "titjudge.runs.api.judged_scores": "JudgedScore Scores",
+            "titjudge.runs.api.score_stream": "ScoreStream",
+            "titjudge.runs.folder.run_folder": "RunFolder",
             "titjudge.runs.outcome": "Outcome",
             "titjudge.runs.session": "Session",
         },

@@ -13,7 +13,7 @@ from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.engine.pipeline import BudgetExhausted, Engine, Interrupted
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
-from titjudge.runs.score_digests import compares_images, digest_of
+from titjudge.runs.folder.score_digests import compares_images, digest_of
 
 
 def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> Iterable[Item | InvalidItem]:
@@ -52,7 +52,7 @@ class RunLoop:
     Args:
         planner: estimates what an item may cost before it starts; needed where there is a cap.
         done: (item id, metric) pairs that have their score already.
-        on_score: called with each score as it comes, and the digest of what was judged (`titjudge.runs.score_digests`).
+        on_score: called with each score as it comes, and the digest of what was judged (`titjudge.runs.folder.score_digests`).
     """
 
     def __init__(

@@ -10,10 +10,10 @@ from typing import Any
 
 from titjudge.core.types import Pair, Table
 from titjudge.metrics import Metric, everywhere
-from titjudge.runs.journal import damage_lines
+from titjudge.runs.folder.journal import damage_lines
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.results import summarize
-from titjudge.runs.run_folder import RunFolder
-from titjudge.stats.per_prompt import PerPrompt
+from titjudge.stats.scores.per_prompt import PerPrompt
 
 MOST_REPORTED = (
     100_000  # images of a run that gets its report by itself: beyond it the page costs more than the judging

@@ -22,10 +22,10 @@ from titjudge.engine.roles import Roles
 from titjudge.probes.battery import MOST
 from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import Card
-from titjudge.runs.identity import default_folder
-from titjudge.runs.manifest import provenance
+from titjudge.runs.folder.identity import default_folder
+from titjudge.runs.folder.manifest import provenance
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.resolve import asked_roles, resolve
-from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Session
 
 CARD = "card.json"

@@ -11,10 +11,10 @@ from titjudge.core.run_records import SCHEMA_VERSION
 from titjudge.core.score_parts import question_counts, steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics import Metric, everywhere
-from titjudge.stats.duels import duel_tables
 from titjudge.stats.intervals import WAY
-from titjudge.stats.per_prompt import MEAN, PerPrompt
-from titjudge.stats.tables import agreement_tables
+from titjudge.stats.people.agreement_tables import agreement_tables
+from titjudge.stats.ranking.duels import duel_tables
+from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 
 CONSTRUCTED = "the preferences of these data come from how the images were made; read `people` as `construction`"
 
@@ -32,7 +32,7 @@ def summarize(
     per_prompt: PerPrompt = MEAN,
 ) -> tuple[dict[str, Any], list[Table]]:
     """Compute the content of results.json, and its tables. Scores of other items or metrics are left out."""
-    from titjudge.stats.agreement import agreement
+    from titjudge.stats.people.agreement import agreement
 
     items = [item for item in listed if isinstance(item, Item)]
     bad = [item for item in listed if isinstance(item, InvalidItem)]

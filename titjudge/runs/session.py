@@ -26,16 +26,16 @@ from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
-from titjudge.runs.fingerprints import Pins
-from titjudge.runs.identity import default_folder
+from titjudge.runs.folder.fingerprints import Pins
+from titjudge.runs.folder.identity import default_folder
+from titjudge.runs.folder.manifest import changed_versions, mixed, provenance
+from titjudge.runs.folder.run_folder import RunFolder, caps, resumed_budget
+from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import Progress, RunLoop, prepared
-from titjudge.runs.manifest import changed_versions, mixed, provenance
 from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import asked_roles, left_out, load_metrics, load_suite, resolve
-from titjudge.runs.run_folder import RunFolder, caps, resumed_budget
 from titjudge.runs.run_input import RunInput
-from titjudge.runs.score_digests import compares_images
-from titjudge.stats.per_prompt import PerPrompt
+from titjudge.stats.scores.per_prompt import PerPrompt
 
 if TYPE_CHECKING:
     from titjudge.probes.canary_run import Asked

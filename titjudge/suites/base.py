@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.data.images import SUFFIXES
 from titjudge.suites.prompt_places import PromptPlace
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from titjudge.core.errors import DataError
-from titjudge.core.tables import read_table, scan_table
 from titjudge.core.types import Item, Pair
-from titjudge.stats.votes import pair_of, read_choice
+from titjudge.data.tables import read_table, scan_table
+from titjudge.stats.people.votes import pair_of, read_choice
 
 COLUMNS = ("model_a", "model_b", "winner")
 _PROMPTS = ("prompt_id", "question_id", "prompt")

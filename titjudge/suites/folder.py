@@ -29,14 +29,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.data_paths import inside
-from titjudge.core.embedded_prompts import embedded_prompt
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_text, scan_jsonl
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.tables import read_table
 from titjudge.core.types import InvalidItem, Item, Pair
-from titjudge.stats.votes import pair_of, read_choice
+from titjudge.data.data_paths import inside
+from titjudge.data.embedded_prompts import embedded_prompt
+from titjudge.data.tables import read_table
+from titjudge.stats.people.votes import pair_of, read_choice
 from titjudge.suites.base import Suite, image_files, printable
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import NAMES, Columns, ManifestReader, check_manifest, find_tables, first_filled, item_of

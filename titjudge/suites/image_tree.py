@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data.data_paths import inside
 from titjudge.suites.base import image_files, printable
 from titjudge.suites.manifests import item_of
 from titjudge.suites.prompt_list import PromptList, read_prompts

@@ -23,10 +23,10 @@ from typing import Any
 from titjudge.core import registry
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl, scan_jsonl
-from titjudge.core.images import SUFFIXES
 from titjudge.core.numbers import finite
-from titjudge.core.tables import read_table
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.data.images import SUFFIXES
+from titjudge.data.tables import read_table
 from titjudge.suites.base import Suite
 from titjudge.suites.folder import read_items, read_pairs
 from titjudge.suites.lpg_hub import hub_items, hub_prompts
@@ -136,7 +136,7 @@ class LpgBench(Suite):
             return []
         if there[0].stem == "pairs":
             return read_pairs(there[0])
-        from titjudge.stats.rank_agreement import ranks_to_pairs
+        from titjudge.stats.ranking.rank_agreement import ranks_to_pairs
 
         images: dict[tuple[str, str], str] = {}
         for item in self.load(folder):
@@ -163,8 +163,8 @@ class LpgBench(Suite):
 
 def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Table]:
     """Count for each metric the prompts on which a generator is first, beside its mean score on each theme."""
-    from titjudge.stats.scores_table import Entry, score_table
-    from titjudge.stats.slices import averages, first_places
+    from titjudge.stats.generators.slices import averages, first_places
+    from titjudge.stats.scores.scores_table import Entry, score_table
 
     by_id = {item.id: item for item in items}
     themes = {item.prompt_id: str(item.meta["theme"]) for item in items if item.meta.get("theme")}

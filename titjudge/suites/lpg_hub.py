@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.tables import READERS
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data.tables import READERS
 from titjudge.suites.base import image_files
 from titjudge.suites.folder import read_items
 from titjudge.suites.image_tree import ImageTree

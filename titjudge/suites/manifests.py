@@ -9,13 +9,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from titjudge.core.cells import Cell, without_images
-from titjudge.core.containers import SUFFIXES as HOLDERS
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
-from titjudge.core.images import SUFFIXES
 from titjudge.core.numbers import finite
-from titjudge.core.tables import READERS, is_table, scan_table, table_columns
 from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.data.containers import SUFFIXES as HOLDERS
+from titjudge.data.data_paths import inside
+from titjudge.data.images import SUFFIXES
+from titjudge.data.tables import READERS, is_table, scan_table, table_columns
 from titjudge.suites.base import image_files
 from titjudge.suites.samples import COLUMNS, as_sample
 

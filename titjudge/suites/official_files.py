@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError, UserError, nearest
 from titjudge.core.files import read_json, write_atomic
+from titjudge.data.data_paths import inside
 from titjudge.suites.downloads import PARTS, Downloads, Unavailable, Wanted, checksum_of
 
 GITHUB = "https://raw.githubusercontent.com"

@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, scan_csv
 from titjudge.core.structured_output import first_problem
 from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.data.data_paths import inside
 from titjudge.metrics.questions import Asked, Asking
 from titjudge.metrics.text_reading import Wanted, listed, matched_share
 from titjudge.suites.base import Suite, by_generator, reason_of

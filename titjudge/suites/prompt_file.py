@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import scan_jsonl
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data.data_paths import inside
 from titjudge.suites.base import Suite
 from titjudge.suites.image_tree import ImageTree, find_tree
 from titjudge.suites.prompt_places import PromptPlace

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from titjudge.core.cells import without_images
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, read_text
-from titjudge.core.tables import scan_table, table_columns
 from titjudge.core.types import InvalidItem
+from titjudge.data.tables import scan_table, table_columns
 from titjudge.suites.manifests import NAMES
 
 _IDS = ("prompt_id", "id", "index")

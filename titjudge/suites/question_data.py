@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
 from titjudge.core.structured_output import first_problem
-from titjudge.core.tables import scan_table
 from titjudge.core.types import InvalidItem
+from titjudge.data.data_paths import inside
+from titjudge.data.tables import scan_table
 from titjudge.metrics.answer_rules import Question
 from titjudge.suites.question_schema import Columns, Prompts, QuestionSpec
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from titjudge.core.containers import holder
-from titjudge.core.grids import Grid
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data.containers import holder
+from titjudge.data.grids import Grid
 
 COLUMNS = ("sample", "seed")
 _NAME = re.compile(r"(.+?)[_-]([0-9]{1,18})")

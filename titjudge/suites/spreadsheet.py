@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.xlsx_files import openpyxl
+from titjudge.data.xlsx_files import openpyxl
 
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # by the format
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import csv_rows, csv_text, scan_csv
-from titjudge.core.tables import read_table, scan_table, table_columns
+from titjudge.data.tables import read_table, scan_table, table_columns
 
 
 def file_of(folder: Path, text: str, name: str = "t.csv") -> Path:

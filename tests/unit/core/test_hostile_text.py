@@ -140,7 +140,7 @@ def test_what_a_wrong_key_was_given_is_shown_short() -> None:
 
 
 def test_a_key_in_an_address_is_in_no_label_of_a_sweep() -> None:
-    from titjudge.runs.sweep import _label
+    from titjudge.runs.study.sweep import _label
 
     role = RoleConfig(model="openai/m", base_url="http://bob:S3CRETPASS@host/v1?api-key=S3CRETQUERY, http://b/v1")
     label = _label(role)
@@ -178,7 +178,7 @@ def test_answers_of_label_and_view_do_not_wait_for_acknowledgements() -> None:
 
 
 def test_pairs_are_shuffled_once_and_not_at_every_vote(monkeypatch: pytest.MonkeyPatch) -> None:
-    from titjudge.web.label import question_order
+    from titjudge.apps.label import question_order
 
     shuffles: list[Any] = []
     real = question_order.shuffled

@@ -18,11 +18,11 @@ from PIL.ImageFile import ImageFile as Pixels
 from PIL.PngImagePlugin import PngInfo
 
 import titjudge
-from titjudge.core import image_decoding, image_process, images
 from titjudge.core.errors import DataError
-from titjudge.core.image_decoding import inspect, open_image, upright
-from titjudge.core.images import ImageFiles
 from titjudge.core.types import ImageFile
+from titjudge.data import image_decoding, image_process, images
+from titjudge.data.image_decoding import inspect, open_image, upright
+from titjudge.data.images import ImageFiles
 
 
 def opened(path: Path, facts: object = None) -> ImageFile:
@@ -139,7 +139,7 @@ def test_image_files_are_opened_in_one_place_only() -> None:
         for path in package.rglob("*.py")
         if "Image.open(" in path.read_text("utf-8")
     ]
-    assert elsewhere == ["core/image_decoding.py"]
+    assert elsewhere == ["data/image_decoding.py"]
 
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 40 40\n%%EndComments\nshowpage\n%%EOF\n"

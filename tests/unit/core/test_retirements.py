@@ -25,7 +25,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.prices import price_of
 from titjudge.engine.roles import Roles
 from titjudge.providers.model_families import family
-from titjudge.runs.run_folder import RunFolder, identity
+from titjudge.runs.folder.run_folder import RunFolder, identity
 from titjudge.runs.session import Session
 
 PRO, FLASH = "gemini-2.5-pro", "gemini-3.8-flash"

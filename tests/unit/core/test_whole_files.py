@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from titjudge.core.errors import DataError
-from titjudge.core.image_decoding import as_png, inspect, inspect_by_header, inspect_small, quietly
-from titjudge.core.jpeg_files import without_pixels
-from titjudge.core.png_files import is_whole
+from titjudge.data.image_decoding import as_png, inspect, inspect_by_header, inspect_small, quietly
+from titjudge.data.jpeg_files import without_pixels
+from titjudge.data.png_files import is_whole
 
 NOISE = np.random.default_rng(3).integers(0, 256, (24, 20, 4), np.uint8)
 RGB = Image.fromarray(NOISE[:, :, :3])

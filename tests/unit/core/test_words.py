@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from titjudge.core.words import count_words
-from titjudge.stats.scores_table import length_of
+from titjudge.stats.scores.scores_table import length_of
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_guessed_price_and_parameters_that_are_not_sent_are_said(monkeypatch: 
 
 
 def test_a_run_that_omits_nothing_has_the_identity_it_had() -> None:
-    from titjudge.runs.identity import identity
+    from titjudge.runs.folder.identity import identity
 
     plain, less = (
         RunConfig.model_validate({"judge": {"model": "openai/m", **more}}) for more in ({}, {"omit": ["seed"]})

@@ -31,8 +31,8 @@ from titjudge.metrics import metric
 from titjudge.providers import Capabilities
 from titjudge.providers.hosted.failures import classify
 from titjudge.providers.hosted.http import Unreachable
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.loop import RunLoop
-from titjudge.runs.run_folder import RunFolder
 
 PRICE = {"input": 1.0, "output": 1.0}  # USD per million tokens
 

@@ -11,7 +11,7 @@ from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import Metric, metric
-from titjudge.runs.identity import identity
+from titjudge.runs.folder.identity import identity
 from titjudge.runs.resolve import load_metrics
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from titjudge.core import ocr
 from titjudge.core.errors import MissingExtra
 from titjudge.core.types import Item, Score, Status
+from titjudge.metrics import ocr
 from titjudge.metrics.text_rendering import gold_words, text_rendering
 
 

@@ -19,9 +19,9 @@ from PIL import Image
 from titjudge.cli.probe import probe as command
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import ConfigError
-from titjudge.core.images import ImageFiles
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Ask, Item, Reply, Request, Score, Status
+from titjudge.data.images import ImageFiles
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import Metric

@@ -13,13 +13,13 @@ import pytest
 from PIL import Image
 from servers import Server
 
-from titjudge.core import image_decoding, image_process, images
 from titjudge.core.config import load_config
 from titjudge.core.dry_run import DryRun
-from titjudge.core.images import ImageFiles
 from titjudge.core.keys import request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Message, Reply, Request
+from titjudge.data import image_decoding, image_process, images
+from titjudge.data.images import ImageFiles
 from titjudge.engine.forecast import Planner, forecast
 from titjudge.engine.roles import Roles
 from titjudge.metrics.lmm_score import lmm_score
@@ -27,7 +27,7 @@ from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.local import huggingface, vllm
-from titjudge.runs.identity import identity
+from titjudge.runs.folder.identity import identity
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_a_large_image_is_scaled_in_another_process(tmp_path: Path, monkeypatch:
     file = tmp_path / "large.png"
     Image.new("1", (2100, 2100)).save(file)
     here = image_decoding.resized(file.read_bytes(), file, (50, 50))
-    monkeypatch.setattr("titjudge.core.images.resized", None)
+    monkeypatch.setattr("titjudge.data.images.resized", None)
     assert images.scaled(file.read_bytes(), file, (50, 50)) == here
     assert images.scaled(file.read_bytes(), file, (50, 50), jpeg=False) == here
     image_process.close()

@@ -18,12 +18,12 @@ from titjudge.report.generator_slices import FEWEST, categories
 from titjudge.report.html import render
 from titjudge.report.model import load
 from titjudge.report.svg import heat_map, radar
-from titjudge.runs.generator_scores import run_scores
-from titjudge.runs.run_folder import RunFolder
-from titjudge.stats.generator_differences import generator_differences
-from titjudge.stats.part_scores import part_scores
-from titjudge.stats.per_prompt import PerPrompt
-from titjudge.stats.slices import first_places, maturity, tier_means, tiers
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.study.generator_scores import run_scores
+from titjudge.stats.generators.generator_differences import generator_differences
+from titjudge.stats.generators.slices import first_places, maturity, tier_means, tiers
+from titjudge.stats.scores.part_scores import part_scores
+from titjudge.stats.scores.per_prompt import PerPrompt
 
 
 def judged(folder: Path, prompts: int) -> Path:

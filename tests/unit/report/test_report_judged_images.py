@@ -18,8 +18,8 @@ from titjudge.report.judged_images import Judged
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.summary import summary
 from titjudge.report.thumbnails import thumbnail
-from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.score_digests import listed_record
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.folder.score_digests import listed_record
 
 RED, BLUE = (200, 60, 40), (40, 60, 200)
 
@@ -116,7 +116,7 @@ def test_a_file_that_changed_is_not_shown_even_where_no_answer_holds_its_hash(tm
 def test_a_picture_that_was_converted_is_still_what_was_judged(tmp_path: Path) -> None:
     path = tmp_path / "a.gif"
     Image.new("P", (40, 30), 3).save(path)
-    from titjudge.core.image_decoding import inspect
+    from titjudge.data.image_decoding import inspect
 
     sent = inspect(path.read_bytes(), path)["sha256"]
     assert sent != sha256(path)

@@ -15,7 +15,7 @@ from titjudge.report.human_agreement import by_length, by_rank_gap, calibration,
 from titjudge.report.model import as_json, load
 from titjudge.report.summary import summary
 from titjudge.report.text_pool import Texts
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.equality import same
 
 

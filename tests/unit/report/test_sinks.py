@@ -16,7 +16,7 @@ from titjudge.core import registry
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, MissingExtra, UserError
 from titjudge.core.types import Table
-from titjudge.report.sinks.base import JudgedImage, Sink, Target, parse_targets, send
+from titjudge.report.sinks import JudgedImage, Sink, Target, parse_targets, send
 from titjudge.runs import RunFolder, Session
 
 SECRET = "sk-planted-4711-secret"
@@ -123,7 +123,7 @@ def test_what_is_wrong_with_a_target_is_said_before_anything_is_paid(monkeypatch
     with pytest.raises(UserError, match="--step goes with --sink"):
         parse_targets([], 3)
     monkeypatch.setitem(__import__("sys").modules, "wandb", None)
-    monkeypatch.delitem(__import__("sys").modules, "titjudge.report.sinks.wandb", raising=False)
+    monkeypatch.delitem(__import__("sys").modules, "titjudge.apps.trackers.wandb", raising=False)
     with pytest.raises(MissingExtra, match=r"titjudge\[wandb\]"):
         parse_targets(["wandb"], None)
 

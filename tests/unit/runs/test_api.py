@@ -20,7 +20,7 @@ from servers import Server
 from titjudge import Judge, Status, UserError
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError
-from titjudge.runs.images_in_memory import ImagesInMemory
+from titjudge.runs.api.images_in_memory import ImagesInMemory
 
 
 def picture(tmp_path: Path, name: str = "a.png", red: int = 0) -> Path:

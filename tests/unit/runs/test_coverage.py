@@ -6,7 +6,7 @@ from pathlib import Path
 
 from labelling_data import make_data
 
-from titjudge.runs.coverage import coverage
+from titjudge.runs.study.coverage import coverage
 from titjudge.suites.folder import Folder
 
 

@@ -23,9 +23,9 @@ from servers import Seen, Server
 
 from titjudge import Judge, Score, Status
 from titjudge.core.errors import ConfigError
-from titjudge.runs import images_in_memory
-from titjudge.runs.images_in_memory import ImagesInMemory
-from titjudge.runs.judged_scores import JudgedScore, Scores
+from titjudge.runs.api import images_in_memory
+from titjudge.runs.api.images_in_memory import ImagesInMemory
+from titjudge.runs.api.judged_scores import JudgedScore, Scores
 
 
 def picture(path: Path, red: int = 0) -> Path:
@@ -227,7 +227,7 @@ def test_ctrl_c_in_score_many_keeps_what_was_asked_and_asks_nothing_more(
     script = (
         "import json, pathlib, sys\n"
         "from titjudge import Judge\n"
-        "from titjudge.runs.loop_thread import _Job\n"
+        "from titjudge.runs.api.loop_thread import _Job\n"
         "cancel = _Job.cancel\n"
         "def interrupted(job):\n"
         "    cancel(job)\n"

@@ -24,7 +24,7 @@ from serving import expected, picture, rating
 from titjudge import Judge, UserError
 from titjudge.core.config import load_config
 from titjudge.metrics import Metric
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ import pytest
 from commands import cli
 from servers import Seen, Server
 
-from titjudge.metrics.facet_map import FACETS
-from titjudge.metrics.recipes._drafts import keeps, kept_share, not_english
-from titjudge.metrics.recipes.seeds import INTERVALS, POOL_TASKS, RECIPES, THEMES, TIIF_TYPES, seeds
-from titjudge.metrics.recipes.tiif import meta_prompt
-from titjudge.runs.prompt_audit import EmbeddedTexts
+from titjudge.apps.prompt_sets.audit import EmbeddedTexts
+from titjudge.apps.prompt_sets.recipes._drafts import keeps, kept_share, not_english
+from titjudge.apps.prompt_sets.recipes.facet_map import FACETS
+from titjudge.apps.prompt_sets.recipes.seeds import INTERVALS, POOL_TASKS, RECIPES, THEMES, TIIF_TYPES, seeds
+from titjudge.apps.prompt_sets.recipes.tiif import meta_prompt
 from titjudge.suites.tiif.layout import TYPES
 
 BLOCK = "{0} shown with {1} and {1} again, beside all the {1} there. "
@@ -320,7 +320,7 @@ def test_telling_prompts_apart_keeps_to_what_the_run_has_left(tmp_path: Path, mo
         limits.append(config.limits.max_cost)
         return EmbeddedTexts({text: np.eye(len(texts))[at] for at, text in enumerate(texts)}, {}, "", clip=False)
 
-    monkeypatch.setattr("titjudge.runs.prompt_recipes.embed_texts", embedded)
+    monkeypatch.setattr("titjudge.apps.prompt_sets.make.embed_texts", embedded)
     with Server(long_graph) as server:
         make(tmp_path, server, "long-graph", "--number", "2", "--max-cost", "1", "--price", "gpt-4o=2.5,10")
     (run,) = (tmp_path / "runs").iterdir()

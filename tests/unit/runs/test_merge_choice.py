@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from titjudge.core.run_records import Manifest
-from titjudge.runs.merge_scores import MergedItems, MergedScores, Part
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.check.merge_scores import MergedItems, MergedScores, Part
+from titjudge.runs.folder.run_folder import RunFolder
 
 METRICS = ("tit-llm", "lmm-score")
 

@@ -12,9 +12,9 @@ from tests.commands import cli
 from tests.report_runs import write_run
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import InvalidItem, Item, Score, Table
-from titjudge.runs.reference import standings
-from titjudge.runs.run_folder import RunFolder
-from titjudge.stats.published_tables import published, published_names
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.study.reference import standings
+from titjudge.stats.generators.published_tables import published, published_names
 
 CHINESE = "一张木桌上放着一个蓝色的碗"
 

@@ -15,10 +15,10 @@ from titjudge.cli.report import report
 from titjudge.core.config import load_config
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.serialization import with_checksum
-from titjudge.runs.merge import merge
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.check.merge import merge
+from titjudge.runs.check.verify import verify
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
-from titjudge.runs.verify import verify
 
 FILES = ("items", "replies", "billing", "scores", "vectors")
 BILL = {"role": "judge", "cost": 0.5, "uncertain": 0.0, "tokens": 7}

@@ -15,7 +15,7 @@ from titjudge.core.config import load_config
 from titjudge.core.errors import DataError
 from titjudge.core.files import csv_rows, read_jsonl, read_text
 from titjudge.core.types import Status
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
 
 
@@ -75,7 +75,7 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path, read: Any) -> N
 
 
 def test_images_that_are_pipes_are_named_by_judge_and_label(tmp_path: Path) -> None:
-    from titjudge.web.label.dataset import load_material
+    from titjudge.apps.label.dataset import load_material
 
     manifest = data(tmp_path / "d", "", "", "")
     (tmp_path / "d" / "1.png").unlink()

@@ -13,7 +13,7 @@ import pytest
 from titjudge.core.types import Item, Score
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
-from titjudge.runs.settling import Question, Settling, verdict_line
+from titjudge.runs.study.settling import Question, Settling, verdict_line
 
 PROMPTS, IN_FLIGHT = 277, 8
 

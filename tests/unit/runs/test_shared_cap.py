@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
+from titjudge.apps.ray.cluster import Cluster, _Shard
 from titjudge.core.config import load_config
-from titjudge.runs.ray_cluster import Cluster, _Shard
-from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.sweep import Sweep
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.study.sweep import Sweep
 
 
 def book(folder: Path, *lines: dict[str, Any]) -> None:

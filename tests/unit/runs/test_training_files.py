@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from servers import Server
 
+from titjudge.apps.training.files import sft_lines, split
 from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
-from titjudge.runs.training_files import sft_lines, split
 from titjudge.suites.folder import Folder
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks import verdicts
 from titjudge.core.errors import DataError
-from titjudge.stats.bridging import Line, bridge, bridge_table
-from titjudge.stats.scores_table import Entry, ScoreTable, score_table
+from titjudge.stats.ppi.bridging import Line, bridge, bridge_table
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 LEVELS = {f"g{k:02}": 0.3 + 0.05 * k for k in range(12)}
 

@@ -11,9 +11,9 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Status
-from titjudge.stats.agreement import MARKS_JUDGE, NO_PAIRS, Agreement, agreement
-from titjudge.stats.rank_agreement import ranks_to_pairs
-from titjudge.stats.tables import agreement_tables
+from titjudge.stats.people.agreement import MARKS_JUDGE, NO_PAIRS, Agreement, agreement
+from titjudge.stats.people.agreement_tables import agreement_tables
+from titjudge.stats.ranking.rank_agreement import ranks_to_pairs
 
 KEYS = {
     "accuracy",

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from titjudge.core.errors import DataError
-from titjudge.stats import correlation as module
 from titjudge.stats.bootstrap import FEW_PROMPTS, multiplicities
-from titjudge.stats.correlation import compare_ranks, correlation, generator_correlation
-from titjudge.stats.published_tables import published
+from titjudge.stats.generators.published_tables import published
+from titjudge.stats.ranking import correlation as module
+from titjudge.stats.ranking.correlation import compare_ranks, correlation, generator_correlation
 
 
 def test_the_three_are_scipys_and_missing_numbers_are_counted() -> None:

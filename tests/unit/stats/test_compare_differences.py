@@ -10,7 +10,7 @@ from scipy import stats
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Item, Pair, Score
-from titjudge.stats.paired_differences import (
+from titjudge.stats.generators.paired_differences import (
     below_the_best,
     differences_table,
     mean_differences,

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from titjudge.core.types import Pair
-from titjudge.stats.bradley_terry import bradley_terry
-from titjudge.stats.cascade import apply
-from titjudge.stats.cascade_rules import CascadeRule
-from titjudge.stats.correlation import correlation
 from titjudge.stats.equality import reaches, same, with_ties
-from titjudge.stats.leaderboard import leaderboard
-from titjudge.stats.paired_differences import mean_differences, prompt_differences
+from titjudge.stats.generators.paired_differences import mean_differences, prompt_differences
+from titjudge.stats.generators.replay_settling import replay_race
+from titjudge.stats.generators.sequential import OPEN
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy, tie_optimised_accuracy
-from titjudge.stats.rank_agreement import prompt_statistics
-from titjudge.stats.replay_settling import replay_race
-from titjudge.stats.scores_table import Entry, score_table
-from titjudge.stats.sequential import OPEN
+from titjudge.stats.ppi.cascade import apply
+from titjudge.stats.ppi.cascade_rules import CascadeRule
+from titjudge.stats.ranking.bradley_terry import bradley_terry
+from titjudge.stats.ranking.correlation import correlation
+from titjudge.stats.ranking.leaderboard import leaderboard
+from titjudge.stats.ranking.rank_agreement import prompt_statistics
+from titjudge.stats.scores.scores_table import Entry, score_table
 
 ONE, OTHER = 70.47619047619047, 70.47619047619048  # one mean of three checklist scores, added up in two orders
 

@@ -10,8 +10,8 @@ import pytest
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Score, Status
 from titjudge.report.verdict_charts import write_forgetting
-from titjudge.stats.claims import claims_of, place_of
-from titjudge.stats.forgetting import Claim, forgetting
+from titjudge.stats.scores.claims import claims_of, place_of
+from titjudge.stats.scores.forgetting import Claim, forgetting
 
 KINDS = ("entity", "attribute", "relation")
 

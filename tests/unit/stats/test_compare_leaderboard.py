@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from titjudge.core.types import Item, Pair, Score
-from titjudge.stats import bradley_terry as bradley_terry_module
-from titjudge.stats.agreement import agreement
-from titjudge.stats.bradley_terry import bradley_terry
-from titjudge.stats.leaderboard import UNEVEN, leaderboard, prompt_ranks, rank_correlation
-from titjudge.stats.tables import _strengths as strengths_table
-from titjudge.stats.tables import agreement_tables
+from titjudge.stats.people.agreement import agreement
+from titjudge.stats.people.agreement_tables import _strengths as strengths_table
+from titjudge.stats.people.agreement_tables import agreement_tables
+from titjudge.stats.ranking import bradley_terry as bradley_terry_module
+from titjudge.stats.ranking.bradley_terry import bradley_terry
+from titjudge.stats.ranking.leaderboard import UNEVEN, leaderboard, prompt_ranks, rank_correlation
 
 Image = tuple[str, str, str]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from titjudge.stats.rankdata import rankdata
+from titjudge.stats.ranking.rankdata import rankdata
 
 FEW = st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0, np.inf, -np.inf, np.nan])
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from titjudge.core.types import Pair
-from titjudge.stats.rank_agreement import (
+from titjudge.stats.ranking.rank_agreement import (
     expected_ndcg,
     human_scores,
     predicted_pairs,

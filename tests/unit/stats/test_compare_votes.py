@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
 from titjudge.stats.bootstrap import multiplicities
-from titjudge.stats.votes import BOTH_BAD, Rule, Vote, _alphas, aggregate_votes, decide, krippendorff_alpha
+from titjudge.stats.people.votes import BOTH_BAD, Rule, Vote, _alphas, aggregate_votes, decide, krippendorff_alpha
 
 
 def ballot(a: int, b: int, tie: int, pair: tuple[str, str] = ("x", "y"), who: str = "n") -> list[Vote]:

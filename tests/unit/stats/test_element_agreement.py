@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from report_runs import write_run
 
 from titjudge.core.types import Item, Score
-from titjudge.stats.element_agreement import Mark, element_agreement
+from titjudge.stats.people.element_agreement import Mark, element_agreement
 
 
 def table(tp: int, fp: int, fn: int, tn: int) -> list[Mark]:

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import verdicts
 from titjudge.core.errors import DataError
-from titjudge.stats.generator_differences import (
+from titjudge.stats.generators.generator_differences import (
     CANNOT_TELL,
     NOT_WORSE,
     WORSE,
@@ -21,8 +21,8 @@ from titjudge.stats.generator_differences import (
     generator_differences,
     verdict_tables,
 )  # fmt: skip
-from titjudge.stats.per_prompt import PerPrompt
-from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
+from titjudge.stats.scores.per_prompt import PerPrompt
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, read_scores, score_table
 from titjudge.stats.significance import holm, sign_flip_p
 
 

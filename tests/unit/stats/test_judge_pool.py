@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from titjudge.core.types import Pair
-from titjudge.stats.judge_pool import best_pool
-from titjudge.stats.votes import Vote, aggregate_votes, human_ceiling
+from titjudge.stats.people.votes import Vote, aggregate_votes, human_ceiling
+from titjudge.stats.ppi.judge_pool import best_pool
 
 PROMPTS, IMAGES = 60, 4
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Item, Score, Status
-from titjudge.stats.agreement import agreement
-from titjudge.stats.leaderboard import leaderboard
-from titjudge.stats.per_prompt import PerPrompt
-from titjudge.stats.scores_table import Entry, score_table
-from titjudge.stats.tables import agreement_tables
+from titjudge.stats.people.agreement import agreement
+from titjudge.stats.people.agreement_tables import agreement_tables
+from titjudge.stats.ranking.leaderboard import leaderboard
+from titjudge.stats.scores.per_prompt import PerPrompt
+from titjudge.stats.scores.scores_table import Entry, score_table
 
 MARK = st.sampled_from([0.0, 0.5, 1.0, None])
 NONE = math.nan

@@ -13,10 +13,10 @@ from commands import cli
 from hypothesis import given
 from hypothesis import strategies as st
 
+from titjudge.apps.prompt_sets.audit_statistics import audit, evenness, grade, nearest, sorting_columns, unique
 from titjudge.core.paths import starter_file
 from titjudge.core.types import ProviderSettings
 from titjudge.providers.local.sentence_transformers import SentenceTransformers
-from titjudge.stats.prompt_audit import audit, evenness, grade, nearest, sorting_columns, unique
 
 ROOT = Path(__file__).resolve().parents[3]
 

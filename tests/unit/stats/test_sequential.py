@@ -13,9 +13,19 @@ from hypothesis import strategies as st
 
 from benchmarks import verdicts
 from titjudge.core.errors import DataError
-from titjudge.stats.replay_settling import replay_pairs, replay_race
-from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
-from titjudge.stats.sequential import ASYMPTOTIC, BETTING, EQUIVALENT, FEWEST, OPEN, Race, Settled, radius, settle
+from titjudge.stats.generators.replay_settling import replay_pairs, replay_race
+from titjudge.stats.generators.sequential import (
+    ASYMPTOTIC,
+    BETTING,
+    EQUIVALENT,
+    FEWEST,
+    OPEN,
+    Race,
+    Settled,
+    radius,
+    settle,
+)
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, read_scores, score_table
 
 NAMES = ("a", "b")
 

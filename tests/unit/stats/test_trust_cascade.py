@@ -7,9 +7,9 @@ import pytest
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Pair
-from titjudge.stats.cascade import apply, recommend
-from titjudge.stats.cascade_rules import CascadeOutcome, CascadeRule
 from titjudge.stats.pairwise_accuracy import PairIndex
+from titjudge.stats.ppi.cascade import apply, recommend
+from titjudge.stats.ppi.cascade_rules import CascadeOutcome, CascadeRule
 
 PRICES = {"local": 0.0, "small": 0.001, "large": 0.02}
 Judges = dict[str, dict[str, float | None]]

@@ -7,8 +7,8 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair
-from titjudge.stats.ppi import Columns, Estimate, fit, join, ppi_mean, quantile, win_rate
-from titjudge.stats.ppi_leaderboard import _columns, more_labels, people_board
+from titjudge.stats.ppi.inference import Columns, Estimate, fit, join, ppi_mean, quantile, win_rate
+from titjudge.stats.ppi.ppi_leaderboard import _columns, more_labels, people_board
 
 RUNS = 1000
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.commands import cli
 from titjudge.core.errors import DataError
-from titjudge.stats.ppi import ppi_mean
-from titjudge.stats.scores_table import Entry, ScoreTable, score_table
-from titjudge.stats.two_tier import two_tier
+from titjudge.stats.ppi.inference import ppi_mean
+from titjudge.stats.ppi.two_tier import two_tier
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 
 def table(scores: dict[str, np.ndarray], prompts: list[str], source: str = "table") -> ScoreTable:

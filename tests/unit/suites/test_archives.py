@@ -16,10 +16,10 @@ import pytest
 from commands import cli
 from PIL import Image, PngImagePlugin
 
-from titjudge.core import arrow_files, containers, images, tar_files
-from titjudge.core.embedded_prompts import embedded_prompt
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data import arrow_files, containers, images, tar_files
+from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.suites.folder import Folder
 
 
@@ -241,7 +241,7 @@ def test_a_folder_of_such_images_needs_no_texts(tmp_path: Path) -> None:
 READ_ALL = """
 import sys
 from pathlib import Path
-from titjudge.core import arrow_files
+from titjudge.data import arrow_files
 from titjudge.core.errors import DataError
 
 for file in sorted(Path(sys.argv[1]).glob("*.arrow")):

@@ -12,14 +12,14 @@ import pytest
 from commands import cli
 from PIL import Image
 
+from titjudge.apps.label.export import export_labels
+from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Pair
 from titjudge.runs import RunFolder
-from titjudge.stats.human_data import pair_records, read_votes
-from titjudge.stats.votes import Rule, Vote, aggregate_votes, decide
+from titjudge.stats.people.human_data import pair_records, read_votes
+from titjudge.stats.people.votes import Rule, Vote, aggregate_votes, decide
 from titjudge.suites.folder import Folder, read_pairs
-from titjudge.web.label.export import export_labels
-from titjudge.web.label.store import Store
 
 WINNERS = ("model_a", "model_b", "tie", "tie (bothbad)")
 

@@ -11,9 +11,9 @@ import pytest
 from commands import cli
 from PIL import Image
 
-from titjudge.core import embedded_prompts
-from titjudge.core.embedded_prompts import embedded_prompt
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data import embedded_prompts
+from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.suites.folder import Folder
 
 SETTINGS = "\nNegative prompt: dog\nSteps: 20, Sampler: Euler, Seed: 77, Model hash: 1f, Model: sd_xl, Size: 8x8"

@@ -324,7 +324,7 @@ def test_images_elsewhere_are_read_below_a_named_folder_only(linked: Path) -> No
 def test_an_image_root_is_a_folder_that_the_suite_reads(linked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from titjudge.core import registry
     from titjudge.core.config import RunConfig
-    from titjudge.runs.identity import identity
+    from titjudge.runs.folder.identity import identity
     from titjudge.runs.resolve import load_suite
 
     config = RunConfig(data=linked, image_root=[linked.parent / "outside"])

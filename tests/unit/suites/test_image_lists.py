@@ -13,10 +13,10 @@ import pytest
 from commands import cli
 from PIL import Image
 
-from titjudge.core import images, parquet
 from titjudge.core.errors import DataError
-from titjudge.core.tables import scan_table
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data import images, parquet
+from titjudge.data.tables import scan_table
 from titjudge.suites.folder import Folder
 
 arrow: Any = pytest.importorskip("pyarrow", reason="needs `pip install 'titjudge[parquet]'`")

@@ -11,7 +11,7 @@ from commands import cli
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.types import InvalidItem, Item
-from titjudge.runs.identity import identity
+from titjudge.runs.folder.identity import identity
 from titjudge.runs.resolve import load_suite
 from titjudge.suites.image_tree import ImageTree, find_tree, split_pattern
 

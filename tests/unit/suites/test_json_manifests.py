@@ -12,10 +12,10 @@ import pytest
 from commands import cli
 from PIL import Image
 
-from titjudge.core import json_tables
 from titjudge.core.errors import DataError
-from titjudge.core.tables import scan_table
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data import json_tables
+from titjudge.data.tables import scan_table
 from titjudge.suites.folder import Folder
 
 ROWS = [{"image": "a.png", "prompt": "a cat", "model": "x"}, {"image": "b.png", "prompt": "a dog", "seed": 4}]

@@ -200,7 +200,7 @@ def test_pairs_against_the_slow_way(tmp_path_factory: pytest.TempPathFactory, ra
 
 def test_agreement_with_the_pairs(tmp_path: Path) -> None:
     """The suite's pairs and items are what titjudge.stats takes."""
-    agreement = pytest.importorskip("titjudge.stats.agreement").agreement
+    agreement = pytest.importorskip("titjudge.stats.people.agreement").agreement
     from titjudge.core.types import Score
 
     listed(tmp_path, 3, GENERATORS[:4])

@@ -15,7 +15,7 @@ from PIL import Image
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item
-from titjudge.runs.identity import identity
+from titjudge.runs.folder.identity import identity
 from titjudge.suites.folder import Folder
 
 

@@ -16,9 +16,9 @@ import pytest
 from commands import cli
 from PIL import Image
 
-from titjudge.core import containers, gzip_files, images, tar_files
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data import containers, gzip_files, images, tar_files
 from titjudge.suites.folder import Folder
 
 

@@ -13,9 +13,9 @@ import pytest
 from commands import cli
 from PIL import Image
 
-from titjudge.core import containers, images, parquet
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data import containers, images, parquet
 from titjudge.report.html import images_in
 from titjudge.suites.folder import Folder
 

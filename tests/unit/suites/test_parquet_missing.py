@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from commands import cli
 
-from titjudge.core import images
 from titjudge.core.errors import MissingExtra
+from titjudge.data import images
 
 
 def test_without_pyarrow_one_line_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

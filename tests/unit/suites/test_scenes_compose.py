@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from scene_stubs import planned, unseen
 
+from titjudge.apps.scenes import annotation
+from titjudge.apps.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
+from titjudge.apps.scenes.generate import Plan, plan
+from titjudge.apps.scenes.objects import KINDS, phrase
+from titjudge.apps.scenes.prompt_text import LONGEST, SHORTEST, count_words
+from titjudge.apps.scenes.scene import LEVELS, SIGN, TABLE
 from titjudge.core.errors import DataError
-from titjudge.suites.known_answer.scenes import annotation
-from titjudge.suites.known_answer.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
-from titjudge.suites.known_answer.scenes.generate import Plan, plan
-from titjudge.suites.known_answer.scenes.objects import KINDS, phrase
-from titjudge.suites.known_answer.scenes.prompt_text import LONGEST, SHORTEST, count_words
-from titjudge.suites.known_answer.scenes.scene import LEVELS, SIGN, TABLE
 
 ROOT = Path(__file__).resolve().parents[3]
 NUMBERS = range(25)
@@ -169,7 +169,7 @@ def test_a_scene_is_the_same_again_in_another_process_with_other_hashes() -> Non
     code = (
         "import sys, hashlib; sys.path.insert(0, 'tests')\n"
         "from scene_stubs import planned\n"
-        "from titjudge.suites.known_answer.scenes.layout import placed\n"
+        "from titjudge.apps.scenes.layout import placed\n"
         "p = planned(3); text = repr((p, [list(placed(s.scene)) for s in p.shown]))\n"
         "print(hashlib.sha256(text.encode()).hexdigest())"
     )

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from scene_stubs import noise, unseen
 
+from titjudge.apps.scenes import annotation, visibility
+from titjudge.apps.scenes.crowd import FEWEST, MOST
+from titjudge.apps.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
+from titjudge.apps.scenes.generate import Plan, make, plan
+from titjudge.apps.scenes.scene import LEVELS, Graph, Options, Scene, Thing, View
 from titjudge.core.errors import UserError
-from titjudge.suites.known_answer.scenes import annotation, visibility
-from titjudge.suites.known_answer.scenes.crowd import FEWEST, MOST
-from titjudge.suites.known_answer.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
-from titjudge.suites.known_answer.scenes.generate import Plan, make, plan
-from titjudge.suites.known_answer.scenes.scene import LEVELS, Graph, Options, Scene, Thing, View
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 NUMBERS = range(5)

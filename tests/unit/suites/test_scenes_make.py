@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from scene_stubs import noise, unseen
 
+from titjudge.apps.scenes.generate import Progress, make
+from titjudge.apps.scenes.scene import Options, Scene
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Item
-from titjudge.suites.known_answer.scenes.generate import Progress, make
-from titjudge.suites.known_answer.scenes.scene import Options, Scene
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 OPTIONS = Options(seed=3, size=24)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from titjudge.suites.known_answer.scenes import visibility
-from titjudge.suites.known_answer.scenes.denoise import denoise
-from titjudge.suites.known_answer.scenes.meshes import mesh
-from titjudge.suites.known_answer.scenes.scene import Graph, Scene, Thing, View
-from titjudge.suites.known_answer.scenes.shapes import Finish, Part
+from titjudge.apps.scenes import visibility
+from titjudge.apps.scenes.denoise import denoise
+from titjudge.apps.scenes.meshes import mesh
+from titjudge.apps.scenes.scene import Graph, Scene, Thing, View
+from titjudge.apps.scenes.shapes import Finish, Part
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
@@ -71,7 +71,7 @@ class TestRendered:
         pytest.importorskip("mitsuba")
 
     def test_every_object_has_its_own_id_where_it_stands(self) -> None:
-        from titjudge.suites.known_answer.scenes.render import Stage
+        from titjudge.apps.scenes.render import Stage
 
         stage = Stage(scene(MUG, BLOCKS, SIGN), 64)
         ids = stage.ids()
@@ -94,7 +94,7 @@ class TestRendered:
 
     @pytest.mark.slow
     def test_the_same_scene_gives_the_same_bits_and_another_does_not(self) -> None:
-        from titjudge.suites.known_answer.scenes.render import Stage
+        from titjudge.apps.scenes.render import Stage
 
         first = Stage(scene(MUG, SIGN), 48).picture(2)
         assert first.shape == (48, 48, 3)
@@ -104,14 +104,14 @@ class TestRendered:
 
     @pytest.mark.parametrize("colour", ["red", "green", "blue"])
     def test_a_colour_is_seen_as_that_colour(self, colour: str) -> None:
-        from titjudge.suites.known_answer.scenes.render import Stage
+        from titjudge.apps.scenes.render import Stage
 
         stage = Stage(scene(Thing("cylinder", "cylinder", {"colour": colour}, 0, "front")), 64)
         inside = stage.picture(4)[stage.ids() == 1].astype(float).mean(axis=0)
         assert int(inside.argmax()) == ["red", "green", "blue"].index(colour)
 
     def test_a_render_that_an_ignored_ctrl_c_cuts_short_is_made_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from titjudge.suites.known_answer.scenes.render import Stage
+        from titjudge.apps.scenes.render import Stage
 
         stage = Stage(scene(MUG), 96)
         whole = stage.picture(64)
@@ -132,7 +132,7 @@ class TestRendered:
         assert len(calls) == 3, "the first of two was made again"
 
     def test_ctrl_c_ends_a_render_by_an_interrupt(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from titjudge.suites.known_answer.scenes.render import Stage
+        from titjudge.apps.scenes.render import Stage
 
         stage = Stage(scene(MUG), 96)
         render = stage._mi.render
@@ -150,7 +150,7 @@ class TestRendered:
             signal.signal(signal.SIGINT, before)
 
     def test_every_finish_can_be_rendered(self) -> None:
-        from titjudge.suites.known_answer.scenes.render import Stage
+        from titjudge.apps.scenes.render import Stage
 
         things = [
             Thing("sphere", "sphere", {"material": "clear glass"}, -1, "front"),

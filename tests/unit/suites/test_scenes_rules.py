@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scene_stubs import planned
 
-from titjudge.suites.known_answer.scenes import annotation, layout, visibility
-from titjudge.suites.known_answer.scenes.errors import misspell
-from titjudge.suites.known_answer.scenes.objects import KINDS
-from titjudge.suites.known_answer.scenes.palette import (
+from titjudge.apps.scenes import annotation, layout, visibility
+from titjudge.apps.scenes.errors import misspell
+from titjudge.apps.scenes.objects import KINDS
+from titjudge.apps.scenes.palette import (
     COLOURS,
     SIGN_FIRST,
     SIGN_SECOND,
@@ -23,8 +23,8 @@ from titjudge.suites.known_answer.scenes.palette import (
     lost_before,
     near,
 )
-from titjudge.suites.known_answer.scenes.scene import Graph, Scene, Thing, View
-from titjudge.suites.known_answer.scenes.shapes import bodies
+from titjudge.apps.scenes.scene import Graph, Scene, Thing, View
+from titjudge.apps.scenes.shapes import bodies
 
 VIEW = View("cool", 4.9, {}, 1)
 MUG = Thing("mug", "mug", {"colour": "red", "contents": "coffee"}, 0, "front")
@@ -67,7 +67,7 @@ def test_a_load_is_on_its_carrier_or_before_it(place: str, so: bool) -> None:
 def test_marks_of_an_open_relation_are_none_and_such_a_scene_is_not_annotated() -> None:
     graph = Graph(("mug", "cone"), {}, (("cone", "left of", "mug"),))
     assert annotation.marks(graph, scene(MUG, CONE)) is None
-    from titjudge.suites.known_answer.scenes.scene import Shown
+    from titjudge.apps.scenes.scene import Shown
 
     with pytest.raises(ValueError, match="neither"):
         annotation.image_record(Shown(0, scene(MUG, CONE)), graph, [])
@@ -184,7 +184,7 @@ def test_words_must_be_seen_whole_and_large() -> None:
 
 
 def test_surfaces_are_told_apart_by_their_pictures() -> None:
-    from titjudge.suites.known_answer.scenes import textures
+    from titjudge.apps.scenes import textures
 
     for name in (*SURFACES, *WALLS):
         pixels = textures.surface(name, 3)

@@ -18,8 +18,8 @@ from commands import cli
 from PIL import Image
 
 from titjudge.core.errors import DataError, MissingExtra
-from titjudge.core.tables import scan_table, table_columns
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data.tables import scan_table, table_columns
 from titjudge.suites.folder import Folder
 
 openpyxl: Any = pytest.importorskip("openpyxl", reason="needs `pip install 'titjudge[xlsx]'`")

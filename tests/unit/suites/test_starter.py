@@ -11,17 +11,17 @@ import pytest
 from commands import cli
 from PIL import Image
 
+from titjudge.apps.prompt_sets.make import _unique
+from titjudge.apps.prompt_sets.recipes._drafts import words
+from titjudge.apps.prompt_sets.recipes.facet_map import FACETS, FEWEST, by_pillar
+from titjudge.apps.prompt_sets.recipes.facets import MOST_MORE
+from titjudge.apps.prompt_sets.recipes.long_graph import CATEGORIES, ENTITIES_SAID, IN_INTERVAL
+from titjudge.apps.prompt_sets.recipes.rechecks import check_again
+from titjudge.apps.prompt_sets.recipes.tiif import CONCEPTS_KEPT
 from titjudge.core.config import RunConfig
 from titjudge.core.paths import starter_file
 from titjudge.core.types import InvalidItem, Item
-from titjudge.metrics.facet_map import FACETS, FEWEST, by_pillar
 from titjudge.metrics.graph_alignment import PromptGraph
-from titjudge.metrics.recipes._drafts import words
-from titjudge.metrics.recipes.facets import MOST_MORE
-from titjudge.metrics.recipes.long_graph import CATEGORIES, ENTITIES_SAID, IN_INTERVAL
-from titjudge.metrics.recipes.rechecks import check_again
-from titjudge.metrics.recipes.tiif import CONCEPTS_KEPT
-from titjudge.runs.prompt_recipes import _unique
 from titjudge.suites.folder import Folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.starter import Starter

@@ -15,8 +15,8 @@ from servers import Server
 from titjudge.core import registry
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.ocr import strings_of, text_errors, words_from_questions, words_read
 from titjudge.core.types import Item, Reply, Request, Score, Status, Usage
+from titjudge.metrics.ocr import strings_of, text_errors, words_from_questions, words_read
 from titjudge.providers import Capabilities
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
@@ -288,7 +288,7 @@ class Yes:
 def test_text_rendering_runs_along_where_words_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One command; images without words are neither failures nor a loss of coverage."""
     monkeypatch.setitem(registry.TABLES, "providers", {**registry.TABLES["providers"], "yes": f"{__name__}:Yes"})
-    monkeypatch.setattr("titjudge.core.ocr.read_text", lambda path: ["Tea"])
+    monkeypatch.setattr("titjudge.metrics.ocr.read_text", lambda path: ["Tea"])
     monkeypatch.setattr("titjudge.runs.resolve._installed", lambda metric: True)
     small_set(tmp_path)
     settings = {"data": tmp_path, "suite": "tiif", "judge": "yes/x", "out": tmp_path / "run", "report": False}

@@ -20,17 +20,17 @@ from urllib.parse import urlsplit
 import pytest
 from PIL import Image
 
+from titjudge.apps.label.collected import decide
+from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.element_service import ElementService
+from titjudge.apps.label.elements import elements_of, find_elements, settle
+from titjudge.apps.label.export import export_labels
+from titjudge.apps.label.service import Stale
+from titjudge.apps.label.store import Store
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Item
 from titjudge.metrics.checklist import rubric
-from titjudge.web.label.collected import decide
-from titjudge.web.label.dataset import load_material
-from titjudge.web.label.element_service import ElementService
-from titjudge.web.label.elements import elements_of, find_elements, settle
-from titjudge.web.label.export import export_labels
-from titjudge.web.label.service import Stale
-from titjudge.web.label.store import Store
 
 ROOT = Path(__file__).resolve().parents[3]
 GRAPH: dict[str, list[Any]] = {
@@ -42,7 +42,7 @@ QUESTIONS = ["Is there a cat?", "Is the mat red?"]
 SERVE = """
 import sys
 from pathlib import Path
-from titjudge.web.label.server import serve_label
+from titjudge.apps.label.server import serve_label
 data, store, mode, port = sys.argv[1:]
 serve_label(Path(data), annotators=2, store=Path(store), mode=mode, port=int(port),
             ready=lambda links: print(*links, flush=True))
@@ -234,7 +234,7 @@ def test_alpha_is_told_by_type_and_ratings_go_by_distance(data: Path, tmp_path: 
 
 def test_interval_alpha_is_that_of_the_textbook() -> None:
     """Two observers, values 1 to 3: worked by hand from the matrix of coincidences."""
-    from titjudge.stats.votes import krippendorff_alpha
+    from titjudge.stats.people.votes import krippendorff_alpha
 
     counts = [[2, 0, 0], [1, 1, 0], [0, 0, 2]]
     observed = 2 * 1 / 6  # one unit whose two values are 1 apart
@@ -244,7 +244,7 @@ def test_interval_alpha_is_that_of_the_textbook() -> None:
 
 
 def test_marks_are_what_compare_elements_reads(data: Path, tmp_path: Path) -> None:
-    from titjudge.runs.element_marks import _people
+    from titjudge.runs.study.element_marks import _people
 
     for mode, values in (("yes-no", ["yes", "no"]), ("graph", ["no", *["yes"] * 7]), ("facets", ["2"] * 56)):
         mark_all(data, tmp_path / f"{mode}.db", mode, [values] * 3)

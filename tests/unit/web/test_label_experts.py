@@ -18,24 +18,24 @@ from urllib.parse import urlsplit
 import pytest
 from labelling_data import make_data
 
+from titjudge.apps.label import server
+from titjudge.apps.label.collected import SPLIT, collect
+from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.element_service import ElementService
+from titjudge.apps.label.elements import find_elements
+from titjudge.apps.label.experts import ExpertElements, ExpertPairs
+from titjudge.apps.label.export import export_labels
+from titjudge.apps.label.service import LabelingService
+from titjudge.apps.label.store import Store
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import UserError
-from titjudge.web.label import server
-from titjudge.web.label.collected import SPLIT, collect
-from titjudge.web.label.dataset import load_material
-from titjudge.web.label.element_service import ElementService
-from titjudge.web.label.elements import find_elements
-from titjudge.web.label.experts import ExpertElements, ExpertPairs
-from titjudge.web.label.export import export_labels
-from titjudge.web.label.service import LabelingService
-from titjudge.web.label.store import Store
 
 ROOT = Path(__file__).resolve().parents[3]
 NOTE = "=1+1 <script>window.hacked = 1</script>"
 SERVE = """
 import sys
 from pathlib import Path
-from titjudge.web.label.server import serve_experts
+from titjudge.apps.label.server import serve_experts
 serve_experts(Path(sys.argv[1]), store=Path(sys.argv[2]), experts=2, port=int(sys.argv[3]),
               ready=lambda links, number: print(number, *links, flush=True))
 """

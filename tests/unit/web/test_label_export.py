@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from titjudge.apps.label.export import export_labels
+from titjudge.apps.label.question_order import merge_sort
+from titjudge.apps.label.rankings import leaderboard, ranks
+from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
-from titjudge.stats.human_data import read_votes
-from titjudge.stats.votes import Outcome
+from titjudge.stats.people.human_data import read_votes
+from titjudge.stats.people.votes import Outcome
 from titjudge.suites.folder import read_pairs
-from titjudge.web.label.export import export_labels
-from titjudge.web.label.question_order import merge_sort
-from titjudge.web.label.rankings import leaderboard, ranks
-from titjudge.web.label.store import Store
 
 IMAGES = [f"i{number}" for number in range(5)]
 

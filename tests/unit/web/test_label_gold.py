@@ -12,17 +12,17 @@ import pytest
 from labelling_data import make_data
 
 from benchmarks.label_stops import ever_stopped
+from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.element_service import ElementService
+from titjudge.apps.label.elements import find_elements
+from titjudge.apps.label.export import export_labels
+from titjudge.apps.label.reliability import read_known
+from titjudge.apps.label.service import LabelingService, Stale
+from titjudge.apps.label.store import Store
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
-from titjudge.stats.sequential import share_at_most
-from titjudge.web.label.dataset import load_material
-from titjudge.web.label.element_service import ElementService
-from titjudge.web.label.elements import find_elements
-from titjudge.web.label.export import export_labels
-from titjudge.web.label.reliability import read_known
-from titjudge.web.label.service import LabelingService, Stale
-from titjudge.web.label.store import Store
+from titjudge.stats.generators.sequential import share_at_most
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "people.md"
 IMAGES = 14

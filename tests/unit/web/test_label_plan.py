@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from titjudge.apps.label.question_order import SortState, all_pairs, implied, merge_sort, plan_of, shuffled
 from titjudge.core.errors import UserError
-from titjudge.web.label.question_order import SortState, all_pairs, implied, merge_sort, plan_of, shuffled
 
 
 def answer_all(

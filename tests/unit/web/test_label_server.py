@@ -20,12 +20,12 @@ from urllib.parse import urlsplit
 import pytest
 from PIL import Image
 
+from titjudge.apps.label import server
+from titjudge.apps.label.collected import collect
+from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.service import LabelingService
+from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError
-from titjudge.web.label import server
-from titjudge.web.label.collected import collect
-from titjudge.web.label.dataset import load_material
-from titjudge.web.label.service import LabelingService
-from titjudge.web.label.store import Store
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
@@ -40,7 +40,7 @@ SERVE = """
 import logging
 import sys
 from pathlib import Path
-from titjudge.web.label.server import serve_label
+from titjudge.apps.label.server import serve_label
 logging.basicConfig(format="%(message)s")
 data, store, annotators, plan, seed, port = sys.argv[1:]
 serve_label(Path(data), annotators=int(annotators), store=Path(store), plan=plan, seed=int(seed), port=int(port),

@@ -14,16 +14,16 @@ import pytest
 from labelling_data import make_data
 
 from benchmarks.label_stops import alphas
+from titjudge.apps.label.collected import collect, decide_pairs
+from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.element_service import ElementService
+from titjudge.apps.label.elements import find_elements
+from titjudge.apps.label.export import export_labels
+from titjudge.apps.label.service import AnnotationService, LabelingService
+from titjudge.apps.label.store import Store
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import UserError
-from titjudge.stats.votes import krippendorff_alpha
-from titjudge.web.label.collected import collect, decide_pairs
-from titjudge.web.label.dataset import load_material
-from titjudge.web.label.element_service import ElementService
-from titjudge.web.label.elements import find_elements
-from titjudge.web.label.export import export_labels
-from titjudge.web.label.service import AnnotationService, LabelingService
-from titjudge.web.label.store import Store
+from titjudge.stats.people.votes import krippendorff_alpha
 
 IMAGES = 6
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from titjudge.apps.label.annotator import AnnotatorQueue
+from titjudge.apps.label.dataset import LabelingData, load_material
+from titjudge.apps.label.question_order import merge_sort
+from titjudge.apps.label.service import LabelingService
+from titjudge.apps.label.store import Store
 from titjudge.cli.options import say_address
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Item, Pair
 from titjudge.web import http_guard
-from titjudge.web.label.annotator import AnnotatorQueue
-from titjudge.web.label.dataset import LabelingData, load_material
-from titjudge.web.label.question_order import merge_sort
-from titjudge.web.label.service import LabelingService
-from titjudge.web.label.store import Store
 
 
 def material(groups: int = 2, images: int = 6, gold: tuple[Pair, ...] = ()) -> LabelingData:

@@ -13,14 +13,14 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
+from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.element_service import ElementService
+from titjudge.apps.label.elements import find_elements
+from titjudge.apps.label.export import export_labels
+from titjudge.apps.label.label_studio import Imported, read_annotations, write_tasks
+from titjudge.apps.label.store import Store
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import DataError, UserError
-from titjudge.web.label.dataset import load_material
-from titjudge.web.label.element_service import ElementService
-from titjudge.web.label.elements import find_elements
-from titjudge.web.label.export import export_labels
-from titjudge.web.label.label_studio import Imported, read_annotations, write_tasks
-from titjudge.web.label.store import Store
 
 MODES = ("yes-no", "facets", "graph", "rating")
 GRAPH: dict[str, list[Any]] = {

@@ -13,9 +13,9 @@ import pytest
 from commands import cli
 from reviewing import GRAPH, HOSTILE, SHORT, UNIQUE, make_set, reviewing
 
+from titjudge.apps.prompt_sets.recipes.rechecks import check_again
+from titjudge.apps.prompt_sets.review.decisions import Review
 from titjudge.core.errors import DataError
-from titjudge.metrics.recipes.rechecks import check_again
-from titjudge.web.review.decisions import Review
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")

@@ -28,11 +28,11 @@ import pytest
 from servers import Scripted, Server
 from serving import TOKEN, expected, picture, rating, serving, text_of
 
+from titjudge.apps.rewards.rewards import Rewards, serve_rewards
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.providers.local.load_once import LoadOnce
-from titjudge.runs.reward_server import Rewards, serve_rewards
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 
 A, B, C = (picture(number) for number in (1, 2, 3))
 BAD = "please refuse this one"

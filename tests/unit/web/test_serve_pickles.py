@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from titjudge.web.serve.pickles import Refused, loads
+from titjudge.apps.rewards.pickles import Refused, loads
 
 CALLS = [
     ("os", "system", "touch {file}"),
@@ -43,7 +43,7 @@ CALLS = [
     ("PIL.Image", "open", "{file}"),
     ("PIL.Image", "Image.open", "{file}"),
     ("PIL.ImageShow", "show", "{file}"),
-    ("titjudge.web.serve.pickles", "loads", "N."),
+    ("titjudge.apps.rewards.pickles", "loads", "N."),
     ("torch", "load", "{file}"),
 ]
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from titjudge.core.image_decoding import inspect, open_image, upright
-from titjudge.core.images import read
+from titjudge.data.image_decoding import inspect, open_image, upright
+from titjudge.data.images import read
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom; fractions of width and height, origin top left
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
-from titjudge.core import ocr
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered
 from titjudge.core.structured_output import Number, after_thinking
 from titjudge.core.types import Ask, Item, Reply, Status
+from titjudge.metrics import ocr
 from titjudge.metrics._shared import image_of, is_stand_in
 from titjudge.metrics.agent.claims import fenced, shortened
 from titjudge.metrics.agent.crops import Box, BoxFit, Crops, fit_box

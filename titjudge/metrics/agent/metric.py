@@ -12,11 +12,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from titjudge.core import ocr
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import AgentParts, ClaimRow
 from titjudge.core.types import Ask, Item, Score, Status
-from titjudge.metrics import metric
+from titjudge.metrics import metric, ocr
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.agent.claims import Claim, shortened, split, words_of
 from titjudge.metrics.agent.crops import Crops

@@ -14,10 +14,10 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import ConfigError
-from titjudge.core.images import loaded
 from titjudge.core.redaction import one_line, register_secret
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Failure, FailureKind, ImageFile, ProviderSettings, Reply, Request, Usage
+from titjudge.data.images import loaded
 from titjudge.providers import model_families, token_counts
 from titjudge.providers.base import SAMPLING_PARAMETERS, Provider, check_options
 from titjudge.providers.hosted import http, request_options, tool_calls

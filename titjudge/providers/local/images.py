@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from titjudge.core.errors import DataError, Unanswered
-from titjudge.core.image_decoding import eight_bits, open_image
 from titjudge.core.types import ImageFile, Status
+from titjudge.data.image_decoding import eight_bits, open_image
 
 
 def decoded(image: ImageFile, *, on_white: bool) -> Any:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.formats import percent, plain
 from titjudge.core.numbers import mean
 from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
 from titjudge.core.types import Item, Score, Table
 from titjudge.stats.bootstrap import Interval, codes, group_sums
-from titjudge.stats.correlation import correlation
 from titjudge.stats.intervals import mean_intervals, share_intervals
-from titjudge.stats.tables import percent, plain
+from titjudge.stats.ranking.correlation import correlation
 
 RESAMPLES = 2000
 READS_TEXT = "text-rendering"

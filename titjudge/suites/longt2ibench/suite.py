@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.score_parts import alignment
 from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.data.data_paths import inside
 from titjudge.metrics.graph_alignment import Graph
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
 from titjudge.suites.base import Suite, number_repeats

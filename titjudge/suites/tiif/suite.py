@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.ocr import words_from_questions
 from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.data.data_paths import inside
+from titjudge.metrics.ocr import words_from_questions
 from titjudge.suites.base import Suite
 from titjudge.suites.prompt_places import GENERATOR, PromptPlace
 from titjudge.suites.samples import split_sample

@@ -15,7 +15,7 @@ from typing import Any
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_text
 from titjudge.core.numbers import mean
-from titjudge.core.xlsx_files import openpyxl
+from titjudge.data.xlsx_files import openpyxl
 from titjudge.suites.spreadsheet import put_row
 from titjudge.suites.tiif.answers import Answers
 from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, Cell, roll_up

@@ -14,8 +14,8 @@ from typing import Any
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl, write_atomic
 from titjudge.core.numbers import mean
-from titjudge.core.ocr import strings_of, text_errors, words_from_questions
 from titjudge.core.types import Item, Score, Table
+from titjudge.metrics.ocr import strings_of, text_errors, words_from_questions
 from titjudge.suites.base import check_generator
 from titjudge.suites.tiif.layout import LENGTHS
 

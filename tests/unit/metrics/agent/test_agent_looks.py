@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from test_agent_loop import StandIn, all_met, image, judged, turn, verdicts
 
-from titjudge.core import ocr
 from titjudge.core.errors import MissingExtra, Unanswered
 from titjudge.core.types import Reply, Status
+from titjudge.metrics import ocr
 from titjudge.metrics.agent.looks import MAX_REPORT
 
 __all__ = ["image"]

@@ -1,0 +1,1 @@
+"""Images made for the prompts of a suite, by a command or a pipeline."""

@@ -1,0 +1,224 @@
+"""`label`: a page where people vote on images, and the labels made of their votes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from titjudge.cli.options import JSON, PATH, GroupByDefault, address_options, option, say_address, with_options
+from titjudge.cli.output import show_problems, show_results
+from titjudge.cli.terminal import say
+
+_SHARE = click.FloatRange(0, 1)
+_MODES = click.Choice(["pairs", "yes-no", "facets", "graph", "rating"])
+_serve_options = with_options(
+    option("--store", "The file (SQLite) that keeps the votes.", "FILE", type=PATH, default=Path("labels.sqlite")),
+    address_options(8765),
+)
+
+
+_both_bad = option(
+    "--both-bad/--no-both-bad",
+    'Offer "both bad" as an answer beside left, right and tie, the three of the TIT paper (A.11).',
+    default=True,
+)
+
+
+class _ServeByDefault(GroupByDefault):
+    """`label DATA` is `label serve DATA`."""
+
+    default = "serve"
+
+
+@click.group(cls=_ServeByDefault)
+def label() -> None:
+    """Let people vote on pairs of images, or mark single images (`label DATA`); turn votes into labels and agreement.
+
+    \b
+    Examples:
+      python cli.py label examples/known_answer --annotators 3
+      python cli.py label examples/known_answer --mode rating \\
+        --store ratings.sqlite
+      python cli.py label export labels.sqlite labelled
+      python cli.py label experts examples/known_answer
+      python cli.py label tasks examples/known_answer tasks.json
+    """
+
+
+@label.command(short_help="Serve the page on which people vote or mark.")
+@click.argument("data", type=PATH)
+@option(
+    "--mode",
+    "What people do: compare two images (pairs), or mark single images: answer the questions of the item (yes-no), rate the "
+    "facets of the checklist, check the elements of its graph, or rate each pillar from 1 to 10.",
+    type=_MODES,
+    default="pairs",
+)
+@option("--annotators", "How many people vote; each gets a link  [default: 15, or 3 for single images].", "N", type=int)
+@option(
+    "--plan",
+    "all: every pair of images of a prompt, as A.11 of the TIT paper counts votes; merge: fewer votes, by merge sort, which implies "
+    "the others  [default: all, or as the store was begun].",
+    type=click.Choice(["all", "merge"]),
+)
+@_both_bad
+@option(
+    "--votes",
+    "Stop asking about an item after N answers, or once fewer have settled it  [default: ask everybody].",
+    "N",
+    name="enough",
+    type=int,
+    default=0,
+    show_default=False,
+)
+@option(
+    "--gold",
+    "Attention checks to mix in: pairs with a known answer, or elements (image, element, value).",
+    "FILE",
+    type=PATH,
+)
+@option(
+    "--gold-share",
+    "Share of checks among the questions  [default: about 1 in 12].",
+    "X",
+    type=click.FloatRange(0, 1 / 3, min_open=True),
+)
+@option(
+    "--gold-least",
+    "Stop asking an annotator who certainly answers less than this share of checks right; 0: never.",
+    "X",
+    type=_SHARE,
+    default=0.7,
+)
+@option("--seed", "Seed of the order of the pairs, and of which image is on the left.", default=0)
+@_serve_options
+def serve(data: Path, mode: str, annotators: int | None, store: Path, port: int | None, **rules: Any) -> int:
+    """Serve the page on which people vote; every answer is stored on disk before the next question is shown.
+
+    \b
+    Examples:
+      python cli.py label my_images --annotators 5
+      python cli.py label my_images --mode yes-no --votes 3
+    """
+    from titjudge.apps.label.server import PORT, serve_label
+
+    _log_warnings()
+
+    def ready(links: list[str]) -> None:
+        say_address([f"annotator {number}: {link}" for number, link in enumerate(links, 1)], links[0], PORT, port)
+        say(f"{'votes' if mode == 'pairs' else 'marks'} are kept in {store}; Ctrl-C ends, the same command goes on")
+
+    if annotators is None:
+        annotators = 15 if mode == "pairs" else 3
+    serve_label(data, annotators=annotators, mode=mode, store=store, port=port, ready=ready, **rules)
+    return 0
+
+
+def _log_warnings() -> None:
+    import logging
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+
+
+@label.command(short_help="Serve the page on which experts decide what the votes leave open.")
+@click.argument("data", type=PATH)
+@option("--experts", "How many experts there are; each gets a link.", "N", type=int, default=3)
+@option("--annotators", "Annotators each item should have  [default: as `label export`].", "N", type=int)
+@_serve_options
+def experts(data: Path, store: Path, experts: int, annotators: int | None, host: str, port: int | None) -> int:
+    """Serve the items that the annotators have left open, with their answers; the majority of the experts decides.
+
+    `label export` lists the same items.
+
+    \b
+    Example:
+      python cli.py label experts my_images --store labels.sqlite
+    """
+    from titjudge.apps.label.server import PORT, serve_experts
+
+    _log_warnings()
+
+    def ready(links: list[str], number: int) -> None:
+        say_address([f"expert {place}: {link}" for place, link in enumerate(links, 1)], links[0], PORT, port)
+        say(f"{number:,} open; verdicts are kept in {store}; Ctrl-C ends, the same command goes on")
+
+    serve_experts(data, store=store, experts=experts, annotators=annotators, host=host, port=port, ready=ready)
+    return 0
+
+
+@label.command(short_help="Write pairs, ranks, elements and agreement from votes and marks.")
+@click.argument("store", type=PATH)
+@click.argument("out", type=PATH)
+@option("--experts", "experts.jsonl with the verdicts of the experts filled in.", "FILE", type=PATH)
+@option(
+    "--gold",
+    "Elements with a known value (image, element, value): show how often each annotator is right.",
+    "FILE",
+    type=PATH,
+)
+@option(
+    "--gold-least",
+    "Leave out annotators who certainly answer less than this share of checks right  [default: as served].",
+    "X",
+    name="least",
+    type=_SHARE,
+)
+@option("--annotators", "Annotators each pair should have  [default: as served].", "N", type=int)
+@JSON
+def export(store: Path, out: Path, json_file: Path | None, **rules: Any) -> int:
+    """Write pairs, ranks and open pairs, or the majority value of each element, and the agreement into the folder OUT.
+
+    \b
+    Example:
+      python cli.py label export labels.sqlite labelled
+    """
+    from titjudge.apps.label.export import export_labels
+
+    results, tables = export_labels(store, out, **rules)
+    show_results(tables, results, json_file)
+    return 0
+
+
+@label.command(short_help="Write pairs, or images to mark, as tasks for Label Studio.")
+@click.argument("data", type=PATH)
+@click.argument("out", type=PATH)
+@option("--mode", "What people do, as in `label serve`.", type=_MODES, default="pairs")
+@option("--address", "What Label Studio needs before the path of an image.", "URL", default="")
+@option("--seed", "Seed of the order of the pairs, and of which image is on the left.", default=0)
+@_both_bad
+def tasks(data: Path, out: Path, mode: str, address: str, seed: int, both_bad: bool) -> int:
+    """Write the pairs of DATA, or its images with the elements to mark, as tasks of Label Studio (OUT) and their interface.
+
+    \b
+    Example:
+      python cli.py label tasks examples/known_answer tasks.json \\
+        --mode graph --address "/data/local-files/?d="
+    """
+    from titjudge.apps.label.label_studio import write_tasks
+
+    number, left = write_tasks(data, out, mode=mode, address=address, seed=seed, both_bad=both_bad)
+    if left:
+        say(f"{len(left):,} left out:", err=True)
+    show_problems(left)
+    say(f"{number} tasks written to {out}, the labelling interface to {out.with_suffix('.xml')}")
+    return 0
+
+
+@label.command("import", short_help="Read annotations of Label Studio into a store of votes or marks.")
+@click.argument("file", type=PATH)
+@click.argument("store", type=PATH)
+@option("--data", "Data folder of the images: it names their generators, and tasks do not.", "DATA", type=PATH)
+def import_(file: Path, store: Path, data: Path | None) -> int:
+    """Read annotations that Label Studio exported as JSON into a store of votes or marks, for `label export`.
+
+    \b
+    Example:
+      python cli.py label import exported.json labels.sqlite --data my_images
+    """
+    from titjudge.apps.label.label_studio import read_annotations
+
+    added, known, skipped = read_annotations(file, store, data)
+    say(f"{added} annotations read into {store} ({known} there already, {skipped} skipped or empty)")
+    return 0

@@ -1,0 +1,132 @@
+"""The prompts and images that people are shown, and the only access to the image files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from titjudge.core.errors import DataError
+from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.data.data_paths import inside
+from titjudge.data.images import check_header
+
+
+@dataclass(slots=True)
+class LabelingData:
+    """Prompts with at least two usable images each, or one if images are not compared.
+
+    Attributes:
+        root: No file outside this folder is read.
+        prompts: Prompt id to text.
+        images: Prompt id to image ids.
+        items: Image id to item.
+        gold: Pairs whose answer is known.
+        known: Elements with a known value: image -> element -> value.
+        problems: What was left out and why, a line each.
+        broken: Images that cannot be shown, with the reason.
+    """
+
+    root: Path
+    prompts: dict[str, str] = field(default_factory=dict)
+    images: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    items: dict[str, Item] = field(default_factory=dict)
+    gold: tuple[Pair, ...] = ()
+    known: dict[str, dict[str, str]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
+
+    def usable(self, prompt_id: str) -> list[str]:
+        """List the images of a prompt that can be shown."""
+        return [image for image in self.images[prompt_id] if image not in self.broken]
+
+    def file(self, image: str) -> Path:
+        """Return the file of an image.
+
+        Raises:
+            DataError: There is no such image, or its file (also as the target of a link) is outside the data folder.
+        """
+        item = self.items.get(image)
+        if item is None or item.image is None:
+            raise DataError("no such image", image)
+        return inside(self.root, item.image.relative_to(self.root).as_posix())
+
+
+def load_material(data: Path, gold: Path | None = None, *, least: int = 2) -> LabelingData:
+    """Read the prompts and images of a data folder or manifest (see `titjudge.suites.folder`).
+
+    Args:
+        data: The data folder or manifest.
+        gold: Gold pairs (as `pairs.jsonl`). A pair may contain an image of another prompt: the easiest attention check.
+        least: How many images a prompt needs: two to compare, one to mark.
+
+    Raises:
+        DataError: There is nothing to show, or a gold pair names an unknown image or prompt.
+    """
+    from titjudge.suites.folder import Folder
+
+    material = LabelingData(data if data.is_dir() else data.parent)
+    by_prompt: dict[str, list[str]] = {}
+    for item in Folder().load(data):
+        reason = item.reason if isinstance(item, InvalidItem) else _unusable(material, item)
+        if reason:
+            material.problems.append(f"{item.id}: {reason}".encode("utf-8", "backslashreplace").decode())
+            continue
+        assert isinstance(item, Item)
+        material.prompts.setdefault(item.prompt_id, item.prompt)
+        material.items[item.id] = item
+        by_prompt.setdefault(item.prompt_id, []).append(item.id)
+    for group, images in by_prompt.items():
+        if len(images) >= least:
+            material.images[group] = tuple(images)
+        elif gold is None:
+            material.problems.append(
+                f"{images[0]}: the only image of its prompt, so there is nothing to compare it with"
+            )
+    if gold is not None:
+        material.gold = tuple(_gold(gold, material))
+    if not material.images:
+        absent = "no prompt has two usable images to compare" if least > 1 else "no usable image"
+        raise DataError(absent + "".join(f" ({problem})" for problem in material.problems[:1]), data)
+    return material
+
+
+def _unusable(material: LabelingData, item: Item) -> str:
+    """Tell why an item cannot be shown; empty if it can."""
+    if item.prompt_id in material.prompts and material.prompts[item.prompt_id] != item.prompt:
+        return f"its prompt differs from that of the other images of '{item.prompt_id}'"
+    if not is_utf8(item.id + item.prompt_id + item.prompt):
+        return "its name is not valid UTF-8"
+    material.items[item.id] = item
+    try:
+        check_header(material.file(item.id))
+        return ""
+    except DataError as error:
+        return error.message
+    finally:
+        del material.items[item.id]
+
+
+def is_utf8(text: str) -> bool:
+    """Tell whether a text can be encoded; lone surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _gold(file: Path, material: LabelingData) -> list[Pair]:
+    from titjudge.suites.folder import read_pairs
+
+    pairs = read_pairs(file)
+    if not pairs:
+        raise DataError("no gold pair in it", file)
+    for number, pair in enumerate(pairs, 1):
+        if pair.prompt_id not in material.prompts:
+            raise DataError(f"gold pair {number}: no prompt '{pair.prompt_id}' in the data", file)
+        for image in (pair.a, pair.b):
+            if image not in material.items:
+                raise DataError(f"gold pair {number}: no usable image '{image}' in the data", file)
+        if pair.a == pair.b:
+            raise DataError(f"gold pair {number}: {pair.a} is paired with itself", file)
+    return pairs

@@ -1,0 +1,141 @@
+"""What people mark in one image: questions, facets, elements of a graph, or pillars, each with its allowed values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from titjudge.apps.label.dataset import LabelingData, is_utf8
+from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.score_parts import element_name, facet_name
+from titjudge.core.types import Item
+from titjudge.metrics.checklist import activated_facets, rubric
+from titjudge.metrics.graph_alignment import graph_of
+
+CANNOT_TELL = "cannot tell"
+LOCKED = "no"  # the value of an element that needs a missing one
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """Something to mark in an image.
+
+    Attributes:
+        name: Its name, as `compare elements` reads it.
+        kind: Its type or pillar, or entity, attribute or relation; agreement is reported by kind.
+        values: The allowed values.
+        text: The text on the page.
+        hint: An explanation below the text.
+        needs: Names of elements; if one of them is `no`, this one is `no`, too.
+    """
+
+    name: str
+    kind: str
+    values: tuple[str, ...]
+    text: str
+    hint: str = ""
+    needs: tuple[str, ...] = ()
+
+
+def _questions(item: Item) -> Iterator[Element]:
+    questions = item.meta.get("questions")
+    if not questions:
+        raise DataError("it has no questions")
+    if not isinstance(questions, list) or not all(isinstance(text, str) and text.strip() for text in questions):
+        raise DataError("its questions are no list of texts")
+    kind = str(item.meta.get("type") or "question")
+    for question in questions:
+        yield Element(question, kind, ("yes", "no", CANNOT_TELL), question)
+
+
+def _facets(item: Item) -> Iterator[Element]:
+    for pillar, pairs in activated_facets(item).items():
+        for sub, facet in pairs:
+            hint = rubric()[pillar][sub][facet]
+            yield Element(facet_name(pillar, sub, facet), pillar, ("0", "1", "2", "n/a"), f"{sub}: {facet}", hint)
+
+
+def _graph(item: Item) -> Iterator[Element]:
+    graph = graph_of(item)
+    if graph is None:
+        raise DataError("it has no graph with entities")
+    entities = {name.strip().casefold(): name for name in reversed(graph.entities)}
+    for kind, elements in graph.elements.items():
+        for words in elements:
+            ends = {"entity": (), "attribute": words[:1], "relation": words[::2]}[kind]
+            needs = tuple(
+                dict.fromkeys(entities[end.strip().casefold()] for end in ends if end.strip().casefold() in entities)
+            )
+            text = ": ".join(words) if kind == "attribute" else " ".join(words)
+            yield Element(element_name(words), kind, ("yes", "no"), text, needs=needs)
+
+
+def _pillars(item: Item) -> Iterator[Element]:
+    for pillar, subs in rubric().items():
+        yield Element(pillar, pillar, tuple(map(str, range(1, 11))), pillar, ", ".join(subs))
+
+
+MODES: dict[str, Callable[[Item], Iterator[Element]]] = {
+    "yes-no": _questions,
+    "facets": _facets,
+    "graph": _graph,
+    "rating": _pillars,
+}
+
+
+def elements_of(item: Item, mode: str) -> tuple[Element, ...]:
+    """List the elements of an item, each name once.
+
+    Raises:
+        DataError: It has none, or they are malformed.
+    """
+    try:
+        elements = list(MODES[mode](item))
+    except Unanswered as error:
+        raise DataError(error.reason) from error
+    if not all(is_utf8(element.name + element.kind) for element in elements):
+        raise DataError("an element of it is not valid UTF-8")
+    once: dict[str, Element] = {}
+    for element in elements:
+        once.setdefault(element.name.strip().casefold(), element)
+    return tuple(once.values())
+
+
+def find_elements(material: LabelingData, mode: str) -> dict[str, tuple[Element, ...]]:
+    """List the elements of each image; images without any are left out, and added to `material.problems`.
+
+    Raises:
+        DataError: No image has anything to mark.
+    """
+    by_image = {}
+    for images in material.images.values():
+        for image in images:
+            try:
+                by_image[image] = elements_of(material.items[image], mode)
+            except DataError as error:
+                material.problems.append(f"{image}: {error.message}")
+                material.broken[image] = error.message
+    if not by_image:
+        first = next(iter(material.broken.items()), None)
+        raise DataError(f"nothing to mark in mode {mode}{': {}: {}'.format(*first) if first else ''}", material.root)
+    return by_image
+
+
+def settle(elements: Sequence[Element], values: object) -> dict[str, str]:
+    """Check the values that an annotator gives to the elements, in their order; a locked element becomes `no`.
+
+    Raises:
+        DataError: An element that is not locked has no value, or a value that is not allowed.
+    """
+    if not isinstance(values, list) or len(values) != len(elements):
+        raise DataError(f"the answer is a list of {len(elements)} values")
+    given = dict(zip((element.name for element in elements), values, strict=True))
+    checked: dict[str, str] = {}
+    for element in elements:
+        value = given[element.name]
+        if any(given.get(name) == LOCKED for name in element.needs):
+            value = LOCKED
+        if value not in element.values:
+            raise DataError(f"'{element.text[:80]}' is one of {', '.join(element.values)}")
+        checked[element.name] = str(value)
+    return checked

@@ -1,0 +1,141 @@
+"""Read and embed prompts for an audit (`titjudge.apps.prompt_sets.audit_statistics`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from titjudge.apps.prompt_sets.audit_statistics import Audit, audit
+from titjudge.core import registry
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.paths import cache_folder
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import InvalidItem
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
+from titjudge.runs.folder.run_folder import resumed_budget
+from titjudge.runs.prompt_languages import script
+from titjudge.runs.resolve import load_suite
+from titjudge.suites.prompts import Prompts
+
+
+def audit_prompts(
+    config: RunConfig, data: Path, *, columns: str = "", against: Sequence[str] = (), tokenizer: Path | None = None
+) -> tuple[Audit, list[str]]:
+    """Audit the prompts of a list or a data folder.
+
+    Args:
+        config: Gives embedder, cache and caps.
+        data: The list of prompts (FILE, or FILE:ID,PROMPT), or a data folder.
+        columns: ID,PROMPT of a list whose columns have other names than usual.
+        against: Other lists of prompts, data folders, or suites: NAME, NAME:FOLDER.
+        tokenizer: A folder with a tokenizer of transformers, which counts tokens in place of the embedder.
+
+    Returns:
+        The audit, and the problems of invalid rows.
+
+    Raises:
+        UserError: there are no prompts, or a list or tokenizer is missing.
+    """
+    prompts, meta, problems = _read(data, columns)
+    others = {name: _other(name) for name in against}
+    texts = [*prompts.values(), *(text for other in others.values() for text in other.values())]
+    embedded = asyncio.run(embed_texts(config, list(dict.fromkeys(texts))))
+    vectors, name = embedded.vectors, embedded.embedder
+    counts = [embedded.tokens[text] for text in prompts.values()]
+    if tokenizer is not None:
+        name, counts = str(tokenizer), _count(tokenizer, list(prompts.values()))
+    matrix = np.stack([vectors[text] for text in prompts.values()])
+    result = audit(
+        prompts, matrix, counts, name,
+        further=meta,
+        others={name: (list(of), np.stack([vectors[text] for text in of.values()])) for name, of in others.items()},
+        scripts=[script(text) for text in prompts.values()],
+        embedder=embedded.embedder,
+        clip=embedded.clip,
+    )  # fmt: skip
+    return result, problems
+
+
+def _read(given: Path, columns: str = "") -> tuple[dict[str, str], dict[str, Mapping[str, Any]], list[str]]:
+    """Read the texts and the meta of prompts by id, and the problems of invalid rows; `given` may be FILE:ID,PROMPT."""
+    data = given
+    if not given.exists():
+        file, _, columns = str(given).rpartition(":")
+        data = Path(file)
+        if not data.is_file():
+            raise ConfigError(f"{given}: no such file or folder")
+    suite = Prompts(columns=columns)
+    prompts: dict[str, str] = {}
+    meta: dict[str, Mapping[str, Any]] = {}
+    problems = []
+    for item in suite.load(data):
+        if isinstance(item, InvalidItem):
+            problems.append(f"{item.id}: {item.reason}")
+        elif item.prompt_id not in prompts:
+            prompts[item.prompt_id], meta[item.prompt_id] = item.prompt, item.meta
+    if not prompts:
+        raise DataError("no prompts here", data)
+    return prompts, meta, problems
+
+
+def _other(given: str) -> dict[str, str]:
+    """Read the prompts of a list or data folder, or of a suite in a folder (by default the one that `fetch` makes)."""
+    name, _, folder = given.partition(":")
+    if Path(given).exists() or name not in registry.names("suites"):
+        return _read(Path(given))[0]
+    suite = load_suite(RunConfig(suite=name))
+    place = Path(folder or name)
+    if suite.PROMPTS is None and not place.exists():
+        raise ConfigError(f"--against {given}: no folder {place} here: `titjudge fetch {name}`, or give {name}:FOLDER")
+    try:
+        listed = list(suite.prompts(place))
+    except ConfigError:  # its prompts come with its images
+        listed = list(suite.load(place))
+    prompts = {item.prompt_id: item.prompt for item in listed if not isinstance(item, InvalidItem)}
+    if not prompts:
+        raise DataError("no prompts here", place)
+    return prompts
+
+
+class EmbeddedTexts(NamedTuple):
+    """Vector and number of tokens by text, the embedder in words, and whether it is CLIP's text encoder."""
+
+    vectors: dict[str, np.ndarray]
+    tokens: dict[str, int]
+    embedder: str
+    clip: bool
+
+
+async def embed_texts(config: RunConfig, texts: Sequence[str]) -> EmbeddedTexts:
+    """Embed distinct texts."""
+    cache, roles = AnswerCache(cache_folder(config.cache)), Roles(config)
+    engine = Engine(roles, PromptLibrary(config.prompts), cache, resumed_budget(config.limits))
+    try:
+        embeddings = dict(zip(texts, [embedding for _, embedding in await engine.embed(texts)], strict=True))
+        name, clip = f"the embedder {roles.embedder().name}", roles.embedder().clip
+    finally:
+        await engine.aclose()
+        cache.close()
+    vectors = {text: embedding.vector for text, embedding in embeddings.items()}
+    tokens = {text: embedding.tokens_total for text, embedding in embeddings.items()}
+    return EmbeddedTexts(vectors, tokens, name, clip)
+
+
+def _count(folder: Path, texts: Sequence[str]) -> list[int]:
+    """Count the tokens of texts by a tokenizer of transformers, special tokens included."""
+    if not folder.is_dir():
+        raise ConfigError(f"--tokenizer {folder}: no such folder")
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    except Exception as error:
+        raise ConfigError(f"--tokenizer {folder}: {type(error).__name__}: no tokenizer of transformers") from error
+    return [len(ids) for ids in tokenizer(list(texts))["input_ids"]]

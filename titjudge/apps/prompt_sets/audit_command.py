@@ -1,0 +1,89 @@
+"""`audit-prompts`: lengths, near-duplicates, leaks and balance of a set of prompts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from titjudge.cli.options import JSON, PATH, PROMPT_COLUMNS, TABLE_FILE, option
+from titjudge.cli.output import check_writable, show_tables, write_json
+from titjudge.cli.terminal import say
+
+
+@click.command()
+@click.argument("data", type=PATH)
+@PROMPT_COLUMNS
+@option(
+    "--against",
+    "Prompts that must not leak into this set: a list, a data folder, or a suite (NAME, or NAME:FOLDER of its files); "
+    "repeatable.",
+    "DATA",
+    multiple=True,
+)
+@option("--tokenizer", "Count tokens with this tokenizer (a folder of transformers).", "DIR", type=PATH)
+@option("--html", "Write a page with charts.", "FILE", name="page", type=PATH)
+@TABLE_FILE
+@option("--embedder", "Embedding model that compares prompts  [default: the one in the package].", "PROVIDER/MODEL")
+@option(
+    "--pooling",
+    "How the token vectors of an embedding model whose folder does not say become one vector.",
+    type=click.Choice(["lasttoken", "mean", "cls"]),
+)
+@option("--cache", "Cache folder of the embeddings.", "DIR")
+@option("--max-cost", "The most that a hosted embedding model may cost.", "USD", type=float)
+@JSON
+def audit_prompts(
+    data: Path, columns: str, against: tuple[str, ...], tokenizer: Path | None, page: Path | None, out: Path | None,
+    json_file: Path | None, **flags: Any,
+) -> int:  # fmt: skip
+    """Audit a set of prompts: lengths, what text encoders would cut off, near-duplicates, balance, language.
+
+    DATA is a list of prompts (.jsonl, .csv, .parquet, or .txt with one prompt a line) or a data folder. Two prompts are
+    near-duplicates if the cosine of their embeddings is .85 or more; the prompts of a benchmark, given with --against,
+    show what has leaked into the set. TIIF-Bench counts unique prompts so by CLIP's text embeddings: name a folder of CLIP
+    to put a share beside the paper's. By default MiniLM compares, of which .85 is another scale.
+    Columns with few different values (type, theme, ...) are counted.
+
+    \b
+    Examples:
+      python cli.py audit-prompts prompts.csv
+      python cli.py audit-prompts prompts.txt --html audit.html
+      python cli.py audit-prompts mine.jsonl --against benchmark.csv \\
+        --against starter --against geneval2
+      python cli.py audit-prompts prompts.csv \\
+        --embedder sentence-transformers/openai/clip-vit-base-patch32
+    """
+    from titjudge.apps.prompt_sets.audit import audit_prompts as run_audit
+    from titjudge.core.config import load_config
+    from titjudge.core.grouped_reasons import brief
+    from titjudge.report.table_files import check_table_file, write_tables
+
+    check_writable(page, data)
+    if out is not None:
+        check_table_file(out)
+        check_writable(out, data)
+    if flags["pooling"] and not flags["embedder"]:
+        raise click.UsageError("--pooling is of an embedding model of your own: name it with --embedder")
+    options = {"options": {"pooling": flags["pooling"]}} if flags["pooling"] else {}
+    embedder = {"model": flags["embedder"], **options} if flags["embedder"] else None
+    config = load_config(
+        None, {"embedder": embedder, "cache": flags["cache"], "limits": {"max_cost": flags["max_cost"]}}
+    )
+    audit, problems = run_audit(config, data, columns=columns, against=against, tokenizer=tokenizer)
+    tables = audit.tables()
+    show_tables(tables)
+    if problems:
+        rows = [tuple(problem.split(": ", 1)) for problem in problems]
+        count = "1 row is no prompt" if len(problems) == 1 else f"{len(problems):,} rows are no prompts"
+        say(f"\n{count}: {brief([(row[0], row[-1]) for row in rows])}", err=True)
+    if page is not None:
+        from titjudge.apps.prompt_sets.audit_page import write_prompt_page
+
+        write_prompt_page(audit, data.name, page)
+        say(f"page   {page}")
+    if out is not None:
+        write_tables(tables, out)
+    write_json(json_file, audit.to_json())
+    return 0

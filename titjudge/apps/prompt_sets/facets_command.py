@@ -1,0 +1,63 @@
+"""`facets`: let a judge name the facets of the checklist that each prompt tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from titjudge.cli.judge import run_prompts
+from titjudge.cli.options import DRY_RUN, JSON, PATH, PROMPT_COLUMNS, key_option, model_options, option
+from titjudge.cli.output import check_writable
+from titjudge.cli.terminal import say
+from titjudge.core.errors import UserError
+
+
+@click.command()
+@option(
+    "--data", "A data folder, or a list of prompts (.jsonl, .csv, .parquet, .txt).", "DATA", type=PATH, required=True
+)
+@PROMPT_COLUMNS
+@option("-o", "The file to write  [default: facets.jsonl in the data folder].", "FILE", name="output", type=PATH)
+@model_options
+@key_option("limit", "N", help="Only the first N prompts.")
+@key_option("max_requests", "N")
+@key_option("out", "DIR")
+@key_option("retry_failed")
+@DRY_RUN
+@JSON
+def facets(**flags: Any) -> int:
+    """Let a judge name the facets of the Qwen-Image-Bench rubric that each prompt tests.
+
+    It asks one question for each prompt. `judge --metric checklist` looks the prompt up in facets.jsonl of the data folder
+    and then asks only about the pillars of its facets, and the strict protocol counts only these facets; without the file
+    it asks about all five pillars. An answer that names fewer than three facets, or one that is not in the rubric, is
+    rejected.
+
+    \b
+    Examples:
+      python cli.py facets --data my_images --judge openai/gpt-4o --dry-run
+      python cli.py facets --data my_images --judge openai/gpt-4o --max-cost 1
+      python cli.py facets --data prompts.csv --columns id,text \\
+        --judge openai/gpt-4o -o facets.jsonl
+    """
+    from titjudge.apps.prompt_sets.lines import prompt_lines, write_prompt_lines
+
+    data, output, columns = flags["data"], flags["output"], flags.pop("columns")
+    if output is None:
+        if not data.exists():
+            raise UserError(f"{data}: no such file or folder")
+        if not data.is_dir():
+            raise UserError("give -o FILE: where the facets of a list of prompts go")
+        output = data / "facets.jsonl"
+    check_writable(output, data, data / "prompts.jsonl", data / "images.jsonl")
+    task = {
+        "suite": "prompts",
+        "metrics": ["facet-map"],
+        "suite_options": {"columns": columns} if columns else None,
+    }
+    code, run, complete = run_prompts(flags, task)
+    if run is not None:
+        lines = list(prompt_lines(run, "facet-map"))
+        say(f"facets {len(lines):,} prompts in {write_prompt_lines(lines, output, whole=complete)}")
+    return code

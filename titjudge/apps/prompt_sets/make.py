@@ -1,0 +1,103 @@
+"""Make sets of prompts: draw the seeds of a recipe, and leave out the prompts that say the same as another one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from titjudge.apps.prompt_sets.audit import embed_texts
+from titjudge.apps.prompt_sets.audit_statistics import SAME, Alike, evenness, unique
+from titjudge.apps.prompt_sets.lines import prompt_lines
+from titjudge.apps.prompt_sets.recipes.seeds import RECIPES, Seed, seeds
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.files import write_jsonl
+from titjudge.runs.folder.run_folder import rest_of_caps
+from titjudge.suites.prompt_list import read_prompts
+
+_DRAWN = {  # what a recipe draws in turn: its key in a line, and its name
+    "six-block": ("theme_class", "classes of themes"),
+    "tiif": ("type", "combinations"),
+    "facets": ("targets", "pillars"),
+    "long-graph": ("interval", "intervals of words"),
+}
+
+
+def write_seeds(recipe: str, number: int, seed: int, themes: Path | None, out: Path) -> list[Seed]:
+    """Draw the seeds of a recipe, or take a person's themes or prompts, and write them as JSON lines.
+
+    Raises:
+        ConfigError: themes for a recipe that draws its own, or none for one that does not.
+        DataError: there are no themes in the file.
+    """
+    if themes is not None:
+        drawn = _read_themes(recipe, themes)
+    elif recipe in RECIPES:
+        drawn = seeds(recipe, number, seed)
+    else:
+        raise ConfigError(f"--recipe {recipe} starts from prompts that are there: --themes FILE names them")
+    write_jsonl(out, drawn)
+    return drawn
+
+
+def _read_themes(recipe: str, themes: Path) -> list[Seed]:
+    if recipe in RECIPES and recipe != "six-block":
+        raise ConfigError(f"--themes goes with --recipe six-block and elements: '{recipe}' draws what it starts from")
+    if not themes.is_file():
+        raise DataError("no such file", themes)
+    prompts, meta, problems, _ = read_prompts(str(themes))
+    if problems:
+        raise DataError(problems[0].reason, themes)
+    if not prompts:
+        raise DataError("no themes here", themes)
+    return [{**meta.get(name, {}), "prompt_id": name, "prompt": theme} for name, theme in prompts.items()]
+
+
+def made_lines(run: Path, recipe: str, config: RunConfig, seed: int | None) -> tuple[list[dict[str, Any]], list[Alike]]:
+    """List the prompts that a recipe has made, without those that say the same as another one.
+
+    Args:
+        run: The run folder.
+        recipe: Name of the recipe.
+        config: Gives embedder and cache, and caps, of which the embedder gets what the run has left.
+        seed: The random seed of the recipe's seeds; None where a person gave them.
+
+    Returns:
+        The lines, and the pairs of prompts of which one was left out.
+    """
+    lines = list(prompt_lines(run, recipe))
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:  # versions of one prompt stay together: they say the same on purpose
+        groups.setdefault(str(line.get("pair", line["prompt_id"])), []).append(line)
+    config = config.model_copy(update={"limits": rest_of_caps(config.limits, [run])})
+    first = {name: str(versions[0]["prompt"]) for name, versions in groups.items()}
+    kept, alike = _unique(config, first) if groups else ([], [])
+    lines = [line for name in kept for line in groups[name]]
+    for line in lines:
+        line["checks"] = list(dict.fromkeys([*line["checks"], f"unique at a cosine of {SAME}"]))
+        line["provenance"] = {**line["provenance"], "seed": seed}
+    return lines, alike
+
+
+def balance(recipe: str, lines: Sequence[Mapping[str, Any]]) -> str:
+    """Say how evenly the prompts cover what the recipe draws in turn; empty where it draws nothing."""
+    key, name = _DRAWN.get(recipe, ("", ""))
+    values = [line.get(key) or [] for line in lines]
+    counts = Counter(name.partition(" / ")[0] for v in values for name in ([v] if isinstance(v, str) else v))
+    if len(counts) < 2:
+        return ""
+    times = " to ".join(map(str, sorted({min(counts.values()), max(counts.values())})))
+    return f"{len(counts)} {name}, each {times} times, evenness {evenness(list(counts.values())):.2f}"
+
+
+def _unique(config: RunConfig, prompts: dict[str, str]) -> tuple[list[str], list[Alike]]:
+    """Return the names of the prompts to keep, and the pairs that say the same."""
+    vectors = asyncio.run(embed_texts(config, list(dict.fromkeys(prompts.values())))).vectors
+    names = list(prompts)
+    places, alike = unique(names, np.stack([vectors[text] for text in prompts.values()]))
+    return [names[place] for place in places], alike

@@ -1,0 +1,80 @@
+"""`make-prompts`: write prompts with a language model, by the recipe of a paper, and check each."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from titjudge.cli.judge import run_prompts
+from titjudge.cli.options import DRY_RUN, JSON, PATH, config_of, key_option, model_options, option
+from titjudge.cli.output import check_writable
+from titjudge.cli.terminal import say
+
+
+@click.command()
+@option(
+    "--recipe",
+    "six-block: long prompts as in LPG-Bench. tiif: short and long ones, with questions. facets: bilingual, short and long "
+    "ones, with facets of Qwen-Image-Bench. long-graph: of several lengths, with graphs as in LongT2IBench. elements: "
+    "questions, facets and graphs for prompts that you have.",
+    type=click.Choice(["six-block", "tiif", "facets", "long-graph", "elements"]),
+    required=True,
+)
+@option(
+    "--number",
+    "How many prompts to make; with tiif and facets: pairs of a short and a long one.",
+    "N",
+    type=click.IntRange(min=1),
+    default=20,
+)
+@option(
+    "--themes",
+    "Your own themes for six-block (.txt, .csv, .jsonl), instead of random ones; with elements: the prompts.",
+    "FILE",
+    type=PATH,
+)
+@option("--seed", "Seed of the random choices.", "N", type=int, default=0)
+@option("-o", "The file to write (JSON lines).", "FILE", name="output", type=PATH, required=True)
+@model_options
+@key_option("max_requests", "N")
+@key_option("out", "DIR")
+@key_option("retry_failed")
+@DRY_RUN
+@JSON
+def make_prompts(**flags: Any) -> int:
+    """Make a set of prompts with a language model (--judge), by the recipe of a paper.
+
+    What each prompt starts from is drawn at random, balanced, and written to FILE.seeds.jsonl. Each prompt is checked by
+    code and, if the recipe says so, by the model. A prompt that fails is rewritten with the reason, at most three times,
+    and then left out and named. A prompt that nearly repeats another (cosine .85 by the embedder) is left out. Every line lists its checks,
+    its model, the hashes of its templates and the seed. Answers are cached: the same command continues where it stopped;
+    until all prompts are made, the finished ones are in FILE.part.jsonl.
+
+    \b
+    Examples:
+      python cli.py make-prompts --recipe tiif --number 36 -o tiif.jsonl \\
+        --judge openai/gpt-4o --dry-run
+      python cli.py make-prompts --recipe six-block --themes themes.txt \\
+        -o long.jsonl --judge gemini/gemini-2.5-pro --max-cost 2
+    """
+    from titjudge.apps.prompt_sets.lines import write_prompt_lines
+    from titjudge.apps.prompt_sets.make import balance, made_lines, write_seeds
+
+    recipe, output = flags["recipe"], flags["output"]
+    check_writable(output, flags["themes"])
+    with tempfile.TemporaryDirectory() as temporary:
+        seeds_file = Path(temporary) / "seeds.jsonl" if flags["dry_run"] else output.with_suffix(".seeds.jsonl")
+        seeds = write_seeds(recipe, flags["number"], flags["seed"], flags["themes"], seeds_file)
+        code, run, complete = run_prompts(flags, {"data": str(seeds_file), "suite": "prompts", "metrics": [recipe]})
+    if run is None:
+        return code
+    lines, alike = made_lines(run, recipe, config_of(flags), None if flags["themes"] else flags["seed"])
+    for pair in alike:
+        say(f"  {pair.prompt}: left out, it says the same as {pair.other} (cosine {pair.cosine:.2f})", err=True)
+    if covered := balance(recipe, lines):
+        say(f"balance {covered}")
+    say(f"prompts {len(lines):,} of {len(seeds):,} seeds in {write_prompt_lines(lines, output, whole=complete)}")
+    return code

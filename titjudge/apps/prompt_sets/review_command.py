@@ -1,0 +1,55 @@
+"""`review-prompts`: a page where people accept, edit or reject the prompts of a set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from titjudge.cli.options import PATH, address_options, option, say_address
+from titjudge.cli.output import check_writable
+from titjudge.cli.terminal import say
+from titjudge.core.errors import ConfigError
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@option("--reviewer", "Name under which decisions are recorded.", "NAME", default="reviewer")
+@address_options(8767)
+@option("--export", "Write the accepted prompts and end, without serving the page.", "OUT", name="out", type=PATH)
+@option("--accepted-only", "With --export: write them even if some prompts are undecided.", is_flag=True)
+def review_prompts(
+    file: Path, reviewer: str, host: str, port: int | None, out: Path | None, accepted_only: bool
+) -> int:
+    """Serve a page where a person accepts, edits or rejects each prompt of FILE (JSON lines, as make-prompts writes them).
+
+    Each decision is written to FILE.review.jsonl before the next prompt is shown; the last one on a prompt counts. --export
+    writes the accepted prompts. Edited ones are marked, and list only the checks that their new text has passed again.
+
+    \b
+    Examples:
+      python cli.py review-prompts long.jsonl --reviewer ada
+      python cli.py review-prompts long.jsonl --export final.jsonl
+    """
+    from titjudge.apps.prompt_sets.review.decisions import ACCEPTED, REJECTED, Review
+    from titjudge.apps.prompt_sets.review.server import PORT, serve_review
+
+    if accepted_only and out is None:
+        raise ConfigError("--accepted-only goes with --export OUT")
+    review = Review(file)
+    for problem in review.problems:
+        say(f"left out: {problem}", err=True)
+    if out is not None:
+        counts = review.export(out, accepted_only=accepted_only)
+        others = ", ".join(f"{counts[name]} {name}" for name in ("edited", REJECTED, "undecided"))
+        say(f"prompts {counts[ACCEPTED]} in {out} ({others})")
+        return 0
+
+    check_writable(review.file)
+
+    def ready(links: list[str]) -> None:
+        say_address(links, links[0], PORT, port)
+        say(f"decisions are kept in {review.file}; Ctrl-C ends, the same command goes on")
+
+    serve_review(review, reviewer=reviewer, host=host, port=port, ready=ready)
+    return 0

@@ -1,0 +1,110 @@
+"""`serve`: rewards for training frameworks, over HTTP."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from titjudge.cli.options import (
+    PATH,
+    address_options,
+    config_of,
+    key_option,
+    metric_options_of,
+    model_options,
+    option,
+    say_address,
+)
+from titjudge.cli.terminal import say
+from titjudge.core.errors import UserError
+
+_TOKEN = "TITJUDGE_TOKEN"
+
+
+@click.command(epilog="See docs/serve.md for the lines to change in each framework.")
+@key_option("metrics", "NAME", "--metric", multiple=True)
+@model_options
+@key_option("max_requests", "N")
+@key_option("max_tokens", "N")
+@key_option("rpm", "N")
+@key_option("tpm", "N")
+@key_option("out", "DIR")
+@key_option("metric_options", "METRIC.KEY=VALUE", "--metric-option", multiple=True)
+@key_option("samples", "N")
+@key_option("vote")
+@key_option("quorum", "N")
+@option(
+    "--missing",
+    "What to answer when a judgement has failed. error: the request fails; skip: no number (NaN or null) in its place; "
+    "group-mean: the mean of the other rewards of its prompt in the request, and without any the request fails.",
+    type=click.Choice(["error", "skip", "group-mean"]),
+    default="error",
+)
+@option("--ignore-inputs", "Judge edited images by their prompt alone, instead of refusing them.", is_flag=True)
+@option(
+    "--max-body", "The largest request, in MiB: a batch of raw pixels may need more.", "MIB",
+    type=click.IntRange(min=1), default=256,
+)  # fmt: skip
+@address_options(8767)
+@option(
+    "--token-file",
+    f"File with the token  [default: the environment variable {_TOKEN}, or a new token].",
+    "FILE",
+    type=PATH,
+)
+@option("--no-token", "Answer everybody on this machine, without a token.", is_flag=True)
+def serve(
+    metric_options: tuple[str, ...], missing: Any, ignore_inputs: bool, max_body: int, host: str, port: int | None,
+    token_file: Path | None, no_token: bool, **flags: Any,
+) -> int:  # fmt: skip
+    """Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.
+
+    A judgement that failed is an HTTP error, never a number. Answers are cached, and running the same command again
+    continues the same run folder under the same cap.
+
+    \b
+    Examples:
+      python cli.py serve --metric tit --captioner openai/gpt-4o --max-cost 50
+      python cli.py serve --metric tit-llm --metric hpsv3 --provider openai
+      curl http://serve:TOKEN@127.0.0.1:8767/health
+    """
+    from titjudge.apps.rewards.rewards import PORT, serve_rewards
+
+    config = config_of(flags, metric_options=metric_options_of(metric_options))
+    if not config.metrics:
+        config = config.model_copy(update={"metrics": ["tit-llm" if config.judge else "tit"]})
+    token = "" if no_token else _token(token_file)
+
+    def ready(address: str, folder: Path) -> None:
+        with_token = address.replace("://", f"://serve:{token}@") if token else address
+        say_address([f"rewards by {', '.join(config.metrics)}: {with_token}"], f"{address}/", PORT, port)
+        say(f"ledger and rewards are kept in {folder}; Ctrl-C ends, the same command goes on")
+
+    serve_rewards(
+        config, token=token, host=host, port=port, missing=missing, ignore_inputs=ignore_inputs,
+        max_body=max_body * 2**20, ready=ready, loading=lambda model: say(f"loading {model}"),
+    )  # fmt: skip
+    return 0
+
+
+def _token(file: Path | None) -> str:
+    """Read the token from a file or the environment, or make one.
+
+    Raises:
+        UserError: It cannot be read, is too short, or has characters that a URL cannot hold.
+    """
+    import re
+    import secrets
+
+    from titjudge.core.files import read_text
+
+    given = read_text(file) if file is not None else os.environ.get(_TOKEN)
+    if given is None:
+        return secrets.token_urlsafe(24)
+    if not re.fullmatch(r"[A-Za-z0-9._~-]{8,}", given.strip()):
+        where = file or f"the variable {_TOKEN}"
+        raise UserError(f"{where}: a token has at least 8 characters, and only letters, digits and . _ ~ -")
+    return given.strip()

@@ -1,0 +1,270 @@
+"""Wire formats: read images and prompts from a request, and write rewards in the form that its client expects.
+
+| client                  | route               | request                                             | answer                 |
+| ----------------------- | ------------------- | --------------------------------------------------- | ---------------------- |
+| flow_grpo               | /, /METRIC          | pickle: images, prompts                             | outputs                |
+| flow_grpo (GenEval)     | /, /METRIC          | pickle: images, meta_datas, only_strict             | scores, rewards, ...   |
+| verl-omni               | /, /METRIC          | pickle: images, prompts, metadata                   | scores                 |
+| EditScore, OmniGen2-RL  | /, /METRIC          | pickle: output_image, meta_datas, server_type       | scores, rewards, ...   |
+| Flow-Factory            | /compute, /METRIC/… | JSON: prompt, image                                 | rewards                |
+| UniRL                   | /score              | JSON: requests with history and required_rewards    | results, errors        |
+| any                     | /v1/rewards         | JSON: samples with prompt and image, metrics        | results                |
+
+A missing reward is NaN in lists and null in the last format.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from titjudge.apps.rewards import pickles
+from titjudge.core.errors import nearest
+
+_PROMPT_KEYS = ("prompt", "instruction")  # in a sample's metadata
+
+
+class BadRequest(Exception):
+    """A request that cannot be answered; the text says why, `status` is the HTTP status."""
+
+    def __init__(self, text: str, status: int = 400) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Reward(NamedTuple):
+    """A reward as it is sent: `value` is None if it is missing; `status` and `reason` are those of the score."""
+
+    value: float | None
+    status: str = "ok"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The content of one request.
+
+    Attributes:
+        pairs: Images, as `Judge.score` takes them, each with its prompt.
+        wanted: The names of the metrics for each pair.
+        shape: The variant of the answer that the client expects.
+        echo: Data that is sent back unchanged.
+        has_inputs: Whether there are input images, as in image editing.
+    """
+
+    pairs: list[tuple[Any, str]]
+    wanted: list[tuple[str, ...]]
+    shape: str = ""
+    echo: Any = None
+    has_inputs: bool = False
+
+
+class WireFormat:
+    """Reads a request and writes its answer.
+
+    Attributes:
+        media_type: Media type of answers and errors.
+        tells_errors: Whether the answer holds a reason for each missing reward, so that one can be missing.
+    """
+
+    media_type = "application/json"
+    tells_errors = False
+
+    def read(self, body: bytes, metric: str) -> Batch:
+        """Read the body of a request; `metric` is the one in its path.
+
+        Raises:
+            BadRequest: The body is malformed.
+        """
+        raise NotImplementedError
+
+    def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
+        """Write the answer; `rewards` holds those of each pair, by metric."""
+        raise NotImplementedError
+
+    def error(self, text: str) -> bytes:
+        return orjson.dumps({"error": text})
+
+
+class Pickled(WireFormat):
+    """flow_grpo, verl-omni and EditScore, distinguished by their keys. Answers are pickles of plain lists and dicts."""
+
+    media_type = "application/octet-stream"
+
+    def read(self, body: bytes, metric: str) -> Batch:
+        try:
+            data = pickles.loads(body)
+        except pickles.Refused as error:
+            raise BadRequest(str(error)) from error
+        if not isinstance(data, dict):
+            raise BadRequest("the pickle is no dict")
+        if "output_image" in data:
+            metas = _listed(data, "meta_datas")
+            images, prompts = _listed(data, "output_image"), [_prompt_of(meta) for meta in metas]
+            return _batch(images, prompts, metric, "edit", metas, bool(_any_image(data.get("input_images"))))
+        images = _listed(data, "images")
+        if "meta_datas" in data:
+            return _batch(images, [_prompt_of(meta) for meta in _listed(data, "meta_datas")], metric, "geneval")
+        return _batch(images, _listed(data, "prompts"), metric)
+
+    def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
+        values = _numbers(rewards)
+        if batch.shape == "edit":
+            reasons = [reward.reason for by_metric in rewards for reward in by_metric.values()]
+            answer = {"scores": values, "rewards": values, "reasoning": reasons, "meta_data": batch.echo}
+        elif batch.shape == "geneval":
+            same = dict.fromkeys(("scores", "rewards", "strict_rewards"), values)
+            answer = {**same, "group_rewards": {}, "group_strict_rewards": {}}
+        else:
+            answer = {"outputs": values, "scores": values}
+        return pickle.dumps(answer, protocol=4)
+
+    def error(self, text: str) -> bytes:
+        return pickle.dumps({"error": text}, protocol=4)
+
+
+class FlowFactory(WireFormat):
+    def read(self, body: bytes, metric: str) -> Batch:
+        data = _json(body)
+        if data.get("video") or data.get("condition_videos"):
+            raise BadRequest("videos are not judged here")
+        images = [_decoded(image) for image in _listed(data, "image")]
+        return _batch(images, _listed(data, "prompt"), metric, inputs=bool(_any_image(data.get("condition_images"))))
+
+    def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
+        return json.dumps({"rewards": _numbers(rewards)}).encode()  # its client reads NaN, which orjson does not write
+
+
+class UniRL(WireFormat):
+    tells_errors = True
+
+    def read(self, body: bytes, metric: str) -> Batch:
+        pairs, wanted, inputs = [], [], False
+        for sample in _listed(_json(body), "requests"):
+            turns, names = _of(sample, "history"), _of(sample, "required_rewards")
+            if not (isinstance(turns, list) and turns and isinstance(turns[-1], dict)):
+                raise BadRequest("a request needs a history of turns with text and image_b64")
+            if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+                raise BadRequest("required_rewards is a list of names")
+            turn = turns[-1]
+            pairs.append((_decoded(turn.get("image_b64")), _text(turn.get("text"))))
+            wanted.append(tuple(names))
+            inputs |= len(turns) > 1
+        return Batch(pairs, wanted, has_inputs=inputs)
+
+    def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
+        results = [{n: {n: r.value} for n, r in pair.items() if r.value is not None} for pair in rewards]
+        errors = [{n: f"{r.status}: {r.reason}" for n, r in pair.items() if r.value is None} for pair in rewards]
+        return orjson.dumps({"results": results, "errors": errors})
+
+
+class Own(WireFormat):
+    tells_errors = True
+
+    def read(self, body: bytes, metric: str) -> Batch:
+        data = _json(body)
+        samples = _listed(data, "samples")
+        names = data.get("metrics") or [metric]
+        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise BadRequest("'metrics' is a list of names")
+        _check_keys("the request", data, ("samples", "metrics"))
+        pairs = [(_decoded(_of(sample, "image")), _text(_of(sample, "prompt"))) for sample in samples]
+        for sample in samples:
+            _check_keys("a sample", sample, ("prompt", "image"))
+        return Batch(pairs, [tuple(names)] * len(pairs))
+
+    def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
+        return orjson.dumps({"results": [{name: r._asdict() for name, r in pair.items()} for pair in rewards]})
+
+
+PICKLED, FLOW_FACTORY, UNIRL, OWN = Pickled(), FlowFactory(), UniRL(), Own()
+
+
+def _numbers(rewards: Iterable[Mapping[str, Reward]]) -> list[float]:
+    return [math.nan if r.value is None else r.value for pair in rewards for r in pair.values()]
+
+
+def _batch(
+    images: list[Any], prompts: list[Any], metric: str, shape: str = "", echo: Any = None, inputs: bool = False
+) -> Batch:
+    if len(images) != len(prompts):
+        raise BadRequest(f"there are {len(images)} images and {len(prompts)} prompts")
+    pairs = [(_image(image), _text(prompt)) for image, prompt in zip(images, prompts, strict=True)]
+    return Batch(pairs, [(metric,)] * len(pairs), shape, echo, inputs)
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        data = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the body is no JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise BadRequest("the body is no JSON object")
+    return data
+
+
+def _of(sample: Any, key: str) -> Any:
+    if not isinstance(sample, dict) or key not in sample:
+        raise BadRequest(f"a sample has no '{key}'")
+    return sample[key]
+
+
+def _check_keys(what: str, data: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse what would be ignored: who sends it means something by it."""
+    for key in data:
+        if key not in known:
+            raise BadRequest(f"{what} has the unknown key '{key}'.{nearest(key, known)} It has {', '.join(known)}")
+
+
+def _listed(data: Mapping[str, Any], key: str) -> list[Any]:
+    values: Any = data.get(key)
+    if key in ("images", "output_image") and getattr(values, "ndim", 0) == 4:
+        return list(values)  # one NumPy array of all images
+    if not isinstance(values, list | tuple):
+        raise BadRequest(f"'{key}' is no list" if key in data else f"there is no '{key}'")
+    return list(values)
+
+
+def _text(prompt: Any) -> str:
+    if not isinstance(prompt, str):
+        raise BadRequest(f"a prompt is text; not {type(prompt).__name__}")
+    return prompt
+
+
+def _prompt_of(meta: Any) -> str:
+    """Read the prompt from the metadata of a sample: a dict, or a dict as JSON."""
+    if isinstance(meta, str):
+        meta = _json(meta.encode("utf-8", "replace"))
+    prompt = next((meta[key] for key in _PROMPT_KEYS if key in meta), None) if isinstance(meta, dict) else None
+    if prompt is None:
+        raise BadRequest(f"the metadata of a sample has no {' or '.join(_PROMPT_KEYS)}")
+    return _text(prompt)
+
+
+def _image(image: Any) -> Any:
+    if image is None or isinstance(image, str | int | float | list | tuple | dict):
+        raise BadRequest(f"an image is the bytes of an image file, an array or a PIL image; not {type(image).__name__}")
+    return image
+
+
+def _decoded(image: Any) -> bytes:
+    """Decode base64, with or without `data:image/png;base64,` before it."""
+    if not isinstance(image, str) or not image:
+        raise BadRequest("an image is the base64 text of an image file")
+    try:
+        return base64.b64decode(image.partition(",")[2] if image.startswith("data:") else image, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadRequest(f"an image is no base64: {error}") from error
+
+
+def _any_image(inputs: Any) -> bool:
+    """Tell whether nested lists hold an image."""
+    return any(map(_any_image, inputs)) if isinstance(inputs, list | tuple) else inputs is not None

@@ -1,0 +1,264 @@
+"""Serve a judge over HTTP, with a run folder for its ledger, its answers and every reward."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from titjudge.apps.rewards.formats import BadRequest, Batch
+from titjudge.apps.rewards.server import MAX_BODY, Missing, build_app
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import CacheWriteError, ConfigError, TitjudgeError, UserError
+from titjudge.core.files import Appender
+from titjudge.core.numbers import known_sum
+from titjudge.core.serialization import item_record, with_checksum
+from titjudge.core.types import Item, Score
+from titjudge.metrics import SIBLINGS
+from titjudge.providers.base import Model
+from titjudge.runs.api.image_scorer import ImageScorer
+from titjudge.runs.api.images_in_memory import HeldImages, check
+from titjudge.runs.api.judged_scores import JudgedScore
+from titjudge.runs.folder.fingerprints import Pins
+from titjudge.runs.folder.identity import default_folder
+from titjudge.runs.folder.manifest import provenance
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.resolve import asked_roles, lacking_role, load_metrics
+from titjudge.web.http_guard import address, is_loopback, listen, run
+
+PORT = 8767
+_COLLECTED = (
+    20_000,
+    10,
+    10,
+)  # new objects between two looks for garbage: what waits for an answer is none, and not few
+_MANIFEST_INTERVAL = 3.0  # seconds between two manifests
+
+
+class Rewards:
+    """Judges the batches of a reward server, and writes each reward to a run folder.
+
+    A reward becomes an item of the run, named by its image and prompt, with a score. One that comes again is not written
+    again. Images are not kept.
+
+    Args:
+        config: Models, metrics and limits, as for a run.
+        loading: Called with the name of each local model before it is loaded.
+
+    Raises:
+        UserError: A metric or model is missing, or the folder cannot be used.
+    """
+
+    def __init__(self, config: RunConfig, loading: Callable[[str], None] | None = None) -> None:
+        metrics = load_metrics(config)
+        if lacking := lacking_role(config, metrics):
+            raise ConfigError(lacking[1])
+        for metric in metrics.values():
+            if data := [key for key in metric.needs if key != SIBLINGS]:
+                raise ConfigError(
+                    f"{metric.name} needs {' and '.join(data)} with each prompt, which no training framework sends: "
+                    "`serve` takes the metrics that look at prompt and image alone"
+                )
+        self._config = config
+        self._folder = RunFolder(config.out or _folder(config))
+        self._folder.open(config)
+        try:
+            self._scorer = ImageScorer(config, self._folder, memory=HeldImages())
+            self._engine = self._scorer.open()
+            self._before = self._folder.manifest()
+            pins = Pins(self._engine.roles, asked_roles(self._scorer.metrics))
+            pins.check(self._folder, together=False)
+            self._check_ready(loading)
+            self._pins = pins.record(self._before)
+            self._items = Appender(self._folder.path / "items.jsonl")
+        except TitjudgeError:
+            self._folder.discard()
+            raise
+        self.names = tuple(self._scorer.metrics)
+        self._item_ids = {item.id for item in self._folder.items(slim=True)}
+        scores = self._folder.scores(slim=True).items()
+        self._scored = {key: score.value for key, score in scores if score.value is not None}  # as last written
+        self._failed, self._started = 0, time.time()
+        self._manifest_task: asyncio.Task[None] | None = None
+
+    def _check_ready(self, loading: Callable[[str], None] | None) -> None:
+        """Check keys and load models now, so that the first reward of a training run neither fails nor waits.
+
+        Raises:
+            UserError: A key or a model is missing.
+        """
+        roles = self._engine.roles
+        names = roles.with_panel(asked_roles(self._scorer.metrics))
+        models: list[Model] = [roles.embedder()] if "embedder" in names else []
+        models += [roles.made(role) for name in names if name != "embedder" and (role := self._config.role(name))]
+        for model in models:
+            model.ready()
+        for model in dict.fromkeys(models):
+            if loading is not None and type(model).load is not Model.load:
+                loading(f"{model.name}/{model.model}" if model.model else model.name)
+            model.load()
+
+    @property
+    def folder(self) -> Path:
+        return self._folder.path
+
+    @property
+    def trouble(self) -> str:
+        sender = self._engine.sender
+        return str(sender.fatal or sender.disk or "")
+
+    @property
+    def capped(self) -> str:
+        return self._engine.budget.reason
+
+    def counters(self) -> dict[str, float]:
+        budget, roles = self._engine.budget, self._engine.roles.open()
+        limits = self._config.limits
+        return {
+            "spent_usd": budget.spent,
+            "uncertain_usd": budget.uncertain,
+            "list_cost_usd": budget.list_cost,
+            **({} if limits.max_cost is None else {"cap_usd": limits.max_cost}),
+            "model_requests_total": budget.requests,
+            "unpriced_requests_total": budget.unpriced,
+            "model_answers_total": sum(role.tally.asked for role in roles),
+            "cached_answers_total": sum(role.tally.cached for role in roles),
+            "model_errors_total": sum(role.tally.errors for role in roles),
+        }
+
+    async def start(self) -> None:
+        self._manifest_task = asyncio.create_task(self._keep_manifest())
+
+    async def close(self) -> None:
+        """Await the answers in flight, and close everything."""
+        if self._manifest_task is not None:
+            self._manifest_task.cancel()
+            await asyncio.gather(self._manifest_task, return_exceptions=True)
+        await self._scorer.aclose()
+        with contextlib.suppress(OSError):
+            self._write_manifest(f"failed: {self.trouble}" if self.trouble else "complete")
+        self._items.close()
+        self._folder.close()
+
+    async def scores(self, batch: Batch) -> list[dict[str, Score]]:
+        """Score every pair of a batch by the metrics that it names.
+
+        Raises:
+            BadRequest: One of its images is none.
+            FatalProviderError, CacheWriteError: Nothing can be judged any more.
+        """
+        for number, (image, _) in enumerate(batch.pairs):
+            try:
+                check(image)
+            except (TypeError, ValueError) as error:
+                raise BadRequest(f"image {number}: {error}") from error
+        scores: list[dict[str, Score]] = [{} for _ in batch.pairs]
+        by_metrics: dict[tuple[str, ...], list[int]] = {}  # numbers of the pairs
+        for number, names in enumerate(batch.wanted):
+            by_metrics.setdefault(tuple(dict.fromkeys(names)), []).append(number)
+
+        async def score_by(names: tuple[str, ...], numbers: list[int]) -> None:
+            async for score in self._scorer.stream([batch.pairs[number] for number in numbers], names):
+                scores[numbers[score.number]][score.metric] = score
+                self._store(score)
+
+        await asyncio.gather(*(score_by(names, numbers) for names, numbers in by_metrics.items()))
+        return scores
+
+    def _store(self, score: JudgedScore) -> None:
+        """Write a score to the run folder, unless the last one there is the same.
+
+        A metric that compares images gives an image another score in another group: that is another line.
+        """
+        digest = hashlib.sha256(score.prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        item = f"{score.item_id[:24]}-{digest}"  # picture-0123456789abcdef-0123456789abcdef
+        has_value = score.value is not None and math.isfinite(score.value)
+        self._failed += not has_value
+        written = self._scored.get((item, score.metric))
+        if written is not None and (not has_value or score.value == written):
+            return
+        try:
+            if item not in self._item_ids:
+                record = item_record(Item(item, score.prompt, None, prompt_id=digest, meta={"image": score.item_id}))
+                self._items.add(with_checksum(record))
+                self._item_ids.add(item)
+            self._folder.add_score(replace(score, item_id=item, prompt_id=digest))
+        except OSError as error:
+            raise CacheWriteError(f"the run folder cannot be written: {error.strerror}") from error
+        if score.value is not None and has_value:
+            self._scored[item, score.metric] = score.value
+
+    async def _keep_manifest(self) -> None:
+        while True:
+            with contextlib.suppress(OSError):  # a full disk is reported where a score cannot be written
+                self._write_manifest("running")
+            await asyncio.sleep(_MANIFEST_INTERVAL)
+
+    def _write_manifest(self, status: str) -> None:
+        budget, scored = self._engine.budget, len(self._scored)
+        done = scored + self._failed
+        record = provenance(
+            self._config, self._engine, self._scorer.metrics, self._before,
+            kind="serve", status=status, started=self._started, updated=time.time(),
+            progress={"total": done, "done": done, "scored": scored, "failed": self._failed},
+            spent=known_sum(budget.spent, budget.unpriced), unpriced=budget.unpriced,
+            list_cost=known_sum(budget.list_cost, budget.unpriced), uncertain=round(budget.uncertain, 6),
+            **self._pins,
+        )  # fmt: skip
+        self._folder.write_manifest(record, sync=status != "running")
+
+
+def serve_rewards(
+    config: RunConfig,
+    *,
+    token: str,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    missing: Missing = "error",
+    ignore_inputs: bool = False,
+    max_body: int = MAX_BODY,
+    ready: Callable[[str, Path], None] | None = None,
+    loading: Callable[[str], None] | None = None,
+) -> None:
+    """Serve rewards until Ctrl-C.
+
+    Args:
+        config: Models, metrics and limits, as for a run; the keys that name data are ignored.
+        token: What a request must carry; empty where anybody on this machine may ask.
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one, None the usual one where it is free.
+        missing: How a failed judgement is answered (`titjudge.apps.rewards.server.build_app`).
+        ignore_inputs: Judge edited images by their prompt alone.
+        max_body: The largest request body, in bytes.
+        ready: Called with the address and the run folder once the server listens.
+        loading: Called with the name of each local model before it is loaded.
+
+    Raises:
+        UserError: A metric or model is missing, or the folder or address cannot be used.
+    """
+    if not token and not is_loopback(host):
+        raise UserError(f"--no-token goes with a loopback address only, and {host} is none")
+    sock = listen(host, port, PORT)  # before a run folder is made
+    try:
+        rewards = Rewards(config, loading)
+    except TitjudgeError:
+        sock.close()
+        raise
+    if ready is not None:
+        ready(address(host, sock), rewards.folder)
+    app = build_app(rewards, token=token, host=host, missing=missing, ignore_inputs=ignore_inputs, max_body=max_body)
+    gc.collect()
+    gc.freeze()  # what is there now stays: looking through it again and again cost a sixth of the processor time
+    gc.set_threshold(*_COLLECTED)
+    run(app, sock, lifespan="on")
+
+
+def _folder(config: RunConfig) -> Path:
+    usual = default_folder(config)
+    return usual.with_name(f"serve-{usual.name.rpartition('-')[2]}")

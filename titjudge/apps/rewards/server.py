@@ -1,0 +1,363 @@
+"""The reward server as an ASGI application: token, routes, missing rewards, and counters for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import bisect
+import contextlib
+import hmac
+import itertools
+import logging
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
+
+from titjudge.apps.rewards.formats import FLOW_FACTORY, OWN, PICKLED, UNIRL, BadRequest, Batch, Reward, WireFormat
+from titjudge.apps.rewards.openapi import description
+from titjudge.core.errors import TitjudgeError
+from titjudge.core.types import Score, Status
+from titjudge.web.http_guard import App, Guard, Receive, Scope, Send
+
+Missing = Literal["error", "skip", "group-mean"]
+MAX_BODY = 256 * 2**20
+_LONG = 2**18  # bytes; a longer body is parsed in a thread
+_HEALTH = ("/health", "/ping", "/healthz", "/{metric}/health", "/{metric}/ping")
+_OPEN = re.compile(r"/([^/]+/)?(health|ping)|/healthz|/livez")  # paths whose GET needs no token
+_FINAL = frozenset({Status.BAD_INPUT, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED, Status.MISSING})
+_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)  # seconds of a request
+_HELP = {
+    "requests_total": "Requests by wire format and HTTP status.",
+    "rewards_total": "Rewards by metric and the status of their score.",
+    "rewards_missing_total": "Rewards without a score, by metric and what was answered in their place.",
+    "request_seconds": "Seconds from the head of a request to its answer.",
+    "in_flight": "Requests that are being answered.",
+    "spent_usd": "USD billed, with the earlier sessions of the run folder.",
+    "uncertain_usd": "USD that requests without an answer may have cost.",
+    "list_cost_usd": "USD that all answers would have cost without a cache.",
+    "cap_usd": "The cap on what is spent.",
+    "model_requests_total": "Requests to models, with the earlier sessions of the run folder.",
+    "unpriced_requests_total": "Requests whose price nobody knows; their cost is in no sum.",
+    "model_answers_total": "Answers of models.",
+    "cached_answers_total": "Answers from the cache.",
+    "model_errors_total": "Errors of models, those of repeated requests included.",
+}
+_log = logging.getLogger("titjudge.apps.rewards")
+T = TypeVar("T")
+
+
+class Judging(Protocol):
+    """What judges the images; implemented by `titjudge.apps.rewards.rewards.Rewards`."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the metrics; the first one is used if a request names none."""
+        ...
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def scores(self, batch: Batch) -> list[dict[str, Score]]:
+        """Score every pair of a batch with the metrics that the batch wants for it."""
+        ...
+
+    def counters(self) -> dict[str, float]:
+        """Return the counters of requests and cost, by their Prometheus names."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why the server can no longer judge; empty while it can."""
+        ...
+
+    @property
+    def capped(self) -> str:
+        """Which cap is reached, so that only known answers are given; empty while none is."""
+        ...
+
+
+def build_app(
+    judging: Judging,
+    *,
+    token: str = "",
+    host: str = "127.0.0.1",
+    missing: Missing = "error",
+    ignore_inputs: bool = False,
+    max_body: int = MAX_BODY,
+) -> App:
+    """Make the server as an ASGI application.
+
+    Args:
+        judging: Scores the images.
+        token: The token of every request, as `Authorization: Bearer TOKEN` or as the password in its URL; without a token
+            only requests to a loopback address are answered.
+        host: The address it listens on.
+        missing: What to answer for a judgement that failed: an error for the whole request, no number in its place, or the
+            mean of the other rewards of its prompt in the same request.
+        ignore_inputs: Judge edited images by their prompt alone, instead of refusing them.
+        max_body: The largest request body, in bytes.
+    """
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    server = _Server(judging, missing, ignore_inputs, max_body)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        await judging.start()
+        try:
+            yield
+        finally:
+            await judging.close()
+
+    app = Starlette(
+        lifespan=lifespan,
+        routes=[
+            *(Route(path, server.health) for path in _HEALTH),
+            Route("/livez", server.alive),
+            Route("/rewards", server.rewards),
+            Route("/metrics", server.metrics),
+            Route("/openapi.json", server.openapi),
+            *(
+                Route(path, server.endpoint(format), methods=["POST"])
+                for path, format in (
+                    ("/v1/rewards", OWN),
+                    ("/score", UNIRL),
+                    ("/compute", FLOW_FACTORY),
+                    ("/{metric}/compute", FLOW_FACTORY),
+                    ("/", PICKLED),
+                    ("/{metric}", PICKLED),
+                )
+            ),
+        ],
+    )
+    return _TokenGuard(app, token, host)
+
+
+class _TokenGuard:
+    """Accepts requests with the token; without one, requests from this machine (`Guard`)."""
+
+    def __init__(self, app: App, token: str, host: str) -> None:
+        self._app, self._token = app, token.encode()
+        self._guarded: App = app if token else Guard(app, host)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from starlette.responses import PlainTextResponse
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif self._token and not self._is_open(scope) and not self._has_token(dict(scope["headers"])):
+            text = "the token is missing or wrong: Authorization: Bearer TOKEN, or http://serve:TOKEN@host:port"
+            refusal = PlainTextResponse(text, 401, headers={"www-authenticate": 'Basic realm="titjudge"'})
+            await refusal(scope, receive, send)
+        else:
+            await self._guarded(scope, receive, send)
+
+    @staticmethod
+    def _is_open(scope: Scope) -> bool:
+        return scope["method"] in ("GET", "HEAD") and _OPEN.fullmatch(scope["path"]) is not None
+
+    def _has_token(self, headers: Mapping[bytes, bytes]) -> bool:
+        kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() == b"basic":
+            try:
+                given = base64.b64decode(given, validate=True).partition(b":")[2]
+            except binascii.Error:
+                return False
+        return hmac.compare_digest(given.strip(), self._token)
+
+
+class _Server:
+    def __init__(self, judging: Judging, missing: Missing, ignore_inputs: bool, max_body: int) -> None:
+        self._judging, self._missing = judging, missing
+        self._ignore_inputs, self._max_body = ignore_inputs, max_body
+        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        self._seconds, self._within = 0.0, [0] * (len(_BUCKETS) + 1)  # requests by their bucket
+        self._in_flight = 0
+
+    # -- state of the server -----------------------------------------------------------------------------------------
+
+    async def health(self, request: Any) -> Any:
+        from starlette.responses import JSONResponse
+
+        names, trouble, capped = self._judging.names, self._judging.trouble, self._judging.capped
+        metric = request.path_params.get("metric", names[0])
+        if metric not in names:
+            return JSONResponse({"status": "unknown", "reason": _no_metric(metric, names)}, 404)
+        status = "failed" if trouble else "capped" if capped else "ok"
+        reason = {} if status == "ok" else {"reason": trouble or capped}
+        ready = {name: ["ready" if status == "ok" else status] for name in names}
+        return JSONResponse({"status": status, **reason, "rewards": ready}, 200 if status == "ok" else 503)
+
+    async def alive(self, request: Any) -> Any:
+        from starlette.responses import JSONResponse
+
+        return JSONResponse({"status": "alive"})
+
+    async def rewards(self, request: Any) -> Any:
+        from starlette.responses import JSONResponse
+
+        return JSONResponse({"rewards": list(self._judging.names)})
+
+    async def openapi(self, request: Any) -> Any:
+        from starlette.responses import JSONResponse
+
+        return JSONResponse(description(self._judging.names))
+
+    async def metrics(self, request: Any) -> Any:
+        from starlette.responses import PlainTextResponse
+
+        samples: dict[str, list[str]] = {}
+        for (name, labels), count in sorted(self._counts.items()):
+            samples.setdefault(name, []).append(f"titjudge_{name}{_labels(labels)} {count}")
+        samples["request_seconds"] = self._histogram()
+        for name, value in {"in_flight": self._in_flight, **self._judging.counters()}.items():
+            samples[name] = [f"titjudge_{name} {value:g}"]
+        lines = [line for name, of_name in samples.items() for line in (*_head(name), *of_name)]
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+    def _histogram(self) -> list[str]:
+        """Write the durations of requests: how many took at most so many seconds."""
+        ends = (*map("{:g}".format, _BUCKETS), "+Inf")
+        counts = itertools.accumulate(self._within)
+        lines = [
+            f'titjudge_request_seconds_bucket{{le="{end}"}} {count}' for end, count in zip(ends, counts, strict=True)
+        ]
+        total = sum(self._within)
+        return [
+            *lines, f"titjudge_request_seconds_sum {self._seconds:.6f}", f"titjudge_request_seconds_count {total}",
+        ]  # fmt: skip
+
+    def _count(self, name: str, amount: int = 1, **labels: str) -> None:
+        self._counts[name, tuple(labels.items())] += amount
+
+    # -- rewards -----------------------------------------------------------------------------------------------------
+
+    def endpoint(self, format: WireFormat) -> Any:
+        """Make the function of a route that answers in this wire format."""
+        from starlette.responses import Response
+
+        async def answer(request: Any) -> Any:
+            started = time.perf_counter()
+            self._in_flight += 1
+            try:
+                content, status = await self._answer(request, format), 200
+            except BadRequest as error:
+                _log.warning("%s %s: %s", request.method, request.url.path, error)
+                content, status = format.error(str(error)), error.status
+            except TitjudgeError as error:  # a wrong key, quota or model name: nothing can be judged
+                _log.error("%s %s: %s", request.method, request.url.path, error)
+                content, status = format.error(str(error)), 503
+            except asyncio.CancelledError:  # the server shuts down; answers under way are still stored
+                content, status = format.error("the server is ending: its next start has what was asked"), 503
+            finally:
+                self._in_flight -= 1
+                seconds = time.perf_counter() - started
+                self._seconds += seconds
+                self._within[bisect.bisect_left(_BUCKETS, seconds)] += 1
+            self._count("requests_total", format=type(format).__name__.lower(), code=str(status))
+            return Response(content, status, media_type=format.media_type)
+
+        return answer
+
+    async def _answer(self, request: Any, format: WireFormat) -> bytes:
+        names = self._judging.names
+        metric = request.path_params.get("metric", names[0])
+        body = await self._body(request)
+        batch = await _in_thread(len(body), format.read, body, metric)
+        if unknown := sorted({name for wanted in batch.wanted for name in wanted} - set(names)):
+            raise BadRequest(_no_metric(unknown[0], names), 404)
+        if batch.has_inputs and not self._ignore_inputs:
+            raise BadRequest(
+                "there are input images, which are not looked at: `serve --ignore-inputs` judges the image by its prompt "
+                "alone"
+            )
+        scores = await self._judging.scores(batch)
+        rewards = self._rewards(batch, scores, tells_errors=format.tells_errors)
+        return await _in_thread(len(body), format.write, batch, rewards)
+
+    async def _body(self, request: Any) -> bytes:
+        if (coding := request.headers.get("content-encoding", "identity")) != "identity":
+            raise BadRequest(f"the body is compressed ({coding}): send it as it is, images are compressed already", 415)
+        announced = request.headers.get("content-length", "")
+        parts, size = [], int(announced) if announced.isdecimal() else 0
+        too_large = BadRequest(f"the body is larger than {self._max_body >> 20} MiB: send fewer images", 413)
+        if size > self._max_body:
+            raise too_large
+        size = 0
+        async for part in request.stream():
+            size += len(part)
+            if size > self._max_body:
+                raise too_large
+            parts.append(part)
+        return b"".join(parts)
+
+    def _rewards(
+        self, batch: Batch, scores: Sequence[Mapping[str, Score]], *, tells_errors: bool
+    ) -> list[dict[str, Reward]]:
+        """Turn scores into rewards, and missing scores into what the policy says.
+
+        Raises:
+            BadRequest: A score is missing, and the policy is to fail.
+        """
+        rewards: list[dict[str, Reward]] = []
+        without: list[Score] = []
+        for (_, prompt), wanted, by_metric in zip(batch.pairs, batch.wanted, scores, strict=True):
+            rewards.append({})
+            for name in wanted:
+                score = by_metric[name]
+                self._count("rewards_total", metric=name, status=str(score.status))
+                value = score.value
+                if value is None or not math.isfinite(value):
+                    value = self._mean(batch, scores, prompt, name) if self._missing == "group-mean" else None
+                    self._count("rewards_missing_total", metric=name, policy=self._missing)
+                    _log.warning("no %s (%s): %s", name, score.status, score.reason)
+                    without += [score] if value is None else []
+                rewards[-1][name] = Reward(value, str(score.status), score.reason)
+        if without and self._missing != "skip" and not tells_errors:
+            first = without[0]
+            text = f"{len(without)} of {len(batch.pairs)} images have no {first.metric}: {first.status}: {first.reason}"
+            raise BadRequest(text, _code(without))
+        return rewards
+
+    @staticmethod
+    def _mean(batch: Batch, scores: Sequence[Mapping[str, Score]], prompt: str, name: str) -> float | None:
+        """Compute the mean reward of the other images of a prompt; None if none has one."""
+        group = [by_metric.get(name) for (_, of), by_metric in zip(batch.pairs, scores, strict=True) if of == prompt]
+        values = [score.value for score in group if score is not None and score.value is not None]
+        finite = [value for value in values if math.isfinite(value)]
+        return math.fsum(finite) / len(finite) if finite else None
+
+
+def _code(without: Sequence[Score]) -> int:
+    """Choose the HTTP status for failed judgements; never 500, after which flow_grpo's client retries a thousand times."""
+    statuses = {score.status for score in without}
+    return 402 if Status.BUDGET in statuses else 422 if statuses <= _FINAL else 503
+
+
+def _no_metric(name: str, names: Sequence[str]) -> str:
+    return f"there is no metric {name} here; there is {', '.join(names)}"
+
+
+def _head(name: str) -> tuple[str, str]:
+    """Write what Prometheus wants to know of a metric before its samples."""
+    kind = "histogram" if name == "request_seconds" else "counter" if name.endswith("_total") else "gauge"
+    return f"# HELP titjudge_{name} {_HELP[name]}", f"# TYPE titjudge_{name} {kind}"
+
+
+async def _in_thread(size: int, work: Callable[..., T], *arguments: Any) -> T:
+    """Call `work`, in a thread if the body is long."""
+    return await asyncio.to_thread(work, *arguments) if size > _LONG else work(*arguments)
+
+
+def _labels(labels: Sequence[tuple[str, str]]) -> str:
+    escaped = (f'{key}="{value.translate(_ESCAPED)}"' for key, value in labels)
+    return f"{{{','.join(escaped)}}}" if labels else ""
+
+
+_ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

@@ -1,0 +1,91 @@
+"""`known-answer`: make test images whose errors are known."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from titjudge.cli.options import PATH, option
+from titjudge.cli.progress import duration
+from titjudge.cli.terminal import say
+
+if TYPE_CHECKING:
+    from titjudge.apps.scenes.generate import Progress
+
+
+@click.group("known-answer")
+def known_answer() -> None:
+    """Make test images of which it is known how far they follow their long prompts.
+
+    \b
+    Example:
+      python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
+    """
+
+
+@known_answer.command(short_help="Render scenes that follow their prompts more or less, and annotate them.")
+@option("--scenes", "How many prompts, each with a scene of its own.", "N", type=click.IntRange(1, 9999), default=6)
+@option("--seed", "Seed of the scenes.", "S", type=click.IntRange(min=0), default=0)
+@option("--out", "A new folder, or one to continue.", "DIR", type=PATH, required=True)
+@option("--hard", "Crowded scenes: 40 to 80 small objects, counts up to 12, small text, near-duplicates.", is_flag=True)
+@option(
+    "--size", "Width and height of the images  [default: 512, or 768 with --hard].", "PX", type=click.IntRange(16, 4096)
+)
+@option("--samples", "Rays for each pixel; more is finer and slower.", "N", type=click.IntRange(1, 4096), default=16)
+@option(
+    "--levels",
+    "Levels of adherence: 0 as the prompt says, 1 one error, 2 a third wrong, 3 two thirds wrong.",
+    "LIST",
+    default="0,1,2,3",
+)
+def make(scenes: int, seed: int, out: Path, hard: bool, size: int | None, samples: int, levels: str) -> int:
+    """Compose scenes, write a long prompt for each, render it at every level of adherence, and annotate what is visible.
+
+    Needs Mitsuba 3 (pip install 'titjudge[scenes]'). After Ctrl-C the same command continues; a larger --scenes adds more.
+
+    \b
+    Examples:
+      python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
+      python cli.py known-answer make --hard --scenes 10 --out my_hard_answers
+      python cli.py judge --suite known-answer --data my_answers \\
+        --captioner openai/gpt-4o --judge openai/gpt-4o
+    """
+    from titjudge.apps.scenes.generate import make as make_folder
+    from titjudge.apps.scenes.render import Stage, mitsuba
+    from titjudge.apps.scenes.scene import Options
+    from titjudge.apps.scenes.visibility import look, look_crowd
+
+    mitsuba()
+    pixels = size or (768 if hard else 512)
+    folder = make_folder(
+        out,
+        scenes,
+        options := Options(seed, pixels, samples, _levels(levels), hard),
+        look=look_crowd if hard else look,
+        render=lambda scene: Stage(scene, pixels).picture(samples),
+        watch=_Watch().show,
+    )
+    say(f"{folder}: {scenes} prompts at {len(options.levels)} levels; how it was made is in {folder / 'README.md'}")
+    return 0
+
+
+def _levels(text: str) -> tuple[int, ...]:
+    levels = [level.strip() for level in text.split(",")]
+    if not set(levels) <= {"0", "1", "2", "3"} or len(set(levels)) != len(levels):
+        raise click.BadParameter(f"'{text}' is not a list of levels, each once, like 0,1,2,3", param_hint="--levels")
+    return tuple(sorted(map(int, levels)))
+
+
+class _Watch:
+    """Prints a line on standard error for each image."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def show(self, progress: Progress) -> None:
+        seconds = (time.monotonic() - self._started) / progress.fresh
+        left = duration(seconds * (progress.total - progress.done))
+        say(f"{progress.done}/{progress.total} images, {seconds:.1f} s each, {left} left", err=True)

@@ -1,0 +1,133 @@
+"""Compose random scenes and the graphs of what their prompts ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+from titjudge.apps.scenes.objects import KINDS, Kind, finish_name
+from titjudge.apps.scenes.palette import SIGN_FIRST, SIGN_SECOND, SURFACES, WALLS, lost_before, lost_on
+from titjudge.apps.scenes.prompt_text import LIGHTS
+from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, Graph, Relation, Scene, Thing, View
+
+BACK = tuple(kind for kind in KINDS.values() if "back" in kind.rows)
+FRONT = tuple(kind for kind in KINDS.values() if "front" in kind.rows)
+
+
+def compose(rng: Random, *, with_sign: bool) -> Scene:
+    """Compose a scene of six to nine things on a table before a wall."""
+    surface, wall = rng.choice(SURFACES), rng.choice(WALLS)
+    shifts = {
+        (column, row): (rng.uniform(-0.12, 0.12), rng.uniform(-0.1, 0.1), rng.uniform(-14.0, 14.0))
+        for column in (-1, 0, 1)
+        for row in ("front", "back")
+    }
+    view = View(rng.choice(tuple(LIGHTS)), rng.uniform(4.5, 5.3), shifts, rng.randrange(1 << 30))
+    scene = Scene(surface, wall, (), view)
+    families: set[str] = set()
+    things: list[Thing] = []
+    for column in (0, -1, 1):
+        kind = _pick(rng, [kind for kind in FRONT if kind.family not in families])
+        families.add(kind.family)
+        things.append(Thing(kind.name, kind.name, traits_for(rng, kind, scene, "front", things), column, "front"))
+    if with_sign:
+        kind, text = KINDS[SIGN], f"{rng.choice(SIGN_FIRST)} {rng.choice(SIGN_SECOND)}"
+        frames = [each for each in kind.traits["frame colour"] if stands_out(scene, "back", each)]
+        traits = {"text": text, "frame colour": rng.choice(frames)}
+        things.append(Thing(SIGN, SIGN, traits, 0, "back"))
+    for column in (-1, 1) if with_sign else (0, -1, 1):
+        kind = _pick(rng, [kind for kind in BACK if kind.family not in families])
+        families.add(kind.family)
+        things.append(Thing(kind.name, kind.name, traits_for(rng, kind, scene, "back", things), column, "back"))
+    return Scene(surface, wall, (*things, *_loads(rng, scene, things, families)), view)
+
+
+def _pick(rng: Random, kinds: list[Kind]) -> Kind:
+    """Choose a kind; those that can carry others are twice as likely, as they bring relations."""
+    return rng.choice([*kinds, *(kind for kind in kinds if kind.carries)])
+
+
+def _loads(rng: Random, scene: Scene, things: list[Thing], families: set[str]) -> list[Thing]:
+    """Draw up to two things on or in others; a vase or bowl is always filled where something fits."""
+    found: list[Thing] = []
+    for carrier in sorted(things, key=lambda each: each.kind not in ("vase", "bowl")):
+        options = [name for name in KINDS[carrier.kind].carries if KINDS[name].family not in families]
+        if not options or len(found) == 2:
+            continue
+        kind = KINDS[rng.choice(options)]
+        place = KINDS[carrier.kind].carries[kind.name]
+        traits = traits_for(rng, kind, scene, carrier.row, (*things, *found))
+        if place == "in" and kind.name != "flowers":
+            traits["count"] = rng.choice(("two", "three"))
+        families.add(kind.family)
+        found.append(Thing(kind.name, kind.name, traits, carrier.column, carrier.row, carrier.name, place))
+    return found
+
+
+def alike_behind(things: Iterable[Thing]) -> bool:
+    """Tell whether two things of one column, one seen before the other, have a colour or material in common."""
+    looks: set[tuple[int, str]] = set()
+    for thing in things:
+        values = {value for key, value in thing.traits.items() if key not in ("count", "text", "contents")}
+        own = {(thing.column, value) for value in (*values, *_NATURAL.get(thing.kind, ()))}
+        if looks & own:
+            return True
+        looks |= own
+    return False
+
+
+_NATURAL = {"oranges": ("orange",), "lemons": ("yellow",), "plant": ("green",)}
+
+
+def traits_for(rng: Random, kind: Kind, scene: Scene, row: str, others: Iterable[Thing] = ()) -> dict[str, str]:
+    """Draw attributes that are easily seen in that row, and that others do not have where possible."""
+    used = {value for thing in others for value in thing.traits.values()}
+    found: dict[str, str] = {}
+    for name, values in kind.traits.items():
+        possible = [each for each in values if stands_out(scene, row, each)]
+        value = rng.choice([each for each in possible if name == "count" or each not in used] or possible)
+        used.add(value)
+        found[finish_name(value) if name == "finish" else name] = value
+    if found.get("colour") == "white" and found.get("contents") == "milk":
+        found["contents"] = "coffee"
+    return found
+
+
+def stands_out(scene: Scene, row: str, value: str) -> bool:
+    """Tell whether a thing of that colour or material is easily seen where it stands."""
+    return not lost_on(value, scene.surface) and not (row == "back" and lost_before(value, scene.wall))
+
+
+def options(kind: Kind, attribute: str) -> tuple[str, ...]:
+    """Return all values that an attribute of the graph can have for a kind."""
+    if attribute in kind.traits:
+        return kind.traits[attribute]
+    return tuple(value for value in kind.traits.get("finish", ()) if finish_name(value) == attribute)
+
+
+def graph_of(scene: Scene, rng: Random) -> Graph:
+    """Make the graph of what a scene shows, with one or two clear relations for every thing on the table."""
+    attributes: dict[str, dict[str, str]] = {
+        TABLE: {"surface": scene.surface},
+        WALL: {"material": scene.wall} if scene.wall == "red brick" else {"colour": scene.wall},
+    }
+    attributes |= {thing.name: dict(thing.traits) for thing in scene.things}
+    entities = (TABLE, WALL, *(thing.name for thing in scene.things))
+    return Graph(entities, attributes, tuple(_relations(scene, rng)))
+
+
+def _relations(scene: Scene, rng: Random) -> list[Relation]:
+    at = {(thing.column, thing.row): thing.name for thing in scene.things if not thing.carrier}
+    middle = at[0, "front"]
+    found = [(middle, "on", TABLE), (at[-1, "front"], "left of", middle), (at[1, "front"], "right of", middle)]
+    found.append((at[0, "back"], "behind", middle))
+    for column, side in ((-1, "left of"), (1, "right of")):
+        way = rng.randrange(3)
+        if way != 0:
+            found.append((at[column, "back"], "behind", at[column, "front"]))
+        if way != 1:
+            found.append((at[column, "back"], side, at[0, "back"]))
+    for thing in scene.things:
+        if thing.carrier:
+            found.append((thing.name, "inside" if thing.place == "in" else "on top of", thing.carrier))
+    return found

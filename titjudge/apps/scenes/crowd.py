@@ -1,0 +1,256 @@
+"""Crowded scenes of forty to eighty small things on twelve trays, for judges that simple scenes no longer tell apart.
+
+Each tray holds two to twelve of the same look, one behind another; some trays have a small card. Several groups differ in one
+property only. They are annotated and checked as the simple scenes are (`annotation`, `visibility`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+
+from titjudge.apps.scenes.annotation import Question
+from titjudge.apps.scenes.errors import (
+    ATTRIBUTE,
+    COUNT,
+    MISSING,
+    MOVED,
+    RELATION,
+    TEXT,
+    Edit,
+    Plant,
+    misspell,
+)
+from titjudge.apps.scenes.objects import article
+from titjudge.apps.scenes.palette import NUMBERS, lost_on, near
+from titjudge.apps.scenes.prompt_text import LIGHTS
+from titjudge.apps.scenes.scene import TABLE, WALL, Error, Graph, Relation, Scene, Thing, View
+from titjudge.apps.scenes.shapes import SMALL
+
+ROWS = ("near", "middle", "far")
+COLUMNS = (-3, -1, 1, 3)
+FEWEST, MOST = 40, 80  # objects of a scene
+CARDS = 4
+_COLOURS = ("red", "yellow", "green", "blue")  # no two of them could pass for each other
+_TRAYS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "white", "black")
+_SURFACES = {
+    "brown wooden planks": "made of brown wooden planks",
+    "white marble": "covered with white marble",
+    "plain green cloth": "covered with a plain green cloth",
+}
+_WALLS = ("pale blue", "pale green", "cream", "pale pink")
+_WORDS = ("PEAR", "MAPLE", "CLOUD", "RIVER", "STONE", "OLIVE", "TIGER", "PAPER", "LEMON", "CANDY", "FROST", "METAL")
+_TALL = ("bottles", "cylinders")
+_LOOKS_LIKE = {"balls": "cubes", "cubes": "balls", "cones": "cylinders", "cylinders": "bottles", "bottles": "cylinders", "mugs": "cylinders", "rings": "balls"}  # fmt: skip
+
+
+def compose(rng: Random, kind: str) -> Scene:
+    """Compose a scene of twelve groups, whatever `kind` of error level 1 will show."""
+    surface, wall = rng.choice(list(_SURFACES)), rng.choice(_WALLS)
+    places = [(column, row) for row in ROWS for column in COLUMNS]
+    shifts = {place: (rng.uniform(-0.04, 0.04), rng.uniform(-0.05, 0.05), 0.0) for place in places}
+    view = View(rng.choice(tuple(LIGHTS)), rng.uniform(6.4, 7.0), shifts, rng.randrange(1 << 30))
+    scene = Scene(surface, wall, (), view)
+    looks = rng.sample([(of, colour) for of in SMALL for colour in _COLOURS], len(places))
+    of, colour = looks[0]
+    twin = (of, rng.choice([each for each in _COLOURS if each != colour]))
+    looks = [looks[0], twin, *[look for look in looks[1:] if look != twin][: len(places) - 2]]
+    counts = _counts(rng, len(places))
+    largest = counts.index(max(counts))
+    flat = next(number for number, (of, _) in enumerate(looks) if number > 1 and of not in _TALL)
+    counts[flat], counts[largest] = counts[largest], counts[flat]
+    carded = set(rng.sample(range(len(places)), CARDS))
+    texts = iter(rng.sample(_WORDS, CARDS))
+    things: list[Thing] = []
+    for number, (of, colour) in enumerate(looks):
+        tray = rng.choice([each for each in _TRAYS if not near(each, colour) and not lost_on(each, surface)])
+        if number == 1 and not near(things[0].traits["tray colour"], colour):
+            counts[1], tray = counts[0], things[0].traits["tray colour"]  # they differ in their colour only
+        if of in _TALL:
+            counts[number] = min(8, counts[number])  # in two rows, so that each can be told apart
+        traits = {"of": of, "colour": colour, "count": NUMBERS[counts[number]], "tray colour": tray}
+        if number in carded:
+            traits["text"] = f"{next(texts)}{rng.randrange(20, 99)}"
+        things.append(Thing(f"{colour} {of}", "set", traits, 0, "near"))
+    rng.shuffle(places)
+    placed = zip(things, places, strict=True)
+    return replace(scene, things=tuple(replace(thing, column=column, row=row) for thing, (column, row) in placed))
+
+
+def _counts(rng: Random, groups: int) -> list[int]:
+    """Draw the sizes of the groups: two to twelve, one of ten or more, forty to eighty in all."""
+    while True:
+        found = [rng.choice((2, 3, 4, 5, 6, 7, 8, 9, 11)) for _ in range(groups - 1)] + [rng.randint(10, 12)]
+        if FEWEST + 14 <= sum(found) <= MOST - 10:
+            rng.shuffle(found)
+            return found
+
+
+def graph_of(scene: Scene, rng: Random) -> Graph:
+    """Make the graph: count and tray of each group, the order in each row, and in two columns what stands behind what."""
+    attributes: dict[str, dict[str, str]] = {TABLE: {"surface": scene.surface}, WALL: {"colour": scene.wall}}
+    for thing in scene.things:
+        attributes[thing.name] = {key: value for key, value in thing.traits.items() if key not in ("of", "colour")}
+    relations: list[Relation] = []
+    at = {(thing.column, thing.row): thing.name for thing in scene.things}
+    for row in ROWS:
+        names = [at[column, row] for column in COLUMNS]
+        relations += [(b, "right of", a) for a, b in pairwise(names)]
+    columns = rng.choice(((-3, -1), (1, 3), (-3, 3)))  # two neighbours elsewhere can be mirrored
+    relations += [(at[c, b], "behind", at[c, a]) for c in columns for a, b in pairwise(ROWS)]
+    return Graph((TABLE, WALL, *(thing.name for thing in scene.things)), attributes, tuple(relations))
+
+
+# ---------------------------------------------------------------------- the prompt
+
+_OPENINGS = (
+    "A crowded market stall seen from the front and from above: twelve trays of small things stand on a wide table, in three rows of four.",
+    "We look down on a wide table with a collection of small things, sorted onto twelve flat trays in three rows of four trays each.",
+    "This is an orderly but crowded display: on a wide table stand twelve flat rectangular trays, four in each of three rows.",
+)
+_ROWS = {"near": "The front row, closest to the viewer,", "middle": "The middle row", "far": "The back row, nearest to the wall,"}  # fmt: skip
+_CARD_TEXTS = (
+    'A small white card at the front edge of this tray reads "{text}" in black letters.',
+    'In front of them a little white card says "{text}".',
+)
+_CLOSING = (
+    "All things of one tray are alike in kind, colour and size, and each tray holds exactly the number named.",
+    "Things on a tray stand close together, so that those in front may hide a part of those behind, but every single one can be seen.",
+    "Some trays differ from others in one point only, so that it matters which one stands where; left and right are those of the viewer.",
+    "The trays without a card bear no writing. Nothing else is on the table. There are no people and no animals in the picture.",
+    "Style: clean, realistic product photography in sharp focus from front to back.",
+)
+
+
+def write(scene: Scene, graph: Graph, rng: Random) -> str:
+    """Write the prompt: row by row from the front, from left to right, with every element of the graph."""
+    at = {(thing.column, thing.row): thing for thing in scene.things}
+    behind = {a: b for a, word, b in graph.relations if word == "behind"}
+    wall = f"The wall in the background is plain and {scene.wall}."
+    sentences = [rng.choice(_OPENINGS), f"The table is {_SURFACES[scene.surface]}.", wall]
+    for row in ROWS:
+        before: Thing | None = None
+        for column in COLUMNS:
+            thing = at[column, row]
+            drink = " filled with coffee" if thing.traits["of"] == "mugs" else ""
+            what = f"{thing.traits['count']} small {thing.name}{drink} on {_a(thing.traits['tray colour'])} tray"
+            if before is None:
+                sentence = f"{_ROWS[row]} begins on the left with {what}"
+            else:
+                sentence = f"To the right of the {before.name} {rng.choice(('are', 'there are', 'we see'))} {what}"
+            if thing.name in behind:
+                sentence += f", directly behind the {behind[thing.name]}"
+            sentences.append(f"{sentence}.")
+            if "text" in thing.traits:
+                sentences.append(rng.choice(_CARD_TEXTS).format(text=thing.traits["text"]))
+            before = thing
+    sentences.append(rng.choice(LIGHTS[scene.view.light]))
+    return " ".join([*sentences, *rng.sample(_CLOSING, len(_CLOSING))])
+
+
+def _a(colour: str) -> str:
+    return f"{article(colour)} {colour}"
+
+
+# ---------------------------------------------------------------------- the questions
+
+
+def questions(scene: Scene, graph: Graph, rng: Random) -> list[Question]:
+    """Draw twelve questions on a scene as the prompt asks for it; four have the answer no."""
+    counted, trays = rng.sample(scene.things, 5), rng.sample(scene.things, 3)
+    found = [_how_many(thing, thing.traits["count"]) for thing in counted[:4]]
+    found.append(_how_many(counted[4], _other_count(counted[4], rng)))
+    found += [_which_tray(thing, thing.traits["tray colour"]) for thing in trays[:2]]
+    found.append(_which_tray(trays[2], rng.choice([each for each in _TRAYS if not near(each, trays[2].traits["tray colour"])])))  # fmt: skip
+    card = rng.choice([thing for thing in scene.things if "text" in thing.traits])
+    text = card.traits["text"]
+    words = f'Does the card in front of the {card.name} read exactly "{text}"?'
+    found.append(Question(words, (card.name, "text", text)))
+    (a, _, b), (c, _, d) = rng.sample([each for each in graph.relations if each[1] == "right of"], 2)
+    found.append(Question(f"Are the {a} to the right of the {b}?", (a, "right of", b), relation=True))
+    found.append(Question(f"Are the {c} to the left of the {d}?", (c, "left of", d), relation=True))
+    strangers = [f"{colour} {of}" for of in SMALL for colour in _COLOURS if scene.get(f"{colour} {of}") is None]
+    name = rng.choice(strangers)
+    return [*found, Question(f"Are there any {name} in the image?", (name,))]
+
+
+def _how_many(thing: Thing, count: str) -> Question:
+    return Question(f"Are there exactly {count} {thing.name}?", (thing.name, "count", count))
+
+
+def _which_tray(thing: Thing, colour: str) -> Question:
+    return Question(f"Are the {thing.name} on {_a(colour)} tray?", (thing.name, "tray colour", colour))
+
+
+def _other_count(thing: Thing, rng: Random) -> str:
+    was, most = thing.count, 8 if thing.traits["of"] in _TALL else 12
+    return NUMBERS[rng.choice([each for each in (was - 1, was + 1) if 2 <= each <= most])]
+
+
+# ---------------------------------------------------------------------- the errors
+
+
+def _missing(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
+    """Put a near-duplicate in the place of a group: the same in another colour, or another shape of the same colour."""
+    thing = rng.choice(scene.things)
+    of, colour = thing.traits["of"], thing.traits["colour"]
+    alike = [] if _LOOKS_LIKE[of] in _TALL and thing.count > 8 else [(_LOOKS_LIKE[of], colour)]
+    other = rng.choice([(of, each) for each in _COLOURS if each != colour] + alike)
+    name = f"{other[1]} {other[0]}"
+    if _touched(asked, thing) or asked.get(name) or scene.get(name) or near(other[1], thing.traits["tray colour"]):
+        return None
+    stranger = replace(thing, name=name, traits={**thing.traits, "of": other[0], "colour": other[1]})
+    return scene.with_thing(stranger, thing.name), Error(MISSING, (thing.name,), thing.name, name)
+
+
+def _attribute(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
+    thing = rng.choice(scene.things)
+    was = thing.traits["tray colour"]
+    values = [each for each in _TRAYS if not near(each, was) and not near(each, thing.traits["colour"]) and not lost_on(each, scene.surface)]  # fmt: skip
+    if _touched(asked, thing) or not values:
+        return None
+    value = rng.choice(values)
+    error = Error(ATTRIBUTE, (thing.name, "tray colour"), was, value)
+    return scene.with_thing(thing.having("tray colour", value)), error
+
+
+def _count(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
+    thing = rng.choice(scene.things)
+    if _touched(asked, thing):
+        return None
+    was, value = thing.traits["count"], _other_count(thing, rng)
+    return scene.with_thing(thing.having("count", value)), Error(COUNT, (thing.name, "count"), was, value)
+
+
+def _relation(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
+    """Mirror two neighbours of a row."""
+    left, right = rng.choice([(-3, -1), (-1, 1), (1, 3)])
+    row = rng.choice(ROWS)
+    way = {left: right, right: left}
+    things = (replace(t, column=way[t.column]) if t.row == row and t.column in way else t for t in scene.things)
+    return replace(scene, things=tuple(things)), MOVED
+
+
+def _text(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
+    thing = rng.choice([each for each in scene.things if "text" in each.traits])
+    was = thing.traits["text"]
+    if _touched(asked, thing):
+        return None
+    text = misspell(was[:-2], rng) + was[-2:]
+    return scene.with_thing(thing.having("text", text)), Error(TEXT, (thing.name, "text"), was, text)
+
+
+def _touched(asked: Scene, thing: Thing) -> bool:
+    """Tell whether an error was planted in a group before, other than in its place."""
+    was = asked.get(thing.name)
+    return was is None or was.traits != thing.traits
+
+
+PLANTS: dict[str, Plant] = {
+    MISSING: _missing,
+    ATTRIBUTE: _attribute,
+    COUNT: _count,
+    RELATION: _relation,
+    TEXT: _text,
+}

@@ -1,0 +1,278 @@
+"""Make a folder of known-answer images: plan each scene from the seed, render and annotate it; can be resumed.
+
+DIR/prompts.jsonl, images.jsonl, pairs.jsonl, README.md, images/   as `--suite known-answer` reads them
+DIR/made.json      with which options
+DIR/.made/         a file for each scene with its finished images; the jsonl files are written from them
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from operator import itemgetter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from titjudge.apps.scenes import annotation, crowd
+from titjudge.apps.scenes.annotation import Question
+from titjudge.apps.scenes.composition import alike_behind, compose, graph_of
+from titjudge.apps.scenes.errors import KINDS_OF_ERROR, PLANTS, TEXT, Plant, draw
+from titjudge.apps.scenes.prompt_text import write
+from titjudge.apps.scenes.scene import Graph, Options, Scene, Shown
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.files import read_json, write_atomic
+
+VERSION = "1"  # raised when the same seed makes other scenes
+_TRIES, _REDRAWS = 80, 10
+_QUALITY = 92  # JPEG
+
+Look = Callable[[Scene, Graph], list[str]]  # lists what cannot be seen in a scene
+Render = Callable[[Scene], Any]  # returns an image: (size, size, 3), 0 to 255
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A scene with its prompt and questions, and what each level shows."""
+
+    prompt_id: str
+    prompt: str
+    asked: Scene
+    graph: Graph
+    asks: list[Question]
+    shown: tuple[Shown, ...]
+    models: tuple[str, ...]
+
+    def prompt_record(self) -> dict[str, Any]:
+        return annotation.prompt_record(self.prompt_id, self.prompt, self.asked, self.graph, self.asks)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Images that are done, all images, and those made in this call."""
+
+    done: int
+    total: int
+    fresh: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """The functions that compose, word and spoil one sort of scenes."""
+
+    compose: Callable[[Random, str], Scene]
+    graph_of: Callable[[Scene, Random], Graph]
+    write: Callable[[Scene, Graph, Random], str]
+    questions: Callable[[Scene, Graph, Random], list[Question]]
+    plants: Mapping[str, Plant]
+    unfit: Callable[[Scene], bool] = lambda _: False
+
+
+SIMPLE = Grammar(
+    lambda rng, kind: compose(rng, with_sign=kind == TEXT or rng.random() < 0.7),
+    graph_of,
+    write,
+    annotation.questions,
+    PLANTS,
+    lambda scene: alike_behind(scene.things),
+)
+CROWDED = Grammar(crowd.compose, crowd.graph_of, crowd.write, crowd.questions, crowd.PLANTS)
+
+
+def plan(seed: int, number: int, levels: Sequence[int], look: Look, *, hard: bool = False) -> Plan:
+    """Draw the scene of that number from the seed until `look` finds nothing wrong at any level.
+
+    Raises:
+        DataError: No draw of a bounded number fits.
+    """
+    grammar = CROWDED if hard else SIMPLE
+    kind = KINDS_OF_ERROR[number % len(KINDS_OF_ERROR)]
+    for attempt in range(_TRIES):
+        rng = Random(f"titjudge {'crowds' if hard else 'scenes'} {VERSION}/{seed}/{number}/{attempt}")
+        asked = grammar.compose(rng, kind)
+        graph = grammar.graph_of(asked, rng)
+        found = annotation.marks(graph, asked)
+        if found is None or found.wrong or grammar.unfit(asked) or look(asked, graph):
+            continue
+        shown = list(_levels(asked, graph, kind, levels, rng, look, grammar))
+        if len(shown) < len(levels):
+            continue
+        try:
+            prompt = grammar.write(asked, graph, rng)
+        except ValueError:
+            continue
+        asks = grammar.questions(asked, graph, rng)
+        models = _models(len(levels), rng)
+        return Plan(prompt_id(seed, number, hard=hard), prompt, asked, graph, asks, tuple(shown), models)
+    raise DataError(f"no scene {number} of seed {seed} in which all is to be seen; take another --seed")
+
+
+def prompt_id(seed: int, number: int, *, hard: bool = False) -> str:
+    return f"{'crowd' if hard else 'scene'}_{seed}_{number + 1:04d}"
+
+
+def _levels(
+    asked: Scene, graph: Graph, kind: str, levels: Sequence[int], rng: Random, look: Look, grammar: Grammar
+) -> Iterator[Shown]:
+    for level in levels:
+        for _ in range(_REDRAWS):
+            shown = draw(level, asked, graph, kind, rng, grammar.plants)
+            if shown is None:
+                return
+            if level == 0 or not look(shown.scene, graph):
+                yield shown
+                break
+        else:
+            return
+
+
+def _models(count: int, rng: Random) -> tuple[str, ...]:
+    """Name a made-up generator for each level: no name stands for a level, but some have the better images more often."""
+    order = sorted(range(count), key=lambda level: level + rng.uniform(0.0, 2.5))
+    return tuple(f"model_{'abcd'[order.index(level)]}" for level in range(count))
+
+
+def make(
+    out: Path, scenes: int, options: Options, *, look: Look, render: Render, watch: Callable[[Progress], None]
+) -> Path:
+    """Make a folder of known answers, or the rest of it; an interruption loses one image.
+
+    Raises:
+        UserError: The folder holds something else, was made with other options, or is being made by another process.
+        DataError: No scene fits.
+    """
+    _open(out, options)
+    with _only_writer(out):
+        _make_missing(out, scenes, options, look=look, render=render, watch=watch)
+    return out
+
+
+@contextlib.contextmanager
+def _only_writer(out: Path) -> Iterator[None]:
+    """Keep other processes from making images in the same folder.
+
+    Raises:
+        UserError: Another one is at it.
+    """
+    (out / ".made").mkdir(exist_ok=True)
+    with (out / ".made" / ".lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"{out}: another titjudge is making this folder") from error
+        yield
+
+
+def _make_missing(
+    out: Path, scenes: int, options: Options, *, look: Look, render: Render, watch: Callable[[Progress], None]
+) -> None:
+    total, done, fresh = scenes * len(options.levels), 0, 0
+    try:
+        for number in range(scenes):
+            state = _State(out, options, number)
+            ready = state.ready(options.levels)
+            done += len(ready)
+            if len(ready) == len(options.levels):
+                continue
+            planned = plan(options.seed, number, options.levels, look, hard=options.hard)
+            for shown, model in zip(planned.shown, planned.models, strict=True):
+                if shown.level in ready:
+                    continue
+                image = _save(out, render(shown.scene))
+                state.add(planned, shown, image, model)
+                done, fresh = done + 1, fresh + 1
+                watch(Progress(done, total, fresh))
+    finally:
+        _assemble(out, options, scenes)
+
+
+class _State:
+    """The finished images of one scene."""
+
+    def __init__(self, out: Path, options: Options, number: int) -> None:
+        self.prompt_id = prompt_id(options.seed, number, hard=options.hard)
+        self._out, self._file = out, out / ".made" / f"{self.prompt_id}.json"
+        self.record: dict[str, Any] = {"prompt": None, "images": []}
+        if self._file.is_file():
+            try:
+                self.record = json.loads(self._file.read_bytes())
+            except ValueError as error:
+                raise DataError("not JSON; delete the file, and its scene is made again", self._file) from error
+
+    def ready(self, levels: Sequence[int]) -> set[int]:
+        """Return the levels whose images are there, byte for byte, and forget the others."""
+        self.record["images"] = [each for each in self.record["images"] if self._there(each["image"])]
+        return {each["level"] for each in self.record["images"]} & set(levels)
+
+    def _there(self, image: str) -> bool:
+        file = self._out / image
+        return file.is_file() and _name(file.read_bytes()) == image
+
+    def add(self, planned: Plan, shown: Shown, image: str, model: str) -> None:
+        about = annotation.image_record(shown, planned.graph, planned.asks)
+        line = {"image": image, "prompt_id": planned.prompt_id, "variant_model": model, **about}
+        images = sorted([*self.record["images"], line], key=lambda each: int(each["level"]))
+        self.record = {"prompt": planned.prompt_record(), "images": images}
+        write_atomic(self._file, _json(self.record))
+
+
+def _name(content: bytes) -> str:
+    return f"images/{hashlib.sha256(content).hexdigest()[:10]}.jpg"
+
+
+def _save(out: Path, picture: Any) -> str:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "JPEG", quality=_QUALITY, subsampling=0)
+    name = _name(buffer.getvalue())
+    write_atomic(out / name, buffer.getvalue())
+    return name
+
+
+def _open(out: Path, options: Options) -> None:
+    """Check that a folder is new or made with these options, and write the options into it."""
+    file = out / "made.json"
+    wanted = {"version": VERSION, **asdict(options), "levels": list(options.levels)}
+    if not options.hard:
+        del wanted["hard"]  # folders of simple scenes have no such key
+    if file.is_file():
+        made = read_json(file)
+        made = made if isinstance(made, dict) else {}
+        for key in [*wanted, "hard"]:
+            if made.get(key, False) != wanted.get(key, False):
+                raise UserError(
+                    f"{out} was made with {key} {made.get(key)}, not {wanted.get(key, False)}: take another --out"
+                )
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} holds something else: --out takes a new folder, or one this command made")
+    write_atomic(file, _json(wanted))
+
+
+def _assemble(out: Path, options: Options, scenes: int) -> None:
+    """Write the jsonl files and the README from the finished images."""
+    prompts, images, pairs = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    for number in range(scenes):
+        state = _State(out, options, number)
+        if not state.ready(options.levels):
+            continue
+        prompts.append(state.record["prompt"])
+        images += state.record["images"]
+        ranked = [(each["image"], each["alignment"]) for each in state.record["images"]]
+        rng = Random(f"titjudge pairs {VERSION}/{options.seed}/{number}")
+        pairs += annotation.pair_records(state.prompt_id, ranked, rng)
+    images.sort(key=itemgetter("image"))  # by their hash: the order tells nothing of the levels
+    for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):
+        write_atomic(out / f"{name}.jsonl", b"".join(_json(line) for line in lines))
+    from titjudge.apps.scenes.readme import readme
+
+    write_atomic(out / "README.md", readme(options, len(prompts), len(images), len(pairs)).encode())
+
+
+def _json(record: Any) -> bytes:
+    return json.dumps(record, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,237 @@
+"""Render images and object ids with Mitsuba 3, variant scalar_rgb: the same scene always gives the same bits."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from titjudge.apps.scenes import layout, textures
+from titjudge.apps.scenes.denoise import denoise
+from titjudge.apps.scenes.layout import placed
+from titjudge.apps.scenes.meshes import merged, write_ply
+from titjudge.apps.scenes.scene import Scene
+from titjudge.apps.scenes.shapes import Finish, Part
+from titjudge.apps.scenes.textures import Pixels
+from titjudge.core.errors import MissingExtra
+from titjudge.core.signals import interrupts_noticed
+
+Ids = NDArray[np.int32]
+
+VARIANT = "scalar_rgb"
+_DEPTH = 7  # bounces
+_GUIDE = 4  # rays a pixel for the surfaces that guide the filter
+_LIGHTS = {  # where the soft light is, its colour, and the ambient light
+    "warm": ((-5.5, -4.5, 7.0), (15.5, 12.4, 8.6), (0.40, 0.37, 0.34)),
+    "cool": ((0.5, -4.5, 8.5), (10.6, 11.5, 12.4), (0.40, 0.42, 0.45)),
+    "bright": ((5.5, -4.5, 7.0), (13.6, 13.4, 13.0), (0.40, 0.40, 0.40)),
+}
+
+
+def mitsuba() -> Any:
+    """Import the renderer.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    try:
+        import mitsuba as mi
+    except ImportError as error:
+        raise MissingExtra("mitsuba", "scenes", "rendering scenes") from error
+    mi.set_variant(VARIANT)
+    mi.set_log_level(mi.LogLevel.Error)
+    return mi
+
+
+class Stage:
+    """A scene in the renderer."""
+
+    def __init__(self, scene: Scene, size: int) -> None:
+        self._mi, self._scene, self._size = mitsuba(), scene, size
+        self.objects = list(placed(scene))
+        self._outlines: dict[str, Any] = {}
+
+    def picture(self, samples: int) -> Pixels:
+        """Path-trace the image with `samples` rays per pixel: (size, size, 3) sRGB."""
+        shapes = self._room() | self._painted_shapes()
+        lit = shapes | self._light() | {"integrator": {"type": "path", "max_depth": _DEPTH}}
+        light = self._rendered(lit | {"sensor": self._sensor(samples)})
+        guides = {"type": "aov", "aovs": "paint:albedo,facing:sh_normal"}
+        guide = self._rendered(shapes | {"integrator": guides, "sensor": self._sensor(_GUIDE)})
+        return _developed(denoise(light[..., :3], guide[..., :3], guide[..., 3:6], samples))
+
+    def ids(self, only: str | None = None) -> Ids:
+        """Return for each pixel 1 + the index in `objects` of what it shows; 0 for table, wall and nothing. Shape (size, size).
+
+        `only`: the label of an object to be shown alone.
+        """
+        labels = [each.label for each in self.objects] if only is None else [only]
+        shapes = self._room() if only is None else {}
+        scene = self._loaded(
+            shapes
+            | {label: self._outline(label) for label in labels}
+            | {"integrator": {"type": "aov", "aovs": "id:shape_index,far:depth"}, "sensor": self._sensor(1)}
+        )
+        found = self._to_the_end(scene)
+        seen = found[..., 1] > 0  # the depth of nothing is 0
+        numbers = {each.label: k + 1 for k, each in enumerate(self.objects)}
+        if only is not None:
+            return np.where(seen, numbers[only], 0).astype(np.int32)
+        names = np.array([numbers.get(shape.id(), 0) for shape in scene.shapes()], dtype=np.int32)
+        index = np.rint(found[..., 0]).astype(np.int64)
+        index -= index[seen].min()  # counted from 0 or 1, by version; the first shape, the table, is always in sight
+        return np.where(seen, names[np.clip(index, 0, len(names) - 1)], 0).astype(np.int32)
+
+    def _outline(self, label: str) -> Any:
+        """Make one shape of a whole object, with its label as id."""
+        if label not in self._outlines:
+            body = next(each.body for each in self.objects if each.label == label)
+            self._outlines[label] = self._mesh(body, id=label)
+        return self._outlines[label]
+
+    def _painted_shapes(self) -> dict[str, Any]:
+        """Make the shapes of all objects; parts of one finish become one shape where possible, which is faster."""
+        groups: dict[Finish, list[Part]] = {}
+        for each in self.objects:
+            for part in each.body:
+                groups.setdefault(part.finish, []).append(part)
+        shapes: list[Any] = []
+        for finish, parts in groups.items():
+            look = self._look(finish)
+            if finish.kind in ("words", "wood", "glass", "glow"):
+                shapes += [self._single(part, look) for part in parts]
+            else:
+                shapes.append(self._mesh(parts, **look))
+        return {f"shape-{number}": shape for number, shape in enumerate(shapes)}
+
+    def _rendered(self, parts: dict[str, Any]) -> Any:
+        return np.nan_to_num(np.asarray(self._to_the_end(self._loaded(parts)), dtype=np.float32))
+
+    def _to_the_end(self, scene: Any) -> NDArray[Any]:
+        """Render a scene, and once more where SIGINT has cut it short in a process that ignores SIGINT.
+
+        Mitsuba stops at SIGINT and returns the part it has, also in a background job of a script, where the signal is ignored.
+        """
+        while True:
+            with interrupts_noticed() as interrupts:
+                pixels = np.asarray(self._mi.render(scene))
+            if not interrupts:
+                return pixels
+
+    def _loaded(self, parts: dict[str, Any]) -> Any:
+        """Load a scene neither merged nor in parallel, so that shapes keep their ids and their order."""
+        return self._mi.load_dict({"type": "scene", **parts}, parallel=False, optimize=False)
+
+    def _sensor(self, samples: int) -> dict[str, Any]:
+        transform = self._mi.ScalarTransform4f()
+        return {
+            "type": "perspective",
+            "fov": layout.FOV,
+            "to_world": transform.look_at(list(layout.eye(self._scene)), list(layout.TARGET), [0, 0, 1]),
+            "film": {
+                "type": "hdrfilm",
+                "width": self._size,
+                "height": self._size,
+                "pixel_format": "rgb",
+                "rfilter": {"type": "box"},
+            },
+            "sampler": {"type": "multijitter" if samples > 3 else "independent", "sample_count": samples, "seed": 7},
+        }
+
+    def _light(self) -> dict[str, Any]:
+        where, colour, ambient = _LIGHTS[self._scene.view.light]
+        transform = self._mi.ScalarTransform4f().look_at(list(where), [0, 0.5, 0.4], [0, 1, 0.01])
+        return {
+            "lamp": {
+                "type": "rectangle",
+                "to_world": transform.scale(2.1),
+                "emitter": {"type": "area", "radiance": _rgb(colour)},
+            },
+            "ambient": {
+                "type": "envmap",
+                "bitmap": self._mi.Bitmap(_surroundings(ambient)),
+                "to_world": self._mi.ScalarTransform4f().rotate([1, 0, 0], 90),
+            },
+        }
+
+    def _room(self) -> dict[str, Any]:
+        transform, view = self._mi.ScalarTransform4f, self._scene.view
+        half = 7.0
+        table = transform().translate([0, layout.WALL_Y - half, 0]).scale([half, half, 1])
+        wall = transform().translate([0, layout.WALL_Y, 5]).rotate([1, 0, 0], 90).scale([half, 5, 1])
+        top, back = (textures.surface(name, view.grain) for name in (self._scene.surface, self._scene.wall))
+        return {
+            "table": {"type": "rectangle", "to_world": table, "bsdf": self._painted(top)},
+            "wall": {"type": "rectangle", "to_world": wall, "bsdf": self._painted(back)},
+        }
+
+    def _painted(self, pixels: Pixels) -> dict[str, Any]:
+        return {"type": "diffuse", "reflectance": self._bitmap(pixels)}
+
+    def _bitmap(self, pixels: Pixels) -> dict[str, Any]:
+        return {"type": "bitmap", "bitmap": self._mi.Bitmap(np.array(pixels[::-1])), "wrap_mode": "clamp"}
+
+    def _single(self, part: Part, look: dict[str, Any]) -> Any:
+        """Make the shape of a part with texture coordinates, or a true sphere."""
+        if part.form == "sphere" and len(set(part.size)) == 1:
+            return {"type": "sphere", "center": list(part.at), "radius": part.size[0], **look}
+        placing = self._mi.ScalarTransform4f().translate(list(part.at)).rotate([0, 0, 1], part.turn)
+        if part.form == "box":
+            return {"type": "cube", "to_world": placing.scale(list(part.size)), **look}
+        if part.form == "face":
+            facing = placing.rotate([1, 0, 0], 90).scale([part.size[0], part.size[1], 1])
+            return {"type": "rectangle", "to_world": facing, **look}
+        return self._mesh([part], **look)
+
+    def _mesh(self, parts: Iterable[Part], **rest: Any) -> Any:
+        """Make one mesh of parts, by way of a file."""
+        with tempfile.TemporaryDirectory(prefix="titjudge-") as folder:
+            file = Path(folder) / "mesh.ply"
+            write_ply(file, merged(parts))
+            return self._mi.load_dict({"type": "ply", "filename": str(file), **rest}, parallel=False)
+
+    def _look(self, finish: Finish) -> dict[str, Any]:
+        if finish.kind == "glow":
+            return {"emitter": {"type": "area", "radiance": _rgb(finish.colour)}}
+        return {"bsdf": self._bsdf(finish)}
+
+    def _bsdf(self, finish: Finish) -> dict[str, Any]:
+        if finish.kind == "glass":
+            return {"type": "dielectric", "int_ior": 1.5, "ext_ior": 1.0}
+        if finish.kind == "metal":
+            tint = {"material": "none", "specular_reflectance": _rgb(finish.colour)}
+            return _both({"type": "roughconductor", "alpha": 0.06, **tint})
+        if finish.kind == "words":
+            return self._painted(textures.words(finish.value))
+        if finish.kind == "wood":
+            return _both(self._painted(textures.light_wood(self._scene.view.grain)))
+        if finish.kind == "matte":
+            return _both({"type": "diffuse", "reflectance": _rgb(finish.colour)})
+        return _both({"type": "plastic", "diffuse_reflectance": _rgb(finish.colour)})
+
+
+def _surroundings(ambient: tuple[float, float, float]) -> Any:
+    """Make the surroundings, a dim room with tall bright windows: metal that mirrors nothing looks like paint."""
+    room = np.full((48, 96, 3), 0.62, dtype=np.float32)
+    for left in range(4, 96, 16):
+        room[4:22, left : left + 5] = 2.6
+    return np.asarray(room * np.array(ambient, dtype=np.float32))
+
+
+def _both(bsdf: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "twosided", "bsdf": bsdf}
+
+
+def _rgb(colour: Iterable[float]) -> dict[str, Any]:
+    return {"type": "rgb", "value": list(colour)}
+
+
+def _developed(light: Any) -> Pixels:
+    """Convert linear light, (height, width, 3), to sRGB, with highlights rolled off."""
+    rolled = np.where(light > 0.75, 0.75 + 0.25 * np.tanh((light - 0.75) / 0.25), light)
+    srgb = np.where(rolled <= 0.0031308, 12.92 * rolled, 1.055 * np.maximum(rolled, 1e-8) ** (1 / 2.4) - 0.055)
+    return np.asarray(np.rint(np.clip(srgb, 0, 1) * 255), dtype=np.uint8)

@@ -1,0 +1,154 @@
+"""Records of a scene; the same ones say what a prompt asks for and what an image shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from titjudge.apps.scenes.palette import NUMBERS
+
+TABLE, WALL, SIGN = "table", "wall", "sign"
+
+
+LEVELS = (0, 1, 2, 3)  # how wrong an image is: 0 is flawless
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a folder; with the versions of titjudge, Mitsuba, numpy and Pillow they determine every byte of it.
+
+    `hard`: crowded scenes (`crowd`) instead of those of six to nine things.
+    """
+
+    seed: int
+    size: int = 512
+    samples: int = 16
+    levels: tuple[int, ...] = LEVELS
+    hard: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """One entity on the table: a single object or a group of `count` alike.
+
+    Attributes:
+        name: Its name in the graph and the prompt, unique in a scene ("apples").
+        kind: A key of `objects.KINDS`, or "set" in crowded scenes.
+        traits: Attribute -> value, as in the graph ("colour": "red", "count": "three").
+        column: -1 left, 0 middle, 1 right.
+        row: "front" or "back"; both are those of the carrier for what is on or in another thing.
+        carrier: The name of the thing it is on or in; empty for the table.
+        place: "table", "on", "in", or "before": on the table, in front of the thing that should carry it.
+    """
+
+    name: str
+    kind: str
+    traits: Mapping[str, str]
+    column: int
+    row: str
+    carrier: str = ""
+    place: str = "table"
+
+    @property
+    def slug(self) -> str:
+        """The beginning of the labels of its objects."""
+        return self.name.replace(" ", "-")
+
+    @property
+    def count(self) -> int:
+        return NUMBERS.index(self.traits["count"]) if "count" in self.traits else 1
+
+    def having(self, name: str, value: str) -> Thing:
+        """Copy the thing with another value of one attribute."""
+        return replace(self, traits={**self.traits, name: value})
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Camera, light and small displacements: the same at all levels of a scene.
+
+    Attributes:
+        light: A key of `prompt_text.LIGHTS`.
+        height: Of the camera over the table, in units (a mug is about 0.7 high).
+        shifts: (column, row) -> displacement of that place (x, y) in units, and turn in degrees.
+        grain: Seed of the textures.
+    """
+
+    light: str
+    height: float
+    shifts: Mapping[tuple[int, str], tuple[float, float, float]]
+    grain: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A table in front of a wall, and the things on it."""
+
+    surface: str
+    wall: str
+    things: tuple[Thing, ...]
+    view: View
+
+    def get(self, name: str) -> Thing | None:
+        return next((thing for thing in self.things if thing.name == name), None)
+
+    def load_of(self, name: str) -> Thing | None:
+        """Return the thing whose carrier this is."""
+        return next((thing for thing in self.things if thing.carrier == name), None)
+
+    def with_thing(self, thing: Thing, name: str = "") -> Scene:
+        """Copy the scene with the thing of that name replaced; by default the one with the same name."""
+        name = name or thing.name
+        return replace(self, things=tuple(thing if each.name == name else each for each in self.things))
+
+    def words(self) -> list[str]:
+        """List the words that can be read in the scene, thing by thing."""
+        return [word for thing in self.things for word in thing.traits.get("text", "").split()]
+
+    def without(self, name: str) -> Scene:
+        return replace(self, things=tuple(each for each in self.things if each.name != name))
+
+
+Relation = tuple[str, str, str]  # entity1, relation, entity2
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What a prompt asks for."""
+
+    entities: tuple[str, ...]
+    attributes: Mapping[str, Mapping[str, str]]
+    relations: tuple[Relation, ...]
+
+    def __len__(self) -> int:
+        return len(self.entities) + sum(map(len, self.attributes.values())) + len(self.relations)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "entities": list(self.entities),
+            "attributes": {name: dict(each) for name, each in self.attributes.items() if each},
+            "relations": [{"entity1": a, "relation": relation, "entity2": b} for a, relation, b in self.relations],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """A planted error: its kind (as the trust card names it), the element of the graph, what was asked and what is shown."""
+
+    kind: str
+    element: tuple[str, ...]
+    asked: str
+    shown: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "element": list(self.element), "asked": self.asked, "shown": self.shown}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A scene at one level of adherence."""
+
+    level: int
+    scene: Scene
+    errors: tuple[Error, ...] = field(default=())

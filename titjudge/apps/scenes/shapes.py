@@ -1,0 +1,321 @@
+"""Build things of spheres, boxes, turned profiles and rings, in units of about a hand's breadth.
+
+Local coordinates: x to the viewer's right, y away from the viewer, z up; the origin is the middle of the base.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from titjudge.apps.scenes.palette import COLOURS, METALS, NUMBERS, Colour
+from titjudge.apps.scenes.scene import Thing
+
+Point = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """How a surface looks: `kind` is glossy, matte, metal, glass, wood, glow or words; `value` says which."""
+
+    kind: str
+    value: str = ""
+    colour: Colour = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One primitive.
+
+    Attributes:
+        form: sphere, box, lathe, ring or face (a rectangle that faces the viewer).
+        at: Its centre; of a lathe the middle of its base.
+        size: Radii of a sphere, half sides of a box or face, or (radius, tube radius, 0) of a ring.
+        profile: The outline of a lathe as (radius, height), from its base up.
+        turn: Degrees about the vertical.
+        tilt: Degrees about the x axis, before the turn.
+    """
+
+    form: str
+    finish: Finish
+    at: Point
+    size: Point = (1.0, 1.0, 1.0)
+    profile: tuple[tuple[float, float], ...] = ()
+    turn: float = 0.0
+    tilt: float = 0.0
+
+
+Body = tuple[Part, ...]  # one object
+Builder = Callable[[Mapping[str, str]], Sequence[Body]]
+
+BROWN: Colour = (0.10, 0.035, 0.012)
+CREAM: Colour = (0.80, 0.70, 0.50)
+LEAF: Colour = (0.02, 0.22, 0.03)
+
+
+def finish(value: str) -> Finish:
+    """Look up the finish of a colour or material of the graph."""
+    if value in METALS:
+        return Finish("metal", value, METALS[value])
+    if value == "golden":
+        return Finish("metal", "gold", METALS["gold"])
+    if value == "clear glass":
+        return Finish("glass")
+    if value == "wood":
+        return Finish("wood", "light")
+    return Finish("glossy", value, COLOURS[value])
+
+
+def plain(colour: Colour) -> Finish:
+    return Finish("matte", "", colour)
+
+
+def bodies(thing: Thing) -> list[Body]:
+    """Build the objects of a thing, as many as its count, each at its place within the thing."""
+    return list(_BUILDERS[thing.kind](thing.traits))
+
+
+def moved(body: Body, by: Point, turn: float = 0.0) -> Body:
+    """Turn a body about the vertical through the origin (degrees), then displace it."""
+    c, s = math.cos(math.radians(turn)), math.sin(math.radians(turn))
+
+    def place(x: float, y: float, z: float) -> Point:
+        return c * x - s * y + by[0], s * x + c * y + by[1], z + by[2]
+
+    return tuple(replace(part, at=place(*part.at), turn=part.turn + turn) for part in body)
+
+
+def top(kind: str, traits: Mapping[str, str]) -> float:
+    """Return the height at which a thing on or in another rests, in units."""
+    if kind == "books":
+        return _BOOK * _number(traits)
+    return {"cube": 2 * _CUBE, "bowl": 0.14, "vase": 0.62}[kind]
+
+
+_CUBE, _BOOK = 0.38, 0.21
+
+
+def _number(traits: Mapping[str, str]) -> int:
+    return NUMBERS.index(traits["count"])
+
+
+def _turned(look: Finish, *profile: tuple[float, float]) -> Part:
+    return Part("lathe", look, (0.0, 0.0, 0.0), profile=profile)
+
+
+def _can(look: Finish, radius: float, height: float, at: Point = (0.0, 0.0, 0.0)) -> Part:
+    return replace(_turned(look, (0, 0), (radius, 0), (radius, height), (0, height)), at=at)
+
+
+def _ball(look: Finish, radius: float, at: Point) -> Part:
+    return Part("sphere", look, at, (radius, radius, radius))
+
+
+_PROFILES: dict[str, tuple[tuple[float, float], ...]] = {  # things that are one turned body
+    "bottle": ((0, 0), (0.34, 0), (0.36, 0.04), (0.36, 0.95), (0.34, 1.08), (0.26, 1.22), (0.15, 1.34), (0.125, 1.42), (0.125, 1.78), (0.16, 1.78), (0.16, 1.88), (0.1, 1.88), (0.1, 1.8), (0, 1.8)),
+    "vase": ((0, 0), (0.22, 0), (0.34, 0.12), (0.43, 0.32), (0.44, 0.48), (0.38, 0.68), (0.24, 0.84), (0.18, 0.92), (0.19, 1.0), (0.28, 1.1), (0.25, 1.1), (0.15, 0.98), (0.13, 0.9), (0, 0.7)),
+    "bowl": ((0, 0), (0.28, 0), (0.3, 0.06), (0.5, 0.2), (0.66, 0.42), (0.62, 0.43), (0.46, 0.24), (0.26, 0.12), (0, 0.1)),
+    "cone": ((0, 0), (0.52, 0), (0.012, 1.6), (0, 1.605)),
+    "small cone": ((0, 0), (0.3, 0), (0.01, 0.72), (0, 0.724)),
+    "cylinder": ((0, 0), (0.42, 0), (0.42, 1.5), (0, 1.5)),
+}  # fmt: skip
+
+
+def _one(part: Part) -> Builder:
+    """Return the builder of a thing that is this part in the finish asked for."""
+    return lambda traits: [(replace(part, finish=finish(traits.get("material") or traits["colour"])),)]
+
+
+def _flowers(traits: Mapping[str, str]) -> list[Body]:
+    count = _number(traits)
+    found: list[Body] = []
+    for k in range(count):
+        x = (k - (count - 1) / 2) * (0.4 if count < 4 else 0.36)
+        z = (1.15, 0.86)[k % 2] if count < 4 else (0.85, 1.15, 1.12, 0.82)[k]
+        root, end = (0.1 * x, 0.0, -0.05), (x, 0.0, z)
+        lean = math.degrees(math.atan2(end[0] - root[0], end[2] - root[2]))
+        stem = _can(plain(LEAF), 0.024, math.hypot(end[0] - root[0], end[2] - root[2]), root)
+        stem = replace(stem, turn=90.0, tilt=lean)
+        petals = tuple(
+            Part("sphere", finish(traits["colour"]), (x + 0.1 * math.cos(a), -0.02, z + 0.1 * math.sin(a)), (0.085, 0.05, 0.085))
+            for a in (math.radians(72 * p + 90) for p in range(5))
+        )  # fmt: skip
+        heart = _ball(plain((0.75, 0.42, 0.02)) if traits["colour"] != "yellow" else plain(BROWN), 0.07, (x, -0.05, z))
+        found.append((*petals, heart, stem))
+    return found
+
+
+def _lamp(traits: Mapping[str, str]) -> list[Body]:
+    metal = finish(traits["stem colour"])
+    shade = plain(COLOURS[traits["shade colour"]])
+    cone = _turned(shade, (0.58, 1.1), (0.26, 1.82), (0.25, 1.82), (0.57, 1.1))
+    return [(_can(metal, 0.36, 0.1), _can(metal, 0.065, 1.5), cone, _can(shade, 0.25, 0.02, (0, 0, 1.8)))]
+
+
+def _candle(traits: Mapping[str, str]) -> list[Body]:
+    flame = Part("sphere", Finish("glow", "flame", (9.0, 4.2, 0.8)), (0, 0, 1.3), (0.065, 0.065, 0.15))
+    wax = _turned(finish(traits["colour"]), (0, 0), (0.28, 0), (0.28, 1.02), (0.25, 1.06), (0.2, 1.02), (0, 1.0))
+    return [(wax, _can(plain(BROWN), 0.02, 0.2, (0, 0, 1.0)), flame)]
+
+
+def _snowman(traits: Mapping[str, str]) -> list[Body]:
+    snow, black = plain((0.83, 0.85, 0.88)), plain((0.01, 0.01, 0.01))
+    hat, scarf = finish(traits["hat colour"]), finish(traits["scarf colour"])
+    balls = (_ball(snow, 0.44, (0, 0, 0.4)), _ball(snow, 0.33, (0, 0, 1.0)), _ball(snow, 0.25, (0, 0, 1.45)))
+    eyes = tuple(_ball(black, 0.035, (x, -0.225, 1.53)) for x in (-0.09, 0.09))
+    nose = replace(_turned(plain((0.9, 0.2, 0.01)), (0, 0), (0.055, 0), (0.004, 0.3)), at=(0, -0.21, 1.45), tilt=90.0)
+    buttons = tuple(_ball(black, 0.035, (0, y, z)) for y, z in ((-0.33, 1.03), (-0.42, 0.52)))
+    neck = Part("ring", scarf, (0, 0, 1.25), (0.22, 0.085, 0))
+    top_hat = (_can(hat, 0.33, 0.05, (0, 0, 1.64)), _can(hat, 0.21, 0.36, (0, 0, 1.66)))
+    return [(*balls, *eyes, nose, *buttons, neck, *top_hat)]
+
+
+def _plant(traits: Mapping[str, str]) -> list[Body]:
+    pot = _turned(finish(traits["pot colour"]), (0, 0), (0.3, 0), (0.4, 0.52), (0.46, 0.52), (0.46, 0.66), (0.38, 0.66), (0.36, 0.58), (0, 0.58))  # fmt: skip
+    leaf = plain(LEAF)
+    around = (_ball(leaf, 0.22, (0.3 * math.cos(2.4 * k), 0.3 * math.sin(2.4 * k), 0.9 + 0.055 * k)) for k in range(9))
+    return [(pot, _ball(leaf, 0.36, (0.0, 0.0, 1.12)), *around)]
+
+
+def _blocks(traits: Mapping[str, str]) -> list[Body]:
+    look, half = finish(traits["colour"]), 0.2
+    size = (half + 0.06, half + 0.06, half)
+    turns = (4.0, -22.0, 12.0, -9.0, 26.0)
+    places = ((0.03 * (-1) ** k, 0, half + k * (2 * half + 0.012)) for k in range(_number(traits)))
+    return [(Part("box", look, at, size, turn=turn),) for at, turn in zip(places, turns, strict=False)]
+
+
+def _mug(traits: Mapping[str, str]) -> list[Body]:
+    look = finish(traits["colour"])
+    drink: Colour = (0.035, 0.012, 0.005) if traits["contents"] == "coffee" else (0.88, 0.86, 0.80)
+    cup = _turned(look, (0, 0), (0.29, 0), (0.33, 0.05), (0.33, 0.66), (0.285, 0.66), (0.275, 0.5), (0, 0.5))
+    handle = Part("ring", look, (0.36, 0, 0.34), (0.2, 0.055, 0), tilt=90.0)
+    return [(cup, handle, _can(plain(drink), 0.285, 0.03, (0, 0, 0.575)))]
+
+
+def _books(traits: Mapping[str, str]) -> list[Body]:
+    cover, pages = finish(traits["colour"]), plain(CREAM)
+    found: list[Body] = []
+    for k in range(_number(traits)):
+        z, turn = _BOOK * k, (6.0, -7.0, 9.0, -4.0)[k % 4]
+        lids = tuple(Part("box", cover, (0, 0, z + at), (0.6, 0.44, 0.018)) for at in (0.02, _BOOK - 0.022))
+        spine = Part("box", cover, (-0.585, 0, z + _BOOK / 2), (0.018, 0.44, _BOOK / 2 - 0.004))
+        block = Part("box", pages, (0.0, 0, z + _BOOK / 2), (0.565, 0.41, _BOOK / 2 - 0.035))
+        found.append(moved((*lids, spine, block), (0, 0, 0), turn))
+    return found
+
+
+_SPREAD: dict[int, tuple[tuple[float, float], ...]] = {  # places on the table, in multiples of the radius
+    2: ((-1.15, 0.1), (1.15, -0.2)),
+    3: ((-2.2, 0.2), (0.05, -0.7), (2.2, 0.4)),
+    4: ((-2.4, 0.9), (-0.8, -1.0), (0.85, 0.9), (2.4, -0.9)),
+    5: ((-2.4, -1.6), (0.0, -1.9), (2.4, -1.5), (-1.3, 1.9), (1.4, 1.9)),
+}
+
+
+def _group(count: int, radius: float, one: Callable[[], Body]) -> list[Body]:
+    return [moved(one(), (x * radius, y * radius, 0), 37.0 * k) for k, (x, y) in enumerate(_SPREAD[count])]
+
+
+def _balls(traits: Mapping[str, str]) -> list[Body]:
+    look = finish(traits["colour"])
+    return _group(_number(traits), 0.19, lambda: (_ball(look, 0.19, (0, 0, 0.19)),))
+
+
+def _apple(colour: str) -> Body:
+    profile = ((0, 0.06), (0.08, 0.02), (0.16, 0.06), (0.23, 0.18), (0.245, 0.28), (0.21, 0.38), (0.13, 0.42), (0.06, 0.41), (0, 0.36))  # fmt: skip
+    skin = Finish("glossy", colour, (0.25, 0.45, 0.03) if colour == "green" else (0.52, 0.012, 0.015))
+    return (_turned(skin, *profile), _can(plain(BROWN), 0.02, 0.17, (0, 0, 0.36)))
+
+
+def _orange() -> Body:
+    return (_ball(Finish("glossy", "orange", (0.93, 0.25, 0.01)), 0.23, (0, 0, 0.23)),)
+
+
+def _lemon() -> Body:
+    skin = Finish("glossy", "yellow", (0.92, 0.68, 0.03))
+    tips = tuple(Part("sphere", skin, (x, 0, 0.2), (0.09, 0.06, 0.06)) for x in (-0.25, 0.25))
+    return (Part("sphere", skin, (0, 0, 0.2), (0.27, 0.2, 0.2)), *tips)
+
+
+def _sign(traits: Mapping[str, str]) -> list[Body]:
+    frame = finish(traits["frame colour"])
+    x, z, middle, bar = SIGN_HALF[0], SIGN_HALF[1], SIGN_FOOT + SIGN_HALF[1], 0.07
+    bars = (
+        Part("box", frame, (0, 0, middle - z), (x + bar, 0.07, bar)),
+        Part("box", frame, (0, 0, middle + z), (x + bar, 0.07, bar)),
+        Part("box", frame, (-x, 0, middle), (bar, 0.07, z)),
+        Part("box", frame, (x, 0, middle), (bar, 0.07, z)),
+    )
+    feet = tuple(Part("box", frame, (side * 0.75, 0.0, SIGN_FOOT / 2), (0.07, 0.2, SIGN_FOOT / 2)) for side in (-1, 1))
+    board = Part("box", plain((0.86, 0.86, 0.84)), (0, 0.03, middle), (x, 0.02, z))
+    words = Part("face", Finish("words", traits["text"]), (0, -0.005, middle), (x - bar, z - bar, 0))
+    return [(*bars, *feet, board, words)]
+
+
+SIGN_HALF, SIGN_FOOT = (1.15, 0.62), 0.5
+
+TRAY = (0.70, 0.56)  # half width and half depth
+_CARD = (0.34, 0.12)
+_ON_TRAY = {2: (2,), 3: (3,), 4: (2, 2), 5: (3, 2), 6: (3, 3), 7: (4, 3), 8: (4, 4), 9: (3, 3, 3), 10: (4, 3, 3), 11: (4, 4, 3), 12: (4, 4, 4)}  # fmt: skip
+"""How many stand in each row of a tray, from the back."""
+SMALL: dict[str, tuple[str, float]] = {  # what lies on a tray: built as which kind, how large
+    "balls": ("sphere", 0.34),
+    "cubes": ("cube", 0.36),
+    "cones": ("small cone", 0.5),
+    "cylinders": ("cylinder", 0.33),
+    "bottles": ("bottle", 0.36),
+    "mugs": ("mug", 0.40),
+    "rings": ("ring", 0.22),
+}
+
+
+def _set(traits: Mapping[str, str]) -> list[Body]:
+    """Build small things of one kind on a tray, in rows, and a card in front of it where there is text."""
+    kind, scale = SMALL[traits["of"]]
+    (large,) = _BUILDERS[kind]({"colour": traits["colour"], "contents": "coffee"})
+    small = tuple(_scaled(part, scale) for part in large)
+    rows = _ON_TRAY[_number(traits)]
+    found: list[Body] = []
+    for row, columns in enumerate(rows):
+        for column in range(columns):
+            nudge = 0.025 * math.sin(5.0 * len(found) + len(traits["colour"]))
+            x = (column - (columns - 1) / 2) * 0.345 + nudge
+            y = ((len(rows) - 1) / 2 - row) * 0.345 - nudge
+            found.append(moved(small, (x, y, 0.04), 31.0 * len(found) if traits["of"] == "cubes" else 0.0))
+    tray = [Part("box", finish(traits["tray colour"]), (0, 0, 0.02), (*TRAY, 0.02))]
+    if "text" in traits:
+        y, z = -TRAY[1] - 0.05, _CARD[1] + 0.01
+        tray.append(Part("box", plain((0.86, 0.86, 0.84)), (0, y, z), (_CARD[0], 0.015, _CARD[1])))
+        tray.append(Part("face", Finish("words", traits["text"]), (0, y - 0.018, z), (*_CARD, 0)))
+    return [*found, tuple(tray)]
+
+
+def _scaled(part: Part, by: float) -> Part:
+    (x, y, z), (a, b, c) = part.at, part.size
+    profile = tuple((radius * by, height * by) for radius, height in part.profile)
+    size = part.size if part.profile else (a * by, b * by, c * by)
+    return replace(part, at=(x * by, y * by, z * by), size=size, profile=profile)
+
+
+_BUILDERS: dict[str, Builder] = {
+    **{kind: _one(_turned(Finish(""), *profile)) for kind, profile in _PROFILES.items()},
+    "cube": _one(Part("box", Finish(""), (0, 0, _CUBE), (_CUBE, _CUBE, _CUBE), turn=24.0)),
+    "ring": _one(Part("ring", Finish(""), (0, 0, 0.2), (0.5, 0.2, 0))),
+    "sphere": _one(_ball(Finish(""), 0.45, (0, 0, 0.45))),
+    "flowers": _flowers,
+    "lamp": _lamp,
+    "candle": _candle,
+    "snowman": _snowman,
+    "plant": _plant,
+    "blocks": _blocks,
+    "mug": _mug,
+    "books": _books,
+    "balls": _balls,
+    "apples": lambda traits: _group(_number(traits), 0.25, lambda: _apple(traits["colour"])),
+    "oranges": lambda traits: _group(_number(traits), 0.235, _orange),
+    "lemons": lambda traits: _group(_number(traits), 0.29, _lemon),
+    "sign": _sign,
+    "set": _set,
+}

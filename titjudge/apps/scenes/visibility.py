@@ -1,0 +1,178 @@
+"""Checks that everything the annotation names can be seen: renders object ids and measures them, so that nobody has to look.
+
+All measures are shares of the image, so that a small rendering stands for a large one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from titjudge.apps.scenes.layout import holds, label_of, tray_of, words_of
+from titjudge.apps.scenes.objects import KINDS
+from titjudge.apps.scenes.scene import SIGN, Graph, Scene, Thing
+from titjudge.apps.scenes.shapes import Body
+
+Mask = NDArray[np.bool_]  # (size, size): the pixels of one object
+
+CHECK_SIZE = 192  # pixels
+LETTER, _CARD_LETTER = 0.024, 0.016  # height of a line of text, of the image's: 12 pixels of 512, and of 768 in a crowd
+_PIXELS, _PIXELS_IN_CROWD = 0.0007, 0.0002  # of the image: about 14 x 14 of 512 x 512, and 11 x 11 of 768 x 768
+_VISIBLE = 0.62  # of an object's own outline
+_VISIBLE_IN_GROUP = 0.6
+_VISIBLE_INSIDE = 0.42  # what is in a bowl, and the bowl
+_VISIBLE_IN_STACK, _STACKS = 0.3, ("books", "blocks")
+_VISIBLE_IN_CROWD, _VISIBLE_TRAY = 0.3, 0.25
+_VISIBLE_TEXT = 0.96
+_PARTLY, _FEWEST_PARTLY = 0.85, 8  # in a crowd so many objects show less than this share of their outline
+
+
+def look(scene: Scene, graph: Graph, size: int = CHECK_SIZE) -> list[str]:
+    """Render a scene as object ids, all together and each alone, and list what cannot be seen as `problems` does.
+
+    Raises:
+        MissingExtra: The renderer is not installed.
+    """
+    return problems(scene, graph, *_masks(scene, size))
+
+
+def _masks(scene: Scene, size: int) -> tuple[dict[str, Mask], dict[str, Mask]]:
+    """Return the pixels of each object by its label: those that can be seen, and its outline."""
+    from titjudge.apps.scenes.render import Stage
+
+    stage = Stage(scene, size)
+    ids = stage.ids()
+    seen = {each.label: ids == number for number, each in enumerate(stage.objects, 1)}
+    outline: dict[str, Mask] = {}
+    for each in stage.objects:
+        key = (size, scene.view.height, each.body)
+        if key not in _outlines:
+            while len(_outlines) >= _REMEMBERED:
+                del _outlines[next(iter(_outlines))]
+            _outlines[key] = stage.ids(each.label) > 0
+        outline[each.label] = _outlines[key]
+    return seen, outline
+
+
+_REMEMBERED = 200  # most objects are the same at all levels of a scene
+_outlines: dict[tuple[int, float, Body], Mask] = {}
+
+
+def look_crowd(scene: Scene, graph: Graph, size: int = 5 * CHECK_SIZE // 4) -> list[str]:
+    """List what is wrong with a crowded scene: nothing may be hidden, but much is to be hidden in part.
+
+    Raises:
+        MissingExtra: The renderer is not installed.
+    """
+    seen, outline = _masks(scene, size)
+    found = []
+    partly = 0
+    for thing in scene.things:
+        for number in range(thing.count):
+            label = label_of(thing, number)
+            partly += _share(seen[label], outline[label]) < _PARTLY
+            found += _unclear(label, seen[label], outline[label], _VISIBLE_IN_CROWD, _PIXELS_IN_CROWD)
+        tray = tray_of(thing)
+        if (share := _share(seen[tray], outline[tray])) < _VISIBLE_TRAY:
+            found.append(f"{tray}: {share:.0%} of it to be seen")
+        if "text" in thing.traits:
+            found += _unreadable(thing, seen, outline, lines=1, least=_CARD_LETTER)
+    if partly < _FEWEST_PARTLY:
+        found.append(f"only {partly} things stand partly behind others")
+    return found or _contradicted(scene, graph, seen)
+
+
+def problems(scene: Scene, graph: Graph, seen: Mapping[str, Mask], outline: Mapping[str, Mask]) -> list[str]:
+    """List what is hidden, cropped, too small, miscounted or not where the graph's relations say; empty where nothing is.
+
+    Args:
+        scene: What was rendered.
+        graph: What the prompt says of it.
+        seen: The pixels of each object in the image, by its label.
+        outline: The pixels it would have if it were alone.
+    """
+    found: list[str] = []
+    for thing in scene.things:
+        labels = [label_of(thing, number) for number in range(thing.count)]
+        shown = [label for label in labels if label in seen and seen[label].any()]
+        if len(shown) != thing.count:
+            found.append(f"{thing.name}: {len(shown)} of {thing.count} to be seen")
+            continue
+        for label in labels:
+            if thing.kind == SIGN and (words := words_of(thing)) in seen:  # the board is behind its words
+                seen = {**seen, label: seen[label] | seen[words]}
+                outline = {**outline, label: outline[label] | outline[words]}
+            found += _unclear(label, seen[label], outline[label], _least(scene, thing), _PIXELS)
+    sign = scene.get(SIGN)
+    if sign is not None:
+        found += _unreadable(sign, seen, outline, lines=3, least=LETTER)
+    return found or _contradicted(scene, graph, seen)
+
+
+def _least(scene: Scene, thing: Thing) -> float:
+    """Return the share of its outline that must be visible of a thing."""
+    if thing.kind in _STACKS:
+        return _VISIBLE_IN_STACK
+    load = scene.load_of(thing.name)
+    if thing.place == "in" or (load is not None and load.place == "in"):
+        return _VISIBLE_INSIDE
+    return _VISIBLE_IN_GROUP if KINDS[thing.kind].plural else _VISIBLE
+
+
+def _share(seen: Mask, outline: Mask) -> float:
+    return float(seen.sum() / max(1, outline.sum()))
+
+
+def _unclear(label: str, seen: Mask, outline: Mask, least: float, pixels: float) -> list[str]:
+    """Say why an object is too small, too much hidden or cropped; empty where it is not."""
+    found = []
+    if seen.mean() < pixels:
+        found.append(f"{label}: only {seen.mean():.2%} of the picture")
+    if (share := _share(seen, outline)) < least:
+        found.append(f"{label}: {share:.0%} of it to be seen")
+    if outline[0].any() or outline[-1].any() or outline[:, 0].any() or outline[:, -1].any():
+        found.append(f"{label}: cut by the edge of the picture")
+    return found
+
+
+def _unreadable(
+    thing: Thing, seen: Mapping[str, Mask], outline: Mapping[str, Mask], *, lines: int, least: float
+) -> list[str]:
+    """Say why the text of a sign or card cannot be read; empty where it can."""
+    words = words_of(thing)
+    if words not in seen or not seen[words].any():
+        return [f"{thing.name}: its words are not to be seen"]
+    share = _share(seen[words], outline[words])
+    height = outline[words].any(axis=1).mean() / lines
+    found = [f"{thing.name}: {share:.0%} of its board to be seen"] if share < _VISIBLE_TEXT else []
+    return found + ([f"{thing.name}: a line is {height:.1%} of the picture high"] if height < least else [])
+
+
+def _contradicted(scene: Scene, graph: Graph, seen: Mapping[str, Mask]) -> list[str]:
+    """List the relations that the scene says hold or do not, and the pixels say otherwise."""
+    found = []
+    for a, word, b in graph.relations:
+        first, second = scene.get(a), scene.get(b)
+        if first is None or second is None:
+            continue
+        here, there = _place(first, seen), _place(second, seen)
+        across, down = here[0] - there[0], here[1] - there[1]
+        said = holds(scene, a, word, b)
+        if word in ("left of", "right of"):
+            shown = across > 0 if word == "right of" else across < 0
+        elif word == "behind":
+            shown = down < 0
+        else:  # on top of, inside
+            shown = abs(across) < 0.06 and down < 0
+        if said is not None and shown != said:
+            found.append(f"{a} {word} {b}: said to be {said}, seen to be {shown}")
+    return found
+
+
+def _place(thing: Thing, seen: Mapping[str, Mask]) -> tuple[float, float]:
+    """Return the middle of a thing's pixels across and their lowest point, each from 0 to 1."""
+    mask = np.logical_or.reduce([seen[label_of(thing, number)] for number in range(thing.count)])
+    rows, columns = np.nonzero(mask)
+    return float(columns.mean()) / mask.shape[1], float(rows.max()) / mask.shape[0]

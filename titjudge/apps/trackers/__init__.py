@@ -1,0 +1,1 @@
+"""Experiment trackers that take the results of a run."""

@@ -1,0 +1,1 @@
+"""Finished runs as training data for reward models."""

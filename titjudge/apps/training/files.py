@@ -1,0 +1,365 @@
+"""Make training data from finished runs: conversations for supervised tuning, preferences, and splits by prompt."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from titjudge.core.errors import ConfigError, DataError, MissingExtra
+from titjudge.core.files import read_json, write_atomic, write_jsonl
+from titjudge.core.types import Item, Status
+from titjudge.data import containers, images
+from titjudge.data.tables import read_table
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.study.human_study import choose_metric, oriented_values
+from titjudge.stats.equality import same
+from titjudge.stats.pairwise_accuracy import Values
+from titjudge.suites.folder import read_pairs
+from titjudge.suites.manifests import TWO_IMAGES
+
+Json = dict[str, Any]
+FORMATS = ("ms-swift", "llama-factory", "trl")
+PREFERENCE_FORMATS = ("jsonl", "pick-a-pic", "paths")
+_ROWS = 64  # pairs of images in memory at a time
+_MEDIA_TAG = re.compile(r"<(?:image|video|audio)>", re.IGNORECASE)
+
+
+def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> tuple[list[Json], list[str]]:
+    """Make a conversation of every answer behind a score: the question, its image and the answer.
+
+    Args:
+        run: The run folder.
+        metric: Name of the metric; needed where the run has several.
+        form: One of `FORMATS`; llama-factory's is its `sharegpt` with roles and contents as messages.
+        template: Take only answers to this prompt template.
+
+    Returns:
+        The lines (`messages`, `images`, `score`, `prompt_id`, `prompt`, `item`, `provenance`), and notes on those left out.
+
+    Raises:
+        ConfigError: no such metric. DataError: the folder is no run, or no answer fits.
+    """
+    folder = RunFolder(run)
+    manifest, items, scores = folder.manifest(), _items(folder), folder.scores()
+    chosen = choose_metric({name for _, name in scores}, metric, folder)
+    replies = {record["key"]: record for record in folder.replies() if record["status"] == Status.OK}
+    lines: list[Json] = []
+    left_out: list[str] = []
+    for (id, name), score in scores.items():
+        item = items.get(id)
+        if name != chosen or item is None or score.value is None:
+            continue
+        for key in score.replies:
+            reply = replies.get(key)
+            if reply is None or (template and reply["template"] != template):
+                continue
+            images = sum(isinstance(part, Mapping) for _, *parts in reply["messages"] for part in parts)
+            if images > 1 or (images and (item.image is None or containers.holder(item.image) is not None)):
+                what = f"its answer to {reply['template']} is about an image that is no file of its own"
+                left_out.append(f"{item.id}: {what}")
+                continue
+            if form != "trl" and (tag := _media_tag(reply)):
+                left_out.append(f"{item.id}: {tag} stands in a text, where {form} would look for a file of its own")
+                continue
+            provenance = {
+                "metric": chosen,
+                "template": reply["template"],
+                "sha256": manifest.prompts.get(reply["template"], ""),
+                "model": f"{reply['provider']}/{reply['model']}".rstrip("/"),
+                "answered_by": reply["model_version"],
+            }
+            about = {"score": score.value, "prompt_id": item.prompt_id, "prompt": item.prompt, "item": item.id}
+            lines.append({**_conversation(reply, item, form), **about, "provenance": provenance})
+    if not lines and left_out:
+        raise DataError(f"all {len(left_out)} answers are left out; the first: {left_out[0]}", run)
+    if not lines:
+        raise DataError(f"no answer behind a score of {chosen}{f' to {template}' if template else ''}", run)
+    return lines, left_out
+
+
+def _media_tag(reply: Mapping[str, Any]) -> str:
+    """Find a tag in the texts of a conversation that a trainer takes for an image, a video or a sound; empty if there is none."""
+    texts = [reply["text"], *(part for _, *parts in reply["messages"] for part in parts if isinstance(part, str))]
+    match = _MEDIA_TAG.search("\n".join(texts))
+    return match[0] if match else ""
+
+
+def _conversation(reply: Mapping[str, Any], item: Item, form: str) -> Json:
+    """Return `messages` and `images` of a conversation in the format `form`."""
+    messages: list[Json] = []
+    images = []
+    for role, *parts in reply["messages"]:
+        content: list[Json] = []
+        for part in parts:
+            if isinstance(part, str):
+                content.append({"type": "text", "text": part})
+            else:
+                content.append({"type": "image"})
+                images.append(_file(item))
+        messages.append({"role": role, "content": content})
+    messages.append({"role": "assistant", "content": [{"type": "text", "text": reply["text"]}]})
+    if form != "trl":  # the two others mark an image by a tag in the text
+        for message in messages:
+            message["content"] = "\n".join(
+                "<image>" if part["type"] == "image" else part["text"] for part in message["content"]
+            )
+    return {"messages": messages, "images": images}
+
+
+def preferences(
+    run: Path, metric: str | None, *, margin: float = 0.0, agree: Sequence[str] = (), people: Path | None = None
+) -> tuple[list[Json], Json]:
+    """Make pairs of images of one prompt, the better one chosen.
+
+    Args:
+        run: The run folder.
+        metric: Name of the metric; needed where the run has several.
+        margin: Least difference of the two scores.
+        agree: Further metrics of the run that must order a pair the same way.
+        people: A file of human pairs, which must order a pair the same way.
+
+    Returns:
+        The lines (`prompt`, `chosen`, `rejected`, `margin`, ...), and how many pairs were dropped, by reason.
+
+    Raises:
+        ConfigError: no such metric. DataError: the folder is no run, or a line of the human pairs is malformed.
+    """
+    folder = RunFolder(run)
+    items, scores = _items(folder), folder.scores()
+    names = {name for _, name in scores}
+    chosen = choose_metric(names, metric, folder)
+    values, *others = (
+        oriented_values(scores.values(), choose_metric(names, name, folder)) for name in (chosen, *agree)
+    )
+    ordered = None if people is None else _people(people)
+    by_prompt: dict[str, list[Item]] = {}
+    for item in items.values():
+        if values.get(item.id) is not None and item.image is not None:
+            by_prompt.setdefault(item.prompt_id, []).append(item)
+    lines: list[Json] = []
+    dropped = {"equal or below the margin": 0, "another metric disagrees": 0, "people do not say so": 0}
+    for prompt_id, siblings in by_prompt.items():
+        for first, second in combinations(siblings, 2):
+            gap = _gap(values, first, second)
+            better, worse = (first, second) if (gap or 0) > 0 else (second, first)
+            if gap is None or abs(gap) < margin:
+                dropped["equal or below the margin"] += 1
+            elif any((_gap(other, better, worse) or 0) <= 0 for other in others):
+                dropped["another metric disagrees"] += 1
+            elif ordered is not None and (better.id, worse.id) not in ordered:
+                dropped["people do not say so"] += 1
+            else:
+                lines.append(
+                    {
+                        "prompt_id": prompt_id,
+                        "prompt": better.prompt,
+                        "chosen": _file(better),
+                        "rejected": _file(worse),
+                        "margin": abs(gap),
+                        "chosen_score": scores[better.id, chosen].value,
+                        "rejected_score": scores[worse.id, chosen].value,
+                        "chosen_generator": better.generator,
+                        "rejected_generator": worse.generator,
+                        "provenance": {"metric": chosen, "agree": list(agree), "people": people is not None},
+                    }
+                )
+    return lines, dropped
+
+
+def write_preferences(lines: Sequence[Json], form: str, output: Path) -> None:
+    """Write pairs in a form that trainers read.
+
+    Args:
+        lines: Pairs, as `preferences` makes them.
+        form: One of `PREFERENCE_FORMATS`. jsonl: the lines as they are. pick-a-pic: a parquet table with the columns of
+            Pick-a-Pic (jpg_0, jpg_1, label_0, label_1, model_0, model_1, caption; the preferred image is the first or the second by
+            a hash), as Diffusion-DPO's scripts read it. paths: a JSON list of prompt, path1 (preferred), path2, model1 and
+            model2, as trainers of reward models read HPDv3.
+        output: The file.
+
+    Raises:
+        MissingExtra: pyarrow is not installed, for pick-a-pic.
+        DataError: An image cannot be read.
+    """
+    if form == "jsonl":
+        write_jsonl(output, lines)
+    elif form == "paths":
+        keys = {"path1": "chosen", "path2": "rejected", "model1": "chosen_generator", "model2": "rejected_generator"}
+        records = [{"prompt": line["prompt"], **{key: line[name] for key, name in keys.items()}} for line in lines]
+        write_atomic(output, json.dumps(records, ensure_ascii=False, indent=1))
+    else:
+        _write_pick_a_pic(lines, output)
+
+
+def _write_pick_a_pic(lines: Sequence[Json], output: Path) -> None:
+    try:
+        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet", "writing a table as Pick-a-Pic has it") from error
+    texts = ("caption", "model_0", "model_1", "prompt_id")
+    schema = arrow.schema(
+        [(name, arrow.binary()) for name in TWO_IMAGES]
+        + [("label_0", arrow.float64()), ("label_1", arrow.float64()), *((name, arrow.string()) for name in texts)]
+    )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with parquet.ParquetWriter(output, schema) as writer:
+        for start in range(0, len(lines), _ROWS):
+            rows = [_pick_a_pic_row(line) for line in lines[start : start + _ROWS]]
+            writer.write_table(arrow.Table.from_pylist(rows, schema))
+
+
+def _pick_a_pic_row(line: Json) -> Json:
+    sides = ["chosen", "rejected"]
+    if _random_key(0, f"{line['chosen']} {line['rejected']}")[0] % 2:
+        sides.reverse()
+    row: Json = {"caption": line["prompt"], "prompt_id": line["prompt_id"]}
+    for number, side in enumerate(sides):
+        row |= {
+            f"jpg_{number}": images.read(Path(line[side])),
+            f"label_{number}": float(side == "chosen"),
+            f"model_{number}": line[f"{side}_generator"],
+        }
+    return row
+
+
+def _gap(values: Values, first: Item, second: Item) -> float | None:
+    """Return how much better the first image is; None where one has no score or both are equal."""
+    one, two = values.get(first.id), values.get(second.id)
+    return None if one is None or two is None or same(one, two) else one - two
+
+
+def _people(file: Path) -> set[tuple[str, str]]:
+    """Read (better, worse) image ids from a file of human pairs."""
+    pairs = [pair for pair in read_pairs(file) if pair.preference != "tie"]
+    return {(pair.a, pair.b) if pair.preference == "a" else (pair.b, pair.a) for pair in pairs}
+
+
+def _items(folder: RunFolder) -> dict[str, Item]:
+    return {item.id: item for item in folder.judged()}
+
+
+def _file(item: Item) -> str:
+    return str(Path(str(item.image)).resolve())
+
+
+def split(
+    table: Path, shares: Mapping[str, float], seed: int, out: Path, *, even_words: bool = False
+) -> dict[str, int]:
+    """Split a table by prompt: no prompt is in two parts, neither by its id nor by its text.
+
+    Args:
+        table: JSON lines, CSV or a JSON list with `prompt_id`, `prompt`, or both.
+        shares: Share of the prompts of each part, adding up to 1.
+        seed: Random seed.
+        out: A folder for PART.jsonl, or for PART.json and dataset_info.json where the table is a JSON list.
+        even_words: Deal the prompts of each word-count interval of LongT2IBench by the shares (paper, Evaluation Setting); versions
+            of one prompt are in the interval of the longest.
+
+    Returns:
+        The number of lines of each part.
+
+    Raises:
+        ConfigError: the shares do not add up to 1, or there are fewer prompts than parts.
+        DataError: a row has no prompt, or for `even_words` no text of one; names file and row.
+    """
+    from scipy.cluster.hierarchy import DisjointSet
+
+    from titjudge.suites.longt2ibench.statistics import interval, words
+
+    if not same(sum(shares.values()), 1.0) or min(shares.values()) < 0:
+        given = ", ".join(f"{name} {share:g}" for name, share in shares.items())
+        raise ConfigError(f"the shares are 0 or more and add up to 1, not {given}")
+    rows: list[tuple[str, Json]] = []
+    groups: Any = DisjointSet()
+    longest: dict[str, int] = {}
+    json_list = is_json_list(table)
+    for number, record in _json_list(table) if json_list else read_table(table):
+        names = [f"{key} {record[key]}" for key in ("prompt_id", "pair", "prompt") if record.get(key) not in (None, "")]
+        if not names:
+            keys = ", ".join(map(str, record)) or "none"
+            raise DataError(f"neither prompt_id nor prompt (there are: {keys})", table, number)
+        for name in names:
+            groups.add(name)
+            groups.merge(names[0], name)
+        if even_words:
+            if not isinstance(record.get("prompt"), str):
+                raise DataError("no prompt, whose words could be counted", table, number)
+            longest[names[0]] = max(words(record["prompt"]), longest.get(names[0], 0))
+        rows.append((names[0], record))
+    if not rows:
+        raise DataError("no rows", table)
+    order = sorted(groups.subsets(), key=lambda names: _random_key(seed, min(names)))
+    dealt = _parts(len(order), shares)
+    if even_words:
+        order.sort(key=lambda names: interval(max(longest.get(name, 0) for name in names)))
+        dealt = _in_turn(list(dealt))
+    part_of = {name: part for names, part in zip(order, dealt, strict=True) for name in names}
+    parts: dict[str, list[Json]] = {part: [] for part in shares}
+    for name, record in rows:
+        parts[part_of[name]].append(record)
+    if json_list:
+        write_llama_factory({out / f"{part}.json": records for part, records in parts.items()})
+    else:
+        for part, records in parts.items():
+            write_jsonl(out / f"{part}.jsonl", records)
+    return {part: len(records) for part, records in parts.items()}
+
+
+def write_llama_factory(files: Mapping[Path, Sequence[Json]]) -> None:
+    """Write each list of conversations as a JSON list, with the dataset_info.json that LLaMA-Factory reads."""
+    tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
+    about = {
+        "formatting": "sharegpt",
+        "columns": {"messages": "messages", "images": "images"},
+        "tags": {**tags, "system_tag": "system"},
+    }
+    for file, lines in files.items():
+        write_atomic(file, json.dumps(lines, ensure_ascii=False, indent=1))
+    info = {file.stem: {"file_name": file.name, **about} for file in files}
+    write_atomic(next(iter(files)).with_name("dataset_info.json"), json.dumps(info, indent=1))
+
+
+def is_json_list(file: Path) -> bool:
+    """Tell whether a file begins as a JSON list does."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return opened.read(256).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
+
+
+def _json_list(file: Path) -> Iterator[tuple[int, Json]]:
+    for number, record in enumerate(read_json(file), 1):
+        if not isinstance(record, dict):
+            raise DataError("not an object", file, number)
+        yield number, record
+
+
+def _parts(count: int, shares: Mapping[str, float]) -> Iterator[str]:
+    """Yield the part of each prompt: every part with a share gets at least one, and the largest part the rest."""
+    largest = max(shares, key=lambda name: shares[name])
+    counts = {name: max(1, round(count * share)) if share else 0 for name, share in shares.items()}
+    counts[largest] = count - sum(number for name, number in counts.items() if name != largest)
+    if counts[largest] < 1:
+        raise ConfigError(f"{count} prompts are too few for {sum(map(bool, shares.values()))} parts")
+    for name, number in counts.items():
+        yield from [name] * number
+
+
+def _in_turn(parts: Sequence[str]) -> Iterator[str]:
+    """Yield the same parts so that each stretch of them has every part by its share."""
+    whole, given = Counter(parts), Counter[str]()
+    for number in range(1, len(parts) + 1):
+        behind = max(whole, key=lambda name: (whole[name] * number / len(parts) - given[name], name))
+        given[behind] += 1
+        yield behind
+
+
+def _random_key(seed: int, name: str) -> bytes:
+    return hashlib.sha256(f"{seed} {name}".encode()).digest()

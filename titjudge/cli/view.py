@@ -1,0 +1,28 @@
+"""`view`: the runs folder in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from titjudge.cli.options import PATH, address_options, say_address
+
+
+@click.command()
+@click.argument("runs", type=PATH, default=Path("runs"))
+@address_options(8766)
+def view(runs: Path, host: str, port: int | None) -> int:
+    """Serve a page with the runs of a folder: which are running, their progress and cost, and every report.
+
+    \b
+    Example:
+      python cli.py view runs
+    """
+    from titjudge.web.view.server import PORT, serve_view
+
+    def ready(links: list[str]) -> None:
+        say_address([f"{links[0]}  (Ctrl-C ends)"], links[0], PORT, port)
+
+    serve_view(runs, host=host, port=port, ready=ready)
+    return 0

@@ -1,0 +1,214 @@
+"""Read the prompt that a program wrote into an image: text chunks of a PNG, or the EXIF comment of a JPEG or WebP.
+
+ComfyUI, A1111 and diffusers scripts write text chunks, A1111 the comment. The file is untrusted: only chunks before the pixels
+are read, and their number, their unpacked size and the depth to which a ComfyUI graph is followed are limited.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.core.cells import MAX_BYTES
+from titjudge.data.image_decoding import open_image, quietly
+
+_HEAD = b"\x89PNG\r\n\x1a\n"
+_EXIF, _USER_COMMENT = (
+    0x8769,
+    0x9286,
+)  # tags: the table of camera settings, and the comment in it (Exif 2.32, 4.6.3 and 4.6.5)
+_MOST_CHUNKS = 200
+_LONGEST = 2**20  # bytes of a chunk, compressed or not
+_MOST_NODES = 100  # of a graph, on the way to the text
+_SETTINGS = re.compile(r"^(Negative prompt:|Steps: \d+, )", re.MULTILINE)
+_SEED = re.compile(r"\bSeed: (\d+)")
+_MODEL = re.compile(r"\bModel: ([^,\n]+)")
+_TEXTS = ("text", "text_g", "t5xxl", "prompt", "value", "string", "text_l", "clip_l")
+_LINKS = ("positive", "conditioning", "guider", "cond1", "conditioning_1", "conditioning_to", "samples")
+_SEEDS = ("seed", "noise_seed", "noise")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedPrompt:
+    """How an image was made, as its file says; `source` is the program that wrote it."""
+
+    prompt: str
+    source: str
+    seed: int = 0
+    model: str = ""
+
+
+def embedded_prompt(path: Path) -> EmbeddedPrompt | None:
+    """Read the prompt in an image; None where there is none.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as file:
+        if file.read(len(_HEAD)) != _HEAD:
+            comment = _user_comment(path)
+            # Cameras and phones write comments too ("Screenshot"): A1111's says how the image was made.
+            return _a1111(comment) if _SETTINGS.search(comment) or isinstance(_json(comment), dict) else None
+    texts = dict(_texts(path))
+    if "parameters" in texts:
+        return _a1111(texts["parameters"])
+    graph = _json(texts.get("prompt", ""))
+    if isinstance(graph, dict) and (prompt := _comfyui(graph)) is not None:
+        return prompt
+    for name in ("prompt", "Description", "invokeai_metadata"):
+        record = _json(text := texts.get(name, ""))
+        if isinstance(record, dict):
+            text = next((record[key] for key in ("prompt", "positive_prompt") if isinstance(record.get(key), str)), "")
+        if text.strip():
+            record = record if isinstance(record, dict) else {}
+            return EmbeddedPrompt(text.strip(), "its text chunk", _whole(record.get("seed") or texts.get("seed", "")))
+    return None
+
+
+def _texts(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield keyword and text of the chunks before the pixels, in reverse: in a dict the first of a keyword counts."""
+    chunks: list[tuple[str, str]] = []
+    with path.open("rb") as file:
+        if file.read(8) != _HEAD:
+            return
+        for _ in range(_MOST_CHUNKS):
+            head = file.read(8)
+            length, kind = int.from_bytes(head[:4], "big"), head[4:]
+            if len(head) < 8 or kind in (b"IDAT", b"IEND"):
+                break
+            if kind not in (b"tEXt", b"zTXt", b"iTXt") or length > _LONGEST:
+                file.seek(length + 4, 1)
+                continue
+            content = file.read(length)
+            file.seek(4, 1)
+            if (text := _text(kind, content)) is not None:
+                chunks.append(text)
+    yield from reversed(chunks)
+
+
+def _text(kind: bytes, content: bytes) -> tuple[str, str] | None:
+    keyword, _, rest = content.partition(b"\0")
+    compressed, encoding = kind == b"zTXt", "latin-1"
+    if kind == b"iTXt":
+        compressed, encoding = rest[:1] == b"\1", "utf-8"
+        rest = rest[2:].split(b"\0", 2)[-1]
+    elif compressed:
+        rest = rest[1:]
+    if compressed:
+        decompressor = zlib.decompressobj()
+        try:
+            rest = decompressor.decompress(rest, _LONGEST)
+        except zlib.error:
+            return None
+        if decompressor.unconsumed_tail:
+            return None
+    try:
+        text = rest.decode("utf-8")  # many programs write it even where the format demands latin-1
+    except UnicodeDecodeError:
+        text = rest.decode(encoding, "replace")
+    return keyword.decode("latin-1"), text
+
+
+def _user_comment(path: Path) -> str:
+    """Read the comment in the EXIF data of an image; empty where there is none."""
+    if not 0 < path.stat().st_size <= MAX_BYTES:
+        return ""
+    try:
+        with path.open("rb") as file, quietly(), open_image(file, path, decode=False) as image:
+            comment = image.getexif().get_ifd(_EXIF).get(_USER_COMMENT, b"")
+    except Exception:  # of a damaged file Pillow raises anything; it is named when the image is read
+        return ""
+    if isinstance(comment, str):
+        comment = comment.encode("utf-8", "replace")
+    return _comment_text(comment) if isinstance(comment, bytes) and len(comment) <= _LONGEST else ""
+
+
+def _comment_text(comment: bytes) -> str:
+    """Decode a comment by the eight bytes before it; programs that say UNICODE write UTF-16 of either order, or UTF-8."""
+    code, text = comment[:8], comment[8:]
+    if code != b"UNICODE\0":
+        text = text if code in (b"ASCII\0\0\0", bytes(8)) else comment
+    elif text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return text.decode("utf-16", "replace")
+    elif b"\0" in text or not _is_utf8(text):
+        return text.decode("utf-16-le" if text[1::2].count(0) > text[0::2].count(0) else "utf-16-be", "replace")
+    return text.decode("utf-8", "replace").strip("\0")
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return None
+
+
+def _whole(value: Any) -> int:
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+def _a1111(text: str) -> EmbeddedPrompt | None:
+    record = _json(text)  # some forks of A1111 write JSON
+    if isinstance(record, dict):
+        prompt = record.get("prompt")
+        return EmbeddedPrompt(prompt.strip(), "A1111", _whole(record.get("seed"))) if isinstance(prompt, str) else None
+    cut = _SETTINGS.search(text)
+    prompt = text[: cut.start()].strip() if cut else text.strip()
+    settings = text[cut.start() :] if cut else ""
+    seed, model = _SEED.search(settings), _MODEL.search(settings)
+    name = model[1].strip() if model else ""
+    return EmbeddedPrompt(prompt, "A1111", _whole(seed[1]) if seed else 0, name) if prompt else None
+
+
+def _comfyui(graph: Mapping[str, Any]) -> EmbeddedPrompt | None:
+    """Follow the links from the samplers of a graph to their text; None where they lead to no text, or to several."""
+    nodes = {
+        name: node["inputs"]
+        for name, node in graph.items()
+        if isinstance(node, dict) and isinstance(node.get("inputs"), dict)
+    }
+    samplers = [inputs for inputs in nodes.values() if any(key in inputs for key in ("positive", "guider"))]
+    texts = [text for inputs in samplers if (text := _follow(nodes, inputs, set()))]
+    if not samplers:
+        kinds = {name: str(graph[name].get("class_type", "")) for name in nodes}
+        texts = [text for name in nodes if "TextEncode" in kinds[name] and (text := _follow(nodes, nodes[name], set()))]
+    if len(set(texts)) != 1:
+        return None
+    seeds = [value for inputs in nodes.values() for key in _SEEDS if (value := _whole(inputs.get(key, "")))]
+    models = [
+        value
+        for inputs in nodes.values()
+        for key in ("ckpt_name", "unet_name")
+        if isinstance(value := inputs.get(key), str)
+    ]
+    model = models[0].replace("\\", "/").rpartition("/")[2].rsplit(".", 1)[0] if models else ""
+    return EmbeddedPrompt(texts[0], "ComfyUI", seeds[0] if seeds else 0, model)
+
+
+def _follow(nodes: Mapping[str, Mapping[str, Any]], inputs: Mapping[str, Any], seen: set[str]) -> str:
+    """Return the text that a node receives, following its links to other nodes, each of them once."""
+    linked = [inputs[name] for name in _LINKS if name in inputs]
+    for value in linked or [inputs[name] for name in _TEXTS if name in inputs]:
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+        name = str(value[0]) if isinstance(value, list) and value else ""
+        if name in nodes and name not in seen and len(seen) < _MOST_NODES:
+            seen.add(name)
+            if text := _follow(nodes, nodes[name], seen):
+                return text
+    return ""

@@ -1,0 +1,268 @@
+"""Decode images: open, inspect, turn upright, convert. `open_image` is the only place that opens an image.
+
+For a file that cannot be used, a DataError names the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from titjudge.core.errors import DataError
+from titjudge.data.jpeg_files import without_pixels
+from titjudge.data.png_files import is_whole
+
+MAX_PIXELS = 50_000_000
+SMALL = 2**17  # pixels that decode in a millisecond or two
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
+"""The formats that are opened; JPEG includes MPO (several JPEGs in one file). Pillow has some 40 more, among them
+PostScript, which it passes to another program."""
+ORIENTATION = 0x0112  # the EXIF tag
+_AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
+_DRAFTED = 4  # times as many pixels of a JPEG are decoded as quickly: an eighth of its rows and columns is made
+_MOST_EMPTY = 2**22  # pixels of a JPEG without them, which decode in less than a millisecond
+_BLOCK = 2**13  # compressed bytes that Pillow decodes at a time; other threads run in between
+
+
+class _PixelLimit:
+    """A limit on the pixels that all threads decode at the same time, so that they do not fill the memory."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held = most, 0
+        self._free = threading.Condition()
+
+    @contextlib.contextmanager
+    def hold(self, pixels: int) -> Iterator[None]:
+        with self._free:
+            self._free.wait_for(lambda: self._held == 0 or self._held + pixels <= self._most)
+            self._held += pixels
+        try:
+            yield
+        finally:
+            with self._free:
+                self._held -= pixels
+                self._free.notify_all()
+
+
+_pixel_limit = _PixelLimit(MAX_PIXELS)
+
+
+def _after_fork() -> None:
+    """Begin without what threads of the parent process hold."""
+    global _pixel_limit
+    _pixel_limit = _PixelLimit(MAX_PIXELS)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextlib.contextmanager
+def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Iterator[Any]:
+    """Open an image with PIL for the duration of the block; only of the usual formats, with a limited number of pixels.
+
+    Large images wait for one another here: do not open a second one inside the block. With `decode=False` only the
+    header may be read.
+
+    Raises:
+        DataError: It is not an image of these formats, or has too many pixels.
+    """
+    from PIL import Image
+
+    try:
+        image = Image.open(io.BytesIO(raw) if isinstance(raw, bytes) else raw, formats=FORMATS)
+    except Image.DecompressionBombError as error:
+        raise DataError("the image has far too many pixels (decompression bomb)", path) from error
+    except Exception as error:
+        raise DataError(f"the file cannot be decoded or is not an image ({type(error).__name__})", path) from error
+    with image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise DataError(
+                f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path
+            )
+        large = decode and width * height > SMALL
+        if large:
+            image.decodermaxblock = _BLOCK
+        with _pixel_limit.hold(width * height) if large else contextlib.nullcontext():
+            yield image
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Suppress Pillow's warnings about odd files."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def inspect(raw: bytes, path: Path, *, decode: bool = True, sha256: str = "") -> dict[str, Any]:
+    """Decode an image and describe what will be sent: media type, size, SHA-256 of the bytes sent, whether converted.
+
+    `sha256` is the hash of `raw`, where it is known.
+
+    Raises:
+        DataError: It is not an image, is truncated, or has too many pixels.
+    """
+    facts = _inspect(raw, path, sha256 or hashlib.sha256(raw).hexdigest(), decode=decode, most=None)
+    assert facts is not None
+    return facts
+
+
+def inspect_small(raw: bytes, path: Path, sha256: str, *, decode: bool = True) -> dict[str, Any] | None:
+    """Inspect an image if that takes no more than a millisecond or two; return None for one with many pixels.
+
+    Args:
+        raw: The content of the file.
+        path: The file.
+        sha256: The hash of `raw`.
+        decode: Whether to decode the pixels.
+
+    Raises:
+        DataError: As `inspect`.
+    """
+    return _inspect(raw, path, sha256, decode=decode, most=SMALL)
+
+
+def inspect_by_header(raw: bytes, sha256: str) -> dict[str, Any] | None:
+    """Inspect an ordinary JPEG, as `inspect` does, in some microseconds; return None for any other file, and a damaged one.
+
+    `sha256` is the hash of `raw`.
+    """
+    header = without_pixels(raw)
+    size = _size_as_it_is(header) if header is not None else None
+    if size is None:
+        return None
+    return {"sha256": sha256, "media_type": "image/jpeg", "width": size[0], "height": size[1], "converted": False}
+
+
+@lru_cache(maxsize=64)  # the files of one program and one size differ in their pixels alone
+def _size_as_it_is(header: bytes) -> tuple[int, int] | None:
+    """Decode a JPEG without its pixels; return width and height if such a file is sent as it is."""
+    with quietly(), contextlib.suppress(Exception), open_image(header, Path(), decode=False) as image:
+        size: tuple[int, int] = image.size
+        if size[0] * size[1] <= _MOST_EMPTY and _is_plain(image):
+            _decode_all(image)
+            return size
+    return None
+
+
+def _is_plain(image: Any) -> bool:
+    """Tell whether an image is sent as it is, and not converted."""
+    turned = image.getexif().get(ORIENTATION, 1) not in (0, 1)
+    odd = image.mode == "CMYK" or turned or getattr(image, "is_animated", False)
+    return image.format in _AS_IS and not odd
+
+
+def _decode_all(image: Any) -> None:
+    """Read every byte of an image; of a JPEG make only an eighth of its rows and columns, in grey."""
+    image.draft("L", (1, 1))
+    image.load()
+
+
+def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | None) -> dict[str, Any] | None:
+    if decode and (facts := inspect_by_header(raw, sha256)) is not None:
+        return facts
+    with quietly():
+        try:
+            with open_image(raw, path, decode=decode and most is None) as image:
+                pixels = image.width * image.height
+                if decode and most is not None and pixels > (_DRAFTED * most if image.format == "JPEG" else most):
+                    return None
+                whole = decode and image.format == "PNG" and is_whole(raw)
+                plain = whole or _is_plain(image)
+                if decode and most is not None and not plain and pixels > most:
+                    return None
+                media_type = _AS_IS[str(image.format)] if plain else "image/png"
+                width, height = image.size
+                if plain and decode and not whole:
+                    _decode_all(image)
+                if not plain:
+                    raw = _png(image)
+                    sha256 = hashlib.sha256(raw).hexdigest()
+                    with open_image(raw, path, decode=False) as sent:
+                        width, height = sent.size
+        except DataError as error:
+            raise DataError(error.message, path) from error
+        except Exception as error:
+            reason = "is truncated" if "truncated" in str(error).lower() else "cannot be decoded"
+            raise DataError(f"the file {reason} or is not an image ({type(error).__name__})", path) from error
+    return {"sha256": sha256, "media_type": media_type, "width": width, "height": height, "converted": not plain}
+
+
+def as_png(raw: bytes, path: Path) -> bytes:
+    """Convert an image to PNG.
+
+    Raises:
+        DataError: It cannot be decoded.
+    """
+    with open_image(raw, path) as image:
+        return _png(image)
+
+
+def resized(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True) -> bytes:
+    """Resize an image: a JPEG to a JPEG of high quality (unless `jpeg` is false), any other to a PNG.
+
+    Raises:
+        DataError: It cannot be decoded.
+    """
+    from PIL import Image
+
+    out = io.BytesIO()
+    with open_image(raw, path) as image:
+        smaller = upright(image).resize(size, Image.Resampling.LANCZOS)
+        if jpeg and image.format == "JPEG":
+            smaller.save(out, "JPEG", quality=95, subsampling=0)
+        else:
+            smaller.save(out, "PNG")
+    return out.getvalue()
+
+
+def eight_bits(image: Any) -> Any:
+    """Convert an image of 16 or 32 bits a pixel to 8, which PIL's own conversion would turn white or black.
+
+    Grey values are read as 0 to 255 or 0 to 65,535 (whole numbers), 0 to 1 or 0 to 255 (floats), by the largest of them. An image
+    of another mode is returned unchanged.
+
+    Raises:
+        DataError: Its values lie outside.
+    """
+    if not image.mode.startswith(("I", "F")):
+        return image
+    import numpy as np
+
+    low, high = image.getextrema()
+    if low < 0 or high > (255 if image.mode == "F" else 65_535) or not np.isfinite(np.asarray(image)).all():
+        raise DataError(
+            f"the image has grey values from {low:g} to {high:g}: whole numbers are read from 0 to 255 or 65,535, floats from 0 "
+            "to 1 or 255; save it with 8 bits a channel"
+        )
+    if image.mode == "F":
+        scale = 255 if high <= 1 else 1
+        return image.point(lambda value: value * scale + 0.5).convert("L")
+    if image.mode == "I" and high <= 255:
+        return image.convert("L")
+    return image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
+
+
+def upright(image: Any) -> Any:
+    """Rotate a PIL image as its EXIF tag says, and convert it to 8 bits a channel in grey, RGB or RGBA."""
+    from PIL import ImageOps
+
+    turned = eight_bits(ImageOps.exif_transpose(image))
+    if turned.mode in ("L", "RGB", "RGBA"):
+        return turned
+    return turned.convert("RGBA" if "transparency" in image.info or turned.mode in ("LA", "PA") else "RGB")
+
+
+def _png(image: Any) -> bytes:
+    out = io.BytesIO()
+    upright(image).save(out, "PNG")
+    return out.getvalue()

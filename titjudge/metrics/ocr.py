@@ -1,0 +1,184 @@
+"""OCR: read the text in images (rapidocr), parse results of PaddleOCR, and compare words with those asked for.
+
+Formulas: TIIF-Bench paper, 3.3 (GNED); cal_gned_and_recall_models.py (@3aae750) for case, splitting and recall.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from titjudge.core.errors import MissingExtra
+from titjudge.data.image_decoding import inspect
+from titjudge.data.images import read
+
+RECALL_THRESHOLD = 0.3
+_QUESTION = re.compile(r"Is the text '(.*)' in the image\?")
+
+
+def words_from_questions(questions: Iterable[str]) -> list[str]:
+    """Extract the words of `Is the text '...' in the image?` questions, in order, with repetitions, which count."""
+    return [match[1] for question in questions if (match := _QUESTION.fullmatch(question.strip()))]
+
+
+def words_read(strings: Sequence[str]) -> list[str]:
+    """Split strings into lowercase words at single spaces (two in a row leave an empty word, tabs do not split).
+
+    Without any strings there is one empty word, as in the official code: GNED is then exactly 1.
+    """
+    return [word for string in strings or [""] for word in string.lower().split(" ")]
+
+
+class TextErrors(NamedTuple):
+    """Errors of the words read, against the words asked for.
+
+    Attributes:
+        gned: Global normalised edit distance, in [0, 1]; 0 is perfect.
+        recall: Share of the words asked for that were read, in [0, 1].
+        pned: Pairwise normalised edit distance, 0 or more: GNED before it is divided by the number of words (LeX-Art,
+            cal_pned_and_recall.py @48a80d5), so that longer texts count more.
+    """
+
+    gned: float
+    recall: float
+    pned: float
+
+
+def text_errors(gold: Sequence[str], read: Sequence[str]) -> TextErrors:
+    """Compare the words that were read with those asked for.
+
+    Args:
+        gold: The words asked for; they are lowercased and not split.
+        read: The strings that were read; they are lowercased and split into words.
+
+    GNED: the normalised Levenshtein distances of the best assignment of words, plus one for each word too many or
+    missing, over the larger number of words. Recall: the share of gold words that, in order, find an unused word with a
+    distance of at most 0.3.
+
+    Raises:
+        ValueError: There are no gold words.
+    """
+    import numpy as np
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
+    from scipy.optimize import linear_sum_assignment
+
+    if not gold:
+        raise ValueError("there are no gold words: neither GNED nor recall is defined")
+    wanted, words = [word.lower() for word in gold], words_read(read)
+    costs = cdist(words, wanted, scorer=Levenshtein.normalized_distance, dtype=np.float64)
+    rows, columns = linear_sum_assignment(costs)
+    matched = float(costs[rows, columns].sum())
+    pned = matched + abs(len(words) - len(wanted))
+    used: set[int] = set()
+    for column in range(len(wanted)):
+        hits = (row for row in range(len(words)) if row not in used and costs[row, column] <= RECALL_THRESHOLD)
+        hit = next(hits, None)
+        if hit is not None:
+            used.add(hit)
+    return TextErrors(pned / max(len(words), len(wanted)), len(used) / len(wanted), pned)
+
+
+def strings_of(result: Any) -> list[str]:
+    """Extract the strings of an OCR result: PaddleOCR 2 lists, PaddleOCR 3 `rec_texts`, plain strings, or null.
+
+    Raises:
+        ValueError: It has another shape, which is named.
+    """
+    if result is None:
+        return []
+    if isinstance(result, str):
+        return [result]
+    if isinstance(result, dict):
+        page = result["res"] if isinstance(result.get("res"), dict) else result
+        inner = page.get("rec_texts")
+        if not isinstance(inner, list) or not all(isinstance(text, str) for text in inner):
+            raise ValueError("an object without a list of strings under 'rec_texts'")
+        return list(inner)
+    if not isinstance(result, list):
+        raise ValueError(f"a {type(result).__name__} where a list was expected")
+    return [text for entry in result for text in _entry(entry)]
+
+
+def _entry(entry: Any) -> list[str]:
+    """Extract the strings of an entry: a string, a PaddleOCR 2 line `[box, [string, confidence]]`, or a page."""
+    if isinstance(entry, str):
+        return [entry]
+    if entry is None or isinstance(entry, dict):
+        return strings_of(entry)
+    if not isinstance(entry, list):
+        raise ValueError(f"a {type(entry).__name__} among the lines")
+    line = _line(entry)
+    if line is not None:
+        return [line]
+    texts = [_line(part) if isinstance(part, list) else None for part in entry]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a line that is not [box, [string, confidence]]")
+    return [text for text in texts if text is not None]
+
+
+def _line(entry: list[Any]) -> str | None:
+    if len(entry) == 2 and isinstance(entry[1], list) and entry[1] and isinstance(entry[1][0], str):
+        return str(entry[1][0])
+    return None
+
+
+@functools.cache
+def _engine() -> Any:
+    try:
+        from rapidocr import RapidOCR
+    except ImportError as error:
+        raise MissingExtra("rapidocr and onnxruntime", "ocr", "reading text in images") from error
+    return RapidOCR(params={"Global.log_level": "error"})
+
+
+@functools.cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="titjudge-ocr")
+
+
+def _after_fork() -> None:
+    """Begin without the threads of the parent process."""
+    for cached in (_engine, _thread):
+        cached.cache_clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def engine_version() -> str:
+    """Return name and version of the OCR engine, as scores record it; empty when none is installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"rapidocr {version('rapidocr')}"
+    except PackageNotFoundError:
+        return ""
+
+
+def read_text(path: Path) -> list[str]:
+    """Read the strings in an image with rapidocr and the models of its wheel.
+
+    Raises:
+        MissingExtra: rapidocr is not installed.
+        ValueError: The image cannot be read.
+    """
+    engine = _engine()
+    try:
+        raw = read(path)
+        inspect(raw, path)  # the engine itself would open any format
+        result = engine(raw)
+    except Exception as error:
+        raise ValueError(f"the image cannot be read: {error}") from error
+    return [str(text) for text in result.txts or ()]
+
+
+async def read_text_async(path: Path) -> list[str]:
+    """Call `read_text` in a thread of its own, one image at a time."""
+    return await asyncio.get_running_loop().run_in_executor(_thread(), read_text, path)

@@ -1,0 +1,1 @@
+"""The Python API: judges that score images in memory."""

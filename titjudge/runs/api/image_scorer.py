@@ -1,0 +1,210 @@
+"""Score images against prompts in one event loop: models, cache, budget and images of a `Judge` or a reward server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import warnings
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import BudgetExhausted
+from titjudge.core.paths import cache_folder
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.redaction import one_line
+from titjudge.core.serialization import without_surrogates
+from titjudge.core.types import Item, Score, Status
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import Panel
+from titjudge.runs.api.image_tables import Cell
+from titjudge.runs.api.images_in_memory import ImagesInMemory, Placed
+from titjudge.runs.api.judged_scores import JudgedScore
+from titjudge.runs.folder.run_folder import RunFolder, resumed_budget
+from titjudge.runs.folder.score_digests import compares_images
+from titjudge.runs.loop import prepared
+from titjudge.runs.prompt_languages import Foreign
+from titjudge.runs.resolve import asked_roles, load_metrics
+
+T = TypeVar("T")
+_SMALL = 2**19  # bytes of an image that are hashed and kept about as fast as a thread is started
+
+
+class ImageScorer:
+    """Scores images in memory or files, many at a time, inside one event loop.
+
+    Args:
+        config: Models, metrics and limits; the keys that name data are ignored.
+        folder: An open run folder for the ledger and the answers.
+        spent: What counts against the caps already, without a folder (`Budget.used`).
+        memory: Where images in memory are kept while they are judged; without it in files, which a notebook shows.
+
+    Raises:
+        ConfigError: An unknown metric or option.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder | None = None,
+        spent: Mapping[str, Any] | None = None,
+        memory: ImagesInMemory | None = None,
+    ) -> None:
+        self.config, self.folder, self.metrics = config, folder, load_metrics(config)
+        self._spent = dict(spent or {})
+        self._panel = Panel.of(config)
+        self._memory = memory or ImagesInMemory()
+        self._foreign, self._warned = Foreign(), False
+        self._embeds = any("embedder" in metric.roles for metric in self.metrics.values())
+        self._left_out: set[str] = set()  # lines about parameters that are not sent, as was warned of
+        self._engine: Engine | None = None
+        self._cache: AnswerCache | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def open(self) -> Engine:
+        """Open models, cache and budget before the first score needs them, and return the engine.
+
+        Raises:
+            ConfigError: A cap on a model without a known price.
+        """
+        if self._engine is None:
+            folder, roles = self.folder, Roles(self.config)
+            roles.check_prices(asked_roles(self.metrics))
+            self._cache = AnswerCache(cache_folder(self.config.cache))
+            self._engine = Engine(
+                roles, PromptLibrary(self.config.prompts), self._cache,
+                resumed_budget(self.config.limits, folder.money() if folder else self._spent),
+                journal=folder.journal if folder else None, known=folder.known_keys() if folder else None,
+            )  # fmt: skip
+        return self._engine
+
+    def spent(self) -> dict[str, Any]:
+        """Return what counts against the caps up to now, as `resumed_budget` takes it."""
+        return self._spent if self._engine is None else self._engine.budget.used()
+
+    async def aclose(self) -> None:
+        """Close connections and the cache, and delete copies of images. Answers in flight are awaited and kept."""
+        await _cancel(self._tasks)  # of a stream that was left early
+        self._memory.close()
+        if self._engine is not None:
+            await self._engine.aclose()
+            self._spent, self._engine = self._engine.budget.used(), None
+        if self._cache is not None:
+            self._cache.close()
+            self._cache = None
+
+    async def stream(
+        self, pairs: Sequence[tuple[Any, str]], names: Iterable[str] | None = None
+    ) -> AsyncGenerator[JudgedScore, None]:
+        """Yield the scores of (image, prompt) pairs, as they come; `names` are some of the metrics, None all."""
+        engine, metrics = self.open(), {name: self.metrics[name] for name in (self.metrics if names is None else names)}
+        self._warn(pairs)
+        gate = asyncio.Semaphore(max(64, 2 * self.config.limits.concurrency))
+        in_groups = any(map(compares_images, metrics.values()))  # images are compared: all are placed first
+        all_placed: list[Placed] = []
+        items: dict[int, Item] = {}
+
+        async def place(image: Any) -> Placed:
+            quick = isinstance(image, str | os.PathLike) or (isinstance(image, bytes) and len(image) <= _SMALL)
+            async with gate:
+                return self._memory.place(image) if quick else await asyncio.to_thread(self._place, image)
+
+        async def judged(number: int) -> list[JudgedScore]:
+            image, prompt = pairs[number]
+            placed = all_placed[number] if in_groups else await place(image)
+            if placed.refusal:
+                refused = [Score(placed.name, name, None, Status.BAD_INPUT, placed.refusal) for name in metrics]
+                return [JudgedScore.judged(score, number, prompt, None, None) for score in refused]
+            item = items[number] if in_groups else _item(placed, prompt)
+            try:
+                async with gate:
+                    scores = await _all([self._measure(engine, item, name) for name in metrics])
+                if placed.path in self._memory:  # a temporary file, whose path means nothing to the user
+                    scores = [_without_path(score, placed.path) for score in scores]
+                shown = placed.path if self._memory.shows else None
+                return [JudgedScore.judged(score, number, prompt, shown, placed.thumbnail) for score in scores]
+            finally:
+                for deleted in self._memory.release(placed.path):
+                    engine.images.forget(deleted)
+
+        if in_groups:
+            all_placed = list(await asyncio.gather(*(place(image) for image, _ in pairs)))
+            single = {n: _item(placed, pairs[n][1]) for n, placed in enumerate(all_placed) if not placed.refusal}
+            grouped = [item for item in prepared(single.values(), metrics) if isinstance(item, Item)]
+            items = dict(zip(single, grouped, strict=True))
+        finished: asyncio.Queue[asyncio.Task[list[JudgedScore]]] = asyncio.Queue()
+        tasks = [asyncio.create_task(judged(number)) for number in range(len(pairs))]
+        self._tasks.update(tasks)
+        for task in tasks:
+            task.add_done_callback(finished.put_nowait)
+            task.add_done_callback(self._tasks.discard)
+        try:
+            for _ in tasks:
+                for score in (await finished.get()).result():
+                    yield score
+            self._warn_of_left_out(engine)
+        finally:
+            unfinished = any(not task.done() for task in tasks)
+            await _cancel(tasks)  # also looks at what else has failed, which asyncio complains about otherwise
+            if unfinished:
+                await engine.land()
+
+    def _place(self, image: Any) -> Placed:
+        """Place an image. A cell of a table that holds none is refused, so that the other rows are judged."""
+        if not isinstance(image, Cell):
+            return self._memory.place(image)
+        try:
+            return self._memory.place(image.load())
+        except Exception as error:  # whatever decodes the cells of a data set may raise anything
+            return Placed("", Path(), refusal=one_line(str(error)) or type(error).__name__)
+
+    def _warn(self, pairs: Iterable[tuple[Any, str]]) -> None:
+        """Warn once that the embedder does not know the script of a prompt."""
+        if self._warned or not self._embeds:
+            return
+        for _, prompt in pairs:
+            self._foreign.look(Item("", prompt, Path(), prompt_id=prompt))
+        for note in self._foreign.notes(self.config, self.metrics.values()):
+            warnings.warn(note, stacklevel=2)
+            self._warned = True
+
+    def _warn_of_left_out(self, engine: Engine) -> None:
+        """Warn once of each parameter that the configuration asks for, and that is not sent."""
+        for note in engine.roles.left_out("official"):  # the protocol's own temperature is nobody's wish
+            if note not in self._left_out:
+                self._left_out.add(note)
+                warnings.warn(note, stacklevel=2)
+
+    async def _measure(self, engine: Engine, item: Item, name: str) -> Score:
+        if not item.prompt.strip():
+            return Score(item.id, name, None, Status.BAD_INPUT, "the prompt is empty")
+        try:
+            return (await self._panel.score(engine, item, name, self.metrics[name]))[0]
+        except BudgetExhausted as error:
+            return Score(item.id, name, None, Status.BUDGET, str(error))
+
+
+def _without_path(score: Score, path: Path) -> Score:
+    """Take the path of an image out of the reason of its score."""
+    shown = f"{path}: "
+    return replace(score, reason=score.reason.replace(shown, "")) if shown in score.reason else score
+
+
+def _item(placed: Placed, prompt: str) -> Item:
+    prompt = without_surrogates(prompt)
+    return Item(placed.name, prompt, placed.path, prompt_id=prompt)
+
+
+async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Await coroutines at the same time; a single one without a task of its own, which costs time."""
+    return [await work[0]] if len(work) == 1 else list(await asyncio.gather(*work))
+
+
+async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,359 @@
+"""The Python API: `Judge(...).score(image, prompt)` and its many and async forms."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from titjudge.core.config import Limits, RunConfig, load_config
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.engine.pipeline import Engine
+from titjudge.metrics import Metric
+from titjudge.runs.api.image_scorer import ImageScorer
+from titjudge.runs.api.image_tables import ImageTable, filled, score_columns
+from titjudge.runs.api.images_in_memory import check, images_of, is_array
+from titjudge.runs.api.judged_scores import JudgedScore, Scores
+from titjudge.runs.api.loop_thread import LoopThread
+from titjudge.runs.api.score_stream import ScoreStream, collected
+from titjudge.runs.folder.run_folder import RunFolder
+
+_lock = threading.Lock()
+
+
+class Judge:
+    """Score images against prompts.
+
+    An image is a path, a PIL image, the bytes of an image file, or a NumPy array or torch tensor: height x width x 3 or
+    3 x height x width, floats from 0 to 1 or integers from 0 to 255. Several judges (`judge=[...]` or
+    `panel=[...]`) and `samples=N` give one score from their votes. A score that a cap prevents has the status `budget`.
+
+    Answers are cached on disk: the same question is never paid twice. Use it as a context manager (`with` or `async with`),
+    or call `close`.
+
+    It judges in a thread of its own, so that every method may be called from any thread, also where an event loop runs
+    (a notebook), which the methods without an `a` at the front block. After a fork it opens everything anew; a pickle of
+    it holds its configuration. Such a copy knows what was spent before, and has its caps for itself from then on.
+
+    Args:
+        metric: Name of a metric (`tit`, `tit-llm`, `lmm-score`, ...; see `python cli.py metrics`), or several in a list.
+        captioner: The vision-language model: `provider/model`, or a dict as in run.yaml.
+        judge: The language model that compares texts, in the same form; a list makes a panel.
+        embedder: The embedding model, in the same form.
+        protocol: `strict` or `official`.
+        **settings: Any further key of run.yaml, for example `prices={...}`, `cache="DIR"`, and the keys of its `limits`, for
+            example `max_cost=5`.
+
+    Raises:
+        ConfigError: An unknown name or key; from the first score also a cap on a model without a known price.
+    """
+
+    def __init__(
+        self,
+        metric: str | Sequence[str] = "tit",
+        *,
+        captioner: str | dict[str, Any] | None = None,
+        judge: str | dict[str, Any] | list[Any] | None = None,
+        embedder: str | dict[str, Any] | None = None,
+        protocol: str = "strict",
+        **settings: Any,
+    ) -> None:
+        if provider := settings.get("provider"):
+            raise ConfigError(
+                f'unknown key \'provider\'. Did you mean the models, captioner="{provider}/MODEL" and judge="{provider}/MODEL"?'
+            )
+        limits = {key: settings.pop(key) for key in list(settings) if key in Limits.model_fields}
+        given = {"captioner": captioner, "judge": judge, "embedder": embedder, "protocol": protocol, **settings}
+        if limits:
+            given["limits"] = {**(given.get("limits") or {}), **limits}
+        self._prepare(load_config(None, {**given, "metrics": _names(metric)}))
+
+    @classmethod
+    def from_config(
+        cls, config: RunConfig, metric: str | Sequence[str] | None = None, *, folder: RunFolder | None = None
+    ) -> Judge:
+        """Make a judge from a run.yaml: `Judge.from_config(load_config(Path("run.yaml")))`.
+
+        Args:
+            config: The models, limits and other keys; the keys that name data are ignored.
+            metric: One metric or several, in place of those of the configuration.
+            folder: An open run folder, for the ledger and the answers: what earlier sessions have spent counts against
+                the cap. Scores are not written to it.
+
+        Raises:
+            ConfigError: There is no metric of that name.
+        """
+        if metric is not None:
+            names = _names(metric)
+            options = {name: given for name, given in config.metric_options.items() if name in names}
+            config = config.model_copy(update={"metrics": names, "metric_options": options})
+        judge = cls.__new__(cls)
+        judge._prepare(config, folder)
+        return judge
+
+    def _prepare(
+        self, config: RunConfig, folder: RunFolder | None = None, spent: Mapping[str, Any] | None = None
+    ) -> None:
+        self._scorer, self._process = ImageScorer(config, folder, spent), os.getpid()
+        self._thread: LoopThread | None = None
+        self._finalizer: weakref.finalize[Any, Any] | None = None
+
+    def open(self) -> Engine:
+        """Open models, cache and budget before the first score needs them, and return the engine.
+
+        The engine lives in the judge's own thread.
+
+        Raises:
+            ConfigError: A cap on a model without a known price.
+        """
+
+        async def opened() -> Engine:
+            return self._scorer.open()
+
+        return self._running().call(opened())
+
+    def _running(self) -> LoopThread:
+        """Return the thread that judges in this process, and start it where there is none.
+
+        After a fork everything is opened anew: threads and connections stay with the parent process.
+
+        Raises:
+            UserError: The parent process writes a run folder with this judge.
+        """
+        while True:
+            with _lock:
+                if self._process != os.getpid():
+                    parents = self._scorer
+                    if parents.folder is not None:
+                        raise UserError(_one_process(parents.folder, "and this is a fork of it"))
+                    self._prepare(parents.config, spent=parents.spent())
+                thread = self._thread
+                if thread is None:
+                    self._thread = thread = LoopThread(self._scorer.aclose)
+                    self._finalizer = weakref.finalize(self, thread.end)
+                    self._finalizer.atexit = False  # the threads see to that
+                if not thread.closed:
+                    return thread
+            self.close()  # somebody has begun to: wait for it
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics by name, in the order in which an image's scores come."""
+        return self._scorer.metrics
+
+    def __copy__(self) -> Judge:
+        """Return the judge itself: a copy would have a cap of its own."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Judge:
+        """Return the judge itself, as `__copy__`."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the configuration and what was spent, for another process (spawn, Ray); it opens everything anew.
+
+        Raises:
+            UserError: The judge writes a run folder, which one process does.
+        """
+        if self._scorer.folder is not None:
+            raise UserError(_one_process(self._scorer.folder, "and this Judge would be pickled for another"))
+        return _again, (type(self), self._scorer.config, self._scorer.spent())
+
+    async def ascore(self, image: Any, prompt: str) -> JudgedScore:
+        """Score one image; see `score`."""
+        self._check_single()
+        return (await self.ascore_many([(image, prompt)]))[0]
+
+    def _check_single(self) -> None:
+        if len(self.metrics) != 1:
+            names = ", ".join(self.metrics)
+            raise UserError(
+                f"this Judge has the metrics {names}: `score_many([(image, prompt)])` gives a score of each"
+            )
+
+    def ascore_many(
+        self, images: Any, prompts: str | Iterable[str] | None = None, *, metrics: Sequence[str] | None = None
+    ) -> ScoreStream:
+        """Score many images at once; arguments as in `score_many`.
+
+        `scores = await judge.ascore_many(pairs)` gives all of them in order. `async for score in judge.ascore_many(pairs)`
+        gives each as it comes; its `number` is the position of its pair. When the loop is left early nothing more is asked;
+        answers in flight are awaited and kept, at the latest by `aclose` of the judge. `metrics` names some of the judge's
+        metrics; without it, all score.
+        """
+        return self._streamed(_paired(images, prompts), metrics)
+
+    def _streamed(self, pairs: Sequence[tuple[Any, str]], metrics: Sequence[str] | None = None) -> ScoreStream:
+        return ScoreStream(self._running().stream(self._scorer.stream(pairs, metrics)))
+
+    def _scored(self, pairs: Sequence[tuple[Any, str]]) -> Scores:
+        thread = self._running()
+        return thread.call(collected(self._scorer.stream(pairs)))
+
+    def score(self, image: Any, prompt: str) -> JudgedScore:
+        """Score one image. Where there is no score `value` is None, and `status` and `reason` say why.
+
+        Raises:
+            TypeError: it is no image.
+            UserError: there are several metrics, or another thread has closed the judge.
+            FatalProviderError: a wrong key, no quota, no such model.
+        """
+        self._check_single()
+        return self._scored(_pairs([(image, prompt)]))[0]
+
+    def score_many(self, images: Any, prompts: str | Iterable[str] | None = None) -> Scores:
+        """Score many images, many at a time, and return the scores in order; with several metrics each image has several.
+
+        A metric that compares images (`pairwise`) compares those of the same prompt. Ctrl-C asks nothing more and awaits
+        the answers in flight; the same call goes on from there.
+
+        Args:
+            images: (image, prompt) pairs; or, with `prompts`, images in a list, or an array or tensor of four dimensions.
+            prompts: One for each image, or one for all.
+
+        Raises:
+            TypeError: One of them is no image, no prompt, or no pair; the message says which.
+            ValueError: There are not as many prompts as images, or an array is no image.
+        """
+        return self._scored(_paired(images, prompts))
+
+    def judge_table(self, table: Any, image: str = "image", prompt: str = "prompt", *, prefix: str = "") -> Any:
+        """Score every row of a pandas.DataFrame or datasets.Dataset, and give it back with three columns a metric.
+
+        They are `METRIC` (NaN where there is no score), `METRIC_status` and `METRIC_reason`. A row whose image or prompt
+        cannot be used has the status bad_input; the others go on. The images of a data set are read one by one.
+
+        Args:
+            table: The table; it is not changed.
+            image: Its column with images: what `score` takes, or `{bytes, path}`. Paths count from the working directory.
+            prompt: Its column with prompts.
+            prefix: Goes before the names of the new columns.
+
+        Raises:
+            TypeError: It is no such table.
+            UserError: A column is missing, or one of the new columns is there already.
+        """
+        source, columns = self._rows(table, image, prompt, prefix)
+        return _with_scores(source, columns, self._scored(source.pairs()))
+
+    async def ajudge_table(self, table: Any, image: str = "image", prompt: str = "prompt", *, prefix: str = "") -> Any:
+        """Score every row of a table as `judge_table` does, without blocking the event loop that runs."""
+        source, columns = self._rows(table, image, prompt, prefix)
+        return _with_scores(source, columns, await self._streamed(source.pairs()))
+
+    def _rows(self, table: Any, image: str, prompt: str, prefix: str) -> tuple[ImageTable, list[list[str]]]:
+        """Check a table, and name its new columns."""
+        source, columns = ImageTable(table, image, prompt), list(score_columns(self.metrics, prefix).values())
+        source.check_free(name for names in columns for name in names)
+        return source, columns
+
+    async def aclose(self) -> None:
+        """Close as `close` does, without blocking the event loop that runs."""
+        if thread := self._own_thread():
+            try:
+                await thread.aclose()
+            finally:
+                self._forget(thread)
+
+    def close(self) -> None:
+        """Close connections and the cache, and delete copies of images. Answers in flight are awaited and kept.
+
+        Any thread may close it. What other threads still wait for ends with a UserError.
+        """
+        if thread := self._own_thread():
+            try:
+                thread.close()
+            finally:
+                self._forget(thread)
+
+    def _own_thread(self) -> LoopThread | None:
+        return self._thread if self._process == os.getpid() else None
+
+    def _forget(self, thread: LoopThread) -> None:
+        with _lock:
+            if self._thread is thread and thread.over:
+                self._thread = None
+                if self._finalizer is not None:
+                    self._finalizer.detach()
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Judge:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+
+def _names(metric: str | Sequence[str]) -> list[str]:
+    return [metric] if isinstance(metric, str) else list(metric)
+
+
+def _paired(images: Any, prompts: str | Iterable[str] | None) -> list[tuple[Any, str]]:
+    """Pair images with their prompts; without prompts they are pairs already.
+
+    Raises:
+        TypeError, ValueError: There are not as many prompts as images, or one is no image.
+    """
+    if prompts is None:
+        return _pairs(images)
+    listed = images_of(images)
+    texts = [prompts] * len(listed) if isinstance(prompts, str) else list(prompts)
+    if len(texts) != len(listed):
+        raise ValueError(f"there are {len(listed)} images and {len(texts)} prompts")
+    return _pairs(zip(listed, texts, strict=True))
+
+
+def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
+    """Check all pairs before anything is asked.
+
+    Raises:
+        TypeError, ValueError: one is no (image, prompt) pair; names its number.
+    """
+    if is_array(pairs):
+        raise TypeError("a batch of images needs its prompts: score_many(images, prompts)")
+    checked = list(pairs)
+    for number, pair in enumerate(checked):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            shown = repr(pair) if isinstance(pair, str) else type(pair).__name__
+            raise TypeError(f"score_many takes (image, prompt) pairs; number {number} is {shown}")
+        if not isinstance(pair[1], str):
+            raise TypeError(f"a prompt is a str; that of number {number} is {type(pair[1]).__name__}")
+        try:
+            check(pair[0])
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"number {number}: {error}" if len(checked) > 1 else str(error)) from None
+    return checked
+
+
+def _with_scores(source: ImageTable, columns: Sequence[Sequence[str]], scores: Scores) -> Any:
+    """Add the columns of each metric to a table."""
+    made: dict[str, Any] = {}
+    for position, names in enumerate(columns):
+        made.update(filled(names, scores.scores[position :: len(columns)]))
+    return source.with_columns(made)
+
+
+def _again(kind: type[Judge], config: RunConfig, spent: Mapping[str, Any]) -> Judge:
+    """Make the judge that a pickle describes."""
+    judge = kind.__new__(kind)
+    judge._prepare(config, spent=spent)
+    return judge
+
+
+def _one_process(folder: RunFolder, why: str) -> str:
+    return f"{folder.path}: one process writes a run folder, {why}: make a Judge of its own there"
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,1 @@
+"""Runs checked and joined: verify, replay, merge."""

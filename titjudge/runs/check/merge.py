@@ -1,0 +1,284 @@
+"""Merge run folders of one run into one: shards of a cluster, or the same run on two machines.
+
+The runs must have the same identity (models, metrics, protocol, prompts, data), apart from their shards. A score with a
+value wins over one without, else the newer run's; an answer that is in several folders is kept once, and every bill is
+kept. The runs themselves are only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import UserError
+from titjudge.core.keys import short_digest
+from titjudge.core.numbers import known_sum
+from titjudge.core.run_records import Manifest, RoleRecord
+from titjudge.core.types import Pair, Status
+from titjudge.metrics import Metric
+from titjudge.probes.canary import drift_between
+from titjudge.runs.check.merge_scores import (
+    MergedItems,
+    MergedScores,
+    Part,
+    Record,
+    different_questions,
+    other_models,
+    shard_numbers,
+)  # fmt: skip
+from titjudge.runs.folder.identity import config_of, identity
+from titjudge.runs.folder.journal import damage_lines, write_records
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.outcome import Outcome, finish
+from titjudge.runs.resolve import load_metrics, load_suite
+
+
+def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = None, report: bool = True) -> Outcome:
+    """Merge run folders into `out`, with manifest, tables and report. Merging the same runs again, or more, renews it.
+
+    Args:
+        runs: run folders, finished or not; no process may be writing them.
+        out: the folder of the merge.
+        pairs: human pairs; without them those of the runs.
+        report: whether to write report.html.
+
+    Raises:
+        DataError: one is no run folder.
+        UserError: they are not parts of one run, one is being written, or `out` holds something that would be lost.
+    """
+    distinct = {run.resolve(): run for run in reversed(runs)}  # the same folder may be given under two paths
+    parts = [Part(folder, folder.manifest()) for folder in map(RunFolder, reversed(distinct.values()))]
+    if any(part.folder.path.resolve() == out.resolve() for part in parts):
+        raise UserError(f"{out} is one of the runs to merge: choose another --out")
+    target = RunFolder(out)
+    _check_alike(parts)
+    _check_disjoint(parts)
+    if (out / "manifest.json").is_file():
+        _check_replaced(target, parts)
+    for part in parts:
+        if part.folder.is_locked():
+            raise UserError(f"{part.folder.path}: another titjudge is writing this run")
+    parts.sort(key=lambda part: part.manifest.updated or 0.0)
+    shared = {name: value for name, value in parts[0].manifest.identity.items() if name != "shard"}
+    config = config_of(shared, parts[0].folder.path)
+    _announce(target, parts, config)
+    target.open(config)
+    try:
+        return _join(parts, target, config, pairs, report)
+    finally:
+        target.close()
+
+
+def _join(
+    parts: Sequence[Part], target: RunFolder, config: RunConfig, pairs: Sequence[Pair] | None, report: bool
+) -> Outcome:
+    metrics, suite = load_metrics(config), load_suite(config)
+    if pairs is None:
+        pairs = _pairs(parts, suite, config)
+    status = _status(parts)
+    warnings = _write(parts, target, metrics, status)  # its memory is free before tables are made
+    drift = drift_between({part.folder.path.name: part.manifest for part in parts})
+    warnings += other_models(parts)
+    warnings += [f"joined across a drift: {reason}" for reason in drift]
+    warnings += [f"{part.folder.path.name}: {line}" for part in parts for line in damage_lines(part.folder.damage)]
+    rules = {part.folder.results().per_prompt for part in parts} - {""}
+    rule = rules.pop() if len(rules) == 1 else "mean"
+    return finish(target, suite, pairs, metrics, status=status, extra_warnings=warnings, report=report, per_prompt=rule)
+
+
+def _write(parts: Sequence[Part], target: RunFolder, metrics: Mapping[str, Metric], status: str) -> list[str]:
+    """Write the records and the manifest of the merge; returns warnings about scores that are not comparable."""
+    items = MergedItems(parts)
+    scores = MergedScores(parts, items, metrics)
+    _replace_files(
+        target.path,
+        replies=_replies(parts),
+        vectors=_vectors(parts),
+        billing=(record for part in parts for record in part.read("billing")),
+        items=items,
+        scores=scores,
+    )
+    target.write_manifest(_manifest(parts, items, scores, metrics, status, target.money()))
+    return different_questions(parts, scores)
+
+
+def _replace_files(folder: Path, **records: Iterable[Record]) -> None:
+    """Write NAME.jsonl for each name, and put all of them in place together once they are complete."""
+    new = {name: folder / f".{name}.jsonl.new" for name in records}
+    try:
+        for name, file in new.items():
+            write_records(file, records[name])
+        for name, file in new.items():
+            file.replace(folder / f"{name}.jsonl")
+    finally:
+        for file in new.values():
+            file.unlink(missing_ok=True)
+
+
+def _announce(target: RunFolder, parts: Sequence[Part], config: RunConfig) -> None:
+    """Write a manifest before anything else, so that a killed merge can be repeated."""
+    if (target.path / "manifest.json").is_file() or any(target.path.glob("*.jsonl")):
+        return
+    target.path.mkdir(parents=True, exist_ok=True)
+    record = {"identity": identity(config), "status": "running", "merged": _sources(parts)}
+    target.write_manifest(Manifest.model_validate(record))
+
+
+def _sources(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """List the runs of a merge for its manifest."""
+    return [
+        {"run": part.folder.path.name, "shard": part.manifest.identity.get("shard"), "status": part.manifest.status}
+        for part in sorted(parts, key=lambda part: (part.shard or (0, 0), part.folder.path.name))
+    ]
+
+
+def _check_alike(parts: Sequence[Part]) -> None:
+    """Check that all parts have the same identity, prompts and metric versions.
+
+    Raises:
+        UserError: two differ; says in what.
+    """
+    first = parts[0]
+    for part in parts[1:]:
+        mine, theirs = first.manifest.identity, part.manifest.identity
+        changed = [name for name in sorted({*mine, *theirs} - {"shard"}) if mine.get(name) != theirs.get(name)]
+        changed += _changed("prompt", first.manifest.prompts, part.manifest.prompts)
+        changed += _changed(
+            "metric", *({n: (m.version, m.options) for n, m in p.manifest.metrics.items()} for p in (first, part))
+        )
+        if changed:
+            raise UserError(
+                f"{part.folder.path} and {first.folder.path} are not parts of one run: another {', '.join(changed)}"
+            )
+
+
+def _changed(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    return [f"{what} {name}" for name in one if name in other and one[name] != other[name]]
+
+
+def _check_disjoint(parts: Sequence[Part]) -> None:
+    """Check that no part is a merge of another one, whose bills would be counted twice.
+
+    Raises:
+        UserError: one is.
+    """
+    given = {(part.folder.path.name, part.manifest.identity.get("shard")): part for part in parts}
+    for part in parts:
+        for source in part.manifest.merged or ():
+            if (source.run, source.shard) in given:
+                raise UserError(f"{part.folder.path} was merged from {source.run}: give one of them")
+
+
+def _check_replaced(target: RunFolder, parts: Sequence[Part]) -> None:
+    """Check that `target` holds a merge of the same runs or of some of them, so that replacing it loses nothing.
+
+    Raises:
+        UserError: it holds something else.
+    """
+    former = target.manifest().merged
+    if former is None:
+        raise UserError(f"{target.path} holds a run that is no merge: choose another --out")
+    given = [(part.folder.path.name, part.manifest.identity.get("shard")) for part in parts]
+    lost = [source.run for source in former if (source.run, source.shard) not in given]
+    if lost:
+        raise UserError(f"{target.path} was merged from {', '.join(lost)} too: give those as well, or another --out")
+
+
+def _status(parts: Sequence[Part]) -> str:
+    """Return the status of the merge: complete when every part is and no shard is missing."""
+    shards = _shards(parts)
+    if shards and len({count for _, count in shards}) == 1:
+        count = shards[0][1]
+        missing = [f"{number}/{count}" for number in range(1, count + 1) if (number, count) not in shards]
+        if missing:
+            return f"incomplete: shard {', '.join(missing)} missing"
+    for part in parts:
+        status = part.manifest.status
+        if status != "complete" and not (shards and status.startswith("incomplete: shard")):
+            return "incomplete: interrupted" if status == "running" else status
+    return "complete"
+
+
+def _shards(parts: Sequence[Part]) -> list[tuple[int, int]]:
+    """List the shards that the parts hold, also in former merges; none when a part is a whole run."""
+    shards = []
+    for part in parts:
+        merged = [shard for source in part.manifest.merged or () if (shard := shard_numbers(source.shard))]
+        own = [part.shard] if part.shard else merged
+        if not own:
+            return []
+        shards += own
+    return shards
+
+
+def _replies(parts: Sequence[Part]) -> Iterator[Record]:
+    """Yield every answer once, without identical lines and without cached copies of a good answer."""
+    lines: set[bytes] = set()
+    good: set[bytes] = set()  # digests of the keys: a long run has many
+    for part in parts:
+        for record in part.read("replies"):
+            line, key = (
+                short_digest(orjson.dumps(record, option=orjson.OPT_SORT_KEYS)),
+                short_digest(record["key"].encode()),
+            )
+            if line in lines or (record["cached"] and key in good):
+                continue
+            lines.add(line)
+            if record["status"] == Status.OK:
+                good.add(key)
+            yield record
+
+
+def _vectors(parts: Sequence[Part]) -> Iterator[Record]:
+    keys: set[bytes] = set()
+    for part in parts:
+        for record in part.read("vectors"):
+            if (key := short_digest(record["key"].encode())) not in keys:
+                keys.add(key)
+                yield record
+
+
+def _pairs(parts: Sequence[Part], suite: Any, config: RunConfig) -> list[Pair]:
+    """Collect the human pairs of the runs; where no run has stored results, read them from the data."""
+    stored = [results for part in parts if (results := part.folder.results()).pairs is not None]
+    if stored:
+        return list(dict.fromkeys(pair for results in stored for pair in results.human_pairs))
+    read: list[Pair] = suite.pairs(config.data) if config.data is not None and config.data.exists() else []
+    return read
+
+
+def _manifest(
+    parts: Sequence[Part],
+    items: MergedItems,
+    scores: MergedScores,
+    metrics: Iterable[str],
+    status: str,
+    money: Mapping[str, Any],
+) -> Manifest:
+    newest = parts[-1].manifest
+    scored, failed, done = scores.count(metrics)
+    roles: dict[str, RoleRecord] = {}
+    for part in parts:
+        for name, role in part.manifest.roles.items():
+            roles[name] = roles[name].plus(role) if name in roles else role
+    return newest.with_(
+        identity={name: value for name, value in newest.identity.items() if name != "shard"},
+        prompts={name: digest for part in parts for name, digest in part.manifest.prompts.items()},
+        roles={name: role.to_json() for name, role in roles.items()},
+        status=status,
+        started=min(part.manifest.started or 0.0 for part in parts),
+        updated=max(part.manifest.updated or 0.0 for part in parts),
+        progress={
+            "total": len(items),
+            "done": done + len(items) - len(items.judged),
+            "scored": scored,
+            "failed": failed,
+        },
+        spent=known_sum(money["spent"], money["unpriced"]),
+        unpriced=money["unpriced"],
+        merged=_sources(parts),
+    )

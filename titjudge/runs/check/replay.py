@@ -1,0 +1,374 @@
+"""Replay a run: its stored answers stand in for its models, so that metrics are computed again and nothing is asked.
+
+Every metric goes through the same engine as in the run. The stored answer to a request is looked up by the key of the
+request, then, where the adapter or model that made the key is not installed, by its content (messages with image hashes,
+model, sample, attempt). A request without a stored answer fails as missing.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.core.config import RoleConfig, RunConfig
+from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.files import JsonlReader
+from titjudge.core.keys import content_key, request_key, short_digest
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.run_records import Manifest
+from titjudge.core.serialization import checksum_differs, embedding_from, reply_from, request_record
+from titjudge.core.types import Embedding, ImageFile, Reply, Request, Status
+from titjudge.data import containers
+from titjudge.data.images import ImageFiles, Shown
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
+from titjudge.providers import Capabilities, Embedder, Provider, WrappedProvider, make_provider
+
+Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
+_CONTENT = ("messages", "model", "sample", "attempt")
+_REQUEST = (*_CONTENT, "params", "provider")
+_REPLY_KEYS = ("key", "item", *_REQUEST, "text", "status", "usage")
+_VECTOR_KEYS = ("key", "text", "vector", "used", "total")
+BAD_CHECKSUM = "its content does not fit its seal"
+
+
+class _Lines:
+    """The lines of a JSONL file. Records are read again when they are needed: a long run need not fit into memory."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._reader = JsonlReader(file) if file.is_file() else None
+        self._starts = array("Q")  # of all lines
+
+    def __iter__(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield line number, offset and content of every complete line."""
+        if self._reader is None:
+            return
+        offset = 0
+        with self.file.open("rb") as lines:
+            for number, content in enumerate(lines, 1):
+                if number > len(self._starts):
+                    self._starts.append(offset)
+                if content.strip() and content.endswith(b"\n"):
+                    yield number, offset, content
+                offset += len(content)
+
+    def read(self, offset: int) -> dict[str, Any]:
+        assert self._reader is not None
+        return self._reader.at(offset)
+
+    def number(self, offset: int) -> int:
+        """Return the number of the line at an offset."""
+        return bisect_left(self._starts, offset) + 1
+
+
+class _Index:
+    """The offsets of records by text keys, of which digests are kept."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[bytes, int | list[int]] = {}  # a list only where there are several
+
+    def add(self, key: str, offset: int) -> None:
+        digest = _digest(key)
+        before = self._offsets.setdefault(digest, offset)
+        if isinstance(before, list):
+            before.append(offset)
+        elif before != offset:
+            self._offsets[digest] = [before, offset]
+
+    def get(self, key: str) -> Sequence[int]:
+        """Return the offsets in the order of the file."""
+        offsets = self._offsets.get(_digest(key), ())
+        return (offsets,) if isinstance(offsets, int) else offsets
+
+
+def _digest(key: str) -> bytes:
+    return short_digest(str(key).encode())
+
+
+class Stored:
+    """The answers and vectors of a run folder, by key and by content.
+
+    Args:
+        folder: the run folder.
+        complain: called for every damaged line, and for every stored question that its key does not stand for.
+
+    Attributes:
+        missed: questions without an answer since `begin`.
+        used: keys of the answers given since then.
+        matched_by_content: questions that were not found by their key.
+        with_tools: models that were offered tools.
+    """
+
+    def __init__(self, folder: Path, complain: Complain) -> None:
+        self._replies, self._vectors = _Lines(folder / "replies.jsonl"), _Lines(folder / "vectors.jsonl")
+        self._complain = complain
+        self._by_key, self._by_vector, self._by_text = _Index(), _Index(), _Index()
+        self._contents: _Index | None = None  # made when it is asked: mostly no question needs it
+        self.answers = self.vectors = self.matched_by_content = 0
+        self.with_tools: set[str] = set()
+        self.begin("", frozenset())
+        for offset, record in self._valid(self._replies, _REPLY_KEYS, _unreadable, complain):
+            self._by_key.add(record["key"], offset)
+            self.answers += 1
+            if "tools" in record:
+                self.with_tools.add(record["model"])
+        for offset, record in self._valid(self._vectors, _VECTOR_KEYS, _always_readable, complain):
+            self._by_vector.add(record["key"], offset)
+            self._by_text.add(content_key("text", record["text"]), offset)
+            self.vectors += 1
+
+    def has(self, key: str) -> bool:
+        """Tell whether an answer or a vector is stored under a key."""
+        return bool(self._by_key.get(key) or self._by_vector.get(key))
+
+    @property
+    def _by_content(self) -> _Index:
+        if self._contents is None:
+            self._contents = _Index()
+            for offset, record in self._valid(self._replies, _REPLY_KEYS, _unreadable, lambda *problem: None):
+                self._contents.add(_content(record), offset)
+        return self._contents
+
+    def begin(self, item: str, wanted: frozenset[str]) -> None:
+        """Begin an item; of several answers to a question, those under the keys `wanted` come first."""
+        self.item, self.wanted = item, wanted
+        self.missed = 0
+        self.used: set[str] = set()
+
+    def _valid(
+        self, lines: _Lines, required: Sequence[str], flaw: Callable[[Mapping[str, Any]], str], complain: Complain
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield offset and content of the valid records of a file, and complain about the others."""
+        for number, offset, content in lines:
+            where = f"{lines.file.name}:{number}"
+            record = _parsed(content, required)
+            problem = record if isinstance(record, str) else flaw(record)
+            if isinstance(record, str) or problem:
+                complain("line", where, str(problem), _item_in(content))
+                continue
+            if checksum_differs(record):
+                complain("line", where, BAD_CHECKSUM, record.get("item", ""))
+            yield offset, record
+
+    def reply(self, request: Request) -> Reply:
+        """Find the stored answer to a request.
+
+        Raises:
+            Unanswered: none is stored.
+        """
+        asked, key = request_record(request), request_key(request)
+        offsets = self._by_key.get(key)
+        if not offsets:
+            offsets = self._by_content.get(_content(asked))
+            self.matched_by_content += bool(offsets)
+        if not offsets:
+            self.missed += 1
+            raise Unanswered(Status.MISSING, f"no answer to {request.template} is on file")
+        offset, record = self._choose(self._replies, offsets)
+        if record["key"] == key:
+            changed = [name for name in _REQUEST if record[name] != _json(asked[name])]
+            if changed:
+                what = f"the stored question is not the one its key stands for ({', '.join(changed)} differ)"
+                self._complain("question", f"replies.jsonl:{self._replies.number(offset)}", what, record["item"])
+        self.used.add(record["key"])
+        reply = reply_from(record)
+        return replace(reply, status=Status.OK) if reply.status is Status.UNPARSED else reply
+
+    def vector(self, text: str) -> Embedding:
+        """Find the stored vector of a text.
+
+        Raises:
+            Unanswered: none is stored.
+        """
+        offsets = self._by_text.get(content_key("text", text))
+        if not offsets:
+            self.missed += 1
+            raise Unanswered(Status.MISSING, "no vector of a text is on file")
+        offset, record = self._choose(self._vectors, offsets)
+        try:
+            base64.b64decode(record["vector"], validate=True)
+            vector = embedding_from(record)
+        except (TypeError, ValueError) as error:
+            where = f"vectors.jsonl:{self._vectors.number(offset)}"
+            self._complain("line", where, f"not a vector ({error})", self.item)
+            raise Unanswered(Status.MISSING, "the vector of a text is damaged") from error
+        self.used.add(record["key"])
+        return vector
+
+    def _choose(self, lines: _Lines, offsets: Sequence[int]) -> tuple[int, dict[str, Any]]:
+        """Choose among several answers to one question: those that the score names, this item's, good ones; the last."""
+        found = [(offset, lines.read(offset)) for offset in offsets]
+        named = [line for line in found if line[1]["key"] in self.wanted] or found
+        own = [line for line in named if line[1].get("item", "") == self.item]
+        good = [line for line in named if line[1].get("status", Status.OK) == Status.OK]
+        return (own or good or named)[-1]
+
+    def ended_as(self, keys: Sequence[str], status: Status) -> bool:
+        """Tell whether an answer with this status is stored under one of the keys."""
+        offsets = (offset for key in keys for offset in self._by_key.get(key))
+        return any(self._replies.read(offset)["status"] == status for offset in offsets)
+
+    def images_of(self, keys: Sequence[str]) -> Shown:
+        """List the images in the questions under these keys."""
+        questions = []
+        for key in keys:
+            for offset in self._by_key.get(key)[:1]:
+                messages = self._replies.read(offset)["messages"]
+                questions.append([part["image"] for turn in messages for part in turn if isinstance(part, dict)])
+        return Shown.of([hashes for hashes in questions if hashes])
+
+
+def _parsed(content: bytes, required: Sequence[str]) -> dict[str, Any] | str:
+    """Parse a line to its object, or say what is wrong with it."""
+    try:
+        record = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        return f"not a JSON object ({error})"
+    if not isinstance(record, dict):
+        return "not a JSON object"
+    missing = [name for name in required if name not in record]
+    return f"the key '{missing[0]}' is missing" if missing else record
+
+
+def _unreadable(record: Mapping[str, Any]) -> str:
+    try:
+        reply_from(record)
+        return "" if isinstance(record["text"], str) else "its text is no text"
+    except (KeyError, TypeError, ValueError) as error:
+        return f"not an answer ({error})"
+
+
+def _always_readable(record: Mapping[str, Any]) -> str:
+    return ""
+
+
+def _item_in(line: bytes) -> str:
+    """Find the item of a damaged line, where that can still be read."""
+    match = re.search(rb'"item":"((?:[^"\\]|\\.)*)"', line)
+    return match[1].decode(errors="replace") if match else ""
+
+
+def _content(record: Mapping[str, Any]) -> str:
+    content = {name: record[name] for name in _CONTENT}
+    return content_key("said", content | ({"choices": record["choices"]} if "choices" in record else {}))
+
+
+def _json(value: Any) -> Any:
+    return orjson.loads(orjson.dumps(value))
+
+
+class _Unavailable(Provider):
+    """Stands in for a provider that is not installed, or whose weights are missing."""
+
+    capabilities = Capabilities(probabilities=True)
+
+    def __init__(self, config: RoleConfig) -> None:
+        self.name = config.provider
+
+    async def complete(self, request: Request) -> Reply:
+        raise NotImplementedError
+
+
+class StoredModel(WrappedProvider):
+    """Stands in for a provider, with its name and capabilities, and gives the run's stored answers.
+
+    Where the provider cannot be made, answers are found by the content of the request.
+    """
+
+    def __init__(self, config: RoleConfig, stored: Stored, base_url: str | None, timeout: float) -> None:
+        try:
+            super().__init__(make_provider(config.provider, config.settings(timeout)))
+        except Exception:
+            super().__init__(_Unavailable(config))
+        self._stored = stored
+        self.base_url = self.base_url if base_url is None else base_url
+        tools = config.model_name in stored.with_tools
+        self.capabilities = replace(self.capabilities, local=True, cache=True, tools=tools)
+
+    @property
+    def is_free(self) -> bool:
+        return True
+
+    async def complete(self, request: Request) -> Reply:
+        return self._stored.reply(request)
+
+
+class StoredEmbedder(Embedder):
+    """Stands in for an embedder, and gives the run's stored vectors."""
+
+    def __init__(self, config: RoleConfig, stored: Stored) -> None:
+        self.name = config.model
+        self.identity: Mapping[str, Any] = {"stored": config.model}
+        self._stored = stored
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        return [self._stored.vector(text) for text in texts]
+
+
+class StoredImages(ImageFiles):
+    """Images as they were judged: a changed one is reported, and a missing one is known by its hash alone."""
+
+    def __init__(self, complain: Complain) -> None:
+        super().__init__()
+        self._complain = complain
+        self.item = ""
+        self.expected: dict[Path, Shown] = {}
+        self._counted: set[Path] = set()
+        self.seen = self.absent = 0
+
+    def count(self, path: Path) -> None:
+        """Count an image once, among those that are checked or those that are missing."""
+        if path not in self._counted:
+            self._counted.add(path)
+            exists = containers.exists(path)
+            self.seen += exists
+            self.absent += not exists
+
+    async def open(self, path: Path) -> ImageFile:
+        shown = self.expected.get(path, Shown())
+        try:
+            image = await super().open(path)
+        except DataError as error:
+            if shown.own is None:
+                raise
+            if containers.exists(path):
+                self._changed(path, shown, str(error))
+            return ImageFile(shown.own, "", 0, 0, path, _missing_image)
+        if shown.all and image.sha256 not in shown.all:
+            self._changed(path, shown, f"its SHA-256 is {image.sha256[:16]}")
+            return replace(image, sha256=shown.own) if shown.own else image
+        return image
+
+    def _changed(self, path: Path, shown: Shown, now: str) -> None:
+        judged = f" (SHA-256 {shown.own[:16]})" if shown.own else ""
+        self._complain("picture", str(path), f"the image is not the one that was judged{judged}: {now}", self.item)
+
+
+def _missing_image() -> bytes:
+    raise DataError("the image is not here")
+
+
+def replay_engine(
+    config: RunConfig, manifest: Manifest, library: PromptLibrary, stored: Stored, images: StoredImages
+) -> Engine:
+    """Make the engine of a run, with its stored answers in place of its models."""
+    addresses = {record.model: record.base_url for record in manifest.roles.values()}
+
+    def make(role: RoleConfig) -> Any:
+        label = f"{role.provider}/{role.model_name}" if role.model_name else role.provider
+        address = None if role.base_url else addresses.get(label)
+        return StoredModel(role, stored, address, config.limits.timeout)
+
+    roles = Roles(config, make=make, embedder=lambda role: StoredEmbedder(role, stored))
+    engine = Engine(roles, library)
+    engine.images = images
+    return engine

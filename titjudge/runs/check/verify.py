@@ -1,0 +1,407 @@
+"""Verify a run: everything it says is computed again from its stored answers, and nothing is asked.
+
+Checked in this order: the prompt templates and metric versions against the manifest, the lines of the folder, each item's
+image against the hash that was judged, each score against the same metric over the stored answers (values to 1e-9
+relative), and each table cell of results.json against the tables of the recomputed scores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.files import JsonlReader
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.run_records import Manifest
+from titjudge.core.serialization import checksum_differs, item_from, score_from, score_record
+from titjudge.core.types import InvalidItem, Item, Score, Status
+from titjudge.data import containers
+from titjudge.data.images import Shown
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.scoring import Panel
+from titjudge.metrics import Metric
+from titjudge.runs.check.replay import BAD_CHECKSUM, Stored, StoredImages, replay_engine
+from titjudge.runs.check.results_diff import added, cells, same, shown, without_intervals
+from titjudge.runs.folder import journal
+from titjudge.runs.folder.identity import config_of
+from titjudge.runs.folder.run_folder import FILES, RunFolder, slim_item, slim_score
+from titjudge.runs.loop import prepared
+from titjudge.runs.outcome import slimness
+from titjudge.runs.resolve import load_metrics, load_suite
+from titjudge.runs.results import summarize
+from titjudge.stats.intervals import WAY
+from titjudge.stats.scores.per_prompt import PerPrompt
+
+_WITHOUT_ANSWER = frozenset({Status.FAILED, Status.BUDGET, Status.MISSING})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is wrong. `kind`: manifest, line, prompt, metric, question, picture, score or table."""
+
+    kind: str
+    where: str
+    what: str
+    item: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was checked, and the problems in the order in which they were found."""
+
+    run: Path
+    checked: Counter[str] = field(default_factory=Counter)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+    @property
+    def first_item(self) -> Problem | None:
+        """The first problem that names an item; one with its score or image comes before one with a line."""
+        named = [problem for problem in self.problems if problem.item]
+        return min(named, key=lambda problem: problem.kind not in ("score", "picture"), default=None)
+
+    @property
+    def first_cell(self) -> Problem | None:
+        """The first problem with a table cell."""
+        return next((problem for problem in self.problems if problem.kind == "table"), None)
+
+    def add(self, kind: str, where: str, what: str, item: str = "") -> None:
+        """Add a problem, unless it is one of the last 20."""
+        problem = Problem(kind, where, what, item)
+        if problem not in self.problems[-20:]:
+            self.problems.append(problem)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verification as JSON, with the first 1,000 problems."""
+        item, cell = self.first_item, self.first_cell
+        return {
+            "run": str(self.run),
+            "holds": self.holds,
+            "checked": dict(self.checked),
+            "wrong": dict(Counter(problem.kind for problem in self.problems)),
+            "first_item": {"item": item.item, "where": item.where, "what": item.what} if item else None,
+            "first_cell": {"cell": cell.where, "what": cell.what} if cell else None,
+            "problems": [asdict(problem) for problem in self.problems[:1000]],
+            "notes": self.notes,
+        }
+
+
+def verify(path: Path) -> Verification:
+    """Check a run folder without changing it.
+
+    Raises:
+        DataError: this is no run folder, or nothing was judged in it.
+        ConfigError: the run's suite, a metric or its prompt folder is missing.
+    """
+    return asyncio.run(_verify(RunFolder(path)))
+
+
+async def _verify(folder: RunFolder) -> Verification:
+    result = Verification(folder.path)
+    manifest = folder.manifest()
+    config = config_of(manifest.identity, folder.path)
+    if not folder.begun:
+        raise DataError("nothing was judged in this run: there is nothing to verify", folder.path)
+    metrics, suite = load_metrics(config), load_suite(config)
+    library = PromptLibrary(config.prompts)
+    _check_versions(manifest, metrics, library, result)
+    if checksum_differs(orjson.loads((folder.path / "manifest.json").read_bytes())):
+        result.add("manifest", "manifest.json", BAD_CHECKSUM)
+    complete = manifest.status == "complete"
+    _check_ends(folder, complete, result)
+    stored, images = Stored(folder.path, result.add), StoredImages(result.add)
+    slim_items, slim = slimness(suite, metrics)
+    scores = _StoredScores(folder, result, slim=slim)
+    items = [
+        item_from(slim_item(record) if slim_items else record) for _, record in _located(folder, "items.jsonl", result)
+    ]
+    result.checked["items"] = len(items)
+    if (folder.path / "billing.jsonl").is_file():
+        result.checked["bills"] = sum("cost" in bill for _, bill in _located(folder, "billing.jsonl", result))
+    engine = replay_engine(config, manifest, library, stored, images)
+    checker = _ScoreChecker(engine, stored, images, Panel.of(config), scores, result)
+    try:
+        for item in prepared(folder.items() if slim_items else items, metrics):
+            if isinstance(item, Item):
+                for name, metric in metrics.items():
+                    await checker.check(item, name, metric, complete)
+    finally:
+        await engine.aclose()
+    result.checked.update(answers=stored.answers, vectors=stored.vectors, images=images.seen)
+    checker.add_notes()
+    if (folder.path / "report.html").is_file():
+        result.notes.append("report.html is not checked: `python cli.py report` writes it anew from what is")
+    if manifest.status == "running":
+        result.notes.append("the run was going on, or was killed: its tables are not compared")
+    else:
+        _check_tables(folder, items, scores.for_tables, suite, metrics, result)
+    return result
+
+
+def _check_versions(
+    manifest: Manifest, metrics: Mapping[str, Metric], library: PromptLibrary, result: Verification
+) -> None:
+    for name, digest in manifest.prompts.items():
+        result.checked["templates"] += 1
+        try:
+            now = library.get(name).sha256
+        except ConfigError as error:
+            result.add("prompt", f"prompt {name}", str(error))
+            continue
+        if now != digest:
+            result.add("prompt", f"prompt {name}", f"its SHA-256 was {digest[:16]} in the run and is {now[:16]} here")
+    for name, record in manifest.metrics.items():
+        if name in metrics and metrics[name].version != record.version:
+            what = f"version {record.version} in the run, version {metrics[name].version} here"
+            result.add("metric", f"metric {name}", what)
+
+
+def _check_ends(folder: RunFolder, complete: bool, result: Verification) -> None:
+    """Report a last line without its newline, which a kill leaves, as a problem of a complete run and a note on others."""
+    for file in (folder.path / f"{name}.jsonl" for name in ("items", *FILES)):
+        if file.is_file() and journal.torn(file):
+            if complete:
+                result.add("line", file.name, "its last line has no end")
+            else:
+                result.notes.append(f"{file.name}: its last line has no end and was left out")
+
+
+def _located(folder: RunFolder, name: str, result: Verification) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read the valid records of a file with their offsets, and report the other lines and wrong checksums."""
+    file = folder.path / name
+    if not file.is_file():
+        result.add("line", name, "the file is missing")
+        return
+    damage: dict[str, str] = {}
+    for number, offset, record in journal.located(file, damage):
+        if checksum_differs(record):
+            result.add("line", f"{name}:{number}", BAD_CHECKSUM, str(record.get("item", "")))
+        yield offset, record
+    for where, what in damage.items():
+        result.add("line", where, what)
+
+
+class _StoredScores:
+    """The last score of each item and metric; what no table needs of it is read again when it is checked.
+
+    Attributes:
+        for_tables: the scores to make the tables from, in the stored order.
+    """
+
+    def __init__(self, folder: RunFolder, result: Verification, *, slim: bool) -> None:
+        self.for_tables: dict[tuple[str, str], Score] = {}
+        self._slim = slim_score if slim else dict
+        self._offsets: dict[tuple[str, str], int] = {}
+        for offset, record in _located(folder, "scores.jsonl", result):
+            try:
+                score = score_from(self._slim(record))
+            except (TypeError, ValueError) as error:
+                result.add("line", "scores.jsonl", f"not a score ({error})", str(record["item"]))
+                continue
+            self.for_tables[score.item_id, score.metric] = score
+            self._offsets[score.item_id, score.metric] = offset
+        self._reader = JsonlReader(folder.path / "scores.jsonl") if self._offsets else None
+        self.get = lru_cache(maxsize=1024)(self._read)
+
+    def _read(self, item: str, metric: str) -> Score | None:
+        """Read a whole score; None where there is none."""
+        offset = self._offsets.get((item, metric))
+        return None if offset is None or self._reader is None else score_from(self._reader.at(offset))
+
+    def replace(self, score: Score) -> None:
+        """Put another score into the tables."""
+        self.for_tables[score.item_id, score.metric] = score_from(self._slim(score_record(score)))
+
+
+@dataclass(slots=True)
+class _ScoreChecker:
+    """Computes scores again and compares them with the stored ones.
+
+    Attributes:
+        before: the stored scores; a score that comes out otherwise takes the place of the stored one in the tables.
+        unanswered: scores without a value that no answer explains.
+        without_image: scores that cannot be computed again, as the metric needs an image that is missing.
+    """
+
+    engine: Engine
+    stored: Stored
+    images: StoredImages
+    panel: Panel
+    before: _StoredScores
+    result: Verification
+    unanswered: int = 0
+    without_image: int = 0
+    _shown: Callable[[str, str], Shown] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._shown = lru_cache(maxsize=4096)(lambda item, name: self.stored.images_of(self._keys(item, name)))
+
+    async def check(self, item: Item, name: str, metric: Metric, complete: bool) -> None:
+        """Score an item again and compare with the stored scores; those of a complete run must be there."""
+        before = dict(self._stored_of(item.id, name))
+        if not before:
+            if complete and metric.applies(item):
+                self.result.add("score", f"{item.id}, {name}", "the run is complete, and the score is missing", item.id)
+            return
+        self._expect(item, name)
+        self.stored.begin(item.id, frozenset(self._keys(item.id, name)))
+        try:
+            now = await self.panel.score(self.engine, item, name, metric)
+        except Exception as error:
+            status = Status.BAD_INPUT if isinstance(error, DataError | OSError) else Status.UNPARSED
+            failed = Score.none(status, f"the metric fails on the stored answers: {error}")
+            now = [replace(failed, item_id=item.id, metric=key) for key in before]
+        again = {score.metric: _plain(score) for score in now}
+        for key, score in before.items():
+            self.result.checked["scores"] += 1
+            self._compare(item, score, again.get(key))
+
+    def _stored_of(self, item: str, name: str) -> Iterator[tuple[str, Score]]:
+        """Yield the stored score of an item by a metric, and those of the single judges of a panel."""
+        names = [name]
+        if len(self.panel.judges) > 1:
+            labels = [self.engine.roles[judge].label for judge in self.panel.judges]
+            names += [f"{name} [{label}]" for label in dict.fromkeys(labels)]
+        for key in names:
+            if (score := self.before.get(item, key)) is not None:
+                yield key, score
+
+    def _expect(self, item: Item, name: str) -> None:
+        """Set which images the item's questions must show: its own, and those it was compared with."""
+        self.images.item = item.id
+        self.images.expected = {}
+        for other in (item, *item.same_prompt):
+            if other.image is not None:
+                self.images.expected[other.image] = self._shown(other.id, name)
+        if item.image is not None and self.images.expected[item.image].all:
+            self.images.count(item.image)
+
+    def _keys(self, item: str, name: str) -> list[str]:
+        return list(dict.fromkeys(key for _, score in self._stored_of(item, name) for key in score.replies))
+
+    def _compare(self, item: Item, before: Score, now: Score | None) -> None:
+        where = f"{item.id}, {before.metric}"
+        absent = [key for key in before.replies if not self.stored.has(key)]
+        if absent:
+            what = f"{len(absent)} of the {len(before.replies)} answers it names are not on file"
+            self.result.add("score", where, what, item.id)
+        if now is None:
+            self.result.add("score", where, "the metric no longer gives this score", item.id)
+            return
+        shown = [other.image for other in (item, *item.same_prompt) if other.image is not None]
+        if now.status is Status.BAD_INPUT and any(not containers.exists(image) for image in shown):
+            self.without_image += before.value is not None
+            return
+        what = difference(before, now, exact=not self.stored.missed)
+        self.unanswered += not what and before.value is None and before.status in _WITHOUT_ANSWER
+        if what and before.value is None and self._explained(before, now):
+            self.unanswered += 1
+            return
+        if what:
+            self.result.add("score", where, what, item.id)
+            self.before.replace(replace(now, item_id=item.id, metric=before.metric))
+
+    def _explained(self, before: Score, now: Score) -> bool:
+        """Tell whether the missing value of a score has a reason: its question was answered for another item, or never."""
+        if before.status in _WITHOUT_ANSWER:
+            return now.value is None or not self.stored.used <= set(before.replies)
+        return before.status is not Status.BAD_INPUT and self.stored.ended_as(before.replies, before.status)
+
+    def add_notes(self) -> None:
+        """Say what could not be checked."""
+        counts = (
+            (self.images.absent, "images are not here: their hashes could not be checked"),
+            (self.without_image, "scores were computed from images that are not here, and could not be computed again"),
+            (self.unanswered, "scores have no value because no answer came: nothing to compute them from"),
+            (
+                self.stored.matched_by_content,
+                "questions were found by what was said: the adapter or model that made their keys is not here",
+            ),
+        )
+        self.result.notes += [f"{count} {what}" for count, what in counts if count]
+
+
+def _plain(score: Score) -> Score:
+    """Return the score as it would be read from a file; a value that is not finite counts as none."""
+    record = orjson.loads(orjson.dumps(score_record(score), option=orjson.OPT_SERIALIZE_NUMPY))
+    if score.value is not None and not math.isfinite(score.value):
+        record |= {"value": None, "status": Status.UNPARSED, "reason": f"the value is {score.value}"}
+    return score_from(record)
+
+
+def difference(before: Score, now: Score, *, exact: bool = True) -> str:
+    """Say in one line what differs between a stored score and the recomputed one; empty when nothing does.
+
+    Reason and parts are compared only where `exact` is set: they may differ where an answer never came.
+    """
+    if not same(before.value, now.value):
+        reason = f" ({now.status}: {now.reason})" if now.value is None else ""
+        return f"{shown(before.value)} is stored, {shown(now.value)} comes out{reason}"
+    if before.status != now.status and not (before.status in _WITHOUT_ANSWER and now.status in _WITHOUT_ANSWER):
+        return f"the status {before.status} is stored, {now.status} comes out"
+    if exact and before.value is not None:
+        if before.reason != now.reason:
+            return "the stored reason is not the one that was answered"
+        for name in {**before.parts, **now.parts}:
+            if not same(before.parts.get(name), now.parts.get(name)):
+                return f"the stored part '{name}' does not follow from the answers"
+    if (before.generator, before.prompt_id) != (now.generator, now.prompt_id):
+        return "the stored generator or group is not the item's"
+    return ""
+
+
+def _check_tables(
+    folder: RunFolder,
+    items: Sequence[Item | InvalidItem],
+    scores: Mapping[tuple[str, str], Score],
+    suite: Any,
+    metrics: dict[str, Metric],
+    result: Verification,
+) -> None:
+    try:
+        before = folder.results()
+    except DataError as error:
+        result.add("line", "results.json", error.message)
+        return
+    if not (folder.path / "results.json").is_file():
+        result.notes.append("there is no results.json: no table to compare")
+        return
+    rule = PerPrompt.parse(before.per_prompt or "mean")
+    results, _ = summarize(
+        items, scores.values(), suite, before.human_pairs, metrics, status="", money=folder.money(), per_prompt=rule
+    )
+    now = orjson.loads(orjson.dumps(results, default=str, option=orjson.OPT_SERIALIZE_NUMPY))
+    other_intervals = before.intervals != WAY
+    if other_intervals:
+        result.notes.append("the intervals of this run were computed in another way than now: they are not compared")
+    other_leaderboard = not before.per_prompt and any(
+        "spread" in place for row in now["leaderboard"] for place in row["metrics"].values()
+    )
+    if other_leaderboard:
+        result.notes.append("the leaderboard of this run averaged images and not prompts: it is not compared")
+    if new := added(before.to_json(), now):
+        result.notes.append(f"not compared, as the run does not have what comes out now: {', '.join(new)}")
+    for where, first, second in cells(before.to_json(), now):
+        if other_leaderboard and where.startswith(("table 'Leaderboard'", "leaderboard[")):
+            continue
+        if other_intervals:
+            first, second = without_intervals(where, first), without_intervals(where, second)
+        result.checked["cells"] += 1
+        if not same(first, second):
+            result.add("table", where, f"{shown(first)} is stored, {shown(second)} comes out")

@@ -1,0 +1,439 @@
+"""The folder of a run, which can be resumed, merged and verified.
+
+manifest.json   configuration, model versions, prompt hashes, fingerprints of local models, status, money
+items.jsonl     the items, invalid ones included
+replies.jsonl   every answer used: rendered prompt, raw text, usage, model version (append-only)
+vectors.jsonl   every embedding used (append-only)
+billing.jsonl   every request: its worst case before it is sent, its cost afterwards (append-only)
+scores.jsonl    scores, with the digest (`of`) of what was judged; the last line of an item and metric counts (append-only)
+results.json    the tables, as `--json` prints them
+report.html     the page
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.core.config import Limits, RunConfig
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.files import Appender, write_atomic
+from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
+from titjudge.core.score_parts import SUMMED
+from titjudge.core.serialization import item_from, lean_item, lean_score, score_from, score_record, with_checksum
+from titjudge.core.types import InvalidItem, Item, Score, Status
+from titjudge.engine.budget import JOB, Budget
+from titjudge.metrics import Metric
+from titjudge.runs.folder import journal
+from titjudge.runs.folder.identity import differing, extends, identity, other_run
+from titjudge.runs.folder.score_digests import PLACE, Digests, compares_images, listed_record
+
+_IDENTITY = ".identity.json"  # a copy of the run's identity, in case its manifest is lost
+_REMAKE = "the `judge` or `merge` command that made it makes it again"
+_SPARE = 2**22  # bytes: enough for the answers in flight and their bills
+_CAPS = ("max_cost", "max_requests", "max_tokens")
+NOTHING: dict[str, Any] = {}
+FILES_OF = {"reply": "replies", "vector": "vectors", "sent": "billing", "bill": "billing"}
+FILES = (*dict.fromkeys(FILES_OF.values()), "scores")
+
+
+class RunFolder:
+    """A run on disk. `open` takes a lock, so that two processes never write one run.
+
+    Attributes:
+        path: the folder.
+        damage: the problem of each line that was skipped in reading, by `file:line`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damage: dict[str, str] = {}
+        self._lock: int | None = None
+        self._created = False  # by this object's `open`
+        self._appenders: dict[str, Appender] = {}
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def manifest(self) -> Manifest:
+        """Read manifest.json.
+
+        Raises:
+            DataError: this is no run folder, or the file is damaged.
+        """
+        try:
+            return Manifest.read(self.path / "manifest.json", _REMAKE)
+        except OSError as error:
+            if (self.path / _IDENTITY).is_file():
+                raise DataError(f"it has no manifest.json: {_REMAKE}", self.path) from error
+            raise DataError("not a run folder: it has no manifest.json", self.path) from error
+
+    def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
+        """Read the items; `slim` leaves out prompt, image and meta, to save memory where items are only counted."""
+        for record in self.read("items.jsonl"):
+            yield item_from(slim_item(record) if slim else record)
+
+    def judged(self) -> Iterator[Item]:
+        """Read the valid items."""
+        return (item for item in self.items() if isinstance(item, Item))
+
+    def compared(self) -> tuple[dict[str, Item], dict[tuple[str, str], Score]]:
+        """Read the valid items and the scores without what no comparison needs (`lean_item`, `lean_score`)."""
+        texts: dict[str, str] = {}
+        items = {item.id: lean_item(item, texts) for item in self.judged()}
+        scores: dict[tuple[str, str], Score] = {}
+        for record in self.read("scores.jsonl"):
+            item = items.get(record["item"])
+            if item is not None and (item.generator, item.prompt_id) == (record["generator"], record["group"]):
+                record |= {"item": item.id, "generator": item.generator, "group": item.prompt_id}  # texts once
+            scores[record["item"], record["metric"]] = lean_score(record)
+        return items, scores
+
+    def stats(self) -> dict[str, Any]:
+        """Read size (bytes) and modification time (ns) of each image file as it was judged, by item id."""
+        return {record["id"]: record["stat"] for record in self.read("items.jsonl") if record.get("stat")}
+
+    def scores(self, *, slim: bool = False) -> dict[tuple[str, str], Score]:
+        """Read the last score of each item and metric; `slim` leaves out replies and the parts that no table sums up."""
+        scores: dict[tuple[str, str], Score] = {}
+        for record in self.read("scores.jsonl"):
+            score = score_from(slim_score(record) if slim else record)
+            scores[score.item_id, score.metric] = score
+        return scores
+
+    def _valid_scores(self, items: Path, metrics: Mapping[str, Metric]) -> set[tuple[str, str]]:
+        """Find item and metric of every score with a value whose item has not changed since.
+
+        Scores that compare images are valid for all images of a prompt or for none. One in which a comparison has no
+        answer is not valid, so that the next session tries again.
+
+        Args:
+            items: the new items.jsonl.
+            metrics: the metrics of the run.
+        """
+        comparing = {name for name, metric in metrics.items() if compares_images(metric)}
+        digests: dict[tuple[str, str], str] = {}  # of what was judged, by the last score with a value
+        for record in self.read("scores.jsonl"):
+            item, name = record["item"], record["metric"]
+            if name in metrics:
+                digests.pop((item, name), None)
+                if record["value"] is not None and not (name in comparing and record["parts"].get("unanswered")):
+                    digests[item, name] = record.get("of", "")
+        if not digests:
+            return set()
+        now = Digests((record for _, record in journal.records(items, {})), prompts=bool(comparing))
+        then = now
+        if "" in digests.values():  # scores of older versions have no digest
+            then = Digests(self.read("items.jsonl"), prompts=bool(comparing))
+        valid = set()
+        for (item, name), digest in digests.items():
+            current = now.of(item, together=name in comparing)
+            if current and current == (digest or then.of(item, together=name in comparing)):
+                valid.add((item, name))
+        for name in comparing:
+            for items_of_prompt in now.prompts.values():
+                scores = {(item, name) for item in items_of_prompt}
+                if not scores <= valid:
+                    valid -= scores
+        return valid
+
+    def replies(self) -> Iterator[dict[str, Any]]:
+        """Read the answers used, in the order of the file."""
+        return self.read("replies.jsonl")
+
+    def vectors(self) -> Iterator[dict[str, Any]]:
+        """Read the embeddings used, in the order of the file."""
+        return self.read("vectors.jsonl")
+
+    def results(self) -> Results:
+        """Read results.json; empty results where there is none.
+
+        Raises:
+            DataError: it is damaged.
+        """
+        file = self.path / "results.json"
+        return Results.read(file, "the same `judge` or `merge` command writes it anew") if file.is_file() else Results()
+
+    def is_locked(self) -> bool:
+        """Tell whether a process is writing this run."""
+        return is_locked(self.path)
+
+    def read(self, name: str) -> Iterator[dict[str, Any]]:
+        """Read the records of a JSONL file of the folder; none where there is no such file."""
+        return (record for _, record in self.located(name))
+
+    def located(self, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Read the records of a JSONL file of the folder, each with the offset at which a `JsonlReader` reads it again."""
+        file = self.path / name
+        lines = journal.located(file, self.damage) if file.is_file() else ()
+        return ((offset, record) for _, offset, record in lines)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def open(self, config: RunConfig) -> None:
+        """Begin or resume a run.
+
+        Raises:
+            UserError: the folder belongs to another configuration, or another process is writing it.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"{self.path}: another titjudge is writing this run") from error
+        except OSError as error:
+            if self.path.is_file():
+                raise UserError(f"{self.path} is a file: --out takes a folder") from error
+            raise UserError(f"{self.path}: {error.strerror}") from error
+        try:
+            self._begin_or_resume(identity(config))
+        except Exception:
+            self.close()
+            raise
+
+    def _begin_or_resume(self, mine: dict[str, Any]) -> None:
+        """Check the identity of the run in the folder, or begin one, and open its files for appending."""
+        if (self.path / "manifest.json").is_file() or (self.path / _IDENTITY).is_file():
+            theirs = self._stored_identity()
+            if (changed := differing(theirs, mine)) and self.begun:
+                if not extends(theirs, mine):
+                    raise UserError(f"{self.path} {other_run(theirs, mine)}")
+                self.write(_IDENTITY, mine)
+                self.write_manifest(self.manifest().with_(identity=mine))
+            elif changed:  # an earlier start failed before anything was asked
+                self._begin(mine)
+        elif any(file.is_file() and not file.name.startswith(".") for file in self.path.iterdir()):
+            raise UserError(f"{self.path} is not empty and not a run: choose another --out")
+        else:
+            self._created = True
+            self._begin(mine)
+        try:
+            if not (self.path / _IDENTITY).is_file():
+                self.write(_IDENTITY, mine)
+            for name in FILES:
+                self._appenders[name] = Appender(self.path / f"{name}.jsonl")
+            self._spare.write_bytes(bytes(_SPARE))
+        except OSError as error:
+            raise UserError(f"{error.filename or self.path}: {error.strerror}") from error
+
+    def _stored_identity(self) -> dict[str, Any]:
+        """Read the identity of the run in this folder; a lost or damaged manifest is made again from the copy of it.
+
+        Raises:
+            DataError: the manifest is damaged, and so is the copy.
+        """
+        try:
+            return self.manifest().identity
+        except DataError as error:
+            try:
+                stored: dict[str, Any] = orjson.loads((self.path / _IDENTITY).read_bytes())
+            except (OSError, orjson.JSONDecodeError):
+                raise DataError(
+                    "manifest.json is damaged: put a copy of it back, or choose another --out (answers in the cache are "
+                    "not paid again)",
+                    self.path,
+                ) from error
+            self._begin(stored)
+            self.damage["manifest.json"] = "it was made again; models and versions of earlier sessions are not in it"
+            return stored
+
+    def _begin(self, identity: Mapping[str, Any]) -> None:
+        self.write(_IDENTITY, identity)
+        self.write_manifest(Manifest(schema_version=SCHEMA_VERSION, identity=dict(identity), status="running"))
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was asked, answered or scored."""
+        files = [self.path / f"{name}.jsonl" for name in FILES]
+        return (self.path / "batches").exists() or any(file.is_file() and file.stat().st_size for file in files)
+
+    def discard(self) -> None:
+        """Close, and remove the folder where `open` made it and nothing was asked since."""
+        unused = self._created and not self.begun
+        self.close()
+        if not unused:
+            return
+        for name in ("manifest.json", _IDENTITY, "items.jsonl", ".lock", *(f"{name}.jsonl" for name in FILES)):
+            (self.path / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it holds other files
+            self.path.rmdir()
+
+    @property
+    def _spare(self) -> Path:
+        """A file that is removed when the disk is full, to make room for the answers in flight and their bills."""
+        return self.path / ".spare"
+
+    def journal(self, kind: str, record: Mapping[str, Any]) -> None:
+        """Append a line to the file of its kind (`FILES_OF`).
+
+        Raises:
+            OSError: the disk is full; a line that is not `sent` may have been written all the same.
+        """
+        appender, line = self._appenders[FILES_OF[kind]], with_checksum(record)
+        try:
+            appender.add(line)
+        except OSError:
+            if kind == "sent" or not self._spare.is_file():
+                raise
+            self._spare.unlink()
+            appender.add(line)
+            raise
+
+    def add_score(self, score: Score, digest: str = "") -> None:
+        """Append a score; `digest` is that of what was judged (`titjudge.runs.folder.score_digests`)."""
+        self._appenders["scores"].add(with_checksum(score_record(score) | ({"of": digest} if digest else {})))
+
+    def known_keys(self) -> dict[str, bool]:
+        """Map the key of each answer and embedding in the folder to whether one of its answers is good."""
+        known = {record["key"]: True for record in self.vectors()}
+        for record in self.replies():
+            known[record["key"]] = record["status"] == Status.OK or known.get(record["key"], False)
+        return known
+
+    def money(self) -> dict[str, Any]:
+        """Sum up the ledger, which is complete even after a kill.
+
+        Returns:
+            `spent`: USD billed. `list_cost`: list price in USD of all answers used; `unlisted` of them have none. `requests` and `tokens` billed.
+            `uncertain` and `uncertain_tokens`: USD and tokens that requests without an answer may have cost (their worst
+            case where no bill came). `unpriced`: requests whose price nobody knows. `overrun`: USD by which answers cost more
+            than the worst case of their requests. `in_jobs`: USD and tokens of those of them that are in batch jobs, by entry.
+        """
+        spent = uncertain = embedded = 0.0
+        requests = tokens = uncertain_tokens = unpriced = 0
+        overrun = 0.0
+        unsettled: dict[str, tuple[float, int]] = {}
+        for line in self.read("billing.jsonl"):
+            if "worst" in line:
+                unsettled[line["id"]] = line["worst"], line["tokens"]
+                continue
+            worst, _ = unsettled.pop(line.get("id", ""), (line["cost"], 0))
+            overrun += max(0.0, line["cost"] - worst) if worst else 0.0  # without a price nothing was known
+            unpriced += line.get("unpriced", 0)
+            spent += line["cost"]
+            uncertain += line["uncertain"]
+            uncertain_tokens += line.get("uncertain_tokens", 0)
+            tokens += line["tokens"]
+            requests += line.get("requests", 1)
+            embedded += line["cost"] if line["role"] == "embedder" else 0.0
+        listed: dict[bytes, float | None] = {}
+        for record in self.replies():
+            if not record["attempt"]:  # a repair turn is part of the answer it repaired
+                listed[record["key"].encode()[-32:]] = record["list_cost"]
+        return {
+            "spent": spent,
+            "list_cost": sum(filter(None, listed.values()), embedded),
+            "unlisted": sum(price is None for price in listed.values()),
+            "requests": requests + len(unsettled),
+            "tokens": tokens,
+            "uncertain": uncertain + sum(cost for cost, _ in unsettled.values()),
+            "uncertain_tokens": uncertain_tokens + sum(count for _, count in unsettled.values()),
+            "unpriced": unpriced,
+            "overrun": overrun,
+            "in_jobs": {entry: worst for entry, worst in unsettled.items() if entry.startswith(JOB)},
+        }
+
+    def used(self) -> dict[str, float]:
+        """Sum what counts against each cap (`max_cost`, `max_requests`, `max_tokens`), billed or uncertain."""
+        money = self.money()
+        return {
+            "max_cost": money["spent"] + money["uncertain"],
+            "max_requests": money["requests"],
+            "max_tokens": money["tokens"] + money["uncertain_tokens"],
+        }
+
+    def set_status(self, status: str) -> None:
+        """Set the status in the manifest, where the run ended before a whole manifest could be written."""
+        self.write_manifest(self.manifest().with_(status=status, updated=time.time()))
+
+    def list_items(
+        self, items: Iterable[tuple[Item | InvalidItem, int | None]], metrics: Mapping[str, Metric] = NOTHING
+    ) -> tuple[int, set[tuple[str, str]]]:
+        """Write items.jsonl anew, whole or not at all.
+
+        Args:
+            items: the items, each with its position among those of all shards (None where there is one shard).
+            metrics: the metrics of the run.
+
+        Returns:
+            The number of items, and item and metric of the scores that are still valid.
+        """
+        new = self.path / ".items.jsonl.new"
+        lines = (listed_record(item) | ({} if place is None else {PLACE: place}) for item, place in items)
+        count = journal.write_records(new, lines)
+        valid = self._valid_scores(new, metrics)
+        new.replace(self.path / "items.jsonl")
+        return count, valid
+
+    def write(self, name: str, content: Any, *, sync: bool = True) -> Path:
+        """Write bytes, or anything else as JSON, whole or not at all; `sync` waits until the disk has it."""
+        if not isinstance(content, bytes):
+            content = json.dumps(content, indent=2, ensure_ascii=False, default=str).encode()
+        write_atomic(self.path / name, content, sync=sync)
+        return self.path / name
+
+    def write_manifest(self, manifest: Manifest, *, sync: bool = True) -> None:
+        """Write manifest.json with its checksum; `sync` as in `write`."""
+        self.write("manifest.json", with_checksum(manifest.to_json()), sync=sync)
+
+    def close(self) -> None:
+        """Close the files and release the lock."""
+        for appender in self._appenders.values():
+            appender.close()
+        self._appenders.clear()
+        if self._lock is not None:
+            with contextlib.suppress(OSError):
+                self._spare.unlink()
+            os.close(self._lock)
+            self._lock = None
+
+
+def slim_item(record: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what of an item's record no table needs; strings that repeat are kept once."""
+    names = {name: sys.intern(record[name]) for name in ("id", "generator", "group")}
+    return record | names | ({} if "bad" in record else {"prompt": "", "image": None, "meta": NOTHING})
+
+
+def slim_score(record: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what of a score's record no table needs; strings that repeat are kept once."""
+    return record | {
+        **{name: sys.intern(record[name]) for name in ("item", "metric", "generator", "group")},
+        "replies": (),
+        "reason": "" if record["value"] is not None else record["reason"],
+        "parts": {key: value for key, value in record["parts"].items() if key in SUMMED} or NOTHING,
+    }
+
+
+def caps(limits: Limits) -> dict[str, float]:
+    """Return the caps that are set, by name: USD, requests, tokens."""
+    return {name: cap for name in _CAPS if (cap := getattr(limits, name)) is not None}
+
+
+def resumed_budget(limits: Limits, money: Mapping[str, Any] = NOTHING) -> Budget:
+    """Make the budget of a run; `money` is what its earlier sessions have spent (`RunFolder.money`)."""
+    budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
+    if money:
+        in_jobs = money["in_jobs"] if limits.batch else {}  # without --batch the questions in jobs are paid once more
+        uncertain = max(0.0, money["uncertain"] - sum(cost for cost, _ in in_jobs.values()))
+        tokens = money["uncertain_tokens"] - sum(count for _, count in in_jobs.values())
+        budget.resume(
+            money["spent"], money["requests"] - len(in_jobs), money["tokens"], uncertain, tokens, in_jobs=in_jobs,
+            overrun=money["overrun"], unpriced=money["unpriced"],
+        )  # fmt: skip
+    return budget
+
+
+def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:
+    """Lower the caps of a run by what other runs, which share them, have used."""
+    used = [RunFolder(path).used() for path in others]
+    rest = {name: max(0, cap - sum(run[name] for run in used)) for name, cap in caps(limits).items()}
+    return limits.model_copy(update=rest)

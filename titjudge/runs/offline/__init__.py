@@ -1,0 +1,1 @@
+"""Questions written to files and answers read from files."""

@@ -1,0 +1,186 @@
+"""Record the answers of a run in a portable file beside the data, which the `recorded` provider replays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from titjudge.core.config import RoleConfig
+from titjudge.core.errors import ConfigError, DataError, UserError
+from titjudge.core.files import write_atomic
+from titjudge.core.types import Item, Reply, Status
+from titjudge.data.images import ImageFiles
+from titjudge.metrics.agent.crops import Box
+from titjudge.providers import Provider
+from titjudge.providers.recorded import question_key
+from titjudge.providers.recorded import read_answers as read_recording
+from titjudge.runs.offline.answers import FileAnswers
+from titjudge.runs.offline.batch import Asked, only_recorded, walk
+from titjudge.runs.offline.files import IMPORTED, Imported, question_text, read_answers
+from titjudge.runs.session import Session
+
+
+@dataclass(slots=True)
+class Kept(Imported):
+    """What became of answers that were to be recorded: `imported` ones are in the recording now, `already` ones were."""
+
+    replaced: int = 0  # imported answers that took the place of another one
+    dropped: int = 0  # recorded answers to questions that were built on a replaced one
+    differing: list[str] = field(default_factory=list)  # item and template of answers that were recorded otherwise
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What a run asks and uses."""
+
+    used: dict[str, dict[str, Any]] = field(default_factory=dict)  # replies by key
+    asked: set[str] = field(default_factory=set)  # keys that the files answered
+    seen: dict[str, Asked] = field(default_factory=dict)  # every question by key
+
+    @property
+    def questions(self) -> set[str]:
+        return {_question(reply) for reply in self.used.values()}
+
+
+def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", replace: bool = False) -> Kept:
+    """Add answers to a recording: those in `files`, and those of the models of `session` in the cache.
+
+    Only answers that a run would use are recorded, and only texts: replies to requests with native tools are unusable.
+
+    Args:
+        session: the run.
+        files: answers as for `offline_import.import_answers`.
+        to: the recording.
+        by: who answered; by default the model's name.
+        replace: replace recorded answers that differ, and drop those to questions that were built on them.
+
+    Raises:
+        DataError: a file or the recording cannot be read.
+        ConfigError: nothing says who gave an answer, or `replace` where not all roles are `recorded`.
+        UserError: the recording cannot be written.
+    """
+    if replace and not only_recorded(session):
+        raise ConfigError("--replace corrects recorded answers: give `--provider recorded`, and the answers in a file")
+    result = Kept()
+    answers = read_answers(files, result)
+    recorded = read_recording(to) if to.is_file() else {}
+    before = _walked(session, {}) if replace else _Walk()
+    walk = _walked(session, answers, replace=replace)
+    result.unusable = [(key, walk.seen[key].refusal(why) if key in walk.seen else why) for key, why in result.unusable]
+    while misfits := sorted((walk.asked & answers.keys()) - walk.used.keys()):
+        result.unusable += [(key, walk.seen[key].refusal(answers.pop(key).reason)) for key in misfits]
+        if replace:
+            walk = _walked(session, answers, replace=True)  # the recorded answers in their place are used again
+    lines: dict[str, dict[str, Any]] = {}
+    images = asyncio.run(_paths(session, to.parent))
+    for key, reply in walk.used.items():
+        if reply.get("tools"):
+            result.unusable.append((key, "it was asked with native tools, which a recording cannot offer"))
+            continue
+        question = _question(reply)
+        if question in recorded and (not replace or recorded[question].text == reply["text"]):
+            result.already += 1
+            if key in answers and answers[key].text != reply["text"]:
+                result.differing.append(f"{next(iter(walk.seen[key].items))}, {reply['template']}")
+        elif question not in lines and "recorded" not in reply["flags"]:
+            crops = {
+                digest: _Place.of(part.image, to.parent, part.box) for digest, part in walk.seen[key].parts.items()
+            }
+            lines[question] = _line(question, reply, images | crops, by)
+    result.unknown = sorted(answers.keys() - walk.used.keys())
+    result.imported, result.replaced = len(lines), len(lines.keys() & recorded.keys())
+    dropped = (before.questions & recorded.keys()) - walk.questions if result.replaced else set()
+    result.dropped = len(dropped)
+    if lines:
+        ordered = sorted(lines.values(), key=lambda line: (line["template"], str(line["images"]), line["key"]))
+        _write(to, ordered, dropped)
+    return result
+
+
+def _walked(session: Session, answers: Mapping[str, Reply], *, replace: bool = False) -> _Walk:
+    """Walk through a run with these answers; recorded ones come first, with `replace` last."""
+    result = _Walk()
+
+    def stand_in(config: RoleConfig, real: Provider) -> FileAnswers:
+        recorded: Literal["no", "first", "last"] = "no" if real.capabilities.cache else "last" if replace else "first"
+        return FileAnswers(real, answers, result.asked, recorded=recorded)
+
+    def journal(kind: str, reply: dict[str, Any]) -> None:
+        if kind == "reply" and reply["status"] == Status.OK and not reply["attempt"]:
+            result.used[reply["key"]] = reply
+
+    asyncio.run(walk(session, stand_in, journal, seen=result.seen))
+    return result
+
+
+def _line(key: str, reply: dict[str, Any], images: Mapping[str, _Place], by: str) -> dict[str, Any]:
+    """Make a line of the recording; `images` are the places of images by the hash of what was sent."""
+    who = by or reply["model_version"] or ("" if IMPORTED in reply["flags"] else reply["model"])
+    if not who:
+        raise ConfigError("answers from a file do not say who gave them: add --by, for example --by 'a person'")
+    digests = [part["image"] for _, *parts in reply["messages"] for part in parts if isinstance(part, dict)]
+    places = [images.get(digest, _Place(f"sha256:{digest}")) for digest in digests]
+    boxes = [list(place.box) for place in places if place.box]
+    return {
+        "key": key,
+        "template": reply["template"],
+        "images": [place.name for place in places],
+        **({"box": boxes[0]} if boxes else {}),
+        "question": question_text(reply["messages"]),
+        "answer": reply["text"],
+        "by": who,
+        **{name: reply[name] for name in ("sample", "choices", "first_token") if reply.get(name)},
+    }
+
+
+def _question(reply: Mapping[str, Any]) -> str:
+    """Return the key under which a recording keeps the answer to this question."""
+    return question_key(reply["messages"], reply["sample"], reply.get("choices", ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An image as a recording names it: its path relative to the recording, and the part of it that was shown."""
+
+    name: str
+    box: Box | None = None
+
+    @classmethod
+    def of(cls, image: Path, home: Path, box: Box | None = None) -> _Place:
+        """Name an image from the folder of the recording; one that is elsewhere by its file name."""
+        place, root = image.resolve(), home.resolve()
+        return cls(place.relative_to(root).as_posix() if place.is_relative_to(root) else place.name, box)
+
+
+async def _paths(session: Session, home: Path) -> dict[str, _Place]:
+    """Map the hash of what is sent of each image to its place."""
+    images, places = ImageFiles(session.cache), dict[str, _Place]()
+    for item in session.items():
+        if isinstance(item, Item) and item.image is not None:
+            try:
+                digest = (await images.open(item.image)).sha256
+            except DataError:
+                continue  # no question showed it
+            places[digest] = _Place.of(item.image, home)
+            images.forget(item.image)
+    return places
+
+
+def _write(file: Path, lines: Sequence[dict[str, Any]], dropped: Set[str]) -> None:
+    """Add lines to the recording, replacing those of the same key and removing those of the keys `dropped`."""
+    new = {line["key"]: orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines}
+    try:
+        before = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
+        content = []
+        for line in filter(bytes.strip, before):
+            key = orjson.loads(line)["key"]
+            if key not in dropped:
+                content.append(new.pop(key, line if line.endswith(b"\n") else line + b"\n"))
+        write_atomic(file, b"".join([*content, *new.values()]), sync=True)
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from error

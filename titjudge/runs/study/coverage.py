@@ -1,0 +1,142 @@
+"""Count which images of a suite's prompts exist, by generator, before anything is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import InvalidItem, Item, Table
+from titjudge.data.images import check_header
+from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.samples import cells
+
+NO_IMAGE = "no image"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Images of a prompt that a generator lacks."""
+
+    generator: str
+    prompt_id: str
+    images: int
+    reason: str  # `NO_IMAGE`, or why an image cannot be used
+
+
+@dataclass(slots=True)
+class Coverage:
+    """How many of the `prompts` times `samples` images of each generator exist."""
+
+    prompts: int
+    samples: int
+    images: dict[str, int] = field(default_factory=dict)
+    missing: list[Missing] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+    def table(self) -> Table:
+        """Make a table with a row for each generator."""
+        lacking: Counter[str] = Counter()
+        for missing in self.missing:
+            lacking[missing.generator] += missing.images
+        prompts = Counter(missing.generator for missing in self.missing)
+        rows = tuple(
+            (name or "(unnamed)", images, self.prompts - prompts[name], lacking[name])
+            for name, images in sorted(self.images.items())
+        )
+        note = f"of {self.prompts:,} prompts with {self.samples} image{'s' if self.samples > 1 else ''} each"
+        return Table("Coverage", ("generator", "images", "whole prompts", "images missing"), rows, (note,))
+
+
+def coverage(
+    suite: Any,
+    data: Path,
+    *,
+    samples: int | None = None,
+    lengths: Collection[str] = (),
+    grid: str | None = None,
+    generators: Collection[str] = (),
+) -> Coverage:
+    """Compare the images that exist with the prompts of the suite, or with the prompts of the images where it lists none.
+
+    Args:
+        suite: The suite.
+        data: Its folder.
+        samples: Images that a prompt should have; by default as many as the prompt with most of them has.
+        lengths: Only prompts of these lengths.
+        grid: Layout of several images in one file.
+        generators: Generators that should have images, besides those that have some.
+
+    Raises:
+        DataError: There are no data.
+    """
+    counts: Counter[tuple[str, str]] = Counter()  # valid images by generator and prompt
+    invalid: list[InvalidItem] = []
+    problems: list[tuple[str, str]] = []
+    try:
+        for item in map(_checked, cells(suite.load(data), grid)):
+            if isinstance(item, InvalidItem):
+                invalid.append(item)
+            else:
+                counts[item.generator, item.prompt_id] += 1
+    except DataError as error:
+        if not generators:
+            raise
+        problems.append((str(error.path or "images"), error.message))
+    try:
+        expected = dict.fromkeys(place.prompt_id for place in suite_prompts(suite, data, lengths, problems))
+    except ConfigError:  # the suite lists no prompts without images
+        expected = {}
+    expected = expected or dict.fromkeys(prompt for _, prompt in counts)
+    samples = samples or max(counts.values(), default=1)
+    problems += [  # of prompts that lack images, the reason stands with those
+        (item.id, item.reason)
+        for item in invalid
+        if item.prompt_id not in expected or counts[item.generator, item.prompt_id] >= samples
+    ]
+    reasons = {(item.generator, item.prompt_id): item.reason for item in invalid}
+    result = Coverage(len(expected), samples, dict.fromkeys(generators, 0), problems=problems)
+    for (generator, _), count in counts.items():
+        result.images[generator] = result.images.get(generator, 0) + count
+    for item in invalid:
+        if item.prompt_id in expected:
+            result.images.setdefault(item.generator, 0)
+    result.missing = [
+        Missing(name, prompt, lacking, reasons.get((name, prompt), NO_IMAGE))
+        for name in result.images
+        for prompt in expected
+        if (lacking := samples - counts[name, prompt]) > 0
+    ]
+    return result
+
+
+def suite_prompts(
+    suite: Any, data: Path, lengths: Collection[str], problems: list[tuple[str, str]]
+) -> list[PromptPlace]:
+    """List the prompts of a suite, with `lengths` only those of these lengths; invalid ones go to `problems`.
+
+    Raises:
+        ConfigError: The suite has no prompts to export, or no lengths. DataError: There are none.
+    """
+    places = []
+    for place in suite.prompts(data):
+        if isinstance(place, InvalidItem):
+            problems.append((place.id, place.reason))
+        elif not lengths or place.fields.get("length") in lengths:
+            places.append(place)
+        elif "length" not in place.fields:
+            raise DataError(f"the prompts of {suite.name} have no lengths: leave out --length", data)
+    return places
+
+
+def _checked(item: Item | InvalidItem) -> Item | InvalidItem:
+    """Return an invalid item in place of one whose image cannot be read."""
+    try:
+        if isinstance(item, Item) and item.image is not None:
+            check_header(item.image)
+    except DataError as error:
+        return InvalidItem(item.id, error.message, item.generator, item.prompt_id)
+    return item

@@ -1,0 +1,103 @@
+"""Compare the elements that a run has judged (questions, facets, elements of graphs) with people's marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from titjudge.core.errors import DataError
+from titjudge.core.score_parts import (
+    alignment,
+    element_name,
+    element_scores,
+    facet_name,
+    facet_points,
+    predictions,
+    sequence,
+)
+from titjudge.core.types import Item, Score
+from titjudge.data.tables import read_table
+from titjudge.metrics.checklist import POINTS
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.study.human_study import choose_metric
+from titjudge.stats.people.element_agreement import Mark
+
+_MEANING = {"true": "yes", "false": "no", "na": "n/a"}
+_MARKS = {points: str(mark) for mark, points in POINTS.items()}
+
+
+def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[str, list[Mark], list[str]]:
+    """Join the elements that a metric of a run has judged with people's marks.
+
+    Args:
+        run: The run folder.
+        human: A table with image, element, value. An element is the text of a question, a facet as
+            `pillar / sub-capability / facet`, or an element of a graph (`cat`, `cat | black`, `cat | on | mat`) or of
+            FGA-BLIP2 (`red cube (color)`); its value is yes or no, for facets 0, 1, 2 or n/a.
+        metric: yes-no, checklist, graph-alignment or fga-blip2; needed where the run has several with elements.
+
+    Returns:
+        The metric, the marks, and notes on what could not be joined.
+
+    Raises:
+        ConfigError: no such metric. DataError: the file is malformed (names file and row), or nothing is in common.
+    """
+    people = _people(human)
+    folder = RunFolder(run)
+    folder.manifest()
+    items = {item.id: item for item in folder.judged()}
+    scores = [score for score in folder.scores().values() if score.value is not None and score.item_id in items]
+    with_elements = [score for score in scores if next(_elements(items[score.item_id], score), None)]
+    if not with_elements:
+        raise DataError("no score of it has elements (yes-no, checklist, graph-alignment and fga-blip2 have)", run)
+    chosen = choose_metric({score.metric for score in with_elements}, metric, folder)
+    marks: dict[tuple[str, str], Mark] = {}
+    for score in with_elements:
+        if score.metric == chosen:
+            item = items[score.item_id]
+            for element, kind, value in _elements(item, score):
+                key = (item.id, element.casefold())
+                if key in people:
+                    marks.setdefault(key, Mark(item.prompt_id, kind, value, _same_scale(people[key], value)))
+    if not marks:
+        first = next(iter(people), None)
+        raise DataError(f"no element of it is one of {chosen} of this run{f', not {first}' if first else ''}", human)
+    left = len(people) - len(marks)
+    notes = [f"{left:,} of people's marks are on elements that the judge has not marked"] if left else []
+    return chosen, list(marks.values()), notes
+
+
+def _people(file: Path) -> dict[tuple[str, str], str]:
+    """Read people's marks by image and element."""
+    marks: dict[tuple[str, str], str] = {}
+    for number, record in read_table(file, ("image", "element", "value")):
+        text = str(record["value"]).strip().casefold()
+        value = _MEANING.get(text, text)
+        if value not in ("yes", "no", "0", "1", "2", "n/a"):
+            raise DataError(f"the value is yes, no, 0, 1, 2 or n/a, not '{record['value']}'", file, number)
+        key = (str(record["image"]), str(record["element"]).strip().casefold())
+        if marks.setdefault(key, value) != value:
+            what = f"'{record['element']}' of '{record['image']}' is there twice, with two values"
+            raise DataError(what, file, number)
+    return marks
+
+
+def _same_scale(people: str, judge: str) -> str:
+    """Read people's 1 and 0 as yes and no, where the judge says yes or no."""
+    return {"1": "yes", "0": "no"}.get(people, people) if judge in ("yes", "no") else people
+
+
+def _elements(item: Item, score: Score) -> Iterator[tuple[str, str, str]]:
+    """Yield name, kind and value of the elements of a score."""
+    for kind, marks in (alignment(score.parts) or {}).items():
+        for element, met in marks:
+            yield element_name(sequence(element)), str(kind), "yes" if met else "no"
+    for question, answer in zip(score.parts.get("questions", ()), predictions(score.parts), strict=False):
+        if answer in ("yes", "no"):
+            yield str(question), str(item.meta.get("type") or "question"), answer
+    for (pillar, sub, facet), points in facet_points(score.parts).items():
+        mark = "n/a" if points is None else _MARKS.get(points)
+        if mark is not None:
+            yield facet_name(pillar, sub, facet), pillar, mark
+    for element, kind, value in element_scores(score.parts):
+        yield element, kind, "yes" if value >= 0.5 else "no"  # the threshold of EvalMuse's accuracy

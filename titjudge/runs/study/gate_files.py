@@ -1,0 +1,192 @@
+"""Write the result of a gate for a pull request: JUnit XML, and a Markdown comment with the prompts that lost most."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+import numpy as np
+
+from titjudge.core.files import write_atomic
+from titjudge.core.redaction import environment_secrets, redact
+from titjudge.core.types import Item, Score
+from titjudge.report.exports import md as escaped
+from titjudge.report.judged_images import Judged
+from titjudge.report.thumbnails import thumbnail
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.study.generator_scores import judged_items, prompt_keys, run_labels
+from titjudge.stats.generators.generator_differences import CANNOT_TELL, NOT_WORSE, WORSE, Gate, GeneratorDifference
+from titjudge.stats.scores.scores_table import ScoreTable
+
+_WORST = 3  # prompts shown for each candidate
+_EDGE, _QUALITY = 320, 80  # longest edge (pixels) and WebP quality of a thumbnail
+_TEXT = 300  # characters of a prompt or a reason
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def verdict_line(gate: Gate, pair: GeneratorDifference) -> str:
+    """Say in a line how the gate decided about a candidate."""
+    verdict = gate.verdicts[pair.a]
+    margin = f"than {pair.b} by more than {gate.delta:g}"
+    if pair.interval:
+        margin += f", interval {pair.interval[0]:.4g} to {pair.interval[1]:.4g}"
+    reason = gate.reasons.get(pair.a)
+    if verdict == CANNOT_TELL and reason:
+        return f"cannot tell whether {pair.a} is worse {margin}: {reason}, and what is left out may decide"
+    if verdict == CANNOT_TELL:
+        needed = f"; about {gate.needed[pair.a]:,} would do if they were like these" if pair.a in gate.needed else ""
+        return f"cannot tell with {pair.prompts:,} prompts whether {pair.a} is worse {margin}{needed}"
+    missing = f" ({reason})" if reason else ""
+    sure = (
+        f"; at least {gate.least[pair.a]:.4g} whatever its scores look like"
+        if verdict == NOT_WORSE and pair.a in gate.least
+        else ""
+    )
+    return f"{pair.a} is {verdict} {margin}{sure}{missing}"
+
+
+def fails(gate: Gate, pair: GeneratorDifference, strict: bool) -> bool:
+    """Tell whether a candidate fails the gate."""
+    return gate.verdicts[pair.a] in ((WORSE, CANNOT_TELL) if strict else (WORSE,))
+
+
+def write_junit(
+    file: Path, metric: str, differences: Sequence[GeneratorDifference], gate: Gate, *, strict: bool
+) -> None:
+    """Write a test case for each candidate: failed, skipped (the gate cannot tell) or passed."""
+    suites = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(suites, "testsuite", name="titjudge compare generators", tests=str(len(differences)))
+    for pair in differences:
+        name = f"{pair.a} is not worse than {pair.b} by more than {gate.delta:g}"
+        case = ElementTree.SubElement(suite, "testcase", classname=_xml(f"titjudge.{metric}"), name=_xml(name))
+        if fails(gate, pair, strict):
+            ElementTree.SubElement(case, "failure", message=_xml(verdict_line(gate, pair)))
+        elif gate.verdicts[pair.a] == CANNOT_TELL:
+            ElementTree.SubElement(case, "skipped", message=_xml(verdict_line(gate, pair)))
+    suite.set("failures", str(len(suite.findall("*/failure"))))
+    suite.set("skipped", str(len(suite.findall("*/skipped"))))
+    write_atomic(file, ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True))
+
+
+def write_comment(
+    file: Path, table: ScoreTable, differences: Sequence[GeneratorDifference], gate: Gate, runs: Sequence[Path],
+    *, strict: bool, image_url: str = "",
+) -> None:  # fmt: skip
+    """Write a comment for a pull request: the verdicts, and for each candidate the three prompts that lost most.
+
+    Args:
+        file: The Markdown file. Thumbnails go into a folder beside it, `NAME_images`.
+        table: The scores.
+        differences: The differences to the baseline.
+        gate: The verdicts of the gate.
+        runs: The run folders that the scores come from; without them there are no texts and no images.
+        strict: Whether a candidate fails when the gate cannot tell.
+        image_url: URL of the folder of the thumbnails; without it their links are relative.
+    """
+    worst = {pair.a: _worst(table, pair) for pair in differences}
+    images = _RunImages(runs, table.metric)
+    images.load(
+        (table.prompts[row], name) for pair in differences for row in worst[pair.a] for name in (pair.a, pair.b)
+    )
+    place = file.parent / f"{file.stem}_images"
+    outcome = "failed" if any(fails(gate, pair, strict) for pair in differences) else "passed"
+    lines = [f"### titjudge: the gate has {outcome}", ""]
+    lines += [f"- {_sign(gate, pair, strict)} {_md(verdict_line(gate, pair))}" for pair in differences]
+    for pair in differences:
+        if not worst[pair.a]:
+            lines += ["", f"{_md(pair.a)} lost on no prompt ({_md(table.metric)})"]
+            continue
+        names = f"{_md(pair.a)} against {_md(pair.b)}"
+        lines += ["", f"**{names}: the prompts that lost most** ({_md(table.metric)})", ""]
+        lines += [f"| prompt | {_md(pair.b)} | {_md(pair.a)} |", "| --- | --- | --- |"]
+        a, b = table.column(pair.a), table.column(pair.b)
+        for row in worst[pair.a]:
+            prompt = table.prompts[row]
+            cells = [_md(images.text(prompt)[:_TEXT])]
+            for generator, value in ((pair.b, table.means[row, b]), (pair.a, table.means[row, a])):
+                cells.append(f"{value:.4g}{images.image(prompt, generator, place, image_url)}")
+            lines.append(f"| {' | '.join(cells)} |")
+    write_atomic(file, "\n".join(lines) + "\n")
+
+
+def _worst(table: ScoreTable, pair: GeneratorDifference) -> list[int]:
+    """Return the rows of the prompts in which a candidate lost most."""
+    gaps = table.means[:, table.column(pair.a)] - table.means[:, table.column(pair.b)]
+    return [int(row) for row in np.argsort(gaps, kind="stable")[:_WORST] if gaps[row] < 0]  # NaN comes last
+
+
+def _sign(gate: Gate, pair: GeneratorDifference, strict: bool) -> str:
+    return "❌" if fails(gate, pair, strict) else "❔" if gate.verdicts[pair.a] == CANNOT_TELL else "✅"
+
+
+class _RunImages:
+    """The images of runs, by prompt and generator as the table of scores names them."""
+
+    def __init__(self, runs: Sequence[Path], metric: str) -> None:
+        self._folders = {str(path): RunFolder(path) for path in runs}
+        items = judged_items(self._folders)
+        label, key = run_labels(items), prompt_keys(items)
+        self._items: dict[tuple[str, str], tuple[str, Item]] = {}
+        self._texts: dict[str, str] = {}
+        for name, listed in items.items():
+            for item in listed.values():
+                self._items.setdefault((key(item), label(name, item)), (name, item))
+                self._texts.setdefault(key(item), item.prompt)
+        self._metric = metric
+        self._scores: dict[tuple[str, str], Score] = {}
+        self._replies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        self._stats: dict[str, Mapping[str, Any]] = {}
+
+    def load(self, cells: Iterable[tuple[str, str]]) -> None:
+        """Read scores, replies and file times of some prompts and generators, each file of each run once."""
+        wanted: dict[str, set[str]] = {}
+        for cell in cells:
+            if cell in self._items:
+                name, item = self._items[cell]
+                wanted.setdefault(name, set()).add(item.id)
+        for name, ids in wanted.items():
+            folder = self._folders[name]
+            self._stats[name] = folder.stats()
+            items_of: dict[str, list[str]] = {}  # by the key of an answer
+            for (id, metric), score in folder.scores().items():
+                if metric == self._metric and id in ids:
+                    self._scores[name, id] = score
+                    for key in score.replies:
+                        items_of.setdefault(key, []).append(id)
+            for reply in folder.replies():
+                for id in items_of.get(reply["key"], ()):
+                    self._replies.setdefault((name, id), []).append(reply)
+
+    def text(self, prompt: str) -> str:
+        return self._texts.get(prompt, prompt)
+
+    def image(self, prompt: str, generator: str, place: Path, url: str) -> str:
+        """Return Markdown with the image and the judge's reason for a cell that was loaded; empty where there is none."""
+        if (prompt, generator) not in self._items:
+            return ""
+        name, item = self._items[prompt, generator]
+        score = self._scores.get((name, item.id))
+        reason = f"<br>{_md(score.reason[:_TEXT])}" if score is not None and score.reason else ""
+        if item.image is None:
+            return reason
+        answers = self._replies.get((name, item.id), [])
+        webp = thumbnail(Judged.of(item.image, self._stats[name].get(item.id), answers), _EDGE, _QUALITY)
+        if isinstance(webp, str):  # why there is none
+            return f"<br>({_md(webp)}){reason}"
+        file = f"{hashlib.sha256(webp).hexdigest()[:16]}.webp"
+        write_atomic(place / file, webp)
+        return f"<br>![{_md(generator)}]({url.rstrip('/') or quote(place.name)}/{file}){reason}"
+
+
+def _md(text: str) -> str:
+    """Escape text for Markdown and remove secrets, as a comment may be public."""
+    return escaped(redact(text, environment_secrets()))
+
+
+def _xml(text: str) -> str:
+    return _NO_XML.sub("�", redact(text, environment_secrets()))

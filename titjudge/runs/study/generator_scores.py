@@ -1,0 +1,209 @@
+"""Read the scores of stored runs by prompt and generator, with the categories that their suites give prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.core import registry
+from titjudge.core.errors import ConfigError, DataError, UserError, nearest
+from titjudge.core.run_records import Manifest
+from titjudge.core.types import Item, Score
+from titjudge.probes.canary import refuse_drift
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.prompt_languages import script
+from titjudge.runs.study.human_study import choose_metric
+from titjudge.runs.subset import prompt_of
+from titjudge.stats.scores.part_scores import ELEMENT, PARTS, part_scores
+from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
+from titjudge.stats.scores.scores_table import DERIVED, Entry, ScoreTable, score_table
+
+LANGUAGE = "language"
+Items = Mapping[str, Mapping[str, Item]]  # by run and item id
+Cell = tuple[str, str]  # run and item id, or prompt and generator
+
+
+def run_scores(
+    paths: Sequence[Path],
+    metric: str | None = None,
+    by: Sequence[str] = (),
+    *,
+    allow_drift: bool = False,
+    per_prompt: PerPrompt = MEAN,
+) -> ScoreTable:
+    """Join the scores of runs to one table of generators and prompts.
+
+    A run that names no generator is one itself; a generator of several runs is told apart by the name of the run. Prompts
+    are joined by their ids where these mean the same texts, else by their texts. The scores of a metric of which less is
+    better are negated.
+
+    Args:
+        paths: the run folders.
+        metric: its name; needed where the runs have several.
+        by: categories to slice by: keys of the items' meta (`type`, `theme`, ...), `prompt_length`, `language`, `element`
+            (claims by kind), `pillar`, `sub_capability`, `facet`.
+        allow_drift: join runs whose models have drifted or differ, with a note.
+        per_prompt: how several images of a prompt become one score.
+
+    Raises:
+        UserError: another judge, protocol or version of the metric, unless `allow_drift`.
+        ConfigError: no such metric or category. DataError: a folder is no run.
+    """
+    folders = {str(path): RunFolder(path) for path in paths}
+    first, folder = next(iter(folders.items()))
+    manifests = {name: run.manifest() for name, run in folders.items()}
+    notes = refuse_drift(manifests, allow=allow_drift)
+    notes += [
+        f"{name} stopped when a question was settled: its intervals do not allow for that (results.json has one that does)"
+        for name, manifest in manifests.items()
+        if manifest.status == "settled"
+    ]
+    items: dict[str, dict[str, Item]] = {}
+    scores: dict[str, list[Score]] = {}
+    for name, run in folders.items():
+        items[name], stored = run.compared()
+        scores[name] = list(stored.values())
+    chosen = choose_metric({score.metric for own in scores.values() for score in own}, metric, folder)
+    for name, own in scores.items():
+        scores[name] = [score for score in own if score.metric == chosen and score.item_id in items[name]]
+    if reasons := _incomparable(manifests, chosen):
+        if not allow_drift:
+            raise UserError(
+                f"these runs are not comparable: {'; '.join(reasons)}. Compare them all the same with --allow-drift"
+            )
+        notes += [f"compared although {reason}" for reason in reasons]
+    plugin = registry.metric_of(chosen)
+    sign = 1.0 if plugin.higher_is_better else -1.0
+    rule = per_prompt.of_metric(plugin.range, plugin.higher_is_better, chosen)
+    if sign < 0 and not rule.counts:
+        notes.append(f"{chosen}: less is better, so its scores are negated: a positive difference favours a")
+    label, key = run_labels(items), prompt_keys(items)
+    cells: dict[Cell, Cell] = {
+        (name, id): (key(item), label(name, item)) for name, of in items.items() for id, item in of.items()
+    }
+    categories = {column: _categories(items, key, column) for column in by if column not in PARTS}
+    parts = {column: _part_scores(items, scores, cells, column, sign) for column in by if column in PARTS}
+    for column, numbers in parts.items():
+        if not numbers:
+            what = f"the scores of {chosen} hold no {PARTS[column]}: --by {column} has nothing to show"
+            raise ConfigError(f"{first}: {what}")
+    entries = [
+        Entry(*cells[name, score.item_id], f"{name}/{score.item_id}", value)
+        for name, own in scores.items()
+        for score in own
+        for value in _values(score, sign)
+    ]
+    if not entries:
+        raise DataError(f"no score of {chosen}", first)
+    del items, scores, cells, label, key  # a long run leaves no room for them beside the table
+    low, high = plugin.range
+    cost = sum(run.money()["list_cost"] for run in folders.values())
+    return score_table(
+        entries, metric=chosen, source=", ".join(folders), categories=categories, notes=notes, parts=parts,
+        bounds=(low, high) if sign > 0 else (-high, -low),
+        cost=cost / len({entry.image for entry in entries}) or None,
+        per_prompt=rule if sign > 0 else rule.negated(),
+    )  # fmt: skip
+
+
+def judged_items(folders: Mapping[str, RunFolder]) -> dict[str, dict[str, Item]]:
+    """Read the valid items of runs, by run and item id."""
+    return {name: {item.id: item for item in folder.judged()} for name, folder in folders.items()}
+
+
+def _values(score: Score, sign: float) -> list[float | None]:
+    """Return the value of a score, or the several answers of the judge whose mean it is."""
+    if score.value is None:
+        return [None]
+    samples = [value for value in score.parts.get("samples") or () if isinstance(value, int | float)]
+    if len(samples) > 1 and abs(sum(samples) / len(samples) - score.value) < 1e-9:
+        return [sign * value for value in samples]
+    return [sign * score.value]
+
+
+def _categories(items: Items, key: Callable[[Item], str], column: str) -> dict[str, str]:
+    """Map each prompt to its category; empty where it has none.
+
+    Raises:
+        ConfigError: no prompt has one.
+    """
+    listed = [item for of_run in items.values() for item in of_run.values()]
+    categories: dict[str, str] = {}
+    for item in listed:
+        categories.setdefault(key(item), _category(item, column))
+    if not any(categories.values()):
+        named = dict.fromkeys(str(name) for item in listed for name in item.meta if _category(item, name))
+        known = dict.fromkeys((*DERIVED, LANGUAGE, *PARTS, *named))
+        what = f"its prompts have no '{column}'.{nearest(column, known)} Known: {', '.join(known)}"
+        raise ConfigError(f"{next(iter(items))}: {what}")
+    return categories
+
+
+def _part_scores(
+    items: Items, scores: Mapping[str, Sequence[Score]], cells: Mapping[Cell, Cell], column: str, sign: float
+) -> list[tuple[str, str, str, float]]:
+    """List prompt, generator, value of `column` and number of the parts of scores."""
+    factor = 1.0 if column == ELEMENT else sign
+    return [
+        (*cells[name, id], value, factor * number)
+        for name, own in scores.items()
+        for id, numbers in part_scores(items[name], own, [column]).get(column, {}).items()
+        for value, number in numbers.items()
+    ]
+
+
+def _category(item: Item, column: str) -> str:
+    if column in item.meta:
+        value = item.meta[column]
+        return str(value) if isinstance(value, str | int | float) and column != "generator" else ""
+    if column in DERIVED:
+        return DERIVED[column](item.prompt)
+    return f"{script(item.prompt) or 'LATIN'} letters" if column == LANGUAGE else ""
+
+
+def run_labels(items: Items) -> Callable[[str, Item], str]:
+    """Return a function that names the generator of an item of a run, so that no two have the same name."""
+    runs_of: dict[str, set[str]] = {}
+    for name, listed in items.items():
+        for item in listed.values():
+            runs_of.setdefault(item.generator, set()).add(name)
+    short = [Path(name).resolve().name for name in items]
+    run_names = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
+
+    def label(name: str, item: Item) -> str:
+        if not item.generator:
+            return run_names[name]
+        return item.generator if len(runs_of[item.generator]) == 1 else f"{item.generator} ({run_names[name]})"
+
+    return label
+
+
+def prompt_keys(items: Items) -> Callable[[Item], str]:
+    """Return a function that names the prompt of an item: by its id, or by its text where ids differ between runs."""
+    texts: dict[str, str] = {}
+    ids = [{prompt_of(item) for item in listed.values()} for listed in items.values()]
+    same = len(ids) < 2 or bool(set.intersection(*ids))
+    for listed in items.values():
+        for item in listed.values():
+            same = same and texts.setdefault(prompt_of(item), item.prompt) == item.prompt
+    return prompt_of if same or len(ids) < 2 else (lambda item: item.prompt)
+
+
+def _incomparable(manifests: Mapping[str, Manifest], metric: str) -> list[str]:
+    """Say why the scores of runs are not on one scale: another model in a role, protocol or version of the metric."""
+    plugin = registry.metric_of(metric)
+    facts: dict[str, Iterable[Any]] = {
+        "the protocol": [manifest.protocol or None for manifest in manifests.values()],
+        f"the version of {metric}": [
+            record.version for manifest in manifests.values() if (record := manifest.metrics.get(plugin.name))
+        ],
+    }
+    for role in plugin.roles:
+        facts[f"the {role}"] = [manifest.roles[role].model for manifest in manifests.values() if role in manifest.roles]
+    reasons = []
+    for what, values in facts.items():
+        different = dict.fromkeys(str(value) for value in values if value is not None)
+        if len(different) > 1:
+            reasons.append(f"{what} differs ({', '.join(different)})")
+    return reasons

@@ -1,0 +1,140 @@
+"""Read from a stored run what the statistics of trust need: the judge's preferences beside people's, and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from titjudge.core import registry
+from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.types import Item, Pair, Score
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.stats.equality import same
+from titjudge.stats.pairwise_accuracy import Values, values_by_metric
+from titjudge.stats.ppi.ppi_leaderboard import PeopleBoard, people_board
+from titjudge.stats.scores.claims import claims_of
+from titjudge.stats.scores.forgetting import Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Preferences of people and of a judge over the images of a run.
+
+    A pair of which an image has no score is a tie of the judge, whether people compared it or not: if the two kinds were
+    treated differently, the interval would not hold its level.
+    """
+
+    metric: str
+    generator_of: dict[str, str]  # by item id
+    human: list[Pair]  # people's pairs of images of the run, under its prompt ids
+    judge: list[Pair]  # every pair of images of one prompt by two generators
+    unscored: int  # pairs of the judge without a score
+    unknown: int  # people's pairs of other images
+
+    def board(self, level: float) -> PeopleBoard:
+        """Make the leaderboard that people would give; its warnings name what was left out or counted as a tie."""
+        board = people_board(self.human, self.judge, self.generator_of, level=level)
+        warnings = list(board.warnings)
+        if self.unscored:
+            warnings.append(
+                f"{self.unscored} of {len(self.judge)} pairs lack a score of the judge: counted as its ties"
+            )
+        if self.unknown:
+            warnings.append(
+                f"{self.unknown} human pairs are left out: their images are not two of one prompt in this run"
+            )
+        return replace(board, warnings=tuple(warnings))
+
+
+def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> Study:
+    """Join people's pairs with the preferences of a metric over all pairs of a run.
+
+    Raises:
+        ConfigError: no such metric, or several and none was named.
+        DataError: no run folder, fewer than two generators, or no human pair of the run's images.
+    """
+    run.manifest()
+    scores = list(run.scores(slim=True).values())
+    name = choose_metric([score.metric for score in scores], metric, run)
+    items = [item for item in run.items(slim=True) if isinstance(item, Item)]
+    generator_of = {item.id: item.generator for item in items}
+    if len(set(generator_of.values())) < 2:
+        raise DataError("its images name fewer than two generators: there is nothing to rank", run.path)
+    prompt_of = {item.id: item.prompt_id for item in items}
+    known = [
+        replace(pair, prompt_id=prompt_of[pair.a])
+        for pair in human
+        if pair.a in prompt_of and prompt_of[pair.a] == prompt_of.get(pair.b)
+    ]
+    if not any(generator_of[pair.a] != generator_of[pair.b] for pair in known):
+        named = f"; a pair names '{human[0].a}', the run '{items[0].id}'" if human and not known else ""
+        raise DataError(f"no human pair has two images of one prompt by two generators of this run{named}", run.path)
+    judge, unscored = _preferences(items, oriented_values(scores, name))
+    return Study(name, generator_of, known, judge, unscored, len(human) - len(known))
+
+
+def choose_metric(names: Iterable[str], wanted: str | None, run: RunFolder) -> str:
+    """Choose one of the metrics of a run.
+
+    Raises:
+        ConfigError: no such metric, or several and none was named.
+        DataError: there is none.
+    """
+    known = sorted(set(names))
+    if wanted is not None and wanted not in known:
+        raise ConfigError(f"{run.path} has no metric '{wanted}'.{nearest(wanted, known)} (it has {', '.join(known)})")
+    if not known:
+        raise DataError("it holds no score to look at", run.path)
+    if wanted is None and len(known) > 1:
+        raise ConfigError(f"{run.path} has several metrics: choose one with --metric ({', '.join(known)})")
+    return wanted or known[0]
+
+
+def oriented_values(scores: Iterable[Score], name: str) -> Values:
+    """Map item ids to the values of one metric, negated where less is better."""
+    higher = registry.metric_of(name).higher_is_better
+    own = (score for score in scores if score.metric == name)
+    return values_by_metric(own, negate=() if higher else (name,)).get(name, {})
+
+
+def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int]:
+    """Return the preference of the judge over each pair, and how many pairs lack a score."""
+    by_prompt: dict[str, list[Item]] = {}
+    for item in items:
+        by_prompt.setdefault(item.prompt_id, []).append(item)
+    pairs, unscored = [], 0
+    for prompt, members in by_prompt.items():
+        for a, b in combinations(members, 2):
+            if a.generator == b.generator:
+                continue
+            x, y = values.get(a.id), values.get(b.id)
+            unscored += x is None or y is None
+            preferred = "tie" if x is None or y is None or same(x, y) else "a" if x > y else "b"
+            pairs.append(Pair(prompt, a.id, b.id, preferred))
+    return pairs, unscored
+
+
+def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[Claim]]:
+    """Return a metric of a run, and the claims in its scores.
+
+    Raises:
+        ConfigError: no such metric, or several with claims and none was named.
+        DataError: no run folder, or no score has claims.
+    """
+    run.manifest()
+    items = list(run.judged())
+    by_metric: dict[str, list[Score]] = {}
+    for score in run.scores().values():
+        by_metric.setdefault(score.metric, []).append(score)
+    if metric is not None:
+        choose_metric(by_metric, metric, run)
+    claims = {name: own for name, scores in by_metric.items() if (own := claims_of(items, scores))}
+    if not claims or (metric is not None and metric not in claims):
+        whose = f"the scores of {metric} hold" if metric else "its scores hold"
+        raise DataError(
+            f"{whose} no claims with a place in the prompt (tit-agent, graph-alignment, dsg and tifa write some)",
+            run.path,
+        )
+    name = choose_metric(claims, metric, run)
+    return name, claims[name]

@@ -1,0 +1,218 @@
+"""Rank a run among the rows of a published table, and flag what differs between the two."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from titjudge.core import registry
+from titjudge.core.errors import UserError
+from titjudge.core.run_records import Manifest, Results
+from titjudge.core.score_parts import question_counts
+from titjudge.core.types import InvalidItem, Item, Table
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.prompt_languages import script
+from titjudge.runs.subset import prompt_of
+from titjudge.stats.generators.published_tables import Counterpart, Published
+
+_LEAST = 0.95  # share of a row's images, and of the questions about them, that a rank takes
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Something that differs between a run and a published table. A `void` one makes them incomparable."""
+
+    what: str
+    words: str
+    void: bool
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.words}{' (no rank)' if self.void else ''}"
+
+
+def standings(folder: RunFolder, reference: Published) -> list[Table]:
+    """Sort the rows of a run into those of a published table, in a table for each column that both have.
+
+    A row gets a rank (1 is best, among itself and the published rows that are made on as many prompts) only where no flag is void: another suite or variant
+    of it, judge, template, protocol, script of the prompts or set of prompts, or too few scores or answers.
+
+    Raises:
+        UserError: the run has no number that belongs into this table.
+    """
+    if not reference.counterparts:
+        raise UserError(f"a run has no counterpart of {reference.name} ({reference.title}): `reference show` prints it")
+    manifest, results = folder.manifest(), folder.results()
+    tables: list[Table] = []
+    listed = list(folder.items())
+    for counterpart in reference.counterparts:
+        items = _items_behind(counterpart, listed)
+        if rows := _own_rows(manifest, results, reference, counterpart):
+            tables.append(_table(reference, counterpart, rows, _flags(manifest, reference, items), items, folder))
+    if not tables:
+        needed = f"results of {reference.metric or 'a metric with an accuracy'} on {reference.suite}"
+        raise UserError(f"{folder.path} has nothing to put into {reference.name}: it takes {needed}")
+    return tables
+
+
+def _items_behind(counterpart: Counterpart, items: Sequence[Item | InvalidItem]) -> Sequence[Item | InvalidItem]:
+    """Select the items of a table's row: those of its `length`, say, but all where no item has the row's value."""
+    for key, text in counterpart.where:
+        if any(isinstance(item, Item) and item.meta.get(key) == text for item in items):
+            items = [item for item in items if isinstance(item, InvalidItem) or item.meta.get(key, text) == text]
+    return items
+
+
+def _own_rows(
+    manifest: Manifest, results: Results, reference: Published, counterpart: Counterpart
+) -> list[tuple[str, float]]:
+    """List name and number of the rows of the run that belong into a column."""
+    rows: list[tuple[str, Any]] = []
+    if not counterpart.start:
+        for metric, result in results.metrics.items():
+            rows.append((_judge_name(manifest, metric), getattr(result, counterpart.key, None)))
+    for table in results.tables:
+        if counterpart.start and table.title.startswith(counterpart.start) and counterpart.key in table.columns:
+            for row in table.rows:
+                cells = dict(zip(table.columns, row, strict=False))
+                if all(cells[column] == text for column, text in counterpart.where):
+                    name = row[0] if reference.of == "generator" else _judge_name(manifest, reference.metric)
+                    rows.append((str(name), cells[counterpart.key]))
+            break
+    return [(name, counterpart.times * value) for name, value in rows if isinstance(value, int | float)]
+
+
+def _judge_name(manifest: Manifest, metric: str) -> str:
+    models = _models(manifest, metric)
+    return f"{metric} ({', '.join(models)})" if models else metric
+
+
+def _models(manifest: Manifest, metric: str) -> list[str]:
+    """List the models that a metric asked, with all judges of a panel (`judge`, `judge 2`, ...)."""
+    name = registry.base_metric(metric)
+    roles = registry.load("metrics", name).roles if name in registry.names("metrics") else ()
+    return [record.model for role, record in manifest.roles.items() if role.partition(" ")[0] in roles]
+
+
+def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | InvalidItem]) -> list[Flag]:
+    """Flag what differs for every row of the run."""
+    flags = []
+    if manifest.suite.name != reference.suite:
+        flags.append(Flag("suite", f"{manifest.suite.name or 'none'}, not {reference.suite}", True))
+    options = manifest.identity.get("suite_options") or {}
+    for key, value in reference.options.items():
+        if options.get(key) != value:
+            flags.append(Flag("suite", f"{key}={options.get(key)}, not {value}", True))
+    if (template := options.get("template")) not in (None, "", "random"):
+        flags.append(Flag("template", f"the judge was asked with {template}, not as published", True))
+    asked = _models(manifest, reference.metric)
+    if reference.judges and not (asked and all(_is_judge(model, reference.judges) for model in asked)):
+        flags.append(Flag("judge", f"{', '.join(asked) or 'unknown'}, not {reference.judge}", True))
+    flags += [Flag("judge", line, True) for line in manifest.mixed]
+    if reference.protocol and manifest.protocol != reference.protocol:
+        flags.append(Flag("protocol", f"{manifest.protocol or 'unknown'}, not {reference.protocol}", True))
+    prompts, unread, basis = _prompts(reference, items)
+    scripts = Counter(script(prompt) for prompt in prompts.values())
+    usual = scripts.most_common(1)[0][0] if scripts else ""
+    if usual != reference.script:
+        words = f"prompts in {usual or 'LATIN'}, not {reference.script or 'LATIN'} letters"
+        flags.append(Flag("language", words, True))
+    if basis is None:
+        known = sorted({reference.prompts_behind(row) or 0 for row, _ in reference.cells} - {0})
+        theirs = (
+            f"not {' or '.join(f'{count:,}' for count in known)}" if known else "and how many theirs are is not printed"
+        )
+        flags.append(Flag("subset", f"{len(prompts):,} prompts, {theirs}", True))
+    elif unread and len(prompts) != basis:
+        words = f"{len(unread):,} of {basis:,} prompts could not be judged"
+        flags.append(Flag("count", words, len(prompts) < _LEAST * basis))
+    if basis and (others := sum(reference.prompts_behind(row) != basis for row, _ in reference.cells)):
+        words = (
+            f"{others:,} of {len(reference.cells):,} published rows are not of this run's {basis:,} prompts: no rank"
+        )
+        flags.append(Flag("rows", words, False))
+    if reference.differs:
+        what, _, words = reference.differs.partition(": ")
+        flags.append(Flag(what, words, False))
+    return flags
+
+
+def _prompts(reference: Published, items: Sequence[Item | InvalidItem]) -> tuple[dict[str, str], set[str], int | None]:
+    """Return the prompts judged, those that could not be, and the number of prompts that it shares with published rows, if any."""
+    prompts = {prompt_of(item): item.prompt for item in items if isinstance(item, Item)}
+    unread = {item.prompt_id for item in items if isinstance(item, InvalidItem) and item.prompt_id} - set(prompts)
+    published = {reference.prompts_behind(row) for row, _ in reference.cells}
+    basis = next((count for count in (len(prompts) + len(unread), len(prompts)) if count in published), None)
+    return prompts, unread, basis
+
+
+def _is_judge(model: str, patterns: Sequence[str]) -> bool:
+    name = model.rpartition("/")[2].lower()
+    return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+def _table(
+    reference: Published, counterpart: Counterpart, mine: Sequence[tuple[str, float]], flags: Sequence[Flag],
+    items: Sequence[Item | InvalidItem], folder: RunFolder,
+) -> Table:  # fmt: skip
+    published: dict[str, float] = {
+        name: value for name, value in reference.column(counterpart.column).items() if value is not None
+    }
+    counts = _counts(reference, items, folder)
+    _, _, basis = _prompts(reference, items)
+    comparable = {name for name in published if basis in (None, reference.prompts_behind(name))}
+
+    def rank(value: float) -> int:
+        return 1 + sum(published[name] > value for name in comparable)
+
+    rows: list[tuple[int | None, str, float, str, str]] = [
+        (rank(value), name, value, "published", "") if name in comparable else (None, name, value, "published", "rows")
+        for name, value in published.items()
+    ]
+    for name, value in mine:
+        own = [*flags, *counts.get(name, ())]
+        differs = ", ".join(dict.fromkeys(flag.what for flag in own))
+        rows.append((None if any(flag.void for flag in own) else rank(value), name, value, "this run", differs))
+    rows.sort(key=lambda row: -row[2])
+    notes = (
+        f"{reference.source}; {reference.date}; {reference.scale}; judge: {reference.judge}",
+        "a rank is among the published rows that are made on as many prompts",
+        *dict.fromkeys(str(flag) for name, _ in mine for flag in (*flags, *counts.get(name, ()))),
+    )
+    columns = ("rank", reference.of, counterpart.column, "whose", "differs in")
+    return Table(f"Where this run stands: {reference.title}, {counterpart.column}", columns, tuple(rows), notes)
+
+
+def _counts(reference: Published, items: Sequence[Item | InvalidItem], folder: RunFolder) -> dict[str, list[Flag]]:
+    """Flag generators that lack scores, whose questions lack answers, or that have several images a prompt."""
+    if reference.of != "generator":
+        return {}
+    scored = {
+        item_id: question_counts(score.parts)
+        for (item_id, metric), score in folder.scores().items()
+        if metric == reference.metric and score.value is not None
+    }
+    images, with_score, prompts = Counter[str](), Counter[str](), dict[str, set[str]]()
+    asked, skipped = Counter[str](), Counter[str]()
+    for item in items:
+        if isinstance(item, Item) or item.is_image:
+            images[item.generator] += 1
+            with_score[item.generator] += item.id in scored
+            questions = scored.get(item.id, (0, 0))
+            asked[item.generator] += questions[0]
+            skipped[item.generator] += questions[1]
+            prompts.setdefault(item.generator, set()).add(prompt_of(item))
+    flags_of: dict[str, list[Flag]] = {}
+    for name, count in images.items():
+        flags = flags_of.setdefault(name, [])
+        if with_score[name] < count:
+            words = f"{name}: {with_score[name]:,} of {count:,} images have a score"
+            flags.append(Flag("count", words, with_score[name] < _LEAST * count))
+        if skipped[name]:
+            words = f"{name}: {skipped[name]:,} of {asked[name]:,} questions about its scored images have no answer"
+            flags.append(Flag("questions", words, asked[name] - skipped[name] < _LEAST * asked[name]))
+        if count > len(prompts[name]):
+            flags.append(Flag("count", f"{name}: {count:,} images of {len(prompts[name]):,} prompts", False))
+    return flags_of

@@ -1,0 +1,233 @@
+"""Runs that stop as soon as one generator is known to be better; until then prompts are judged in random order."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.numbers import sum_words
+from titjudge.core.types import InvalidItem, Item, Pair, Score
+from titjudge.metrics import Metric
+from titjudge.runs.session import RunContext, Session, pairs_among
+from titjudge.runs.subset import prompt_of
+from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN, Race
+from titjudge.stats.scores.missing_scores import unequally_missing
+from titjudge.stats.significance import ALPHA
+
+STOPPED = (
+    "this run stopped when its question was settled: only the interval of the verdict allows for that, and the other means, "
+    "intervals and ranks favour the winner"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which generators to compare, and within which margin they count as equal.
+
+    Raises:
+        ConfigError: fewer than two names, or one twice.
+    """
+
+    names: tuple[str, ...]
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.names) < 2 or len(set(self.names)) < len(self.names) or not all(self.names):
+            raise ConfigError(f"--settle takes two or more generators, each once: not '{','.join(self.names)}'")
+
+
+class Settling:
+    """Chooses the next image to judge, and passes the scores to a sequential test, until there is a verdict.
+
+    The verdict depends on the data and the scores alone: prompts are ordered by a hash of their ids, and scores enter the
+    test in that order, whatever order the answers come in. A prompt on which a generator has no score is left out; where one
+    generator lacks scores on clearly more prompts than another there is no verdict, as what is left out may decide.
+
+    Args:
+        question: the generators and the margin.
+        items: the items of the run. Those of other generators, and of prompts that a generator lacks, are not judged.
+        metrics: the one metric, by name.
+
+    Raises:
+        ConfigError: there is not one metric. DataError: an unknown generator, or fewer than two common prompts.
+    """
+
+    def __init__(self, question: Question, items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> None:
+        if len(metrics) != 1:
+            raise ConfigError(f"--settle needs one metric, and there are {len(metrics)}: {', '.join(metrics)}")
+        ((self._metric, metric),) = metrics.items()
+        self._sign = 1.0 if metric.higher_is_better else -1.0
+        by_prompt: dict[str, dict[str, list[Item]]] = {}
+        generators: set[str] = set()
+        for item in items:
+            generators.add(item.generator)
+            if isinstance(item, Item) and item.generator in question.names and metric.applies(item):
+                by_prompt.setdefault(prompt_of(item), {}).setdefault(item.generator, []).append(item)
+        for name in question.names:
+            if name not in generators:
+                known = ", ".join(sorted(generators - {""})) or "none is named"
+                raise DataError(f"--settle: no generator '{name}'.{nearest(name, generators)} Known: {known}")
+        common = [prompt for prompt, images in by_prompt.items() if len(images) == len(question.names)]
+        if len(common) < 2:
+            has = "1 prompt" if len(common) == 1 else "no prompt"
+            raise DataError(f"--settle: {' and '.join(question.names)} have {has} in common: a comparison needs two")
+        self._prompts = sorted(common, key=lambda prompt: hashlib.sha256(prompt.encode()).digest())
+        self._items = by_prompt
+        self._scores: dict[str, float | None] = {}
+        self._next = 0  # index of the first prompt that has not entered the test
+        self._yielded: dict[str, int] = {}  # images of each prompt that has not entered the test
+        self._missing: list[tuple[float, ...]] = []  # share of images without a score, of prompt and generator
+        low, high = metric.range
+        self._race = Race(question.names, high - low if math.isfinite(high - low) else None, question.margin)
+
+    def order(self) -> Iterator[Item]:
+        """Yield the images to judge next, while there is no verdict."""
+        for at, prompt in enumerate(self._prompts):
+            for name, items in self._items[prompt].items():
+                for item in items:
+                    if self.over:
+                        return
+                    if name in self._race.left:
+                        if at >= self._next:
+                            self._yielded[prompt] = self._yielded.get(prompt, 0) + 1
+                        yield item
+
+    def ahead(self) -> int:
+        """Count the images that `order` has yielded and whose prompts have not entered the test."""
+        return sum(self._yielded.values())
+
+    @property
+    def over(self) -> bool:
+        return self._race.over
+
+    def take(self, score: Score) -> bool:
+        """Take a score; returns whether there is a verdict now."""
+        if score.metric != self._metric:  # the score of a single judge of a panel
+            return self.over
+        self._scores[score.item_id] = None if score.value is None else self._sign * score.value
+        while not self.over and self._next < len(self._prompts):
+            prompt = self._prompts[self._next]
+            items = {name: self._items[prompt][name] for name in self._race.left}
+            if any(item.id not in self._scores for each in items.values() for item in each):
+                break
+            self._next += 1
+            self._yielded.pop(prompt, None)
+            self._add([[self._scores[item.id] for item in items.get(name, ())] for name in self._race.names])
+        return self.over
+
+    def _add(self, scores: Sequence[Sequence[float | None]]) -> None:
+        """Add the scores of a prompt's images by each generator; none of one that dropped out."""
+        known = [[value for value in values if value is not None] for values in scores]
+        self._missing.append(
+            tuple(1 - len(k) / len(all_) if all_ else math.nan for k, all_ in zip(known, scores, strict=True))
+        )
+        means = [sum(values) / len(values) if values else math.nan for values in known]
+        if not any(
+            math.isnan(mean) for name, mean in zip(self._race.names, means, strict=True) if name in self._race.left
+        ):
+            self._race.add(means)
+
+    def _unequal(self) -> str:
+        """Say which generators lack scores on clearly more prompts than others that bear on the verdict; empty where none do."""
+        names, missing = self._race.names, np.array(self._missing).reshape(-1, len(self._race.names))
+        lines = [
+            unequally_missing(names[k], names[j], missing[:, [k, j]], ALPHA / (len(names) - 1))
+            for k, j in combinations(range(len(names)), 2)
+            if {names[k], names[j]} & set(self._race.left)
+        ]
+        return "; ".join(filter(None, lines))
+
+    def record(self, spent: float | None, list_cost: float | None) -> dict[str, Any]:
+        """Return the verdict for results.json; `saved` is the list price (USD) of the images that were not judged."""
+        ids = [item.id for prompt in self._prompts for items in self._items[prompt].values() for item in items]
+        judged = sum(id in self._scores for id in ids)
+        price = (list_cost or 0.0) / len(self._scores) if self._scores else 0.0
+        names, ends = self._race.names, self._race.interval()
+        unequal = self._unequal()
+        pair: dict[str, Any] = {
+            "verdict": OPEN if unequal else self._race.verdict, "used": self._race.prompts, "of": len(self._prompts),
+            "interval": None if ends is None else list(ends), "method": self._race.method,
+            "without_score": {name: sum(row[k] > 0 for row in self._missing) for k, name in enumerate(names)},
+            "reason": unequal,
+        }  # fmt: skip
+        who = (
+            {"generators": list(names), "left": self._race.left}
+            if len(names) > 2
+            else dict(zip("ab", names, strict=True))
+        )
+        return {
+            "metric": self._metric, "margin": self._race.margin, "pairs": [who | pair], "images": judged,
+            "of_images": len(ids), "spent": spent, "saved": round(price * (len(ids) - judged), 6) if self.over else 0.0,
+        }  # fmt: skip
+
+
+class SettlingSession(Session):
+    """A run of the generators to compare, which ends with the verdict and can be resumed.
+
+    Raises:
+        ConfigError, DataError: as `Question` and `Settling`.
+    """
+
+    def __init__(self, config: RunConfig, question: Question) -> None:
+        super().__init__(config)
+        self._names = frozenset(question.names)
+        self._settling = Settling(question, (item for item, _ in super().listed()), self.metrics)
+
+    def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
+        return ((item, place) for item, place in super().listed() if item.generator in self._names)
+
+    def pairs(self) -> list[Pair]:
+        """List the human pairs whose two images are among those of this run."""
+        return pairs_among(super().pairs(), self.items())
+
+    def _items_to_judge(self, run: RunContext) -> Iterator[Item]:
+        run.loop.until(self._take, self._settling.ahead, self.config.limits.concurrency)
+        for (item, metric), score in run.folder.scores(slim=True).items():
+            if (item, metric) in run.done and self._take(score):
+                run.loop.settle()
+        return self._settling.order()
+
+    def _findings(self, results: dict[str, Any]) -> dict[str, Any]:
+        record = self._settling.record(results["spent"], results["list_cost"])
+        return {"settle": record, "saved": record["saved"]}
+
+    def _take(self, score: Score) -> bool:
+        over = self._settling.take(score)
+        if over and STOPPED not in self.warnings:
+            self.warnings.append(STOPPED)
+        return over
+
+
+def verdict_line(record: Mapping[str, Any]) -> str:
+    """Say the verdict (`Settling.record`) in one line."""
+    (pair,) = record["pairs"]
+    names = pair.get("generators") or [pair["a"], pair["b"]]
+    verdict, share = pair["verdict"], f"{record['images']:,} of {record['of_images']:,} images judged"
+    saved = f", about ${record['saved']:.4f} saved" if record["saved"] else ""
+    ends = ""
+    if pair["interval"]:
+        low, high = pair["interval"]
+        ends = f", {names[0]} - {names[1]} between {low:.4g} and {high:.4g}"
+        ends += " (asymptotic: this scale has no ends)" if pair.get("method") == ASYMPTOTIC else ""
+    missing = ", ".join(f"{name} {count}" for name, count in pair.get("without_score", {}).items() if count)
+    missing = f"; left out for want of a score: {missing} prompts" if missing else ""
+    if pair.get("reason"):
+        return f"cannot tell: {pair['reason']}, and what is left out may decide{ends} ({share}{missing})"
+    if verdict == OPEN:
+        left = f"; still in: {', '.join(pair['left'])}" if "left" in pair else ""
+        spent = sum_words(record["spent"], 0, f"${record['spent'] or 0.0:.4f}")
+        return f"not settled for {spent}: {' or '.join(names)}{ends}{left} ({share}{missing})"
+    if verdict == EQUIVALENT:
+        equal = pair.get("left") or names
+        return (
+            f"settled: {' and '.join(equal)} are equivalent within {record['margin']:g}{ends} ({share}{saved}{missing})"
+        )
+    return f"settled: {verdict} is the better one{ends} ({share}{saved}{missing})"

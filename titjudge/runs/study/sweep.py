@@ -1,0 +1,356 @@
+"""Run every combination of captioners, embedders, judges and prompts, and compare them in one table.
+
+    data: my_images
+    captioners: [openai/gpt-4o, gemini/gemini-2.5-pro]
+    judges: [openai/gpt-4o, gemini/gemini-2.5-pro]
+    metrics: [tit, tit-llm]
+    limits: {max_cost: 20}
+
+All combinations share one cache (a second judge asks no captioner anything) and one cap (each gets what the others have
+left). Every combination has its own run folder, so that a sweep can be resumed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.core.config import RoleConfig, RunConfig, load_config
+from titjudge.core.errors import ConfigError, FatalProviderError, UserError
+from titjudge.core.files import read_yaml
+from titjudge.core.numbers import known_sum
+from titjudge.core.types import Pair, Score, Status, Table
+from titjudge.engine.forecast import Forecast
+from titjudge.metrics import Metric
+from titjudge.runs.folder.identity import without_credentials
+from titjudge.runs.folder.run_folder import RunFolder, rest_of_caps
+from titjudge.runs.outcome import Outcome
+from titjudge.runs.resolve import load_metrics, resolve
+from titjudge.runs.session import Session, Watcher
+from titjudge.runs.study.human_study import oriented_values
+from titjudge.stats.pairwise_accuracy import Values
+from titjudge.stats.ppi.judge_pool import Pool, best_pool
+from titjudge.stats.ranking.rank_agreement import GAIN, PAPER_FIT_GAIN
+
+DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One run of a sweep: its number, its name and its configuration."""
+
+    number: int
+    slug: str
+    config: RunConfig
+
+    @property
+    def folder(self) -> str:
+        return f"{self.number:02d}-{self.slug}"
+
+
+@dataclass(slots=True)
+class Row:
+    """A metric with the models it used."""
+
+    metric: str
+    models: dict[str, str]  # by role; empty where it uses none
+    run: str
+    numbers: Mapping[str, Any]  # of results.json
+    price: float | None  # list price in USD of 1,000 scores
+    seconds: float | None  # the models' time for 1,000 scores
+    refusals: int
+    values: Values = field(repr=False, default_factory=dict)  # by item, more is better
+    below: float | None = None  # the best row's accuracy minus this one's, over the same pairs
+    p_adjusted: float | None = None
+
+    @property
+    def name(self) -> str:
+        used = ", ".join(f"{role} {model}" for role, model in self.models.items() if model)
+        return f"{self.metric} ({used})" if used else self.metric
+
+    def to_json(self) -> dict[str, Any]:
+        keep = (
+            "accuracy",
+            "accuracy_interval",
+            "srcc",
+            "krcc",
+            "ndcg",
+            "ndcg_chance",
+            "ndcg_paper_fit",
+            "ndcg_paper_fit_chance",
+            "tie_rate",
+            "coverage",
+            "pairs",
+        )
+        return {
+            "metric": self.metric,
+            **self.models,
+            "run": self.run,
+            **{name: self.numbers.get(name) for name in keep},
+            "list_cost_per_1000": self.price,
+            "seconds_per_1000": self.seconds,
+            "refusals": self.refusals,
+            "below_best": self.below,
+            "p_adjusted": self.p_adjusted,
+        }
+
+
+@dataclass(slots=True)
+class Swept:
+    """The results of a sweep."""
+
+    folder: Path
+    rows: list[Row]
+    outcomes: dict[str, Outcome]
+    failed: dict[str, str]  # combinations that stopped at a wrong key, model or quota, and why
+    spent: float
+    status: str
+    pool: Pool | None = None
+    unpriced: int = 0  # requests whose price nobody knows; their cost is not in `spent`
+
+    def table(self) -> Table:
+        notes = [
+            "accuracy with its 95% interval; below the best: the paired difference in accuracy over the same pairs, p for the "
+            "largest difference of as many rows that are exchanged within prompts (the best was chosen on these pairs)",
+            "USD: list price of the answers used, cached or not, of 1,000 images; seconds: the models' own time for them, "
+            "one after the other",
+            f"nDCG: {GAIN}; paper fit: nDCG with {PAPER_FIT_GAIN}; chance: a random order",
+        ]
+        notes += [self.pool.line()] if self.pool is not None else []
+        notes += [f"{name} failed: {reason}" for name, reason in self.failed.items()]
+        rows = [_cells(row) for row in self.rows]
+        for role in ("captioner", "embedder", "judge"):
+            labels, shared = _without_shared([cells[role] for cells in rows])
+            rows = [cells | {role: label} for cells, label in zip(rows, labels, strict=True)]
+            notes += [f"every {role}: {shared}"] if shared else []
+        if not any(cells["prompts"] for cells in rows):
+            rows = [{name: cell for name, cell in cells.items() if name != "prompts"} for cells in rows]
+        return Table("Sweep", tuple(rows[0]), tuple(tuple(cells.values()) for cells in rows), tuple(notes))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "status": self.status,
+            "spent": known_sum(self.spent, self.unpriced),
+            **({"unpriced": self.unpriced} if self.unpriced else {}),
+            "rows": [row.to_json() for row in self.rows],
+            "runs": {name: outcome.status for name, outcome in self.outcomes.items()},
+            "failed": self.failed,
+            "pool": None if self.pool is None else self.pool.to_json(),
+        }
+
+
+class Sweep:
+    """The combinations of a sweep file.
+
+    Args:
+        file: run.yaml with lists under `captioners`, `embedders`, `judges` and `prompts` (a list element may be anything
+            the single key takes; a judge may be a list, which is a panel; `default` under prompts is the bundled ones).
+        out: the folder for the run folders; by default the file's `out`, else `runs/<name of the file>`.
+        overrides: keys that replace those of the file.
+
+    Raises:
+        ConfigError: the file is malformed, or names both a list and the single key.
+    """
+
+    def __init__(self, file: Path, out: Path | None = None, overrides: Mapping[str, Any] | None = None) -> None:
+        content = read_yaml(file, "a sweep")
+        if not content:
+            raise ConfigError(f"{file}: the file is empty: a sweep is a mapping of keys")
+        lists = {name: content.pop(name) for name in DIMENSIONS if isinstance(content.get(name), list)}
+        for name in lists:
+            single = DIMENSIONS[name]
+            if single != name and single in content:
+                raise ConfigError(f"{file}: '{name}' and '{single}' are both given: keep one")
+            if not lists[name]:
+                raise ConfigError(f"{file}: '{name}' is an empty list")
+        base = {**content, **{k: v for k, v in (overrides or {}).items() if v is not None}}
+        base["limits"] = {**(content.get("limits") or {}), **((overrides or {}).get("limits") or {})}
+        self.folder = out or (Path(base["out"]) if base.get("out") else Path("runs") / file.stem)
+        base.pop("out", None)
+        self.combinations = list(_combinations(base, lists, self.folder, file))
+        self.limits = self.combinations[0].config.limits
+
+    def dry_run(self) -> list[tuple[Combination, Forecast]]:
+        """Estimate the price of every combination; what several would ask is counted in each."""
+        return [(combination, Session(combination.config).dry_run()) for combination in self.combinations]
+
+    def run(self, watcher: Callable[[RunConfig], Watcher] | None = None, say: Callable[[str], None] = print) -> Swept:
+        """Judge every combination, one after the other.
+
+        A combination that stops at a wrong key, model or quota does not stop the others; an interruption does.
+
+        Raises:
+            FatalProviderError, UserError: every combination failed; the last one's error.
+        """
+        outcomes: dict[str, Outcome] = {}
+        failed: dict[str, str] = {}
+        status = "complete"
+        for combination in self.combinations:
+            config = self._with_rest_of_cap(combination)
+            say(f"{combination.number} of {len(self.combinations)}: {combination.folder}")
+            try:
+                outcome = Session(config).run(watcher(config) if watcher else None)
+            except (FatalProviderError, UserError) as error:
+                failed[combination.folder] = str(error)
+                if len(failed) == len(self.combinations):
+                    raise
+                continue
+            outcomes[combination.folder] = outcome
+            if outcome.status != "complete":
+                status = outcome.status
+            if "interrupted" in outcome.status or "disk" in outcome.status:
+                break
+        if failed and status == "complete":
+            status = f"incomplete: {len(failed)} of {len(self.combinations)} combinations failed"
+        return self._finish(outcomes, failed, status)
+
+    def _finish(self, outcomes: dict[str, Outcome], failed: dict[str, str], status: str) -> Swept:
+        rows: dict[tuple[Any, ...], Row] = {}
+        pairs: dict[Pair, None] = {}
+        for combination in self.combinations:
+            outcome = outcomes.get(combination.folder)
+            if outcome is None:
+                continue
+            pairs |= dict.fromkeys(RunFolder(outcome.folder).results().human_pairs)
+            for row in rows_of(combination, outcome):
+                rows.setdefault((row.metric, *row.models.values()), row)  # one row for the same models
+        ranked = _ranked(list(rows.values()), list(pairs))
+        sums = [RunFolder(self.folder / each.folder).money() for each in self.combinations]
+        spent, unpriced = (sum(money[name] for money in sums) for name in ("spent", "unpriced"))
+        pool = best_pool(list(pairs), {row.name: row.values for row in ranked})
+        swept = Swept(self.folder, ranked, outcomes, failed, spent, status, pool, unpriced)
+        if outcomes:
+            text = orjson.dumps(swept.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
+            RunFolder(self.folder).write("sweep.json", text)
+        return swept
+
+    def _with_rest_of_cap(self, combination: Combination) -> RunConfig:
+        """Lower the caps of a combination by what the others have used."""
+        others = [self.folder / each.folder for each in self.combinations if each is not combination]
+        config = combination.config
+        return config.model_copy(update={"limits": rest_of_caps(config.limits, others)})
+
+
+def _combinations(
+    base: dict[str, Any], lists: Mapping[str, list[Any]], folder: Path, file: Path
+) -> Iterator[Combination]:
+    names = [DIMENSIONS[name] for name in lists]
+    for number, values in enumerate(product(*lists.values()), 1):
+        own = dict(zip(names, values, strict=True))
+        slug = "-".join(filter(None, map(_slug, values))) or "run"
+        if own.get("prompts") in ("default", None):
+            own.pop("prompts", None)
+        settings = {**base, **own, "out": str(folder / f"{number:02d}-{slug[:80]}")}
+        try:
+            config = load_config(None, settings)
+        except ConfigError as error:
+            raise ConfigError(f"{file}: combination {number} ({slug}): {error}") from error
+        yield Combination(number, slug[:80], config)
+
+
+def _slug(value: Any) -> str:
+    """Make a short name, fit for a folder, of a model, a panel or a folder."""
+    if isinstance(value, list):
+        return "+".join(map(_slug, value))
+    if isinstance(value, dict):
+        value = value.get("model", "")
+    return re.sub(r"[^A-Za-z0-9.]+", "-", str(value).rstrip("/").rpartition("/")[2]).strip("-.").lower()
+
+
+def rows_of(combination: Combination, outcome: Outcome) -> list[Row]:
+    """Make a row for each metric of a combination."""
+    config = resolve(combination.config)
+    folder = RunFolder(outcome.folder)
+    scores = folder.scores()
+    answers = {record["key"]: (record["list_cost"], record["seconds"]) for record in folder.replies()}
+    rows = []
+    for name, metric in load_metrics(config).items():
+        own = [score for (_, metric_name), score in scores.items() if metric_name == name]
+        numbers, refusals = outcome.results["metrics"].get(name, {}), sum(s.status is Status.REFUSED for s in own)
+        row = Row(name, _models(config, metric), combination.folder, numbers, *_per_thousand(own, answers), refusals)
+        row.values = oriented_values(own, name)
+        rows.append(row)
+    return rows
+
+
+def _models(config: RunConfig, metric: Metric) -> dict[str, str]:
+    """Name the models and prompts that a metric uses; empty where it uses none."""
+    judges = [_label(role) for name in config.judge_roles if (role := config.role(name)) is not None]
+    named = {
+        "captioner": _label(config.captioner) if config.captioner else "",
+        "embedder": _label(config.embedder),
+        "judge": " + ".join(judges),
+    }
+    models = {role: label if role in metric.roles else "" for role, label in named.items()}
+    asks = set(metric.roles) - {"embedder"}
+    return {**models, "prompts": str(config.prompts) if config.prompts and asks else ""}
+
+
+def _label(role: RoleConfig) -> str:
+    """Name a model and all its settings, so that two settings of one model are two rows."""
+    more = role.model_dump(mode="json", exclude_defaults=True, exclude={"model"})
+    if role.provider == "recorded":
+        more.pop("options", None)
+    if role.base_url:
+        more["base_url"] = without_credentials(role.base_url)
+    return f"{role.model} ({', '.join(f'{name} {value}' for name, value in more.items())})" if more else role.model
+
+
+def _per_thousand(
+    scores: Sequence[Score], answers: Mapping[str, tuple[float | None, float]]
+) -> tuple[float | None, float | None]:
+    """Compute list price (USD) and model time (seconds) of 1,000 scores; without a price where an answer has none."""
+    if not scores:
+        return None, None
+    used = [answers[key] for score in scores for key in score.replies if key in answers]
+    costs = [cost for cost, _ in used if cost is not None]
+    share = 1000 / len(scores)
+    price = sum(costs) * share if len(costs) == len(used) else None
+    return price, sum(seconds for _, seconds in used) * share
+
+
+def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
+    """Sort rows by accuracy, best first, and set the paired difference of each from the best."""
+    from titjudge.stats.generators.paired_differences import below_the_best, paired_differences
+
+    rows.sort(key=lambda row: -1.0 if row.numbers.get("accuracy") is None else row.numbers["accuracy"], reverse=True)
+    if len(rows) < 2 or not pairs or rows[0].numbers.get("accuracy") is None:
+        return rows
+    values = {row.name: row.values for row in rows}
+    differences = {d.first: d.difference for d in paired_differences(pairs, values, baseline=rows[0].name)}
+    p_values = below_the_best(pairs, [row.values for row in rows])
+    for row, p_value in zip(rows[1:], p_values, strict=True):
+        difference = differences[row.name]
+        row.below = None if difference is None else -difference
+        row.p_adjusted = p_value
+    return rows
+
+
+def _without_shared(labels: Sequence[str | None]) -> tuple[list[str | None], str]:
+    """Remove the settings that all labels share, and return them: they would make the column wide."""
+    given = [label for label in labels if label]
+    endings = {label.partition(" (")[2] for label in given}
+    if len(endings) != 1 or "" in endings or any(" + " in label for label in given):
+        return list(labels), ""
+    return [label and label.partition(" (")[0] for label in labels], endings.pop().removesuffix(")")
+
+
+def _cells(row: Row) -> dict[str, Any]:
+    """Return the cells of a row of the table by column."""
+    get = row.numbers.get
+    low, high = get("accuracy_interval") or (None, None)
+    return {
+        "metric": row.metric, **{role: model or None for role, model in row.models.items()},
+        "accuracy": get("accuracy"), "low": low, "high": high,
+        "SRCC": get("srcc"), "KRCC": get("krcc"), "nDCG": get("ndcg"), "nDCG chance": get("ndcg_chance"),
+        "paper fit": get("ndcg_paper_fit"), "paper fit chance": get("ndcg_paper_fit_chance"),
+        "USD per 1,000": row.price, "seconds per 1,000": row.seconds, "refusals": row.refusals,
+        "tie rate": get("tie_rate"), "coverage": get("coverage"),
+        "below the best by": row.below, "p adjusted": row.p_adjusted,
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Which generator is better: differences by prompt, planning, stopping early, slices, published tables."""

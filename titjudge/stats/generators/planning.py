@@ -1,0 +1,239 @@
+"""Sample size planning from a pilot: prompts, seeds and judge samples that a wanted difference needs, and their cost.
+
+The variance of a paired difference over prompts is that of the pilot, minus the variance between its images and answers,
+plus that of as many images and answers as planned. A small pilot estimates it badly, so the answer is a range: a 90%
+interval of the log variance, from the kurtosis of the pilot. `python -m benchmarks.verdicts` measures the achieved power and
+the coverage of the range on people's marks, `python -m benchmarks.coverage` where large differences are rare: what a pilot
+has not shown no range of it can hold, so the table says what it would change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.errors import DataError
+from titjudge.core.types import Table
+from titjudge.stats.bootstrap import Floats
+from titjudge.stats.intervals import TAIL
+from titjudge.stats.scores.scores_table import ScoreTable
+
+FEWEST = 10  # prompts of any plan
+SHORT = 30  # prompts of a pilot, below which a note warns of it
+HEAVY = 0.3  # of the spread, more than which one prompt seldom makes up where differences are normal
+_RANGE = 1.6449  # normal quantile of a 90% range
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """Variances of two generators in a pilot.
+
+    Attributes:
+        variance: Of the paired difference over prompts, with the pilot's numbers of images and answers.
+        factor: By which the true variance may be larger or smaller (90%).
+        seeds, samples: Variance between images of a prompt, and between answers to an image, summed over the two generators;
+            None where the pilot has only one each, or the score of a prompt is not a mean of them.
+        images, answers: Images of a prompt, and answers to an image, in the pilot.
+        largest: Share of the spread that the prompt with the largest difference makes up.
+        scale: Length of the scale of a score; None where it has no ends.
+    """
+
+    a: str
+    b: str
+    prompts: int
+    variance: float
+    factor: float
+    seeds: float | None
+    samples: float | None
+    images: float
+    answers: float
+    largest: float = 0.0
+    scale: float | None = None
+
+    @classmethod
+    def of(cls, table: ScoreTable, a: str, b: str) -> Pilot:
+        """Estimate the variances from two generators of a table.
+
+        Raises:
+            DataError: One is unknown, they have fewer than two common prompts, or all prompts show the same difference.
+        """
+        columns = [table.column(a), table.column(b)]
+        d = table.differences(*columns)
+        if len(d) < 2:
+            raise table.too_few((a, b), len(d), "a pilot needs two")
+        variance = float(d.var(ddof=1))
+        if variance <= 1e-24:
+            raise DataError(
+                f"all prompts show the same difference of '{a}' and '{b}': nothing to plan from", table.source
+            )
+        both = np.isfinite(table.means[:, columns]).all(axis=1)
+        seeds, samples = (
+            _of_both(each, columns) if table.per_prompt.kind == "mean" else None
+            for each in (table.seed_variance, table.judge_variance)
+        )
+        squares = (d - d.mean()) ** 2
+        scale = table.bounds[1] - table.bounds[0] if table.bounds and np.isfinite(table.bounds).all() else None
+        return cls(
+            a, b, len(d), variance, variance_factor(d), seeds, samples, float(table.images[both][:, columns].mean()),
+            table.samples, float(squares.max() / squares.sum()), scale,
+        )  # fmt: skip
+
+    def variance_with(self, seeds: int, samples: int) -> float | None:
+        """Estimate the variance of the difference with other numbers of images and answers; None where the pilot cannot tell."""
+        if (self.seeds is None and seeds != self.images) or (self.samples is None and samples != self.answers):
+            return None
+        judge = self.samples or 0.0
+        between = max(0.0, (self.seeds or 0.0) - judge / self.answers)  # images of a prompt, without the judge's noise
+        fixed = self.variance - between / self.images - judge / (self.images * self.answers)
+        return max(fixed, 0.0) + between / seeds + judge / (seeds * samples)
+
+
+def _of_both(variances: Sequence[float | None], columns: Sequence[int]) -> float | None:
+    known = [value for k in columns if (value := variances[k]) is not None]
+    return 2 * sum(known) / len(known) if known else None
+
+
+def variance_factor(differences: Floats) -> float:
+    """Compute the factor by which a sample variance is wrong at most, in 90% of samples (delta method on its logarithm).
+
+    Small samples underestimate the kurtosis: hence the factor 1 + 4 / n, found by simulation.
+    """
+    z = differences - differences.mean()
+    kurtosis = float((z**4).mean() / (z**2).mean() ** 2)
+    n = len(differences)
+    return float(np.exp(_RANGE * (1 + 4 / n) * np.sqrt(max(kurtosis - 1, 0.0) / n + 2 / n**2)))
+
+
+def prompts_needed(variance: float, difference: float, power: float) -> int:
+    """Compute the number of prompts that a paired t-test needs."""
+    from scipy.special import stdtrit
+
+    n = FEWEST
+    for _ in range(30):  # the quantiles of t depend on n: a fixed point, which is reached soon
+        quantiles = float(stdtrit(n - 1, 1 - TAIL) + stdtrit(n - 1, power))
+        before, n = n, max(FEWEST, int(np.ceil(quantiles**2 * variance / difference**2)))
+        if n == before:
+            break
+    return n
+
+
+def power_of(prompts: Floats, variance: float, difference: float) -> Floats:
+    """Compute the power of a paired t-test with so many prompts."""
+    from scipy.special import ndtr, stdtrit
+
+    power: Floats = ndtr(difference * np.sqrt(prompts / variance) - stdtrit(prompts - 1, 1 - TAIL))
+    return power
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Numbers of prompts, images a prompt (`seeds`) and answers an image (`samples`) for each of two generators.
+
+    Attributes:
+        range: Prompts needed at the low and the high end of the variance.
+        dollars: Cost at the low end, of `prompts`, and at the high end; None where no price is known.
+    """
+
+    a: str
+    b: str
+    seeds: int
+    samples: int
+    prompts: int
+    range: tuple[int, int]
+    judgements: int
+    dollars: tuple[float, float, float] | None
+    variance: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        return asdict(self)
+
+    def price(self) -> float | None:
+        """Return the cost of one prompt in USD."""
+        return None if self.dollars is None else self.dollars[1] / self.prompts
+
+
+def plans(
+    pilot: Pilot, difference: float, power: float, *, seeds: Iterable[int], samples: Iterable[int], cost: float | None
+) -> list[Plan]:
+    """Make a plan for each number of seeds and samples for which the pilot gives a variance.
+
+    Args:
+        pilot: Variances measured on a few prompts.
+        difference: Difference in mean score to detect.
+        power: Probability of detecting it, in (0, 1).
+        seeds: Numbers of images a prompt.
+        samples: Numbers of answers an image.
+        cost: USD for one image with the pilot's number of answers.
+    """
+    made = []
+    for k, s in product(seeds, samples):
+        variance = pilot.variance_with(k, s)
+        if variance is not None:
+            low, n, high = (
+                prompts_needed(each, difference, power)
+                for each in (variance / pilot.factor, variance, variance * pilot.factor)
+            )
+            one = None if cost is None else cost * 2 * k * s / pilot.answers
+            dollars = None if one is None else (low * one, n * one, high * one)
+            made.append(Plan(pilot.a, pilot.b, k, s, n, (low, high), 2 * n * k * s, dollars, variance))
+    return made
+
+
+def cheapest(of: Sequence[Plan]) -> Plan:
+    """Return the plan with the lowest cost, or the fewest judgements where no price is known."""
+    return min(of, key=lambda plan: (plan.dollars[1] if plan.dollars else plan.judgements, plan.judgements))
+
+
+def plan_table(of: Sequence[Plan], pilots: Sequence[Pilot], difference: float, power: float) -> Table:
+    """Tabulate the plans."""
+    rows = tuple(
+        (p.a, p.b, p.seeds, p.samples, p.prompts, *p.range, p.judgements, *(p.dollars or (None, None, None)))
+        for p in of
+    )
+    columns = ("a", "b", "seeds", "samples", "prompts", "from", "to", "judgements", "USD from", "USD", "USD to")
+    notes = [
+        f"to show a difference of {difference:g} at 95% with power {power:.0%}; from - to: what the pilot leaves open"
+    ]
+    if any(pilot.seeds is None for pilot in pilots):
+        notes.append("the pilot has one image a prompt: what more seeds would bring it cannot tell")
+    if any(pilot.prompts < SHORT for pilot in pilots):
+        notes.append(
+            f"a pilot of fewer than {SHORT} prompts knows the spread badly: the number is nothing to go by, and where a few "
+            "prompts differ far more than the others the range fails too"
+        )
+    for pilot in pilots:
+        if pilot.prompts >= SHORT and pilot.largest > HEAVY:
+            notes.append(
+                f"{pilot.a} / {pilot.b}: one prompt of {pilot.prompts} makes up {pilot.largest:.0%} of the spread; with such "
+                "tails the range holds less often than in 90%: plan for its upper end"
+            )
+        if (unseen := _with_one_unseen(pilot, of, difference, power)) is not None:
+            notes.append(
+                f"{pilot.a} / {pilot.b}: if 1 prompt in {pilot.prompts} differs by the whole scale, which {pilot.prompts} may "
+                f"well not have shown, it takes {unseen:,} prompts"
+            )
+    return Table("Plan", columns, rows, tuple(notes))
+
+
+def _with_one_unseen(pilot: Pilot, of: Sequence[Plan], difference: float, power: float) -> int | None:
+    """Compute the prompts of the first plan of a pilot if one prompt in so many differs by the whole scale.
+
+    None where the scale has no ends, or the range of the plan holds the number.
+    """
+    plan = next((plan for plan in of if (plan.a, plan.b) == (pilot.a, pilot.b)), None)
+    if plan is None or pilot.scale is None:
+        return None
+    share = 1 / pilot.prompts
+    prompts = prompts_needed(plan.variance + share * (1 - share) * pilot.scale**2, difference, power)
+    return prompts if prompts > plan.range[1] else None
+
+
+def curve(plan: Plan, difference: float, factor: float) -> tuple[Floats, list[Floats]]:
+    """Compute the power curve: numbers of prompts, and the power with the pilot's variance and at both ends of its range."""
+    n = np.unique(np.linspace(2, 2 * plan.range[1], 60).astype(np.int64)).astype(np.float64)
+    return n, [power_of(n, plan.variance * each, difference) for each in (1.0, 1 / factor, factor)]

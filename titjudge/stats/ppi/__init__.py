@@ -1,0 +1,1 @@
+"""Few human labels and many scores of a judge: prediction-powered estimates, cascades, bridges between judges."""

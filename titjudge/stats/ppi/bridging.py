@@ -1,0 +1,227 @@
+"""Transfer a leaderboard from one judge to another, by a linear regression over the generators that both have judged.
+
+The line through the mean scores of these anchors must rise, so that it keeps the order; a transferred score has a 95%
+prediction interval (Student's t with n - 2 degrees of freedom), wider where the generator lacks some of the common prompts. `python -m benchmarks.verdicts --answers OLD NEW` measures
+its coverage for generators that were left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.errors import DataError
+from titjudge.core.types import Table
+from titjudge.stats.bootstrap import Floats, Interval
+from titjudge.stats.equality import with_ties
+from titjudge.stats.intervals import TAIL, mean_interval
+from titjudge.stats.scores.scores_table import ScoreTable
+
+FEWEST = 4  # anchors
+_SHARE = 0.5  # of the common prompts for which a generator must have a score
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Least-squares line through the anchors: mean scores `x` by the old judge, `y` by the new one."""
+
+    x: Floats
+    y: Floats
+
+    @property
+    def slope(self) -> float:
+        """Change of the new judge's score for each unit of the old one's."""
+        x = self.x - self.x.mean()
+        return float(x @ self.y / (x @ x)) if x @ x > 0 else 0.0
+
+    @property
+    def spread(self) -> float:
+        """Residual standard deviation of the anchors."""
+        residuals = self.y - self.y.mean() - self.slope * (self.x - self.x.mean())
+        return float(np.sqrt(residuals @ residuals / (len(self.x) - 2)))
+
+    def predict(self, at: float, uncertain: float = 0.0) -> tuple[float, Interval]:
+        """Predict the new judge's score of a generator with the old score `at`, with a 95% prediction interval.
+
+        `uncertain` is the half-width of the 95% interval of `at`, for a generator that has only some of the anchors' prompts.
+        """
+        from scipy.special import stdtrit
+
+        n, off = len(self.x), at - float(self.x.mean())
+        squares = float(((self.x - self.x.mean()) ** 2).sum())
+        value = float(self.y.mean()) + self.slope * off
+        half = -float(stdtrit(n - 2, TAIL)) * self.spread * (1 + 1 / n + off**2 / squares) ** 0.5
+        half = float(np.hypot(half, self.slope * uncertain))
+        return value, (value - half, value + half)
+
+
+@dataclass(frozen=True, slots=True)
+class BridgedGenerator:
+    """A generator on the new leaderboard.
+
+    Attributes:
+        carried: Whether the score is predicted from the old judge's, with a prediction interval; else it was measured.
+        outside: Whether the old score lies outside the range of the anchors.
+    """
+
+    generator: str
+    carried: bool
+    score: float
+    interval: Interval | None
+    prompts: int
+    outside: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """The new judge's leaderboard with the old judge's generators on it.
+
+    Attributes:
+        held: Anchors whose measured score lies in the interval predicted from the other anchors (leave-one-out).
+        half_width: Median half-width of these intervals.
+        unbridged: Largest difference between the two judges' scores of an anchor.
+        prompts: Prompts that both judges have.
+        left_out: Generators with a score for fewer than half of the common prompts.
+    """
+
+    anchors: tuple[str, ...]
+    line: Line
+    standings: tuple[BridgedGenerator, ...]
+    held: int
+    half_width: float
+    unbridged: float
+    prompts: int
+    left_out: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the leaderboard, the line and its leave-one-out error."""
+        return {
+            "anchors": list(self.anchors), "prompts": self.prompts,
+            "map": {"slope": self.line.slope, "spread": self.line.spread,
+                    "intercept": float(self.line.y.mean() - self.line.slope * self.line.x.mean())},
+            "leave_one_out": {"held": self.held, "of": len(self.anchors), "half_width": self.half_width,
+                              "error_without_bridge": self.unbridged},
+            "generators": [each.to_json() for each in self.standings], "left_out": list(self.left_out),
+        }  # fmt: skip
+
+
+def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
+    """Predict the new judge's scores of the generators that only the old judge has judged.
+
+    Means are over the prompts that both judges have; a generator with fewer than half of them is left out.
+
+    Raises:
+        DataError: Fewer than two common prompts or four common generators, anchors that all but one have the same old score
+            or all the same new one, or a line that does not rise.
+    """
+    prompts = sorted(set(old.prompts) & set(new.prompts))
+    if len(prompts) < 2:
+        raise DataError(f"only {len(prompts)} prompts in common with {old.source}: a bridge needs two", new.source)
+    boards = [_means(table, prompts) for table in (old, new)]
+    anchors = tuple(sorted(set(boards[0]) & set(boards[1])))
+    if len(anchors) < FEWEST:
+        raise DataError(
+            f"{len(anchors)} generators are judged by both ({', '.join(anchors) or 'none'}): a bridge needs {FEWEST}",
+            new.source,
+        )
+    pairs = np.array([_paired(old, new, name, prompts) for name in anchors])
+    pairs[:, 0] = with_ties(pairs[:, 0])
+    left = [np.delete(pairs, k, axis=0) for k in range(len(anchors))]
+    if not all(np.ptp(rest[:, 0]) for rest in left):
+        raise DataError(
+            f"at most one of the {len(anchors)} anchors has another score than the rest: no line leads through them",
+            old.source,
+        )
+    if not np.ptp(with_ties(pairs[:, 1])):
+        raise DataError("all anchors have the same score: no line leads from it to another board", new.source)
+    line = Line(pairs[:, 0], pairs[:, 1])
+    if not line.slope > 0:
+        raise DataError(
+            "the two judges order the anchors in opposite ways: no map between them keeps the order", new.source
+        )
+    standings = [
+        BridgedGenerator(name, False, mean, interval, count) for name, (mean, interval, count) in boards[1].items()
+    ]
+    for name, (mean, _, count) in boards[0].items():
+        if name not in boards[1]:
+            outside = not line.x.min() <= mean <= line.x.max()
+            own = _rows(old, prompts)[:, old.column(name)]
+            standings.append(BridgedGenerator(name, True, *line.predict(mean, _uncertain(own)), count, outside))
+    standings.sort(key=lambda each: (-each.score, each.generator))
+    predicted = [Line(*rest.T).predict(at)[1] for rest, at in zip(left, pairs[:, 0], strict=True)]
+    return Bridge(
+        anchors,
+        line,
+        tuple(standings),
+        held=sum(low <= y <= high for (low, high), y in zip(predicted, pairs[:, 1], strict=True)),
+        half_width=float(np.median([(high - low) / 2 for low, high in predicted])),
+        unbridged=float(np.abs(pairs[:, 0] - pairs[:, 1]).max()),
+        prompts=len(prompts),
+        left_out=tuple(sorted({*old.generators, *new.generators} - {each.generator for each in standings})),
+    )
+
+
+def _rows(table: ScoreTable, prompts: Sequence[str]) -> Floats:
+    place = {prompt: at for at, prompt in enumerate(table.prompts)}
+    return table.means[[place[prompt] for prompt in prompts]]
+
+
+def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, Interval | None, int]]:
+    """Return mean, interval and number of prompts of each generator with at least half of these prompts."""
+    means = _rows(table, prompts)
+    boards = {}
+    for k, name in enumerate(table.generators):
+        known = means[np.isfinite(means[:, k]), k]
+        if len(known) >= max(2, _SHARE * len(prompts)):
+            boards[name] = float(known.mean()), mean_interval(known, table.bounds), len(known)
+    return boards
+
+
+def _uncertain(scores: Floats) -> float:
+    """Compute the half-width of the 95% interval of the mean over all of these prompts, NaN being those without a score."""
+    from scipy.special import stdtrit
+
+    known = scores[np.isfinite(scores)]
+    left = 1 / len(known) - 1 / len(scores)  # 0 where every prompt has a score
+    return float(-stdtrit(len(known) - 1, TAIL) * known.std(ddof=1) * left**0.5)
+
+
+def _paired(old: ScoreTable, new: ScoreTable, name: str, prompts: Sequence[str]) -> tuple[float, float]:
+    """Average an anchor's scores by each judge, over the prompts on which it has both."""
+    x, y = _rows(old, prompts)[:, old.column(name)], _rows(new, prompts)[:, new.column(name)]
+    both = np.isfinite(x) & np.isfinite(y)
+    if both.sum() < 2:
+        raise DataError(f"'{name}' has no two prompts that both judges have scored", new.source)
+    return float(x[both].mean()), float(y[both].mean())
+
+
+def bridge_table(bridged: Bridge) -> Table:
+    """Tabulate the leaderboard."""
+    rows = tuple(
+        (each.generator, "carried over" if each.carried else "measured", each.score, *(each.interval or (None, None)),
+         each.prompts)
+        for each in bridged.standings
+    )  # fmt: skip
+    notes = [
+        "on the new judge's scale; measured: mean with 95% interval over prompts; carried over: 95% prediction interval",
+        f"map through {len(bridged.anchors)} anchors over {bridged.prompts:,} prompts: slope {bridged.line.slope:.3f}, spread "
+        f"{bridged.line.spread:.4g}; of anchors left out one by one {bridged.held} of {len(bridged.anchors)} lie within their "
+        f"interval, half-width {bridged.half_width:.4g} (without a bridge scores differ by up to {bridged.unbridged:.4g})",
+    ]
+    if outside := [each.generator for each in bridged.standings if each.outside]:
+        notes.append(f"beyond the anchors, where the line is a guess: {', '.join(outside)}")
+    if bridged.left_out:
+        notes.append(f"left out, with fewer than half of the common prompts: {', '.join(bridged.left_out)}")
+    return Table(
+        "The old board on the new judge's scale",
+        ("generator", "", "score", "low", "high", "prompts"),
+        rows,
+        tuple(notes),
+    )

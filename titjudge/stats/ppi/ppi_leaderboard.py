@@ -1,0 +1,329 @@
+"""A leaderboard of generators as people would rank them, from few human and many judge pairs, and how many labels are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.types import Pair, Table
+from titjudge.stats.bootstrap import LEVEL, Floats, Interval, codes
+from titjudge.stats.equality import with_ties
+from titjudge.stats.ppi.inference import (
+    Columns,
+    Estimate,
+    Fit,
+    Joined,
+    estimate,
+    fit,
+    join,
+    quantile,
+    undefined,
+    win_rate,
+)
+
+POWER = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class RankedGenerator:
+    """One generator: its win rate against the others (ties count half), its rank, and the range of ranks it may have."""
+
+    generator: str
+    win_rate: Estimate
+    rank: int | None
+    ranks: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The difference in win rate of two neighbours on the leaderboard.
+
+    Attributes:
+        separated: Whether the interval excludes zero.
+        more_labels: How many MORE labels would exclude zero with 80% power if the true difference is the estimate; None,
+            with a reason, when no number would.
+    """
+
+    first: str
+    second: str
+    difference: float | None
+    interval: Interval | None
+    separated: bool
+    more_labels: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Couple:
+    """Two generators: how often people prefer `first` over `second` (ties count half)."""
+
+    first: str
+    second: str
+    win_rate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleBoard:
+    """Best first. `power` is lambda, the judge's weight; `level` that of all intervals."""
+
+    standings: tuple[RankedGenerator, ...]
+    gaps: tuple[Gap, ...]
+    couples: tuple[Couple, ...]
+    power: float
+    labelled: int
+    unlabelled: int
+    warnings: tuple[str, ...]
+    level: float = LEVEL
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the leaderboard with all estimates."""
+        return {
+            "generators": [
+                {"generator": s.generator, "rank": s.rank, "ranks": s.ranks, **s.win_rate.to_json()}
+                for s in self.standings
+            ],
+            "couples": [{"first": c.first, "second": c.second, **c.win_rate.to_json()} for c in self.couples],
+            "gaps": [asdict(gap) for gap in self.gaps],
+            "level": self.level,
+            "power": self.power,
+            "labelled": self.labelled,
+            "unlabelled": self.unlabelled,
+            "warnings": list(self.warnings),
+        }
+
+    def tables(self) -> list[Table]:
+        """Tabulate the leaderboard, the win rates of couples, and the gaps between neighbours."""
+        return [self._board(), self._couples(), self._gaps()]
+
+    def _board(self) -> Table:
+        notes = (
+            f"{self.labelled} pairs labelled by people, {self.unlabelled} more judged; weight of the judge {self.power:.2f}",
+            f"win rate against the others, ties count half; {100 * self.level:g}% intervals over prompts; a rank is a range "
+            "of places; worth labels: how many labels alone would say as much",
+            "believe the first column of win rates; that of the judge alone is only as good as the judge",
+            *self.warnings,
+        )
+        columns = ("generator", "rank", *_WAYS, "labels", "worth labels")
+        ranks = ("-".join(map(str, dict.fromkeys(s.ranks))) if s.ranks else None for s in self.standings)
+        rows = tuple(
+            (s.generator, rank, *_ways(s.win_rate), *_labels(s.win_rate))
+            for s, rank in zip(self.standings, ranks, strict=True)
+        )
+        return Table("Leaderboard for people", columns, rows, notes)
+
+    def _couples(self) -> Table:
+        rows = tuple((f"{c.first} / {c.second}", *_ways(c.win_rate), *_labels(c.win_rate)) for c in self.couples)
+        notes = ("how often people prefer the first; each couple has a weight of the judge of its own",)
+        return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes)
+
+    def _gaps(self) -> Table:
+        from titjudge.core.formats import percent
+
+        columns = ("neighbours", "difference", "separated", "more labels", "note")
+        rows = tuple(
+            (
+                f"{g.first} / {g.second}",
+                percent(g.difference, g.interval),
+                "yes" if g.separated else "no",
+                g.more_labels,
+                g.reason or None,
+            )
+            for g in self.gaps
+        )
+        notes = (f"more labels: drawn like those there are, they separate the two with {100 * POWER:g}% power",)
+        return Table("What more labels would buy", columns, rows, notes)
+
+
+_WAYS = ("people, with the judge", "people alone", "judge alone")
+
+
+def _ways(rate: Estimate) -> tuple[str | None, str | None, str | None]:
+    from titjudge.core.formats import percent
+
+    return (
+        percent(rate.value, rate.interval),
+        percent(rate.people, rate.people_interval),
+        percent(rate.naive, rate.naive_interval),
+    )
+
+
+def _labels(rate: Estimate) -> tuple[int, int | None]:
+    return rate.labelled, None if rate.worth is None else round(rate.worth)
+
+
+def people_board(
+    human: Sequence[Pair], judge: Sequence[Pair], generator_of: Mapping[str, str], *, level: float = LEVEL
+) -> PeopleBoard:
+    """Rank generators by how often people prefer them, from few human pairs and many judge pairs.
+
+    Ranges of ranks use differences at a level corrected for all couples (Bonferroni). Pairs of unknown images or of one
+    generator with itself are left out.
+
+    Raises:
+        DataError: A preference is not a, b or tie.
+    """
+    joined = join(human, judge)
+    names = sorted(
+        {generator_of[image] for key in (*joined.labelled, *joined.rest) for image in key[1:] if image in generator_of}
+    )
+    columns, couples = _columns(joined, names, generator_of)
+    if not len(columns.people):
+        nobody = ("people labelled no pair of two known generators",)
+        return PeopleBoard((), (), (), 0.0, 0, len(columns.rest), nobody, level)
+    fitted = fit(columns)
+    each = [estimate(fitted, columns, k, level=level, bounds=(0.0, 1.0)) for k in range(len(names))]
+    rates = with_ties(np.array([np.nan if one.value is None else one.value for one in each]))
+    order = sorted(range(len(names)), key=lambda k: (each[k].value is None, -rates[k], names[k]))
+    place = {k: i + 1 for i, k in enumerate(order) if each[k].value is not None}
+    ranks = _ranks(fitted, columns, len(names), level)
+    standings = tuple(RankedGenerator(names[k], each[k], place.get(k), ranks[k]) for k in order)
+    gaps = tuple(_gap(fitted, columns, names, k, j, level) for k, j in pairwise(order))
+    warnings = [*_sampled(couples), *sorted({e.reason for e in each if e.reason})]
+    if joined.unjudged:
+        warnings.append(f"{joined.unjudged} labelled pairs have no answer of the judge: counted as its ties")
+    pairs = _pairwise(joined, [names[k] for k in order], generator_of, level)
+    sizes = len(columns.people), len(columns.rest)
+    return PeopleBoard(standings, gaps, pairs, fitted.power, *sizes, tuple(warnings), level)
+
+
+def _pairwise(
+    joined: Joined, names: Sequence[str], generator_of: Mapping[str, str], level: float
+) -> tuple[Couple, ...]:
+    """Estimate the win rate of every couple that has pairs, the better one first."""
+    by_couple: dict[frozenset[str], Joined] = {}
+    for every, part in ((joined.labelled, "labelled"), (joined.rest, "rest")):
+        for key, values in every.items():
+            couple = frozenset(generator_of.get(image, "") for image in key[1:])
+            getattr(by_couple.setdefault(couple, Joined()), part)[key] = values
+    return tuple(
+        Couple(first, second, win_rate(pairs, generator_of, first, second, level=level))
+        for first, second in combinations(names, 2)
+        if (pairs := by_couple.get(frozenset((first, second)))) is not None
+    )
+
+
+def _columns(
+    joined: Joined, names: Sequence[str], generator_of: Mapping[str, str]
+) -> tuple[Columns, Mapping[tuple[str, str], list[int]]]:
+    """Arrange wins by generator; also count the labelled and the unlabelled pairs of each couple."""
+    number = {name: k for k, name in enumerate(names)}
+    couples: dict[tuple[str, str], list[int]] = {}
+
+    def known(keys: Mapping[Any, Any]) -> list[Any]:
+        named = [(key, generator_of.get(key[1]), generator_of.get(key[2])) for key in keys]
+        return [(key, number[x], number[y]) for key, x, y in named if x is not None and y is not None and x != y]
+
+    labelled, rest = known(joined.labelled), known(joined.rest)
+    for column, rows in enumerate((labelled, rest)):
+        for _, x, y in rows:
+            couple = (names[min(x, y)], names[max(x, y)])
+            couples.setdefault(couple, [0, 0])[column] += 1
+    group, groups = codes(key[0] for key, _, _ in [*labelled, *rest])
+    size = len(labelled)
+    people, mask = _spread([(x, y, joined.labelled[key][0]) for key, x, y in labelled], len(names))
+    judge, _ = _spread([(x, y, joined.labelled[key][1]) for key, x, y in labelled], len(names))
+    other, rest_mask = _spread([(x, y, joined.rest[key]) for key, x, y in rest], len(names))
+    return Columns(people, judge, mask, group[:size], other, rest_mask, group[size:], len(groups)), couples
+
+
+def _spread(rows: Sequence[tuple[int, int, float]], size: int) -> tuple[Floats, Floats]:
+    """Return the wins of each generator in each pair, and a mask of the generators in it: both (pairs, generators)."""
+    values, mask = np.zeros((len(rows), size)), np.zeros((len(rows), size))
+    for i, (x, y, win) in enumerate(rows):
+        values[i, x], values[i, y] = win, 1 - win
+        mask[i, x] = mask[i, y] = 1.0
+    return values, mask
+
+
+def _difference(fitted: Fit, k: int, j: int) -> tuple[float, float]:
+    """Return the difference of two columns and its variance."""
+    spread = fitted.spread
+    return float(fitted.value[k] - fitted.value[j]), float(spread[k, k] + spread[j, j] - 2 * spread[k, j])
+
+
+def _ranks(fitted: Fit, columns: Columns, size: int, level: float) -> list[tuple[int, int] | None]:
+    couples = max(size * (size - 1) // 2, 1)
+    wide = quantile(float(fitted.effective[fitted.effective > 0].min()), 1 - (1 - level) / couples)
+    usable = [not undefined(fitted, columns, k) for k in range(size)]
+    out: list[tuple[int, int] | None] = []
+    for k in range(size):
+        if not usable[k]:
+            out.append(None)
+            continue
+        better = worse = 0
+        for j in range(size):
+            if j != k and usable[j]:
+                difference, variance = _difference(fitted, k, j)
+                certain = variance > 0 and abs(difference) > wide * variance**0.5
+                better += certain and difference < 0
+                worse += certain and difference > 0
+        out.append((1 + better, size - worse))
+    return out
+
+
+def _gap(fitted: Fit, columns: Columns, names: Sequence[str], k: int, j: int, level: float) -> Gap:
+    reason = undefined(fitted, columns, k) or undefined(fitted, columns, j)
+    if reason:
+        return Gap(names[k], names[j], None, None, False, None, reason)
+    difference, variance = _difference(fitted, k, j)
+    if variance <= 0:
+        return Gap(names[k], names[j], difference, None, False, None, "the difference does not vary: no interval")
+    wide = quantile(float(min(fitted.effective[k], fitted.effective[j])), level) * variance**0.5
+    separated = abs(difference) > wide
+    interval = (max(-1.0, difference - wide), min(1.0, difference + wide))
+    if interval == (-1.0, 1.0):
+        return Gap(names[k], names[j], difference, None, False, None, "too few labelled prompts: no interval")
+    if separated:
+        return Gap(names[k], names[j], difference, interval, True, 0)
+    more, why = more_labels(fitted, k, j, len(columns.people), len(columns.rest), level=level)
+    return Gap(names[k], names[j], difference, interval, False, more, why)
+
+
+def more_labels(
+    fitted: Fit, k: int, j: int, labelled: int, unlabelled: int, *, level: float = LEVEL
+) -> tuple[int | None, str]:
+    """Find how many more labels, drawn like the present ones, separate columns `k` and `j` with 80% power; or None and a reason.
+
+    Takes the estimated difference and variance for the truth; lambda is tuned anew for every number of labels.
+    """
+    from scipy.stats import norm
+
+    difference = abs(float(fitted.value[k] - fitted.value[j]))
+    wanted = (difference / float(norm.ppf(0.5 + level / 2) + norm.ppf(POWER))) ** 2
+    a, b, u = (part[:, k] - part[:, j] for part in fitted.parts)
+    total = labelled + unlabelled
+
+    def variance(labels: int) -> float:
+        left = total - labels
+        less, rest = (labelled / labels) ** 0.5, (unlabelled / left) ** 0.5 if left else 0.0
+        gap = less * b - rest * u
+        below = float(gap @ gap)
+        weight = min(max(float(less * a @ gap) / below, 0.0), 1.0) if below > 0 and left else 0.0
+        miss = less * a - weight * gap
+        return float(miss @ miss)
+
+    if difference == 0 or variance(total) > wanted:
+        return None, "labels on all the pairs there are would not be enough"
+    low, high = labelled, total
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if variance(middle) <= wanted else (middle, high)
+    return high - labelled, ""
+
+
+def _sampled(couples: Mapping[tuple[str, str], Sequence[int]]) -> list[str]:
+    """Warn when the labelled pairs are distributed over couples of generators differently from the rest (chi-squared test)."""
+    from scipy.stats import chi2_contingency
+
+    counts = np.array(list(couples.values()))
+    if len(counts) < 2 or not counts.sum(axis=0).all():
+        return []
+    if chi2_contingency(counts).pvalue < 0.001:
+        return [
+            "the labelled pairs are no random sample of all pairs (couples of generators differ): intervals may not hold"
+        ]
+    return []

@@ -1,0 +1,1 @@
+"""Ranks and strengths: mean ranks of a leaderboard, Bradley-Terry, rank correlation."""

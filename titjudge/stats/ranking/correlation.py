@@ -1,0 +1,299 @@
+"""Correlation of scores with human scores over all images (SRCC, PLCC, KRCC), and of rankings in a CSV with one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.errors import DataError, nearest
+from titjudge.core.files import csv_rows
+from titjudge.core.numbers import finite
+from titjudge.core.types import Table
+from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
+from titjudge.stats.equality import with_ties
+from titjudge.stats.ranking.rankdata import rankdata
+
+FEWEST = 3
+_TOGETHER = 64  # draws computed at once
+_IMAGES_OF_PAIRS = 3000  # up to so many images all pairs are held in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Correlation with human scores over all images, each in [-1, 1] with a 95% interval by resampling prompts.
+
+    `srcc` is Spearman's, `plcc` Pearson's, `krcc` Kendall's tau-b; None with a reason below three images or when one
+    side does not vary. `n` counts the images that have both numbers, `missing` those that lack one.
+    """
+
+    n: int
+    missing: int
+    srcc: float | None
+    srcc_interval: Interval | None
+    plcc: float | None
+    plcc_interval: Interval | None
+    krcc: float | None
+    krcc_interval: Interval | None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        return asdict(self)
+
+
+def correlation(
+    scores: Sequence[float | None],
+    human: Sequence[float | None],
+    groups: Sequence[str] | None = None,
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Correlation:
+    """Compute SRCC, PLCC and KRCC (tau-b) of scores with human scores.
+
+    Args:
+        scores: One number an image; images with None or NaN are left out.
+        human: One number an image, in the same order; None or NaN likewise.
+        groups: Prompt of each image, the unit of resampling; without it the image is the unit.
+        resamples: Bootstrap draws of prompts for the intervals.
+        seed: Of the draws.
+
+    Raises:
+        ValueError: Different lengths.
+    """
+    from scipy.stats import kendalltau, pearsonr, spearmanr
+
+    if not len(scores) == len(human) == len(groups if groups is not None else scores):
+        raise ValueError("scores, human and groups must have the same length")
+    x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
+    both = np.isfinite(x) & np.isfinite(y)
+    labels = [str(k) for k in range(len(x))] if groups is None else list(groups)
+    group, distinct = codes(label for label, keep in zip(labels, both, strict=True) if keep)
+    x, y = with_ties(x[both]), with_ties(y[both])
+    missing = int((~both).sum())
+    if len(x) < FEWEST or not np.ptp(x) or not np.ptp(y):
+        reason = f"fewer than {FEWEST} images with both numbers" if len(x) < FEWEST else "one side does not vary"
+        return Correlation(len(x), missing, None, None, None, None, None, None, reason)
+    srcc, plcc, krcc = (float(of(x, y).statistic) for of in (spearmanr, pearsonr, kendalltau))
+    draws = _draws(x, y, group, len(distinct), resamples, seed) if len(distinct) > 1 else np.zeros((0, 3))
+    ends = [percentile_interval(draws[:, k], len(distinct)) for k in range(3)]
+    reason = FEW_PROMPTS if len(distinct) < 2 else ""
+    return Correlation(len(x), missing, srcc, ends[0], plcc, ends[1], krcc, ends[2], reason)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorCorrelation:
+    """Rank correlation of generators' mean scores with their mean human scores, in [-1, 1], with 95% intervals over prompts.
+
+    `n` counts the generators, `images` those with both numbers, over which the means are. None with a reason below three
+    generators or when one side does not vary.
+    """
+
+    n: int
+    images: int
+    srcc: float | None
+    srcc_interval: Interval | None
+    krcc: float | None
+    krcc_interval: Interval | None
+    reason: str = ""
+
+
+def generator_correlation(
+    scores: Sequence[float | None],
+    human: Sequence[float | None],
+    generators: Sequence[str],
+    groups: Sequence[str],
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> GeneratorCorrelation:
+    """Compute SRCC and KRCC (tau-b) of generators by their mean score with generators by their mean human score.
+
+    This is Table 1 of the Qwen-Image-Bench paper, and with the images of one dimension Tables A4 and A5 of TIIF-Bench.
+
+    Args:
+        scores: One number an image; images with None or NaN are left out of both means.
+        human: One number an image, in the same order; likewise.
+        generators: Generator of each image; images without one are left out.
+        groups: Prompt of each image, the unit of resampling.
+        resamples: Bootstrap draws of prompts for the intervals.
+        seed: Of the draws.
+    """
+    x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
+    both = np.isfinite(x) & np.isfinite(y) & np.array([bool(name) for name in generators], dtype=bool)
+    kept = [(name, prompt) for name, prompt, keep in zip(generators, groups, both.tolist(), strict=True) if keep]
+    made_by, names = codes(name for name, _ in kept)
+    group, prompts = codes(prompt for _, prompt in kept)
+    sums = np.zeros((3, len(prompts), len(names)))  # of scores, of human scores, of images
+    for total, values in zip(sums, (x[both], y[both], np.ones(len(kept))), strict=True):
+        np.add.at(total, (group, made_by), values)
+    whole = _rank_rows(sums, np.ones((1, len(prompts))))[0] if len(names) >= FEWEST else np.full(2, np.nan)
+    if np.isnan(whole[0]):
+        reason = f"fewer than {FEWEST} generators" if len(names) < FEWEST else "one side does not vary"
+        return GeneratorCorrelation(len(names), len(kept), None, None, None, None, reason)
+    blocks = [_rank_rows(sums, block) for block in multiplicities(len(prompts), resamples, seed)]
+    draws = np.concatenate(blocks) if blocks else np.zeros((0, 2))
+    ends = [percentile_interval(draws[:, k], len(prompts)) for k in range(2)]
+    reason = FEW_PROMPTS if len(prompts) < 2 else ""
+    return GeneratorCorrelation(len(names), len(kept), float(whole[0]), ends[0], float(whole[1]), ends[1], reason)
+
+
+def _rank_rows(sums: Floats, weights: Floats) -> Floats:
+    """Compute srcc and tau-b of the generators' two means for each row of weights of prompts: shape (draws, 2), NaN if undefined."""
+    out = np.full((len(weights), 2), np.nan)
+    first, second, count = (weights @ each for each in sums)
+    defined = (count > 0).all(axis=1)
+    x, y = (rankdata(with_ties(each[defined] / count[defined])) for each in (first, second))
+    out[defined, 0] = _weighted(x, y, np.ones_like(x))
+    a, b = (np.sign(each[:, :, None] - each[:, None, :]) for each in (x, y))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        out[defined, 1] = (a * b).sum(axis=(1, 2)) / np.sqrt((a * a).sum(axis=(1, 2)) * (b * b).sum(axis=(1, 2)))
+    return out
+
+
+def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int, seed: int) -> Floats:
+    """Compute srcc, plcc and krcc of each draw of prompts, NaN where a side does not vary: shape (resamples, 3).
+
+    The images of a prompt that is drawn twice have weight two, so that no draw is written out or sorted.
+    """
+    out = np.full((resamples, 3), np.nan)
+    ranks = _ranks(x), _ranks(y)
+    pairs = _concordance(x, y, group, groups) if len(x) <= _IMAGES_OF_PAIRS else None
+    row = 0
+    for block in multiplicities(groups, resamples, seed):
+        for drawn in np.split(block, range(_TOGETHER, len(block), _TOGETHER)):
+            weights, rows = drawn[:, group], slice(row, row + len(drawn))
+            out[rows, 0] = _weighted(ranks[0](weights), ranks[1](weights), weights)
+            out[rows, 1] = _weighted(x, y, weights)
+            out[rows, 2] = _tau(drawn, pairs) if pairs else [_repeated_tau(x, y, each) for each in weights]
+            row += len(drawn)
+    return out
+
+
+def _ranks(values: Floats) -> Callable[[Floats], Floats]:
+    """Return a function from weights, shape (draws, images), to the mid-ranks of the weighted images, same shape."""
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.diff(values[order], prepend=np.nan) != 0)
+    place = np.empty(len(values), dtype=np.int64)
+    place[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
+
+    def ranks(weights: Floats) -> Floats:
+        tied = np.add.reduceat(weights[:, order], starts, axis=1)
+        middle: Floats = (np.cumsum(tied, axis=1) - (tied - 1) / 2)[:, place]
+        return middle
+
+    return ranks
+
+
+def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
+    """Compute Pearson's r for each row of weights."""
+    total = weights.sum(axis=1, keepdims=True)
+    x, y = (each - (weights * each).sum(axis=1, keepdims=True) / total for each in (x, y))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
+        r: Floats = np.where(spread > 1e-12 * total[:, 0], (weights * x * y).sum(axis=1) / spread, np.nan)
+    return r
+
+
+def _concordance(x: Floats, y: Floats, group: Ints, groups: int) -> list[Floats]:
+    """Sum over pairs of images, by their two prompts: concordant minus discordant, untied in x, untied in y."""
+    of = np.zeros((groups, len(x)), dtype=np.float32)
+    of[group, np.arange(len(x))] = 1
+    a, b = (np.sign(each[:, None] - each).astype(np.float32) for each in (x, y))
+    return [(of @ each @ of.T).astype(np.float64) for each in (a * b, a * a, b * b)]
+
+
+def _tau(drawn: Floats, pairs: list[Floats]) -> Floats:
+    """Compute Kendall's tau-b for each row of multiplicities of prompts."""
+    both, first, second = ((drawn @ each * drawn).sum(axis=1) for each in pairs)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tau: Floats = both / np.sqrt(first * second)
+    return tau
+
+
+def _repeated_tau(x: Floats, y: Floats, weights: Floats) -> float:
+    from scipy.stats import kendalltau
+
+    picked = np.repeat(np.arange(len(x)), weights.astype(np.int64))
+    return float(kendalltau(x[picked], y[picked]).statistic)
+
+
+def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any], Table]:
+    """Compute SRCC and KRCC (tau-b) of every column of a CSV with the column `reference`.
+
+    One row is a generator, one column a ranking. Columns that are not mostly numbers (names, links) are left out, and named
+    in the table's notes. A row with an empty cell is left out of that column.
+    A column of scores, where more is better, correlates negatively with a column of ranks, where less is.
+
+    Returns:
+        `({"reference": NAME, "columns": {NAME: {"srcc", "krcc", "n"}}}, table)`; a correlation over fewer than three
+        rows, or without variation, is None with a "reason".
+
+    Raises:
+        DataError: No such file or column (the nearest name is suggested), uneven rows, or a cell that is not a number.
+    """
+    path = Path(csv_path)
+    names, columns = _ranking_columns(path, reference)
+    if reference not in columns:
+        kind = "holds no numbers" if reference in names else "does not exist"
+        known = f" Columns with numbers: {', '.join(columns) or 'none'}"
+        raise DataError(f"the column '{reference}' {kind}.{nearest(reference, columns)}{known}", path)
+    against = columns.pop(reference)
+    if not columns:
+        raise DataError(f"there is no ranking beside '{reference}' to compare it with", path)
+    result = {name: _rank_entry(column, against) for name, column in columns.items()}
+    table = Table(
+        f"Rank correlation with {reference}",
+        ("column", "SRCC", "KRCC", "n"),
+        tuple((name, each["srcc"], each["krcc"], each["n"]) for name, each in result.items()),
+        (
+            *(f"{name}: {each['reason']}" for name, each in result.items() if "reason" in each),
+            *(f"{name}: not a ranking, left out" for name in names if name != reference and name not in columns),
+        ),
+    )
+    return {"reference": reference, "columns": result}, table
+
+
+def _rank_entry(column: Sequence[float | None], against: Sequence[float | None]) -> dict[str, Any]:
+    computed = correlation(column, against, resamples=0)
+    entry: dict[str, Any] = {"srcc": computed.srcc, "krcc": computed.krcc, "n": computed.n}
+    if computed.srcc is None:
+        entry["reason"] = computed.reason.replace("images", "rows")
+    return entry
+
+
+def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, list[float | None]]]:
+    """Read the names of all columns, and the columns that are rankings: mostly numbers, or the reference with any number."""
+    rows = list(csv_rows(path))
+    if not rows:
+        raise DataError("the file is empty; the first line must name the columns", path)
+    names = [name.strip() for name in rows[0][1]]
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"two columns are called '{name}'", path, rows[0][0])
+    for line, cells in rows[1:]:
+        if len(cells) != len(names):
+            raise DataError(f"{len(cells)} cells where the first line has {len(names)} columns", path, line)
+    columns: dict[str, list[float | None]] = {}
+    for k, name in enumerate(names):
+        column = [(line, row[k].strip()) for line, row in rows[1:]]
+        filled = [text for _, text in column if text]
+        numbers = sum(finite(text) is not None for text in filled)
+        if 2 * numbers > len(filled) or (name == reference and numbers):
+            columns[name] = [_cell(text, name, path, line) for line, text in column]
+    return names, columns
+
+
+def _cell(text: str, name: str, path: Path, line: int) -> float | None:
+    if not text:
+        return None
+    value = finite(text)
+    if value is None:
+        raise DataError(
+            f"column '{name}': '{text}' is not a finite number; leave the cell empty if it is missing", path, line
+        )
+    return value

@@ -1,0 +1,1 @@
+"""The scores of a run as tables: by prompt, by part, claims met, missing scores."""

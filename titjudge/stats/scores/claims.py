@@ -1,0 +1,102 @@
+"""Claims of scores: from `parts["claims"]` of the agentic judge, from the graph metric, from questions of DSG and TIFA."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from titjudge.core.score_parts import alignment, claims, questions, sequence
+from titjudge.core.types import Item, Score
+from titjudge.core.words import count_words
+from titjudge.stats.scores.forgetting import Claim
+
+_PLACE = ("position", "span", "start")
+_TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
+
+
+def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
+    """List the claims of all scores that have some, with their position in the prompt.
+
+    `parts["claims"]` (of the agentic judge) is a list of `{"claim", "kind", "met" or "verdict", "position"}`; instead of a
+    position there may be a `span`, `[start, end]` in characters of the prompt. The position of an element of the graph metric
+    (`parts["alignment"]`) is where its entity is first named in the prompt, that of a question of DSG or TIFA
+    (`parts["questions"]`) where its object is; elements and questions that the prompt does not name are left out.
+
+    Raises:
+        DataError: A claim is malformed.
+    """
+    known = {item.id: item for item in items}
+    return [claim for score in scores if score.item_id in known for claim in _of(known[score.item_id], score)]
+
+
+def _of(item: Item, score: Score) -> Iterator[Claim]:
+    rows, aligned = claims(score.parts), alignment(score.parts)
+    facts = {"generator": item.generator, "group": item.prompt_id, "words": count_words(item.prompt)}
+    if rows:
+        for each in rows:
+            if any(each.get(key) is not None for key in _PLACE):
+                yield Claim.of(
+                    {**each, "met": _met(each, score), "position": _position(each, len(item.prompt)), **facts}
+                )
+    elif aligned is not None:
+        for kind, marks in aligned.items():
+            for element, met in _elements(marks):
+                yield from _named(" ".join(element), str(kind), element[:1], met, item, facts)
+    else:
+        for question in questions(score.parts) if score.value is not None else ():
+            if (asked := _asked(question)) is not None:
+                yield from _named(str(question.get("question", "")), *asked, item, facts)
+
+
+def _elements(marks: Any) -> Iterator[tuple[list[str], bool]]:
+    """Yield the words of each element of a graph, and whether it is aligned."""
+    for mark in sequence(marks):
+        if len(sequence(mark)) == 2 and (element := sequence(mark[0])):
+            yield [str(word) for word in element], bool(mark[1])
+
+
+def _named(
+    claim: str, kind: str, names: Sequence[str], met: bool, item: Item, facts: Mapping[str, Any]
+) -> Iterator[Claim]:
+    """Yield the claim at the position of the first of the names that the prompt contains; nothing where it contains none."""
+    place = next((at for name in names if (at := place_of(name, item.prompt)) is not None), None)
+    if place is not None:
+        yield Claim.of({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
+
+
+def _asked(question: Mapping[str, Any]) -> tuple[str, list[str], bool] | None:
+    """Return kind, names and answer of a question of DSG (`attribute - color (cat, red)`) or TIFA (`element`)."""
+    dsg = _TUPLE.match(str(question.get("tuple", "")))
+    if dsg and isinstance(question.get("yes"), bool):
+        names = [name.strip() for name in dsg["names"].split(",")]
+        return dsg["kind"].strip(), names, bool(question["yes"] and question.get("valid", True))
+    if question.get("element") and isinstance(question.get("right"), bool):
+        return str(question.get("type", "")), [str(question["element"])], bool(question["right"])
+    return None
+
+
+def _met(each: Mapping[str, Any], score: Score) -> Any:
+    """Read the verdict of a claim, a word or true, false, null; None where the item has no score."""
+    if score.value is None:
+        return None
+    return {"met": True, "not_met": False}.get(str(each["verdict"])) if "verdict" in each else each.get("met")
+
+
+def _position(each: Mapping[str, Any], length: int) -> Any:
+    if each.get("position") is not None:
+        return each["position"]
+    span = each.get("span", each.get("start"))
+    start = span[0] if isinstance(span, Sequence) and span else span
+    return min(max(float(start), 0.0) / max(length, 1), 1.0) if isinstance(start, int | float) else start
+
+
+def place_of(name: str, prompt: str) -> float | None:
+    """Return the position, in [0, 1], at which a prompt first has a name, or its last word (singular or plural); None if nowhere."""
+    last = name.split()[-1] if name.split() else ""
+    forms = (name, last, last.removesuffix("s"), f"{last}s")
+    for form in filter(None, forms):
+        match = re.search(rf"\b{re.escape(form)}\b", prompt, re.IGNORECASE)
+        if match:
+            return match.start() / len(prompt)
+    return None

@@ -1,0 +1,269 @@
+"""Where generators stop reading: the share of claims that are met, by position in the prompt, kind and length of prompt.
+
+A claim is one requirement of a prompt, with its position in the prompt and a verdict. Claims that cannot be seen in the
+image (`met` is None) are counted, but are part of no rate. Claims of one prompt are correlated: intervals are over prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.errors import DataError
+from titjudge.core.types import Table
+from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, multiplicities, percentile_interval
+from titjudge.stats.intervals import share_intervals
+
+BINS = 10
+CELLS = 100  # resolution of a step: hundredths of the prompt
+PERMUTATIONS = 999
+SIGNIFICANT = 0.05
+WORDS = 100  # width of the bins of prompt length
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim with its `position` in the prompt, in [0, 1], and the length of the prompt in `words`."""
+
+    claim: str
+    kind: str
+    position: float
+    met: bool | None
+    generator: str
+    prompt_id: str
+    words: int
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Claim:
+        """Make a claim from a record with these keys (`words` may be called `prompt_words`, `group` `prompt_id`).
+
+        Raises:
+            DataError: A key is missing, `position` is outside [0, 1], or `met` is not true, false or null.
+        """
+        name = str(record.get("claim", ""))
+        words = record.get("words", record.get("prompt_words"))
+        group = record.get("group", record.get("prompt_id"))
+        position, met = record.get("position"), record.get("met")
+        if isinstance(position, bool) or not isinstance(position, int | float) or not 0 <= position <= 1:
+            raise DataError(f"claim '{name}': position is a number from 0 to 1, not {position!r}")
+        if met is not None and not isinstance(met, bool):
+            raise DataError(f"claim '{name}': met is true, false or null, not {met!r}")
+        if not isinstance(words, int) or words < 1 or group is None:
+            raise DataError(
+                f"claim '{name}': it needs the id of its prompt (group) and how many words that has (words)"
+            )
+        generator, kind = str(record.get("generator", "")), str(record.get("kind", ""))
+        return cls(name, kind, float(position), met, generator, str(group), words)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Share of met claims among those that can be seen, with a 95% interval over prompts; None without any."""
+
+    generator: str
+    label: str
+    rate: float | None
+    interval: Interval | None
+    claims: int
+    unseen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The change point at which a generator's rate drops most.
+
+    Attributes:
+        position: In the prompt, in [0, 1]; None, with a reason, where there is no step.
+        before, after: Rates on its two sides.
+        within_kinds: Drop among claims of the same kind (Mantel-Haenszel), since kinds that are harder may stand last.
+        p_value: Permutation test that exchanges verdicts among the claims of one kind within prompts.
+    """
+
+    generator: str
+    position: float | None
+    interval: Interval | None
+    before: float | None
+    after: float | None
+    within_kinds: float | None
+    p_value: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """Rates by position (in tenths), by kind and by length of prompt, and the step of each generator."""
+
+    places: tuple[Rate, ...]
+    kinds: tuple[Rate, ...]
+    lengths: tuple[Rate, ...]
+    steps: tuple[Step, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the rates and steps as lists of their fields by name."""
+        return {name: list(of) for name, of in asdict(self).items()}
+
+    def tables(self) -> list[Table]:
+        """Tabulate the rates and the steps."""
+        from titjudge.core.formats import percent, plain
+
+        steps = tuple(
+            (s.generator, plain(s.position, s.interval, 2), percent(s.before), percent(s.after), percent(s.within_kinds),
+             s.p_value, s.reason or None)
+            for s in self.steps
+        )  # fmt: skip
+        columns = ("generator", "stops at", "met before", "met after", "drop within kinds", "p", "note")
+        return [
+            _wide("Claims met by place in the prompt", "place", self.places),
+            _wide("Claims met by kind", "kind", self.kinds),
+            _wide("Claims met by length of the prompt", "words", self.lengths),
+            Table("Where generators stop reading", columns, steps, ("place as a fraction of the prompt",)),
+        ]
+
+
+def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
+    """Tabulate rates with one row a label and one column a generator."""
+    from titjudge.core.formats import WIDE, percent
+
+    generators, labels = list(dict.fromkeys(r.generator for r in rates)), list(dict.fromkeys(r.label for r in rates))
+    narrow = len(generators) <= WIDE
+    cells = {(r.generator, r.label): percent(r.rate, r.interval if narrow else None) for r in rates}
+    counts = {label: sum(r.claims for r in rates if r.label == label) for label in labels}
+    rows = tuple((label, *(cells.get((g, label)) for g in generators), counts[label]) for label in labels)
+    unseen = sum(r.unseen for r in rates)
+    intervals = "95% intervals over prompts" if narrow else "95% intervals over prompts are in --json"
+    notes = (f"{intervals}; {unseen} claims cannot be seen in their image, or were not settled, and are left out",)
+    return Table(title, (what, *(g or "(unnamed)" for g in generators), "claims"), rows, notes)
+
+
+def forgetting(claims: Iterable[Claim | Mapping[str, Any]], *, bins: int = BINS, resamples: int = 2000) -> Forgetting:
+    """Compute the rates of generators by position, kind and length of prompt, and the step of each.
+
+    Args:
+        claims: Claims, or records for `Claim.of`.
+        bins: Bins of the position.
+        resamples: Bootstrap draws of prompts for the interval of a step.
+
+    Raises:
+        DataError: A record is malformed.
+    """
+    listed = [claim if isinstance(claim, Claim) else Claim.of(claim) for claim in claims]
+    generators = sorted({claim.generator for claim in listed})
+
+    def place(claim: Claim) -> tuple[int, str]:
+        k = min(int(claim.position * bins), bins - 1)
+        return k, f"{100 * k / bins:.0f}-{100 * (k + 1) / bins:.0f}%"
+
+    def length(claim: Claim) -> tuple[int, str]:
+        k = (claim.words - 1) // WORDS
+        return k, f"{k * WORDS + 1}-{(k + 1) * WORDS}"
+
+    def rates(label: Callable[[Claim], tuple[Any, str]]) -> tuple[Rate, ...]:
+        labels = [text for _, text in sorted({label(claim) for claim in listed})]
+        return tuple(
+            rate
+            for generator in generators
+            for rate in _rates(generator, [c for c in listed if c.generator == generator], label, labels)
+        )
+
+    return Forgetting(
+        rates(place),
+        rates(lambda claim: (claim.kind, claim.kind)),
+        rates(length),
+        tuple(_step(g, [c for c in listed if c.generator == g], resamples) for g in generators),
+    )
+
+
+def _rates(
+    generator: str, claims: Sequence[Claim], label: Callable[[Claim], tuple[Any, str]], labels: Sequence[str]
+) -> list[Rate]:
+    number = {text: k for k, text in enumerate(labels)}
+    seen = [(claim, number[label(claim)[1]]) for claim in claims if claim.met is not None]
+    unseen = [number[label(claim)[1]] for claim in claims if claim.met is None]
+    group, groups = codes(claim.prompt_id for claim, _ in seen)
+    met, asked = np.zeros((len(groups), len(labels))), np.zeros((len(groups), len(labels)))
+    cell = np.array([k for _, k in seen], dtype=np.int64)
+    np.add.at(asked, (group, cell), 1.0)
+    np.add.at(met, (group, cell), np.array([float(bool(claim.met)) for claim, _ in seen]))
+    intervals = share_intervals(met, asked)
+    n, hits = asked.sum(axis=0), met.sum(axis=0)
+    return [
+        Rate(generator, text, float(hits[k] / n[k]) if n[k] else None, intervals[k], int(n[k]), unseen.count(k))
+        for k, text in enumerate(labels)
+    ]
+
+
+def _step(generator: str, claims: Sequence[Claim], resamples: int) -> Step:
+    seen = sorted((claim for claim in claims if claim.met is not None), key=lambda claim: (claim.prompt_id, claim.kind))
+    group, groups = codes(claim.prompt_id for claim in seen)
+    met = np.array([bool(claim.met) for claim in seen], dtype=np.float64)
+    if len(groups) < 2 or not met.any() or met.all():
+        reason = "fewer than two prompts" if len(groups) < 2 else "every claim has the same verdict"
+        return Step(generator, None, None, None, None, None, None, f"no step can be looked for: {reason}")
+    cell = np.array([min(int(claim.position * CELLS), CELLS - 1) for claim in seen])
+    hits, asked = np.zeros((len(groups), CELLS)), np.zeros((len(groups), CELLS))
+    np.add.at(hits, (group, cell), met)
+    np.add.at(asked, (group, cell), 1.0)
+    drop, at = _split(hits.sum(axis=0)[None], asked.sum(axis=0)[None])
+    alike, _ = codes((claim.prompt_id, claim.kind) for claim in seen)
+    p_value = _exchange(met, cell, alike, float(drop[0]))
+    if p_value >= SIGNIFICANT:
+        return Step(generator, None, None, None, None, None, p_value, "no step beyond chance")
+    where = int(at[0])
+    before, after = met[cell < where].mean(), met[cell >= where].mean()
+    draws = [_split(block @ hits, block @ asked)[1] / CELLS for block in multiplicities(len(groups), resamples, 0)]
+    interval = percentile_interval(np.concatenate(draws), len(groups)) if draws else None
+    kinds = [claim.kind for claim in seen]
+    return Step(
+        generator, where / CELLS, interval, float(before), float(after), _within(kinds, met, cell >= where), p_value
+    )
+
+
+def _split(hits: Floats, asked: Floats) -> tuple[Floats, Ints]:
+    """Find the best change point of each row of counts by cell: the sum of squares it explains, and the first cell behind it.
+
+    Only cuts after which the rate is lower count.
+    """
+    n, h = asked.cumsum(axis=1)[:, :-1], hits.cumsum(axis=1)[:, :-1]
+    total, met = asked.sum(axis=1, keepdims=True), hits.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        fall = h / n - (met - h) / (total - n)
+        explained = np.where(fall > 0, fall**2 * n * (total - n) / total, 0.0)
+    explained = np.nan_to_num(explained)
+    best = explained.argmax(axis=1)
+    # Equal over a gap without claims: take its middle.
+    last = explained.shape[1] - 1 - explained[:, ::-1].argmax(axis=1)
+    same = explained[np.arange(len(best)), best] == explained[np.arange(len(last)), last]
+    return explained.max(axis=1), np.where(same, (best + last + 1) // 2, best) + 1
+
+
+def _exchange(met: Floats, cell: Ints, group: Ints, drop: float) -> float:
+    """Compute the p-value of a drop by exchanging verdicts within groups; claims are sorted by group."""
+    rng = np.random.default_rng(0)
+    asked = np.bincount(cell, minlength=CELLS).astype(np.float64)[None]
+    larger = done = 0
+    rows = max(1, min(PERMUTATIONS, (1 << 21) // len(met)))
+    while done < PERMUTATIONS:
+        count = min(rows, PERMUTATIONS - done)
+        order = np.argsort(group[None] + rng.random((count, len(met))), axis=1)
+        flat = (np.arange(count)[:, None] * CELLS + cell[None]).ravel()
+        sums = np.bincount(flat, weights=met[order].ravel(), minlength=count * CELLS)
+        hits = sums.reshape(count, CELLS).astype(np.float64)
+        larger += int((_split(hits, np.broadcast_to(asked, hits.shape))[0] >= drop - 1e-12).sum())
+        done += count
+    return (larger + 1) / (PERMUTATIONS + 1)
+
+
+def _within(kinds: Sequence[str], met: Floats, late: Any) -> float | None:
+    """Compute the Mantel-Haenszel average of the drop within kinds; None when no kind is on both sides."""
+    kind, names = codes(kinds)
+    top = bottom = 0.0
+    for k in range(len(names)):
+        first, second = met[(kind == k) & ~late], met[(kind == k) & late]
+        if len(first) and len(second):
+            weight = len(first) * len(second) / (len(first) + len(second))
+            top += weight * float(first.mean() - second.mean())
+            bottom += weight
+    return top / bottom if bottom else None

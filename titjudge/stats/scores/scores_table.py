@@ -1,0 +1,372 @@
+"""Scores by prompt and generator: read from a table file, with the images of a prompt combined into one score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.words import count_words
+from titjudge.data.tables import read_table
+from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
+from titjudge.stats.equality import score_differences
+from titjudge.stats.scores.missing_scores import unequally_missing
+from titjudge.stats.scores.part_scores import ELEMENT
+from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
+
+REQUIRED = ("prompt_id", "generator")
+# columns that tell the images of one prompt apart, and those that tell the answers to one image apart
+IMAGE_COLUMNS = ("image", "image_id", "image_index", "image_path", "item", "seed", "file", "filename")
+SAMPLE_COLUMNS = ("sample", "repeat")
+FORMATS = (".csv", ".csv.gz", ".jsonl", ".parquet")
+LARGEST = 1e60  # of a score in a file: fourth powers, as the kurtosis needs them, are finite up to here
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One score of one image; `value` is None for a failure."""
+
+    prompt: str
+    generator: str
+    image: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTable:
+    """Mean scores by prompt and generator.
+
+    Attributes:
+        means: Shape (prompts, generators), the images of a prompt combined by `per_prompt`; NaN where there is no score.
+        images: Number of images of each mean, same shape.
+        seed_variance: Variance between the images of one prompt, by generator; None where no prompt has two.
+        judge_variance: Variance between the answers to one image, by generator; None where no image has two.
+        samples: Average number of answers to an image.
+        missing: Number of failures.
+        lost: Number of images of each mean without any score, shape of `means`; None where there are none.
+        bounds: Ends of the scale of a score, where known.
+        cost: USD for one judged image, where known.
+        slices: Column -> value -> means over the prompts (or the questions) with this value, NaN elsewhere; shape of `means`.
+        part_bounds: Ends of the scale of those columns of slices that have their own.
+    """
+
+    generators: tuple[str, ...]
+    prompts: tuple[str, ...]
+    means: Floats
+    images: Ints
+    seed_variance: tuple[float | None, ...]
+    judge_variance: tuple[float | None, ...]
+    samples: float
+    metric: str
+    source: str
+    missing: int = 0
+    bounds: Interval | None = None
+    cost: float | None = None
+    slices: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    per_prompt: PerPrompt = MEAN
+    part_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
+    lost: Ints | None = None
+
+    def on_scale_of(self, column: str) -> ScoreTable:
+        """Return the table with the bounds of the slices by `column`."""
+        return replace(self, bounds=self.part_bounds[column]) if column in self.part_bounds else self
+
+    def column(self, generator: str) -> int:
+        """Return the column of a generator.
+
+        Raises:
+            DataError: There is no such generator; names the file and the generators it has.
+        """
+        if generator not in self.generators:
+            known = ", ".join(self.generators[:20]) + (", ..." if len(self.generators) > 20 else "")
+            hint = nearest(generator, self.generators)
+            raise DataError(f"no generator '{generator}'.{hint} Known: {known}", self.source)
+        return self.generators.index(generator)
+
+    def differences(self, a: int, b: int) -> Floats:
+        """Compute the score of `a` minus that of `b` on each prompt that both have; equal scores give exactly 0."""
+        x, y = self.means[:, a], self.means[:, b]
+        both = np.isfinite(x) & np.isfinite(y)
+        return score_differences(x[both], y[both])
+
+    def missing_shares(self, *columns: int) -> Floats:
+        """Compute the share of a prompt's images that have no score, shape (prompts, columns); NaN where there is no image."""
+        lost = np.zeros_like(self.images) if self.lost is None else self.lost
+        of = (lost + self.images)[:, columns]
+        shares: Floats = np.divide(lost[:, columns], of, out=np.full(of.shape, np.nan), where=of > 0)
+        return shares
+
+    def unequally_missing(self, a: int, b: int) -> str:
+        """Say that one of two generators lacks scores on clearly more prompts; empty where none does."""
+        return unequally_missing(self.generators[a], self.generators[b], self.missing_shares(a, b))
+
+    def missing_notes(self, pairs: Iterable[tuple[int, int]]) -> list[str]:
+        """Note which images have no score, and the pairs of generators of which one lacks clearly more than the other."""
+        if not self.missing or self.lost is None:
+            return []
+        counts = ", ".join(
+            f"{name} {count:,}"
+            for name, count in zip(self.generators, self.lost.sum(axis=0).tolist(), strict=True)
+            if count
+        )
+        answers = "" if self.missing == self.lost.sum() else f" ({self.missing:,} answers have none)"
+        unequal = (self.unequally_missing(a, b) for a, b in pairs)
+        return [
+            f"images without a score are left out: {counts or 'none'}{answers}",
+            *(f"{line}: what is left out may decide" for line in unequal if line),
+        ]
+
+    def too_few(self, generators: Sequence[str], prompts: int, needed: str) -> DataError:
+        """Make the error that generators have fewer than two prompts in common; `needed` ends the message."""
+        names, plural = "' and '".join(generators), "" if prompts == 1 else "s"
+        return DataError(f"'{names}' have {prompts} prompt{plural} with a score in common: {needed}", self.source)
+
+    @property
+    def width(self) -> float | None:
+        """Width of the scale; None where an end is unknown."""
+        return None if (spans := self.spans(declared=True)) is None else spans[1]
+
+    def spans(self, *, declared: bool = False) -> Interval | None:
+        """Return the bounds of a difference of two scores; None where unknown.
+
+        Args:
+            declared: Use only `bounds`; else the range of the scores themselves where there are none.
+        """
+        known = self.means[np.isfinite(self.means)]
+        if self.bounds is None and (declared or not len(known)):
+            return None
+        low, high = self.bounds or (float(known.min()), float(known.max()))
+        return (low - high, high - low) if math.isfinite(high - low) and high > low else None
+
+
+def score_table(
+    entries: Sequence[Entry],
+    *,
+    metric: str,
+    source: str,
+    categories: Mapping[str, Mapping[str, str]] | None = None,
+    bounds: Interval | None = None,
+    cost: float | None = None,
+    parts: Mapping[str, Iterable[tuple[str, str, str, float]]] | None = None,
+    notes: Sequence[str] = (),
+    per_prompt: PerPrompt = MEAN,
+) -> ScoreTable:
+    """Average the answers to each image, and combine the images of each prompt and generator into one score.
+
+    Args:
+        entries: One score of one image each.
+        metric: Name of the metric.
+        source: Where the scores come from, for messages.
+        categories: Column -> prompt -> value: categories of prompts.
+        bounds: Ends of the metric's scale, where it has them.
+        cost: USD for one judged image, where known.
+        parts: Column -> (prompt, generator, value, number) of each image: scores of parts, such as pillars.
+        notes: Notes for the reader.
+        per_prompt: How the images of a prompt become one score, fitted to the metric.
+    """
+    known = [entry for entry in entries if entry.value is not None]
+    generator, generators = codes(entry.generator for entry in entries)
+    prompt, prompts = codes(entry.prompt for entry in entries)
+    scored = np.array([entry.value is not None for entry in entries], dtype=bool)
+    generator, prompt = generator[scored], prompt[scored]
+    value = np.array([entry.value for entry in known], dtype=np.float64)
+    image, _ = codes((entry.prompt, entry.generator, entry.image) for entry in known)
+    of_image, within_images, answers = pooled(image, value, generator, len(generators))
+    first = np.unique(image, return_index=True)[1] if len(image) else image
+    shape = (len(prompts), len(generators))
+    cell = prompt[first] * shape[1] + generator[first]
+    images: Ints = np.bincount(cell, minlength=shape[0] * shape[1])
+    failed = _without_score(entries, generators, prompts)
+    lost: Ints = np.bincount(failed, minlength=len(images))
+    means = per_prompt.combine(
+        np.concatenate((cell, failed)), np.concatenate((of_image, np.full(len(failed), np.nan))), len(images)
+    ).reshape(shape)
+    part_bounds = {column: (0.0, 1.0) if column == ELEMENT else bounds for column in parts or ()}
+    bounds = (0.0, 1.0) if per_prompt.counts else bounds
+    _, within_prompts, _ = pooled(codes(cell.tolist())[0], of_image, generator[first], len(generators))
+    slices: dict[str, dict[str, Floats]] = {}
+    for column, value_of in (categories or {}).items():
+        values = [value_of.get(each, "") for each in prompts]
+        slices[column] = {
+            name: np.where(np.array([each == name for each in values])[:, None], means, np.nan)
+            for name in sorted(set(values) - {""})
+        }
+    row = {name: at for at, name in enumerate(prompts)}
+    place = {name: at for at, name in enumerate(generators)}
+    for column, scores in (parts or {}).items():
+        by_value: dict[str, dict[tuple[int, int], list[float]]] = {}
+        for of_prompt, of_generator, name, number in scores:
+            by_value.setdefault(name, {}).setdefault((row[of_prompt], place[of_generator]), []).append(number)
+        slices[column] = {name: np.full(shape, np.nan) for name in sorted(by_value)}
+        for name, cells in by_value.items():
+            for at, numbers in cells.items():
+                slices[column][name][at] = sum(numbers) / len(numbers)
+    return ScoreTable(
+        generators=tuple(generators),
+        prompts=tuple(prompts),
+        means=means,
+        images=images.reshape(shape),
+        seed_variance=within_prompts,
+        judge_variance=within_images,
+        samples=answers,
+        metric=metric,
+        source=source,
+        missing=len(entries) - len(known),
+        bounds=bounds,
+        cost=cost,
+        slices=slices,
+        notes=(
+            *notes,
+            *per_prompt.warnings(np.bincount(np.concatenate((cell, failed)), minlength=len(images)), metric),
+        ),
+        per_prompt=per_prompt,
+        part_bounds=part_bounds,
+        lost=lost.reshape(shape),
+    )
+
+
+def _without_score(entries: Sequence[Entry], generators: Sequence[str], prompts: Sequence[str]) -> Ints:
+    """Return the number of the cell of each image without any score."""
+    lost = {(e.prompt, e.generator, e.image) for e in entries if e.value is None}
+    if lost:
+        lost.difference_update((e.prompt, e.generator, e.image) for e in entries if e.value is not None)
+    row, column = ({name: at for at, name in enumerate(names)} for names in (prompts, generators))
+    return np.array([row[p] * len(generators) + column[g] for p, g, _ in lost], dtype=np.int64)
+
+
+def read_scores(
+    path: Path,
+    metric: str | None = None,
+    by: Sequence[str] = (),
+    per_prompt: PerPrompt = MEAN,
+    bounds: Interval | None = None,
+) -> ScoreTable:
+    """Read a table with `prompt_id`, `generator` and a score for each image, and any further columns as categories.
+
+    Several images of a prompt need a column that tells them apart (`image`, `item`, `seed`, ...; where there is none of
+    these, `sample`), several answers to one image a column `repeat`, or `sample` beside such a column. An empty score is a
+    missing one.
+
+    Args:
+        path: CSV, JSON lines or parquet.
+        metric: The column with the scores [score].
+        by: Columns with categories of prompts.
+        per_prompt: How the images of a prompt become one score; more is better in a table.
+        bounds: Ends of the scale of a score, where they are known.
+
+    Raises:
+        DataError: A duplicate, a score outside the bounds, a text where a number belongs, a category that differs within a prompt; names file and row.
+        MissingExtra: Parquet without pyarrow.
+        ConfigError: An unknown column.
+    """
+    wanted = metric or "score"
+    entries: list[Entry] = []
+    seen: dict[tuple[str, ...], int] = {}
+    columns: dict[str, None] = {}
+    categories: dict[str, dict[str, str]] = {column: {} for column in by if column not in DERIVED}
+    texts: dict[str, str] = {}
+    for line, record in _rows(path):
+        if not columns or path.suffix.lower() == ".jsonl":
+            columns |= dict.fromkeys(map(str, record))
+            if wanted not in columns:
+                hint = f"choose one with --metric (there are: {', '.join(columns)})"
+                raise DataError(f"the column '{wanted}' is missing: {hint}", path, line)
+        prompt, generator = (_text(record.get(name), name, path, line) for name in REQUIRED)
+        known = [name for name in IMAGE_COLUMNS if name in record] or ["sample"]
+        image, sample = (
+            "/".join(_shown(record[name]) for name in names if name in record)
+            for names in (known, [name for name in SAMPLE_COLUMNS if name not in known])
+        )
+        if (before := seen.setdefault((prompt, generator, image, sample), line)) != line:
+            hint = "" if image.strip("/") else "; several images of a prompt need a column 'image' or 'seed'"
+            raise DataError(
+                f"prompt '{prompt}' has generator '{generator}' a second time (first in row {before}){hint}", path, line
+            )
+        value = _number(record.get(wanted), wanted, path, line)
+        if value is not None and bounds is not None and not bounds[0] <= value <= bounds[1]:
+            raise DataError(
+                f"'{wanted}' is {value:g}, outside the scale from {bounds[0]:g} to {bounds[1]:g}", path, line
+            )
+        entries.append(Entry(prompt, generator, image, value))
+        for column, values in categories.items():
+            shown = _shown(record.get(column))
+            if values.setdefault(prompt, shown) != shown:
+                raise DataError(
+                    f"'{column}' is '{shown}' here and '{values[prompt]}' in another row of prompt '{prompt}'",
+                    path,
+                    line,
+                )
+        if isinstance(record.get("prompt"), str):
+            texts[prompt] = record["prompt"]
+    if not entries:
+        raise DataError("no row with a score", path)
+    for column in categories:
+        if column not in columns:
+            raise ConfigError(
+                f"{path}: no column '{column}'.{nearest(column, columns)} There are: {', '.join(columns)}"
+            )
+    if wordless := [column for column in by if column in DERIVED and not texts]:
+        raise ConfigError(f"{path}: --by {wordless[0]} needs a column 'prompt' with the texts of the prompts")
+    categories |= {
+        column: {each: DERIVED[column](text) for each, text in texts.items()} for column in by if column in DERIVED
+    }
+    return score_table(
+        entries,
+        metric=wanted,
+        source=str(path),
+        categories={column: categories[column] for column in by},
+        per_prompt=per_prompt.of_metric(bounds, True, str(path)),
+        bounds=bounds,
+    )
+
+
+def length_of(prompt: str) -> str:
+    """Return the bin of a prompt's length in words; the names of the bins sort in order."""
+    words = count_words(prompt)
+    return next(name for most, name in ((15, "1 to 15 words"), (40, "16 to 40 words"), (100, "41 to 100 words"),
+                                        (math.inf, "more than 100 words")) if words <= most)  # fmt: skip
+
+
+DERIVED = {"prompt_length": length_of}  # categories derived from the text of a prompt
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the rows of a table with their line, or record, numbers."""
+    if not path.exists():
+        raise DataError("no such file, or run folder", path)
+    name = path.name.lower()
+    if not name.endswith(FORMATS):
+        raise DataError(f"a table of scores is one of {', '.join(FORMATS)}", path)
+    return read_table(path, REQUIRED)
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _text(value: Any, name: str, path: Path, line: int) -> str:
+    text = _shown(value)
+    if not text:
+        raise DataError(f"'{name}' is empty", path, line)
+    return text
+
+
+def _number(value: Any, name: str, path: Path, line: int) -> float | None:
+    """Read a finite number; None for an empty cell, or a NaN of a binary table."""
+    if not _shown(value) or (isinstance(value, float) and math.isnan(value)):
+        return None
+    try:
+        number = float(value) if "_" not in str(value) else math.nan
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"'{name}' is a number, not '{str(value)[:80]}'", path, line)
+    if abs(number) > LARGEST:
+        raise DataError(f"'{name}' is too large to compute with: {number:g}", path, line)
+    return number
