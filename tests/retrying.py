@@ -14,18 +14,16 @@ T = TypeVar("T")
 
 async def call(send: Callable[[], Awaitable[T]], *, on_failure: Callable[[Failure, int], None], **options: Any) -> T:
     """Send until there is an answer or no point; exceptions of `send` carry their `failure`."""
-    state, number = retry.RetryState(**options), 0
-    try:
-        async for attempt in state.attempts():
-            with attempt:
-                number += 1
-                try:
-                    answer = await send()
-                except TitjudgeError:
-                    raise
-                except Exception as error:
-                    on_failure(error.failure, number)  # type: ignore[attr-defined]
-                    raise retry.AttemptFailed(error.failure) from error  # type: ignore[attr-defined]
-    except retry.AttemptFailed as error:
-        raise state.terminal_error(error.failure) from error.__cause__
+    async for attempt in retry.retrying(**options):
+        with attempt:
+            try:
+                answer = await send()
+            except TitjudgeError:
+                raise
+            except Exception as error:
+                failure: Failure = error.failure  # type: ignore[attr-defined]
+                on_failure(failure, attempt.retry_state.attempt_number)
+                if failure.kind.may_pass:
+                    raise retry.AttemptFailed(failure) from error
+                raise retry.terminal_error(failure) from error
     return answer

@@ -16,8 +16,9 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import NoReturn
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from titjudge.core.errors import FatalProviderError, TitjudgeError, Unanswered
 from titjudge.core.types import Failure, FailureKind, Status
@@ -56,94 +57,121 @@ DEFAULT = Policy()
 
 
 class AttemptFailed(Exception):
-    """One attempt failed in a way that its provider has classified."""
+    """One attempt failed, and another may get an answer."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
         super().__init__(failure.message)
 
 
-class RetryState:
-    """The failures of one question so far, and what they mean for the next attempt.
+def retrying(
+    policy: Policy = DEFAULT,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    jitter: Callable[[], float] = random.random,
+) -> AsyncRetrying:
+    """Make tenacity's loop for one question, used as its manual shows: `async for attempt in ...: with attempt: ...`.
+
+    An attempt that raises `AttemptFailed` is followed by another, or, when the policy allows no more, by `Unanswered`. Any
+    other exception, and cancellation, ends the loop untouched.
 
     Args:
-        policy: how long to go on.
-        sleep, jitter: replaced by tests; `jitter` returns a number from 0 to 1.
+        policy: How long to go on.
+        sleep: Waits so many seconds; replaced by tests.
+        jitter: Returns a number from 0 to 1; replaced by tests.
     """
+    failures = _Failures(policy, jitter)
+    return AsyncRetrying(
+        retry=retry_if_exception_type(AttemptFailed),
+        after=failures.count,
+        wait=failures.wait,
+        stop=failures.stop,
+        before_sleep=_log,
+        retry_error_callback=failures.give_up,
+        sleep=sleep,
+    )
 
-    def __init__(
-        self,
-        policy: Policy = DEFAULT,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        self.policy, self._sleep, self._jitter = policy, sleep, jitter
-        self.faults = self.limited = self.unusable = 0
-        self.waited = self.delay = 0.0
 
-    def attempts(self) -> AsyncRetrying:
-        """Make the loop: `async for attempt in state.attempts(): with attempt: ...`.
+class _Failures:
+    """The failures of one question so far, and what they mean for the next attempt: tenacity's strategies."""
 
-        An attempt says by `AttemptFailed` that it failed; any other exception, and cancellation, ends the loop untouched.
-        """
-        return AsyncRetrying(
-            sleep=self._sleep,
-            retry=_IF_MAY_PASS,
-            after=self._note,
-            wait=lambda state: self.delay,
-            stop=lambda state: self._exhausted(_failure_of(state)) is not None,
-            before_sleep=self._log,
-            reraise=True,
-        )
+    def __init__(self, policy: Policy, jitter: Callable[[], float]) -> None:
+        self.policy, self._jitter = policy, jitter
+        self.faults = self.put_off = self.unusable = 0
+        self.waited = 0.0  # seconds of patience that are used up
 
-    def terminal_error(self, failure: Failure) -> TitjudgeError:
-        """Make the error that ends the question, after the last of its failures."""
-        why = self._exhausted(failure) if failure.kind.may_pass else None
-        return terminal_error(failure) if why is None else Unanswered(Status.FAILED, why, empty=failure.empty)
-
-    def _note(self, state: RetryCallState) -> None:
-        """Count a failure that may pass, and draw the wait that it makes necessary."""
-        failure, policy = _failure_of(state), self.policy
+    def count(self, state: RetryCallState) -> None:
+        """Count the last failure."""
+        failure = _last(state).failure
         if _says_later(failure):
-            self.limited += 1
-            # a server that says when needs little jitter at first
-            base, times = (policy.base / 5 if failure.retry_after is not None else policy.base), self.limited
+            self.put_off += 1
         else:
             self.faults += 1
             self.unusable += failure.answered
-            base, times = policy.base, self.faults
-        most = min(policy.longest, base * 2.0 ** min(times - 1, 60))
-        self.delay = max(0.0, failure.retry_after or 0.0) + self._jitter() * most
-        if _says_later(failure):
-            left = policy.patience - self.waited
-            if 0 < left < self.delay:  # a last look when patience ends, not some seconds before it does
-                self.delay = max(left, failure.retry_after or 0.0)
-            self.waited += self.delay
+
+    def wait(self, state: RetryCallState) -> float:
+        """Draw the wait before the next attempt, in seconds; tenacity asks once after each failure."""
+        failure, policy = _last(state).failure, self.policy
+        asked = max(0.0, failure.retry_after or 0.0)
+        if not _says_later(failure):
+            return asked + self._backoff(policy.base, self.faults)
+        # A server that says when needs little jitter at first.
+        seconds = asked + self._backoff(policy.base if failure.retry_after is None else policy.base / 5, self.put_off)
+        left = policy.patience - self.waited
+        if 0 < left < seconds:  # a last look when patience ends, not some seconds before it does
+            seconds = max(left, asked)
+        self.waited += seconds
+        return seconds
+
+    def _backoff(self, base: float, times: int) -> float:
+        """Draw from 0 to an end that doubles each time: "full jitter", so that requests which failed together part."""
+        return self._jitter() * min(self.policy.longest, base * 2.0 ** min(times - 1, 60))
+
+    def stop(self, state: RetryCallState) -> bool:
+        """Whether the last failure is not followed by another attempt."""
+        return self._exhausted(_last(state).failure) is not None
+
+    def give_up(self, state: RetryCallState) -> NoReturn:
+        """End the question.
+
+        Raises:
+            Unanswered: What was used up, and the last failure.
+        """
+        error = _last(state)
+        why = self._exhausted(error.failure) or error.failure.message
+        raise Unanswered(Status.FAILED, why, empty=error.failure.empty) from error.__cause__
 
     def _exhausted(self, failure: Failure) -> str | None:
-        """Why a failure that may pass is not followed by another attempt; None where it is."""
-        policy, last, attempts = self.policy, f": {failure.message}", self.faults + self.limited
+        """Say what is used up after a failure; None where another attempt may follow."""
+        policy, last, attempts = self.policy, f": {failure.message}", self.faults + self.put_off
         if (failure.retry_after or 0.0) > policy.patience:
             return f"the server asks to wait {failure.retry_after:.0f} s, longer than the {policy.patience:g} s allowed{last}"
         if self.faults >= policy.attempts or self.unusable >= policy.unusable:
             return f"no answer after {attempts} attempts{last}"
-        if self.waited > policy.patience or self.limited >= policy.most_put_off:
+        if self.waited > policy.patience or self.put_off >= policy.most_put_off:
             what = "rate limited" if failure.kind is FailureKind.RATE_LIMIT else "overloaded"
             what = "out of reach" if failure.not_sent else what
             return f"still {what} after {attempts} attempts and {policy.patience:g} s allowed for waiting{last}"
         return None
 
-    def _log(self, state: RetryCallState) -> None:
-        logger.info(
-            "attempt %(attempt)d failed (%(kind)s), the next in %(seconds).2f s: %(failure)s",
-            {
-                "attempt": state.attempt_number,
-                "kind": str(_failure_of(state).kind),
-                "seconds": self.delay,
-                "failure": _failure_of(state).message,
-            },
-        )
+
+def _log(state: RetryCallState) -> None:
+    failure = _last(state).failure
+    logger.info(
+        "attempt %(attempt)d failed (%(kind)s), the next in %(seconds).2f s: %(failure)s",
+        {
+            "attempt": state.attempt_number,
+            "kind": str(failure.kind),
+            "seconds": state.upcoming_sleep,
+            "failure": failure.message,
+        },
+    )
+
+
+def _last(state: RetryCallState) -> AttemptFailed:
+    error = state.outcome.exception() if state.outcome is not None else None
+    assert isinstance(error, AttemptFailed)
+    return error
 
 
 def terminal_error(failure: Failure) -> TitjudgeError:
@@ -157,12 +185,3 @@ def terminal_error(failure: Failure) -> TitjudgeError:
 def _says_later(failure: Failure) -> bool:
     """Whether a failure uses up patience; "overloaded" inside an answer with a status of success may have been billed."""
     return failure.kind is FailureKind.RATE_LIMIT or (failure.kind is FailureKind.LATER and not failure.answered)
-
-
-def _failure_of(state: RetryCallState) -> Failure:
-    error = state.outcome.exception() if state.outcome is not None else None
-    assert isinstance(error, AttemptFailed)
-    return error.failure
-
-
-_IF_MAY_PASS = retry_if_exception(lambda error: isinstance(error, AttemptFailed) and error.failure.kind.may_pass)

@@ -129,12 +129,9 @@ class Sender:
         """
         bound = role.bound(question)
         try:
-            try:
-                answer = await self._attempt(role, question, bound, reservation)
-            except retry.AttemptFailed as error:
-                if accept_empty and error.failure.empty:
-                    raise retry.terminal_error(error.failure) from error.__cause__
-                answer = await self._repeat(error, role, question, bound, reservation)
+            async for attempt in retry.retrying(self._policy):
+                with attempt:
+                    answer = await self._attempt(role, question, bound, reservation, accept_empty)
         except FatalProviderError as error:
             self.fatal = error
             logger.error("%(role)s: nothing more is sent: %(failure)s", {"role": role.label, "failure": str(error)})
@@ -146,34 +143,14 @@ class Sender:
             raise
         return answer
 
-    async def _repeat(
-        self,
-        failed: retry.AttemptFailed,
-        role: Role[M, Q, A],
-        question: Q,
-        bound: Usage,
-        reservation: Reservation | None,
+    async def _attempt(
+        self, role: Role[M, Q, A], question: Q, bound: Usage, reservation: Reservation | None, accept_empty: bool
     ) -> A:
-        """Go on after a first failed attempt.
-
-        Most questions need no second one, so the first is made before tenacity's loop, which costs CPU, is entered.
-        """
-        state = retry.RetryState(self._policy)
-        try:
-            async for attempt in state.attempts():
-                with attempt:
-                    if attempt.retry_state.attempt_number == 1:
-                        raise failed
-                    answer = await self._attempt(role, question, bound, reservation)
-        except retry.AttemptFailed as error:
-            raise state.terminal_error(error.failure) from error.__cause__
-        return answer
-
-    async def _attempt(self, role: Role[M, Q, A], question: Q, bound: Usage, reservation: Reservation | None) -> A:
         """Send once.
 
         Raises:
-            AttemptFailed: There is no answer; the failure says whether another attempt may get one.
+            AttemptFailed: There is no answer, and another attempt may get one.
+            Unanswered, FatalProviderError: There is none, and no point in another attempt.
         """
         self.check()
         worst, job = Bill(role.worst(bound), bound.input + bound.output), role.job_entry(question)
@@ -217,7 +194,10 @@ class Sender:
             role.limiter.failed(failure, slot)
             if failure.kind.may_pass:
                 self.check()  # no waiting, and nothing again, when the run is ending
-            raise retry.AttemptFailed(self._in_reach(role, role.item_of(question), failure)) from error
+            failure = self._in_reach(role, role.item_of(question), failure)
+            if failure.kind.may_pass and not (accept_empty and failure.empty):
+                raise retry.AttemptFailed(failure) from error
+            raise retry.terminal_error(failure) from error
         finally:
             hold.release()
         if logger.isEnabledFor(logging.DEBUG):
