@@ -8,7 +8,7 @@
 | `human_agreement`, `charts` | agreement of metrics with people, in numbers and as SVG |
 | `transcripts`, `forgetting`, `trust_card` | transcripts of an agentic judge; forgetting curves; the trust card |
 | `generator_sections`, `generator_slices`, `generator_questions` | comparison of generators: gaps, tiers, categories, worst prompts, sample sizes |
-| `prompt_page`, `tables_page` | pages without a script: the audit of prompts, tables |
+| `tables_page` | a page of tables without a script |
 | `svg` | heat map, radar and power curves as SVG |
 | `verdict_charts`, `table_files` | charts and tables of comparisons as files |
 | `judged_images`, `thumbnails` | identity of images across runs; thumbnails that fit the size of the file |

@@ -1,1 +1,11 @@
-"""How far judges agree with people: votes, pairs, ranks, elements."""
+"""How far judges agree with people: votes, pairs, ranks, elements.
+
+| module | what it computes |
+| --- | --- |
+| `agreement` | all of it: `agreement(items, scores, pairs)`, what `judge`, `compare` and the report show |
+| `agreement_tables` | its tables |
+| `votes` | votes of annotators to one preference a pair, and their agreement |
+| `pair_conflicts` | pairs that contradict one another |
+| `human_data` | ranks and scores of people, from files |
+| `element_agreement` | marks of elements, against those of people |
+"""
