@@ -74,8 +74,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 LOAD_TORCH = {
-    "test_engine", "test_generate_diffusers", "test_machine", "test_parquet", "test_prompt_audit", "test_retirements",
-    "test_torch_metric", "test_training_files",
+    "test_pipeline", "test_generate_diffusers", "test_hardware", "test_parquet", "test_prompt_sets_audit", "test_retirements",
+    "test_torch", "test_training_files",
 }  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 """Silent traps of the learned metrics that no other test meets, each where a number would change without a word.
 
-Elsewhere: 77 tokens with the end token, dialects and letterbox (test_baseline_dual); one softmax, the image token, element
-scores, layer norms, two label tokens, tied layers (test_baseline_heads); literal <image>, reward and level tokens, MPS by sample
-(test_baseline_chat); dependencies and choices (test_question_graph); no random guess, scales (test_viescore); masks and
-replaced pictures (test_external_examples); cut prompts (test_baseline_metrics); published figures (test_paper_dsg_numbers).
+Elsewhere: 77 tokens with the end token, dialects and letterbox (test_clip_and_blip); one softmax, the image token, element
+scores, layer norms, two label tokens, tied layers (test_learned_heads); literal <image>, reward and level tokens, MPS by sample
+(test_chat_heads); dependencies and choices (test_dsg_question_graph); no random guess, scales (test_viescore); masks and
+replaced pictures (test_external_examples); cut prompts (test_learned); published figures (test_paper_dsg_numbers).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import tiny_models
-from test_baseline_dual import picture, score
+from test_clip_and_blip import picture, score
 
 from titjudge.core.learned_metrics import TABLE, Baseline
 from titjudge.core.types import ImageFile
@@ -82,7 +82,7 @@ def test_itc_is_a_cosine_and_no_probability(tmp_path: Path) -> None:
 def test_fga_has_the_small_epsilon_of_lavis(tmp_path: Path) -> None:
     """LAVIS' ln_vision has 1e-5, transformers' post_layernorm the configuration's 1e-6."""
     import torch
-    from test_baseline_heads import lavis_state
+    from test_learned_heads import lavis_state
 
     base = tiny_models.blip2(tmp_path / "base")
     torch.save({"model": lavis_state(base)}, tmp_path / "fga.pth")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import tiny_models
 from commands import cli
-from test_baseline_dual import picture, score
+from test_clip_and_blip import picture, score
 from test_local_vlm import complete
 
 from titjudge.core.types import Message, Request

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import tiny_models
-from test_baseline_dual import picture, score
+from test_clip_and_blip import picture, score
 
 from titjudge.core.errors import UserError
 from titjudge.core.learned_metrics import TABLE

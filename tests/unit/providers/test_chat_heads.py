@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import tiny_models
-from test_baseline_dual import picture, score
-from test_baseline_heads import opened
+from test_clip_and_blip import picture, score
+from test_learned_heads import opened
 
 from titjudge.core import learned_metrics
 from titjudge.core.errors import UserError

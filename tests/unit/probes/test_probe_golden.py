@@ -1,6 +1,6 @@
 """The trust cards of the replayed example, as they were agreed on.
 
-`python tests/unit/probes/test_trust_golden.py` writes them anew; look at the difference before it is committed. Descriptions and
+`python tests/unit/probes/test_probe_golden.py` writes them anew; look at the difference before it is committed. Descriptions and
 verdicts are the recorded ones; vectors are word counts, so that no card depends on a model or its library.
 """
 
@@ -111,7 +111,7 @@ def test_the_card_of_the_replayed_example(metric: str, tmp_path: Path) -> None:
     lines, before = found.pop("lines"), agreed.pop("lines")
     assert [each["name"] for each in lines] == [each["name"] for each in before]
     changed = [each for each, old in zip(lines, before, strict=True) if not close(each, old)]
-    hint = "if this is meant: python tests/unit/probes/test_trust_golden.py"
+    hint = "if this is meant: python tests/unit/probes/test_probe_golden.py"
     assert changed == [], hint
     assert close(found, agreed), hint
 
