@@ -6,7 +6,7 @@ import pytest
 
 UNIT = Path(__file__).parent
 PACKAGE = UNIT.parents[1] / "titjudge"
-PACKAGES = sorted(folder for folder in UNIT.iterdir() if (PACKAGE / folder.name).is_dir())
+PACKAGES = sorted(folder for folder in UNIT.iterdir() if (PACKAGE / folder.name / "__init__.py").is_file())
 
 
 @pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: folder.name)
