@@ -414,7 +414,7 @@ def test_settings_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"client is http .* or sdk"):
         OpenAI(ProviderSettings("gpt-4o", options={"client": "curl"}))
     for provider in (Gemini(ProviderSettings("g", options=VERTEX)), Azure(ProviderSettings("g", "http://127.0.0.1:9"))):
-        with pytest.raises(ConfigError, match="batch jobs go to OpenAI and the Gemini API"):
+        with pytest.raises(ConfigError, match="only for gemini and openai; leave out --batch"):
             batch_service_for(provider)
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "1")
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")

@@ -39,8 +39,8 @@ def known_values(kind: str) -> list[str]:
         return PromptLibrary(None).names()
     if kind != "models":
         return registry.names(kind)
-    without_models = ("recorded", "fake")
-    return [name if name in without_models else f"{name}/{default_model(name)}" for name in registry.names("providers")]
+    providers = registry.names("providers")
+    return [f"{name}/{default_model(name)}" if registry.needs_model(name) else name for name in providers]
 
 
 class _Commands(click.Group):

@@ -371,7 +371,7 @@ def _check_role(role: RoleConfig, kind: str) -> None:
         close = nearest(role.model, registry.names(kind)) or f" For example openai/{role.model}"
         raise ConfigError(f"'{role.model}' names no provider: a model is PROVIDER/MODEL (see `providers`).{close}")
     registry.check(kind, role.provider)
-    if kind == "providers" and not role.model_name and role.provider not in ("recorded", "fake"):
+    if kind == "providers" and not role.model_name and registry.needs_model(role.provider):
         raise ConfigError(f"'{role.model}' names no model: write {role.provider}/MODEL")
 
 

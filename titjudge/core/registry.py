@@ -85,6 +85,7 @@ TABLES: dict[str, dict[str, str]] = {
     "sinks": {},
     "runners": {},  # what runs a configuration elsewhere than in this process
 }
+VENDOR_NAMES = {"google": "gemini"}  # what genai-prices calls a vendor, to what it is called here
 
 
 @functools.cache
@@ -133,9 +134,22 @@ def provider_class(name: str) -> Any:
         return None
 
 
+def needs_model(provider: str) -> bool:
+    """Tell whether a role must name a model of the provider."""
+    return bool(getattr(provider_class(provider), "needs_model", True))
+
+
 def vendor(provider: str) -> str:
     """Return the vendor whose models a provider serves, as its class says; else the provider's own name."""
-    return getattr(provider_class(provider), "vendor", "") or provider
+    name = getattr(provider_class(provider), "vendor", "") or provider
+    return VENDOR_NAMES.get(name, name)
+
+
+def listed(provider: str, model: str) -> tuple[str, str]:
+    """Return the vendor of a provider's model and its name there, as the provider's class says; else both as they are."""
+    known = getattr(provider_class(provider), "listed", None)
+    vendor, name = known(model) if known is not None else (provider, model)
+    return VENDOR_NAMES.get(vendor, vendor), name
 
 
 def base_metric(name: str) -> str:

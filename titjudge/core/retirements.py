@@ -67,11 +67,9 @@ def table() -> tuple[Retirement, ...]:
 @lru_cache(maxsize=256)  # called several times for each request
 def of(provider: str, model: str) -> Retirement | None:
     """Return the retirement of a provider's model, or None; with litellm, of models that the vendor itself serves."""
-    if provider == "litellm":
-        provider, _, model = model.rpartition("/")
-        provider = provider or "openai"
-    maker, name = registry.vendor(provider), model.removeprefix("models/").lower()
-    return next((entry for entry in table() if (entry.provider, entry.model) == (maker, name)), None)
+    vendor, name = registry.listed(provider, model)
+    name = name.removeprefix("models/").lower()
+    return next((entry for entry in table() if (entry.provider, entry.model) == (vendor, name)), None)
 
 
 def listed_default(provider: str) -> str:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from titjudge.core import clock, registry
 from titjudge.core.errors import ConfigError, UserError, nearest
 from titjudge.core.types import Usage
+from titjudge.providers.vendors import VENDORS
 
 MILLION = 1_000_000
 FLAG_FORM = "MODEL=IN,OUT or MODEL=IN,OUT,CACHED in USD per million tokens, for example gpt-4o=2.5,10,1.25"
@@ -68,29 +69,6 @@ class Price:
 FREE = Price(0.0, 0.0, source="declared free")
 
 
-@dataclass(frozen=True, slots=True)
-class BatchDiscount:
-    """What a provider's batch jobs cost relative to its list price, from a date on."""
-
-    provider: str
-    factor: float
-    since: date
-    source: str
-
-
-BATCH_DISCOUNTS: tuple[BatchDiscount, ...] = (
-    BatchDiscount("openai", 0.5, date(2024, 4, 15), "https://platform.openai.com/docs/guides/batch"),
-    BatchDiscount("anthropic", 0.5, date(2024, 10, 8), "https://www.anthropic.com/news/message-batches-api"),
-    BatchDiscount(
-        "gemini",
-        0.5,
-        date(2025, 7, 7),
-        "https://developers.googleblog.com/scale-your-ai-workloads-batch-mode-gemini-api",
-    ),
-)
-"""Read in November 2026. The newest line of a provider that is in force counts."""
-
-
 def at_vendor(provider: str, base_url: str) -> bool:
     """Whether a provider is asked at its vendor's own address, where the vendor's price list holds."""
     hosts = {urlsplit(each).hostname for each in base_url.split(",") if each.strip()}
@@ -105,9 +83,9 @@ def batch_price(provider: str, price: Price, on: date | None = None, *, base_url
     (docs.cloud.google.com, batch prediction), and where they do (OpenAI, Anthropic) this is the upper bound.
     """
     day = on or clock.today()
-    name = {"google": "gemini"}.get(provider.lower(), provider.lower())
-    known = [line for line in BATCH_DISCOUNTS if line.provider == name and line.since <= day]
-    if not known or not at_vendor(name, base_url):
+    vendor = VENDORS.get(registry.vendor(provider))
+    known = [line for line in vendor.batch_discounts if line.since <= day] if vendor else []
+    if not known or not at_vendor(provider, base_url):
         return price
     line = max(known, key=lambda line: line.since)
     return replace(
@@ -166,7 +144,7 @@ def price_of(
 def _names(provider: str, model: str) -> list[str]:
     """List what a user may have called a model, the most precise name first."""
     names = [f"{provider}/{model}", model]
-    if provider == "litellm":
+    if registry.listed(provider, model)[1] != model:  # it carries its vendor's name
         names.append(model.rpartition("/")[2])
     return [name.lower() for name in names]
 
@@ -247,11 +225,7 @@ def _find(provider: str, model: str, base_url: str) -> tuple[str, Any, bool] | N
     from genai_prices.data_snapshot import find_provider_by_id, get_snapshot
 
     snapshot = get_snapshot()
-    vendor, model = registry.vendor(provider), model.removeprefix("models/")
-    if provider == "litellm":
-        vendor, slash, rest = model.partition("/")
-        # litellm takes OpenAI's models without a prefix
-        vendor, model = (vendor, rest) if slash else ("openai", model)
+    vendor, model = registry.listed(provider, model.removeprefix("models/"))
     addresses = [] if at_vendor(provider, base_url) else [each for each in base_url.split(",") if each.strip()]
     there = {_listed_at(snapshot.providers, address) for address in addresses}
     if len(there) == 1 and (listed := there.pop()):

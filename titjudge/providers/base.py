@@ -169,6 +169,8 @@ class Provider(Model, ABC):
         default_base: Its usual address; only there does the vendor's price list hold.
         base_env: The environment variable that names another address.
         key_envs: Environment variables, one of which must hold the key.
+        batch_service: `module:class` of the batch service that asks its models for less; empty where there is none.
+        needs_model: A role must name a model. Else the provider's name is enough, without a default model.
     """
 
     version: int = 1
@@ -177,6 +179,13 @@ class Provider(Model, ABC):
     default_base: str = ""
     base_env: str = ""
     key_envs: tuple[str, ...] = ()
+    batch_service: str = ""
+    needs_model: bool = True
+
+    @classmethod
+    def listed(cls, model: str) -> tuple[str, str]:
+        """Return the vendor of a model and its name there, by which lists of prices and retirements know it."""
+        return cls.vendor or cls.name, model
 
     @classmethod
     def setup(cls) -> list[tuple[str, str, str]]:

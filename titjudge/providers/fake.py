@@ -32,6 +32,7 @@ class Fake(Provider):
 
     name = "fake"
     account = "fake"
+    needs_model = False
 
     def __init__(
         self,

@@ -85,6 +85,7 @@ class Recorded(Provider):
 
     name = "recorded"
     account = "recorded"
+    needs_model = False
     capabilities = Capabilities(local=True, cache=False, probabilities=True)
 
     def __init__(self, settings: ProviderSettings) -> None:

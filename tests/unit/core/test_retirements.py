@@ -24,7 +24,7 @@ from titjudge.core.types import Usage
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.prices import price_of
 from titjudge.engine.roles import Roles
-from titjudge.providers.model_families import family
+from titjudge.providers.vendors import family
 from titjudge.runs.folder.run_folder import RunFolder, identity
 from titjudge.runs.session import Session
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Usage
-from titjudge.engine.prices import BATCH_DISCOUNTS, Price, Tier, batch_price, parse_price_flag, price_of
+from titjudge.engine.prices import Price, Tier, batch_price, parse_price_flag, price_of
+from titjudge.providers.vendors import VENDORS
 
 NOVEMBER = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -250,7 +251,7 @@ def test_without_a_discount_on_file_a_batch_costs_the_list_price() -> None:
 
 
 def test_every_discount_has_a_date_and_a_source() -> None:
-    for line in BATCH_DISCOUNTS:
+    for line in (line for vendor in VENDORS.values() for line in vendor.batch_discounts):
         assert 0 < line.factor < 1
         assert line.source.startswith("https://")
 

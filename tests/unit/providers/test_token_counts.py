@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.types import ImageFile, Message, Request, Tool, ToolCall, ToolResult
-from titjudge.providers import model_families, token_counts
+from titjudge.providers import token_counts, vendors
+from titjudge.providers.vendors.open_models import OPEN_MODELS, qwen
+from titjudge.providers.vendors.openai import patches
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,10 @@ def test_published_examples(provider: str, model: str, size: tuple[int, int], de
     assert token_counts.image_tokens(provider, model, *size, detail) == expected
 
 
+def accepted(provider: str, model: str) -> vendors.Family:
+    return vendors.family(vendors.vendor_of(model) if provider == "litellm" else provider, model)
+
+
 @given(
     st.integers(1, 20_000),
     st.integers(1, 20_000),
@@ -66,13 +72,14 @@ def test_every_rule_gives_a_positive_count_for_every_size(width: int, height: in
 
 @given(st.integers(1, 6_000), st.integers(1, 6_000))
 def test_patches_stay_under_their_cap(width: int, height: int) -> None:
-    assert token_counts.patches(1.0)(width, height, "") <= 1536
-    assert token_counts.qwen(28, 4, 16_384)(width, height, "") <= 16_384 + 2 + max(width, height) // 28
+    assert patches(1.0)(width, height, "") <= 1536
+    assert qwen(28, 4, 16_384)(width, height, "") <= 16_384 + 2 + max(width, height) // 28
 
 
 def test_every_rule_has_a_source() -> None:
-    assert all(row.source for row in token_counts.RULES)
-    assert token_counts.RULES[-1].pattern == ""  # something always matches
+    every = (*vendors.VENDORS.values(), OPEN_MODELS)
+    assert all(row.source for vendor in every for row in vendor.image_rules)
+    assert OPEN_MODELS.image_rules[-1].pattern == ""  # something always matches
 
 
 def test_an_openrouter_model_gets_the_rule_of_its_maker() -> None:
@@ -167,12 +174,12 @@ def test_input_bound_counts_everything() -> None:
     ],
 )
 def test_family_of_a_model(provider: str, model: str, name: str, thinks: bool) -> None:
-    row = model_families.family(provider, model)
+    row = accepted(provider, model)
     assert (row.name, row.thinks) == (name, thinks)
 
 
 def test_reasoning_models_take_no_temperature() -> None:
-    able = model_families.family("openai", "o3").capabilities()
+    able = accepted("openai", "o3").capabilities()
     assert "temperature" in able.omit
     assert "max_tokens" not in able.omit
     assert able.thinking > 0
@@ -195,7 +202,7 @@ def test_reasoning_models_take_no_temperature() -> None:
     ],
 )
 def test_who_calls_tools(provider: str, model: str, tools: bool) -> None:
-    assert model_families.family(provider, model).tools is tools
+    assert accepted(provider, model).tools is tools
 
 
 def test_the_bound_holds_tools_calls_and_results() -> None:

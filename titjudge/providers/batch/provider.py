@@ -9,25 +9,22 @@ what is in no job. `queue.py` has the queue, `journal.py` the files, `service.py
 from __future__ import annotations
 
 import hashlib
+import importlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import registry
 from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.keys import request_key
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status
 from titjudge.providers.base import Provider
-from titjudge.providers.batch.gemini import GeminiBatches
 from titjudge.providers.batch.journal import JobJournal
-from titjudge.providers.batch.openai import OpenAIBatches
 from titjudge.providers.batch.queue import MAX_RESENDS, BatchQueue, BatchTiming
 from titjudge.providers.batch.service import BatchService
-from titjudge.providers.hosted.azure import Azure
 from titjudge.providers.hosted.failures import ProviderFailure
-from titjudge.providers.hosted.gemini import Gemini
-from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.wrapper import WrappedProvider
 
 __all__ = ["Batch", "BatchTiming", "Batches", "folder_name", "live_jobs"]
@@ -191,10 +188,11 @@ def batch_service_for(real: Provider) -> BatchService[Any]:
     Raises:
         ConfigError: It has none that is known here.
     """
-    if isinstance(real, Azure) or (isinstance(real, Gemini) and real.vertex):
-        raise ConfigError(f"batch jobs go to OpenAI and the Gemini API, not to {real.base_url}: leave out --batch")
-    if isinstance(real, OpenAI):
-        return OpenAIBatches(real)
-    if isinstance(real, Gemini):
-        return GeminiBatches(real)
-    raise ConfigError(f"there are no batch jobs for {real.name}: only for openai and gemini; leave out --batch")
+    named = getattr(real, "batch_service", "")
+    if not named:
+        names = [n for n in registry.names("providers") if getattr(registry.provider_class(n), "batch_service", "")]
+        where = real.base_url or real.name
+        raise ConfigError(f"there are no batch jobs at {where}: only for {' and '.join(names)}; leave out --batch")
+    module, _, kind = named.partition(":")
+    service: BatchService[Any] = getattr(importlib.import_module(module), kind)(real)
+    return service

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from titjudge.core.errors import ConfigError, MissingExtra
 from titjudge.core.types import ProviderSettings
-from titjudge.providers import model_families
+from titjudge.providers import vendors
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.sdk import AzureSdk
@@ -39,6 +39,7 @@ class Azure(OpenAI):
     base_env = "AZURE_OPENAI_ENDPOINT"
     key_envs = ()  # Entra ID goes without
     default_model = ""
+    batch_service = ""
     option_names = OpenAI.option_names | {"api_version", "model"}
 
     def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
@@ -66,8 +67,8 @@ class Azure(OpenAI):
     def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
         return {}
 
-    def _family(self) -> model_families.Family:
-        return model_families.family("openai", self.listed_as or self.model)
+    def _family(self) -> vendors.Family:
+        return vendors.family("openai", self.listed_as or self.model)
 
     def _address(self) -> str:
         address = super()._address()

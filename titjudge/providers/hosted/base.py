@@ -18,7 +18,7 @@ from titjudge.core.redaction import one_line, register_secret
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Failure, FailureKind, ImageFile, ProviderSettings, Reply, Request, Usage
 from titjudge.data.images import loaded
-from titjudge.providers import model_families, token_counts
+from titjudge.providers import token_counts, vendors
 from titjudge.providers.base import SAMPLING_PARAMETERS, Provider, check_options
 from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.failures import ProviderFailure, classify
@@ -87,10 +87,10 @@ class Remote(Provider):
     """Whether it offers tools natively and reads their calls; else an agent's tools are asked for in words."""
     probabilities: bool = False
     """Whether it asks for and reads how likely the first token of an answer is."""
-    families: tuple[model_families.Family, ...] = ()
-    """What its models accept, where they are not in the tables of `vendor`; the first row that matches counts."""
-    image_rules: tuple[token_counts.ImageRule, ...] = ()
-    """How many tokens an image has for them, where the tables do not say."""
+    families: tuple[vendors.Family, ...] = ()
+    """What its models accept, where `vendor` is none that is known here; the first row that matches counts."""
+    image_rules: tuple[vendors.ImageRule, ...] = ()
+    """How many tokens an image has for them, where the vendor's own rules do not count."""
 
     def __init__(self, settings: ProviderSettings) -> None:
         self.settings = settings
@@ -131,8 +131,8 @@ class Remote(Provider):
         """Write a schema about as it is sent, for the bound of its tokens."""
         return orjson.dumps(schema).decode()
 
-    def _family(self) -> model_families.Family:
-        return model_families.family(self.vendor or self.name, self.model, self.families)
+    def _family(self) -> vendors.Family:
+        return vendors.family(self.vendor or self.name, self.model, self.families)
 
     def _calls_tools(self) -> bool:
         """Whether the model calls tools, where the option `tools` does not say."""

@@ -61,6 +61,7 @@ class Gemini(Hosted):
     base_env = "GOOGLE_GEMINI_BASE_URL"
     key_envs = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     default_model = "gemini-2.5-pro"
+    batch_service = "titjudge.providers.batch.gemini:GeminiBatches"
     schema = tools = probabilities = True
     option_names = Hosted.option_names | {"vertexai", "project", "location"}
 
@@ -121,6 +122,7 @@ class Gemini(Hosted):
             )
         )
         self.vertex = self.vertex and not self.express
+        self.batch_service = "" if self.vertex else type(self).batch_service
         if self.vertex and not (_NAME.fullmatch(self.project) and _NAME.fullmatch(self.location)):
             raise ConfigError(
                 "Vertex AI needs a project and a location: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, or the "

@@ -1,7 +1,7 @@
 """The long tail of hosted models through litellm: Anthropic, Azure, Bedrock, OpenRouter, Mistral, Ollama, ...
 
 litellm takes seconds to import and would fetch a price list then: it is imported at the first request, in a thread,
-with its bundled list. Its retries and its silent dropping of parameters are off; `model_families.py` says what is left
+with its bundled list. Its retries and its silent dropping of parameters are off; the vendors' tables say what is left
 out. Names are litellm's: `litellm/anthropic/claude-sonnet-4-5`, `litellm/azure/DEPLOYMENT`, ...
 """
 
@@ -32,6 +32,7 @@ from titjudge.core.types import (
     ToolCall,
     Usage,
 )
+from titjudge.providers import vendors
 from titjudge.providers.hosted import litellm_client, request_options, tool_calls
 from titjudge.providers.hosted.base import Remote, encoded
 from titjudge.providers.hosted.failures import (
@@ -100,6 +101,15 @@ class LiteLLM(Remote):
         self.endpoint = self.base_url or settings.model.partition("/")[0]
         self.account = f"{self.name}|{self.endpoint}|{settings.api_key_env}|{settings.model}"
         self._litellm: Any = None
+
+    @classmethod
+    def listed(cls, model: str) -> tuple[str, str]:
+        """Take the vendor from the model's name; litellm takes OpenAI's models without a prefix."""
+        vendor, slash, name = model.partition("/")
+        return (vendor, name) if slash else ("openai", model)
+
+    def _family(self) -> vendors.Family:
+        return vendors.family(vendors.vendor_of(self.model), self.model)
 
     async def complete(self, request: Request) -> Reply:
         """Send one request once.

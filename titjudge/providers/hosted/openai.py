@@ -49,6 +49,7 @@ class OpenAI(Hosted):
     base_env = "OPENAI_BASE_URL"
     key_envs: tuple[str, ...] = ("OPENAI_API_KEY",)
     default_model = "gpt-4o"
+    batch_service = "titjudge.providers.batch.openai:OpenAIBatches"
     schema = tools = probabilities = True
     no_schema_words = ("response_format", "json_schema", "structured output", "guided", "grammar")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from titjudge.core.types import ProviderSettings, Reply, Request
 from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, check_options
 from titjudge.providers.local.base import LocalChatModel
-from titjudge.providers.model_families import thinking_room
+from titjudge.providers.vendors import thinking_room
 
 if TYPE_CHECKING:
     from titjudge.providers.local.loading import Loaded

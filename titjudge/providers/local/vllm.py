@@ -27,7 +27,7 @@ from titjudge.providers.json_schema import instruction
 from titjudge.providers.local.base import LocalChatModel, RowError, make_reply, max_tokens, split_thought
 from titjudge.providers.local.hub import message_of
 from titjudge.providers.local.microbatch import halve_on_failure
-from titjudge.providers.model_families import thinking_room
+from titjudge.providers.vendors import thinking_room
 
 SAMPLING = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",

@@ -1,0 +1,69 @@
+"""The vendors whose models are known here: one file each, and the line in `VENDORS`.
+
+A provider of another package says on its class what its models are (`families`, `image_rules`), or whose (`vendor`).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from titjudge.core import registry
+from titjudge.providers.vendors.anthropic import ANTHROPIC
+from titjudge.providers.vendors.base import BatchDiscount, Family, ImageRule, Vendor
+from titjudge.providers.vendors.gemini import GEMINI
+from titjudge.providers.vendors.open_models import OPEN_MODELS
+from titjudge.providers.vendors.openai import OPENAI
+
+VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in (OPENAI, GEMINI, ANTHROPIC)}
+
+
+@lru_cache(maxsize=256)
+def family(vendor: str, model: str, first: tuple[Family, ...] = ()) -> Family:
+    """Find the row that says what a model accepts: of a provider's own (`first`), its vendor's, or those of open models.
+
+    >>> family("openai", "o4-mini").limit_name
+    'max_completion_tokens'
+    """
+    name, known = bare(model), VENDORS.get(registry.VENDOR_NAMES.get(vendor, vendor))
+    rows = (*first, *(known.families if known else ()), *OPEN_MODELS.families)
+    return next(row for row in rows if re.match(row.pattern, name))
+
+
+@lru_cache(maxsize=256)
+def image_rule(provider: str, model: str) -> ImageRule:
+    """Find the row that counts a model's images: of those on the provider's class, its vendor's, or the one its name says.
+
+    A server that speaks OpenAI's language may serve any vendor's models.
+    """
+    name, vendors = bare(model), (VENDORS.get(registry.vendor(provider)), VENDORS.get(vendor_of(model)))
+    known = [row for vendor in (*vendors, OPEN_MODELS) if vendor for row in vendor.image_rules]
+    rows: tuple[ImageRule, ...] = (*getattr(registry.provider_class(provider), "image_rules", ()), *known)
+    return next(row for row in rows if re.match(row.pattern, name))
+
+
+def thinking_room(model: str) -> int:
+    """Return how many tokens an open model thinks before it answers, as far as its name says that it does; else 0.
+
+    >>> thinking_room("Qwen/Qwen3-VL-8B-Thinking"), thinking_room("Qwen/Qwen3-VL-8B-Instruct")
+    (8192, 0)
+    """
+    return family("", model).thinking
+
+
+def vendor_of(model: str) -> str:
+    """Return the vendor of a model by its name: openai, gemini, anthropic, or "" where the name does not say."""
+    name = bare(model)
+    return next((vendor.name for vendor in VENDORS.values() if re.match(vendor.model_names, name)), "")
+
+
+def bare(model: str) -> str:
+    """Return the model's own name, without prefixes as of `models/gemini-2.5-pro` and `bedrock/eu.anthropic.claude-3`."""
+    name = model.rsplit("/", 1)[-1].lower()
+    match = re.search(r"(claude|gemini)-.*", name)
+    return match.group(0) if match else name
+
+
+__all__ = [
+    "VENDORS", "BatchDiscount", "Family", "ImageRule", "Vendor", "bare", "family", "image_rule", "thinking_room", "vendor_of",
+]  # fmt: skip

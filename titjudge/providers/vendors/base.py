@@ -1,0 +1,125 @@
+"""What is known of all models of a vendor, whoever serves them: the types of it, and what several vendors share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from titjudge.core.answer_probabilities import TOP
+from titjudge.core.types import Request
+from titjudge.providers import Capabilities
+
+Rule = Callable[[int, int, str], int]
+"""From width and height in pixels and the detail that is asked for, the tokens of an image."""
+LOCAL_ONLY = frozenset({"top_k", "min_p", "repetition_penalty", "chat_template_kwargs"})
+ON_REASONING: dict[str, Any] = {"thinks": True, "thinking": 8_192, "max_output": 65_536}
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What the models that a pattern matches accept and do.
+
+    Attributes:
+        pattern: Regular expression that the beginning of a model's name matches.
+        omit: Parameters that they do not accept.
+        limit_name: What `max_tokens` is called in a request.
+        thinks: Hidden tokens are billed as output.
+        thinking: How many of them to leave room for when no budget is set.
+        thinking_asked: The same, of a model that thinks only where a `reasoning_effort` is set.
+        omit_thinking: What it does not accept besides `omit` where it is asked to think.
+        max_output: Bounds the tokens of an answer for which no `max_tokens` is set.
+        system: It takes a system turn.
+        tools: It calls tools in chat completions (OpenAI's from 5.2 on, which reason, do so on another address only).
+    """
+
+    name: str
+    pattern: str
+    omit: frozenset[str] = frozenset()
+    limit_name: str = "max_tokens"
+    thinks: bool = False
+    thinking: int = 0
+    max_output: int = 16_384
+    images: bool = True
+    schema: bool = True
+    system: bool = True
+    tools: bool = True
+    thinking_asked: int = 0
+    omit_thinking: frozenset[str] = frozenset()
+
+    def capabilities(self, *, tools: bool = False) -> Capabilities:
+        return Capabilities(
+            images=self.images,
+            schema=self.schema,
+            omit=self.omit,
+            thinking=self.thinking,
+            tools=tools,
+            probabilities="top_logprobs" not in self.omit,
+            omit_thinking=self.omit_thinking,
+            thinking_asked=self.thinking_asked,
+        )
+
+    def sent(self, request: Request) -> dict[str, Any]:
+        """Return the parameters that are sent: those of the request, without those that the family rejects."""
+        asked = {"logprobs": True, "top_logprobs": TOP} if request.choices else {}
+        params = {**asked, **request.params}
+        left_out = self.capabilities().left_out(params)
+        return {name: value for name, value in params.items() if name not in left_out and value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRule:
+    """How many tokens an image has for the models that a pattern matches.
+
+    Attributes:
+        pattern: Regular expression that the beginning of a model's name matches.
+        rule: Counts the tokens of an image.
+        source: Where the rule is published.
+        margin: Tokens that are added for a bound, where more than the published number was seen billed.
+    """
+
+    pattern: str
+    rule: Rule
+    source: str
+    margin: int = 0
+
+
+def grid(width: float, height: float, unit: int) -> int:
+    """Count the squares of `unit` pixels that cover so many pixels."""
+    return math.ceil(round(width / unit, 6)) * math.ceil(round(height / unit, 6))
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDiscount:
+    """What a vendor's batch jobs cost relative to its list price, from a date on.
+
+    Attributes:
+        factor: Of the list price, 0 to 1.
+        since: The first day.
+        source: Where it was announced.
+    """
+
+    factor: float
+    since: date
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """One vendor.
+
+    Attributes:
+        name: As `Provider.vendor` and genai-prices call it.
+        model_names: Regular expression that the beginning of its models' names matches.
+        families: What its models accept; the first row that matches counts.
+        image_rules: How many tokens an image has for them; the first row that matches counts.
+        batch_discounts: What batch jobs cost; the newest one that is in force counts.
+    """
+
+    name: str
+    model_names: str
+    families: tuple[Family, ...]
+    image_rules: tuple[ImageRule, ...]
+    batch_discounts: tuple[BatchDiscount, ...] = ()
