@@ -51,9 +51,13 @@ RESAMPLES = 400
 LINES = 10  # of a card
 
 
-def covered(intervals: Iterable[Interval | None], truth: float) -> float:
-    """The share of the intervals that hold the truth; none at all holds nothing."""
-    return float(np.mean([each is not None and each[0] <= truth <= each[1] for each in intervals]))
+def covered(intervals: Iterable[tuple[float | None, float | None] | None], truth: float) -> float:
+    """The share of the intervals that hold the truth; none at all holds nothing, an end that is None is infinite."""
+
+    def holds(low: float | None, high: float | None) -> bool:
+        return (low is None or low <= truth) and (high is None or truth <= high)
+
+    return float(np.mean([each is not None and holds(*each) for each in intervals]))
 
 
 def accuracies(rng: np.random.Generator, prompts: int, *noises: float) -> list[Floats]:
@@ -112,10 +116,10 @@ def resampled_rows(runs: int) -> Rows:
         truth = correlation(told, human, resamples=0).srcc or 0.0
         found = [covered((_srcc(*_scored(rng, n, weight)) for _ in range(runs)), truth) for n in PROMPTS]
         rows.append((f"SRCC {truth:.2f}", found))
-    strengths = {each.generator: each.strength for each in bradley_terry(*_fights(rng, 8_000), resamples=0).strengths}
+    strengths = {each.generator: each.strength for each in bradley_terry(*_fights(rng, 8_000), resamples=0).generators}
     found = []
     for n in PROMPTS:
-        fits = [bradley_terry(*_fights(rng, n), resamples=RESAMPLES).strengths for _ in range(runs // 2)]
+        fits = [bradley_terry(*_fights(rng, n), resamples=RESAMPLES).generators for _ in range(runs // 2)]
         found.append(
             float(np.mean([covered([each.interval], strengths[each.generator]) for fit in fits for each in fit]))
         )

@@ -294,7 +294,7 @@ def duels(table: ScoreTable, repeats: int, seed: int = 9) -> None:
                         pairs.append(Pair(str(at), a, b, "tie" if not gap else "a" if gap > 0 else "b"))
                 generator_of = {id: id.split("/")[1] for pair in pairs for id in (pair.a, pair.b)}
                 fit = bradley_terry(pairs, generator_of, resamples=0)
-                strength = {each.generator: each.strength for each in fit.strengths}
+                strength = {each.generator: each.strength for each in fit.generators}
                 found.append(float(kendalltau([strength[name] for name in names], truth).statistic))
         every = float(np.mean(taus.pop(1.0)))
         for part, found in taus.items():

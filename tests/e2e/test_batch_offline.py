@@ -93,8 +93,8 @@ def test_out_and_in_again_until_all_is_judged_without_a_network(data: Path, mode
     assert exported(data, model=model) == []
     outcome = session(data, model=model).run()  # no server, no key
     assert outcome.status == "complete"
-    assert outcome.results["metrics"]["tit-llm"]["coverage"] == 1
-    assert outcome.results["spent"] == 0
+    assert outcome.results.metrics["tit-llm"].coverage == 1
+    assert outcome.results.spent == 0
     replies = [json.loads(line) for line in (outcome.folder / "replies.jsonl").read_text().splitlines()]
     assert all("imported" in reply["flags"] for reply in replies)
     assert {reply["endpoint"] for reply in replies} == {"file answers.jsonl"}

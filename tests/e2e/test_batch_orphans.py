@@ -118,7 +118,7 @@ def test_what_jobs_hold_is_collected_under_a_cap_without_room_for_it_a_second_ti
     assert (outcome.status, outcome.uncertain) == ("complete", 0.0)
     assert scored(tmp_path) == [Status.OK] * ITEMS
     assert (len(server.jobs), server.paid()) == (1, ITEMS)
-    assert outcome.results["spent"] == pytest.approx(ITEMS * PRICE)
+    assert outcome.results.spent == pytest.approx(ITEMS * PRICE)
     assert judged(tmp_path, cap=worst * 1.01).status == "complete"
     assert (len(server.jobs), server.paid()) == (1, ITEMS)
 

@@ -93,8 +93,8 @@ def test_questions_for_people_are_plain_and_answers_lead_to_the_next(data: Path)
     assert recorded(data, answers) == Kept(imported=3, already=3)
     assert exported(data) == []
     outcome = session(data).run()
-    assert outcome.results["metrics"]["tit-llm"]["coverage"] == 1
-    assert outcome.results["spent"] == 0
+    assert outcome.results.metrics["tit-llm"].coverage == 1
+    assert outcome.results.spent == 0
 
 
 def test_a_line_tells_people_all_and_names_no_place_of_this_machine(data: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_recording_moves_with_its_folder(data: Path, tmp_path: Path) -> None:
     there = Path(shutil.copytree(data, tmp_path / "other" / "place"))
     shutil.rmtree(data)
     outcome = session(there, out=tmp_path / "again", cache=tmp_path / "empty").run()
-    assert outcome.results["metrics"]["tit-llm"]["coverage"] == 1
+    assert outcome.results.metrics["tit-llm"].coverage == 1
 
 
 def test_what_a_paid_run_answered_is_recorded_from_its_cache(data: Path) -> None:

@@ -137,8 +137,8 @@ def test_a_complete_run_given_again_asks_nothing_and_gives_the_same_tables(old: 
 
 def test_answers_in_the_old_cache_are_not_asked_again_by_a_new_run(old: Path, asked: list[Request]) -> None:
     fresh = judged("fresh")
-    assert (fresh.status, fresh.results["spent"], asked) == ("complete", 0.0, [])
-    assert fresh.results["list_cost"] == pytest.approx(8 * 0.00014)
+    assert (fresh.status, fresh.results.spent, asked) == ("complete", 0.0, [])
+    assert fresh.results.list_cost == pytest.approx(8 * 0.00014)
     stored = {**RunFolder(old / "part_1").scores(), **RunFolder(old / "part_2").scores()}
     assert {key: score.value for key, score in RunFolder(fresh.folder).scores().items()} == {
         key: score.value for key, score in stored.items()
@@ -153,7 +153,7 @@ def test_a_killed_run_goes_on_with_what_it_paid(old: Path, asked: list[Request])
     again = judged("killed", model="slow", metrics=["tit-llm"])
     assert again.status == "complete"
     assert len(asked) == 2
-    assert again.results["spent"] == pytest.approx(4 * 0.00014)
+    assert again.results.spent == pytest.approx(4 * 0.00014)
     assert run.money()["uncertain"] == pytest.approx(on_their_way)
     assert sorted(score.value or 0 for score in run.scores().values()) == [62, 62, 84, 84]
     assert verify(run.path).holds
@@ -165,8 +165,8 @@ def test_old_runs_are_verified_merged_and_reported(old: Path) -> None:
         assert not verify(part).problems
     whole = merge(parts, old / "whole", report=False)
     assert whole.status == "complete"
-    assert whole.results["spent"] == pytest.approx(8 * 0.00014)
-    assert {name: [each["correct"], each["pairs"]] for name, each in whole.results["metrics"].items()} == {
+    assert whole.results.spent == pytest.approx(8 * 0.00014)
+    assert {name: [each.correct, each.pairs] for name, each in whole.results.metrics.items()} == {
         "tit": [2, 2], "tit-llm": [2, 2], "pairwise": [0, 2],
     }  # fmt: skip
     assert not verify(old / "whole").problems

@@ -76,7 +76,7 @@ def test_a_complete_run_repeated_asks_nothing(tmp_path: Path, data: Path, server
         assert (again.status, statuses(tmp_path)) == ("complete", list(KINDS.values()))
     assert server.count() == asked
     assert (tmp_path / "run" / "replies.jsonl").read_bytes() == lines
-    assert again.results["spent"] == first.results["spent"] > 0
+    assert again.results.spent == first.results.spent > 0
 
     assert Session(load_config(None, {"data": data, "metrics": ["lmm-score"], "captioner": "openai/gpt-4o",
                                       "cache": tmp_path / "cache", "out": tmp_path / "other"})).dry_run().roles == {}  # fmt: skip

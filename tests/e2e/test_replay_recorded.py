@@ -40,11 +40,11 @@ def told(outcome: Outcome) -> dict[str, Any]:
     """What is published: accuracy over the pairs, and the tables of the suite."""
     results = outcome.results
     return {
-        "pairs": {name: [each["correct"], each["pairs_scored"]] for name, each in results["metrics"].items()},
+        "pairs": {name: [each.correct, each.pairs_scored] for name, each in results.metrics.items()},
         "tables": {
-            table["title"]: [list(table["columns"]), *(list(row) for row in table["rows"])]
-            for table in results["tables"]
-            if table["title"].startswith("Known answers")
+            table.title: [table.columns, *table.rows]
+            for table in results.tables
+            if table.title.startswith("Known answers")
         },
     }
 
@@ -76,7 +76,7 @@ def rewrite(data: Path, lines: list[dict[str, Any]]) -> None:
 def test_the_published_tables_come_out_again_elsewhere_too(example: Path, tmp_path: Path) -> None:
     here = replay(example, tmp_path / "here", ASKED)
     assert told(here) == golden(*ASKED)
-    assert (here.status, here.results["spent"], here.results["list_cost"]) == ("complete", 0, 0)
+    assert (here.status, here.results.spent, here.results.list_cost) == ("complete", 0, 0)
     there = replay(moved(example, tmp_path), tmp_path / "there", ASKED)
     assert told(there) == golden(*ASKED)
 
@@ -105,7 +105,7 @@ def test_a_missing_answer_is_missing_and_never_a_score(
     assert lost == gone["images"]
     assert scores[lost[0]]["status"] == "missing"
     assert "answers.jsonl holds no answer to" in scores[lost[0]]["reason"]
-    assert outcome.results["metrics"][metric]["scored"] == 23
+    assert outcome.results.metrics[metric].scored == 23
     rewrite(data, lines)
     again = replay(data, tmp_path / "run", [metric])  # the same run, once the answer is there
     assert told(again) == golden(metric)

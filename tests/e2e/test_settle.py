@@ -78,7 +78,7 @@ def settled(data: Path, place: Path, *names: str, margin: float | None = None, *
 
 def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_path: Path, server: Server) -> None:
     first = settled(data, tmp_path, "old", "new")
-    record = first.results["settle"]
+    record = first.results.settle
     (pair,) = record["pairs"]
     assert first.status == "settled"
     assert STOPPED in first.warnings
@@ -91,7 +91,7 @@ def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_p
     assert record["spent"] == pytest.approx(price * server.count("openai"), rel=1e-3)
     assert record["saved"] == pytest.approx(price * (2 * PROMPTS - server.count("openai")), rel=0.05)
     assert json.loads((tmp_path / "run" / "results.json").read_text())["settle"]["pairs"] == [pair]
-    assert RunFolder(first.folder).results().spent == first.results["spent"]
+    assert RunFolder(first.folder).results().spent == first.results.spent
     (shown,) = result_tables.settled(load([RunFolder(first.folder)]))
     assert shown["rows"][0][:2] == ["old, new", "new"]
     assert shown["rows"][0][2]["v"] == pair["used"]
@@ -100,7 +100,7 @@ def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_p
     again = settled(data, tmp_path, "old", "new")
     assert server.count() == asked
     assert again.status == "settled"
-    assert again.results["settle"]["pairs"] == [pair]
+    assert again.results.settle["pairs"] == [pair]
 
 
 def test_a_settled_run_that_finds_nothing_new_keeps_its_report(data: Path, tmp_path: Path, server: Server) -> None:
@@ -115,11 +115,11 @@ def test_a_settled_run_that_finds_nothing_new_keeps_its_report(data: Path, tmp_p
 def test_a_cap_leaves_the_question_open_and_a_higher_one_goes_on(data: Path, tmp_path: Path, server: Server) -> None:
     first = settled(data, tmp_path, "old", "new", max_requests=20)
     assert first.status == "incomplete: budget"
-    assert first.results["settle"]["pairs"][0]["verdict"] == "open"
+    assert first.results.settle["pairs"][0]["verdict"] == "open"
     assert server.count() <= 20
     second = settled(data, tmp_path, "old", "new")
     free = settled(data, tmp_path / "fresh", "old", "new")
-    assert second.results["settle"]["pairs"] == free.results["settle"]["pairs"]  # whatever came when
+    assert second.results.settle["pairs"] == free.results.settle["pairs"]  # whatever came when
 
 
 def test_answers_in_the_cache_settle_for_nothing(data: Path, tmp_path: Path, server: Server) -> None:
@@ -128,8 +128,8 @@ def test_answers_in_the_cache_settle_for_nothing(data: Path, tmp_path: Path, ser
     cached = load_config(None, settings(data, tmp_path) | {"out": tmp_path / "third"})
     free = SettlingSession(cached, Question(("old", "new"))).run()
     assert server.count() <= asked + CONCURRENCY  # images that were under way at the verdict
-    assert free.results["settle"]["spent"] <= 0.0027 * CONCURRENCY
-    assert free.results["settle"]["pairs"] == found.results["settle"]["pairs"]
+    assert free.results.settle["spent"] <= 0.0027 * CONCURRENCY
+    assert free.results.settle["pairs"] == found.results["settle"]["pairs"]
 
 
 def test_close_generators_are_equivalent_and_a_race_finds_the_best(data: Path, tmp_path: Path, server: Server) -> None:

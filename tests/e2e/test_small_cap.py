@@ -77,9 +77,9 @@ def test_a_few_dollars_judge_what_they_can_pay_for(
     with Server(account) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai)
         outcome = judged(tmp_path, server, "tit-agent", cap)
-    assert outcome.results["metrics"]["tit-agent"]["scored"] >= least
+    assert outcome.results.metrics["tit-agent"].scored >= least
     assert account.billed <= cap
-    assert outcome.results["spent"] == pytest.approx(account.billed, abs=1e-5)
+    assert outcome.results.spent == pytest.approx(account.billed, abs=1e-5)
 
 
 def test_the_embedder_of_this_machine_needs_no_price_under_a_cap(
@@ -88,7 +88,7 @@ def test_the_embedder_of_this_machine_needs_no_price_under_a_cap(
     with Server(lambda seen: "A red cube.") as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai)
         outcome = judged(tmp_path, server, "tit", 2.0)
-    assert outcome.results["metrics"]["tit"]["coverage"] == 1
+    assert outcome.results.metrics["tit"].coverage == 1
 
 
 class Listening(Watcher):
@@ -111,12 +111,12 @@ def test_a_run_says_at_its_start_how_far_its_cap_carries(
     said = [line for line in heard.said if "the cap leaves" in line]
     assert len(said) == said_at_all
     if cap == 0.001:
-        assert outcome.results["spent"] == 0
+        assert outcome.results.spent == 0
         assert "nothing is asked. --max-cost 0." in said[0]
         assert "a smaller max_tokens of the" in said[0]
     elif said:
         match = re.search(r"for (\d+) of \d+ images at worst .* likely for (\d+) ", said[0])
         assert match is not None
-        scored = outcome.results["metrics"]["tit-llm"]["scored"]
+        scored = outcome.results.metrics["tit-llm"].scored
         assert int(match[1]) <= scored <= int(match[2]) * 1.5
         assert f"${outcome.results['spent']:.4f} spent" in outcome.reason  # one output, one sum

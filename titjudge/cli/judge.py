@@ -30,6 +30,7 @@ from titjudge.core.numbers import sum_words
 
 if TYPE_CHECKING:
     from titjudge.core.config import RunConfig
+    from titjudge.core.run_records import Results
     from titjudge.runs.outcome import Outcome
     from titjudge.runs.study.settling import Question
 
@@ -249,26 +250,26 @@ def _write_official(config: RunConfig, outcome: Outcome, folder: Path) -> None:
 def _show_outcome(outcome: Outcome, json_file: Path | None, min_coverage: float | None, noun: str = "images") -> int:
     """Print the results of a run and write them as JSON; returns the exit code."""
     write_json(json_file, _as_json(outcome.results))
-    nothing = outcome.failures and not any(metric.get("scored") for metric in outcome.results["metrics"].values())
+    nothing = outcome.failures and not any(metric.scored for metric in outcome.results.metrics.values())
     if not nothing:
         show_tables(outcome.tables)
     show_notes(outcome.warnings, () if nothing else outcome.tables)
     _show_failures(outcome.failures)
     if nothing:
         say(f"\nnothing was judged: no {noun.removesuffix('s')} got a score")
-    spent, listed = outcome.results["spent"], outcome.results["list_cost"]
+    spent, listed = outcome.results.spent, outcome.results.list_cost
     unsure = (
         f"; requests that got no answer may have cost up to ${outcome.uncertain:.4f} more" if outcome.uncertain else ""
     )
-    unpriced = outcome.results.get("unpriced", 0)
+    unpriced = outcome.results.unpriced
     used = sum_words(listed, unpriced, f"${listed or 0.0:.4f}")
     say(
         f"\nspent {sum_words(spent, unpriced, f'${spent or 0.0:.4f}')} (list price of all answers used: {used}{unsure})"
     )
-    if "settle" in outcome.results:
+    if outcome.results.settle is not None:
         from titjudge.runs.study.settling import verdict_line
 
-        say(verdict_line(outcome.results["settle"]))
+        say(verdict_line(outcome.results.settle))
     if outcome.status not in ("complete", "settled"):
         say(how_to_resume(outcome.status, outcome.reason))
     for line in outcome.mixed:
@@ -287,9 +288,9 @@ def exit_code(status: str) -> int:
     return 0 if status in ("complete", "settled") else 130 if "interrupted" in status else 1
 
 
-def _as_json(results: dict[str, Any]) -> dict[str, Any]:
+def _as_json(results: Results) -> dict[str, Any]:
     """Select what `--json` writes of the results of a run; with `--settle`, `pairs` are the same as of `compare settle`."""
-    record = {key: value for key, value in results.items() if key != "tables"}
+    record = {key: value for key, value in results.to_json().items() if key != "tables"}
     if "settle" in record:
         record |= {"pairs": record["settle"]["pairs"], "human_pairs": record["pairs"]}
     return record

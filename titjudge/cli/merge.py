@@ -40,5 +40,5 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, j
     if outcome.status != "complete":
         say(f"\n{outcome.status}")
     show_places(outcome)
-    write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
+    write_json(json_file, {key: value for key, value in outcome.results.to_json().items() if key != "tables"})
     return 0 if outcome.status == "complete" else 1

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
-from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.core.types import InvalidItem, Item, Pair, Table
 
 SCHEMA_VERSION = 1
 Interval = tuple[float, float]
@@ -36,6 +36,15 @@ class _Record(BaseModel):
     def with_(self, **changes: Any) -> Self:
         """Copy it with some keys changed, and validate the copy."""
         return type(self).model_validate(self.to_json() | changes)
+
+    def joined(self, *others: Self) -> Self:
+        """Copy it with the keys that the others have; of mappings that several have, with the entries of all."""
+        keys = {name: getattr(self, name) for name in self.model_fields_set}
+        for other in others:
+            for name in other.model_fields_set:
+                value = getattr(other, name)
+                keys[name] = {**keys.get(name, {}), **value} if isinstance(value, dict) else value
+        return self.model_copy(update=keys)
 
 
 class _File(_Record):
@@ -321,6 +330,32 @@ class StandingRecord(_Record):
     human: PlaceRecord | None = None
 
 
+class GeneratorStrength(_Record):
+    """Log strength of a generator, mean 0 over generators: a lead of d means e^d wins for each loss."""
+
+    generator: str = ""
+    strength: float
+    interval: tuple[float | None, float | None] | None = None
+    """95%, by resampling prompts; null for an infinite end."""
+
+
+class BradleyTerryRecord(_Record):
+    """Strengths of generators by the Bradley-Terry model with ties, strongest first."""
+
+    generators: list[GeneratorStrength] = []
+    """Empty, with a `reason`, where there is no finite fit on all pairs."""
+    tie: float | None = None
+    """Weight t of ties (0: none occur; null: only ties): P(tie) = 2t sqrt(pq) / (p + q + 2t sqrt(pq)) for strengths p, q on
+    the exponential scale."""
+    pairs: int = 0
+    """Pairs of two different generators."""
+    resamples: int = 0
+    """Resamples with a finite fit."""
+    degenerate: int = 0
+    """Resamples without one: who never loses to the rest is infinitely strong there, who never wins infinitely weak."""
+    reason: str = ""
+
+
 class PairRecord(_Record):
     """A human preference between two images of a prompt (`group`)."""
 
@@ -333,12 +368,27 @@ class PairRecord(_Record):
     ranks: tuple[float, float] | None = None
     """The ranks that people gave to `a` and `b` among the images of the prompt, where the preference is of these; 1 is best."""
 
+    @classmethod
+    def of_pair(cls, pair: Pair) -> Self:
+        """Record a pair; `both_bad` and `ranks` only where it has them."""
+        marks = ({"both_bad": True} if pair.both_bad else {}) | ({"ranks": pair.ranks} if pair.ranks else {})
+        record = cls(group=pair.prompt_id, a=pair.a, b=pair.b, preference=pair.preference)
+        return record.model_copy(update=marks) if marks else record
+
 
 class TableRecord(_Record):
     title: str = ""
     columns: list[str] = []
     rows: list[list[Any]] = []
     notes: list[str] = []
+
+    @classmethod
+    def of_table(cls, table: Table) -> Self:
+        """Record a table; a cell that is no text, number or None becomes text."""
+        rows = [
+            [cell if isinstance(cell, str | int | float | None) else str(cell) for cell in row] for row in table.rows
+        ]
+        return cls(title=table.title, columns=list(table.columns), rows=rows, notes=list(table.notes))
 
 
 class InvalidRecord(_Record):
@@ -388,7 +438,7 @@ class Results(_File):
     leaderboard: list[StandingRecord] = []
     leaderboard_srcc: dict[str, float | None] = {}
     """Rank correlation of the generators under a metric with their order under people."""
-    bradley_terry: dict[str, Any] = {}
+    bradley_terry: dict[str, BradleyTerryRecord] = {}
     pairs: list[PairRecord] | None = None
     """The human pairs with which the metrics were compared."""
     reference: str = "people"

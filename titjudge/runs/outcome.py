@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.run_records import Results
 from titjudge.core.types import Pair, Table
 from titjudge.metrics import Metric, everywhere
 from titjudge.runs.folder.journal import damage_lines
@@ -26,7 +27,7 @@ class Outcome:
 
     status: str
     folder: Path
-    results: dict[str, Any]
+    results: Results
     tables: list[Table]
     failures: list[tuple[str, str, str]] = field(default_factory=list)  # item, status, reason
     warnings: list[str] = field(default_factory=list)
@@ -40,9 +41,9 @@ class Outcome:
     def covered(self) -> tuple[str, int, int] | None:
         """The metric that scored the smallest share of the images: its name, images scored, all images."""
         counts = [
-            (name, result["scored"], result["images"])
-            for name, result in self.results["metrics"].items()
-            if " [" not in name and result["images"]
+            (name, result.scored or 0, result.images)
+            for name, result in self.results.metrics.items()
+            if " [" not in name and result.images
         ]
         return min(counts, key=lambda count: count[1] / count[2], default=None)
 
@@ -50,8 +51,8 @@ class Outcome:
     def answered(self) -> tuple[str, int, int] | None:
         """The metric with the smallest share of questions answered: its name, questions answered, all questions."""
         counts = [
-            (name, count["asked"] - count["skipped"], count["asked"])
-            for name, count in self.results.get("questions", {}).items()
+            (name, count.asked - count.skipped, count.asked)
+            for name, count in self.results.questions.items()
             if " [" not in name
         ]
         return min(counts, key=lambda count: count[1] / count[2], default=None)
@@ -73,7 +74,7 @@ def finish(
     extra_warnings: Sequence[str] = (),
     report: bool = True,
     per_prompt: str = "mean",
-    findings: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    findings: Callable[[Results], Results] | None = None,
     money: dict[str, Any] | None = None,
 ) -> Outcome:
     """Write results.json and report.html from what a run folder holds.
@@ -90,12 +91,12 @@ def finish(
         extra_warnings=[*extra_warnings, *damage_lines(folder.damage)],  # known once items and scores are read
     )  # fmt: skip
     if findings is not None:
-        results |= findings(results)
+        results = results.joined(findings(results))
     file = folder.path / "results.json"
     before = file.read_bytes() if file.is_file() else b""
-    same = folder.write("results.json", results).read_bytes() == before
-    failures = [(failure["item"], failure["status"], failure["reason"]) for failure in results["failures"]]
-    outcome = Outcome(status, folder.path, results, tables, failures, results["warnings"])
+    same = folder.write("results.json", results.to_json()).read_bytes() == before
+    failures = [(failure.item, failure.status, failure.reason) for failure in results.failures]
+    outcome = Outcome(status, folder.path, results, tables, failures, results.warnings)
     if report and len(items) > MOST_REPORTED:
         outcome.no_report = f"none by itself for {len(items):,} images: `python cli.py report {shlex.quote(str(folder.path))}` writes it"
     elif report:

@@ -7,7 +7,16 @@ from typing import Any
 
 from titjudge.core.numbers import known_sum, mean
 from titjudge.core.registry import base_metric
-from titjudge.core.run_records import SCHEMA_VERSION
+from titjudge.core.run_records import (
+    SCHEMA_VERSION,
+    CutRecord,
+    FailureRecord,
+    InvalidRecord,
+    PairRecord,
+    QuestionsRecord,
+    Results,
+    TableRecord,
+)
 from titjudge.core.score_parts import question_counts, steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics import Metric, everywhere
@@ -30,76 +39,100 @@ def summarize(
     money: Mapping[str, Any],
     extra_warnings: Sequence[str] = (),
     per_prompt: PerPrompt = MEAN,
-) -> tuple[dict[str, Any], list[Table]]:
-    """Compute the content of results.json, and its tables. Scores of other items or metrics are left out."""
-    from titjudge.stats.people.agreement import agreement
-
+) -> tuple[Results, list[Table]]:
+    """Compute results.json, and its tables. Scores of other items or metrics are left out."""
     items = [item for item in listed if isinstance(item, Item)]
-    bad = [item for item in listed if isinstance(item, InvalidItem)]
-    scores = _in_order(scores, items, metrics)
-    lower = {s.metric for s in scores if not metrics[base_metric(s.metric)].higher_is_better}
-    marks = {s.metric for s in scores if base_metric(s.metric) in suite.MARKS_JUDGE}
+    invalid = [item for item in listed if isinstance(item, InvalidItem)]
+    judged = _in_order(scores, items, metrics)
     images = [item for item in listed if isinstance(item, Item) or item.is_image]
-    ranges = {s.metric: metrics[base_metric(s.metric)].range for s in scores}
-    excluded = not_applicable(images, scores, metrics)
-    compared = agreement(
-        images,
-        scores,
-        pairs,
-        negate=lower,
-        marks_judge=marks,
-        ranges=ranges,
-        not_applicable=excluded,
-        per_prompt=per_prompt,
-    )
-    tables = [*agreement_tables(compared), *_steadiness(scores), *duel_tables(items, scores)]
-    tables += suite.aggregate(items, scores)
-    failures = [{"item": b.id, "status": "bad_input", "reason": b.reason} for b in bad]
-    failures += [{"item": s.item_id, "status": str(s.status), "reason": s.reason} for s in scores if s.value is None]
-    unpriced = money.get("unpriced", 0)
-    results = {
-        "schema_version": SCHEMA_VERSION,
-        **compared.to_json(),
-        "status": status,
-        "spent": known_sum(money["spent"], unpriced),
-        "list_cost": known_sum(money["list_cost"], money.get("unlisted", 0)),
-        "items": len(items),
-        "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
-        "failures": failures,
-        "pairs": [
-            {"group": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference}
-            | ({"both_bad": True} if p.both_bad else {})
-            | ({"ranks": list(p.ranks)} if p.ranks else {})
-            for p in pairs
-        ],
-        "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
-        "cut": _cut(scores),
-        "questions": _question_counts(scores),
-        "intervals": WAY,
-        "per_prompt": str(per_prompt),
-        "not_applicable": {name: len(ids) for name, ids in excluded.items()},
-        **({"unpriced": unpriced} if unpriced else {}),
-        "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
-    }
-    results["warnings"] = [*results.get("warnings", []), *extra_warnings]
-    results["warnings"] += [
-        f"{name}: {cut['scores']} texts were cut to the model's {cut['read']} tokens (the longest has {cut['longest']})"
-        for name, cut in results["cut"].items()
-    ]
-    results["warnings"] += [
-        f"{name}: {count['skipped']:,} of {count['asked']:,} questions about the scored images have no answer: the scores are "
-        f"made of the others ({count['images']:,} images)"
-        for name, count in results["questions"].items()
-        if count["skipped"]
-    ]
-    results["warnings"] += [
+    excluded = not_applicable(images, judged, metrics)
+    agreed = _agreement(images, judged, pairs, suite, metrics, excluded, per_prompt)
+    tables = [*agreement_tables(agreed), *_steadiness(judged), *duel_tables(items, judged)]
+    tables += suite.aggregate(items, judged)
+    reference = "construction" if pairs and all(pair.source == "construction" for pair in pairs) else "people"
+    cut, questions = _cut(judged), _question_counts(judged)
+    warnings = [*agreed.warnings, *extra_warnings, *_cut_warnings(cut), *_question_warnings(questions)]
+    warnings += [
         f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}"
         for name, ids in excluded.items()
         if items and ids.issuperset(item.id for item in items)
     ]
-    if results["reference"] == "construction":
-        results["warnings"].append(CONSTRUCTED)
-    return results, tables
+    return agreed.joined(
+        _money(money),
+        Results(
+            schema_version=SCHEMA_VERSION,
+            status=status,
+            items=len(items),
+            bad_items=[InvalidRecord(id=item.id, reason=item.reason) for item in invalid],
+            failures=_failures(invalid, judged),
+            pairs=[PairRecord.of_pair(pair) for pair in pairs],
+            reference=reference,
+            cut=cut,
+            questions=questions,
+            intervals=WAY,
+            per_prompt=str(per_prompt),
+            not_applicable={name: len(ids) for name, ids in excluded.items()},
+            tables=[TableRecord.of_table(table) for table in tables],
+            warnings=[*warnings, *([CONSTRUCTED] if reference == "construction" else [])],
+        ),
+    ), tables
+
+
+def _agreement(
+    images: Sequence[Item | InvalidItem],
+    scores: Sequence[Score],
+    pairs: Sequence[Pair],
+    suite: Any,
+    metrics: Mapping[str, Metric],
+    excluded: Mapping[str, frozenset[str]],
+    per_prompt: PerPrompt,
+) -> Results:
+    from titjudge.stats.people.agreement import agreement
+
+    plugins = {name: metrics[base_metric(name)] for name in dict.fromkeys(score.metric for score in scores)}
+    return agreement(
+        images,
+        scores,
+        pairs,
+        negate={name for name, plugin in plugins.items() if not plugin.higher_is_better},
+        marks_judge={name for name in plugins if base_metric(name) in suite.MARKS_JUDGE},
+        ranges={name: plugin.range for name, plugin in plugins.items()},
+        not_applicable=excluded,
+        per_prompt=per_prompt,
+    )
+
+
+def _money(money: Mapping[str, Any]) -> Results:
+    unpriced = money.get("unpriced", 0)
+    sums = Results(
+        spent=known_sum(money["spent"], unpriced), list_cost=known_sum(money["list_cost"], money.get("unlisted", 0))
+    )
+    return sums.joined(Results(unpriced=unpriced)) if unpriced else sums
+
+
+def _failures(invalid: Sequence[InvalidItem], scores: Sequence[Score]) -> list[FailureRecord]:
+    unread = [FailureRecord(item=item.id, status="bad_input", reason=item.reason) for item in invalid]
+    return unread + [
+        FailureRecord(item=score.item_id, status=str(score.status), reason=score.reason)
+        for score in scores
+        if score.value is None
+    ]
+
+
+def _cut_warnings(cut: Mapping[str, CutRecord]) -> list[str]:
+    return [
+        f"{name}: {texts.scores} texts were cut to the model's {texts.read} tokens (the longest has {texts.longest})"
+        for name, texts in cut.items()
+    ]
+
+
+def _question_warnings(questions: Mapping[str, QuestionsRecord]) -> list[str]:
+    return [
+        f"{name}: {count.skipped:,} of {count.asked:,} questions about the scored images have no answer: the scores are "
+        f"made of the others ({count.images:,} images)"
+        for name, count in questions.items()
+        if count.skipped
+    ]
 
 
 def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[str, Metric]) -> list[Score]:
@@ -156,25 +189,26 @@ def _steadiness(scores: Sequence[Score]) -> list[Table]:
     return [Table("Steadiness of the judges", ("metric", *_STEADINESS.values()), tuple(rows), notes)]
 
 
-def _question_counts(scores: Sequence[Score]) -> dict[str, dict[str, int]]:
+def _question_counts(scores: Sequence[Score]) -> dict[str, QuestionsRecord]:
     """Count for each metric the questions behind its scores, those without an answer, and the images that have such."""
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[str, QuestionsRecord] = {}
     for score in scores:
         asked, skipped = question_counts(score.parts) if score.value is not None else (0, 0)
         if asked:
-            entry = counts.setdefault(score.metric, {"asked": 0, "skipped": 0, "images": 0})
-            entry["asked"] += asked
-            entry["skipped"] += skipped
-            entry["images"] += skipped > 0
+            count = counts.get(score.metric, QuestionsRecord())
+            counts[score.metric] = QuestionsRecord(
+                asked=count.asked + asked, skipped=count.skipped + skipped, images=count.images + (skipped > 0)
+            )
     return counts
 
 
-def _cut(scores: Sequence[Score]) -> dict[str, dict[str, int]]:
+def _cut(scores: Sequence[Score]) -> dict[str, CutRecord]:
     """Count for each metric the texts that were cut to the model's limit, with the longest one, in tokens."""
-    cut: dict[str, dict[str, int]] = {}
+    cut: dict[str, CutRecord] = {}
     for score in scores:
         for text in texts_cut(score.parts):
-            entry = cut.setdefault(score.metric, {"scores": 0, "read": text.used, "longest": 0})
-            entry["scores"] += 1
-            entry["longest"] = max(entry["longest"], text.total)
+            entry = cut.get(score.metric, CutRecord(read=text.used))
+            cut[score.metric] = CutRecord(
+                scores=entry.scores + 1, read=entry.read, longest=max(entry.longest, text.total)
+            )
     return cut

@@ -17,7 +17,7 @@ from titjudge.core.numbers import known_sum
 from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
-from titjudge.core.run_records import Manifest
+from titjudge.core.run_records import Manifest, Results
 from titjudge.core.serialization import reply_from, reply_record
 from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.core.types import InvalidItem, Item, Pair, Status
@@ -267,9 +267,9 @@ class Session:
         """Yield the items to judge, in order."""
         return run.folder.items()
 
-    def _findings(self, results: dict[str, Any]) -> dict[str, Any]:
+    def _findings(self, results: Results) -> Results:
         """Return further keys of results.json that this kind of run adds to `results`."""
-        return {}
+        return Results()
 
     def _live_jobs(self) -> int:
         """Count the batch jobs of this run that have not been collected."""

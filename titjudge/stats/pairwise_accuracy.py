@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.core.errors import DataError
+from titjudge.core.run_records import MetricResult
 from titjudge.core.types import Pair, Score
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
-from titjudge.stats.chance_level import guessing, paper_threshold
+from titjudge.stats.chance_level import Guessing, guessing, paper_threshold
 from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import share_intervals
 
@@ -101,44 +103,12 @@ def pair_index(pairs: Sequence[Pair] | PairIndex) -> PairIndex:
     return pairs if isinstance(pairs, PairIndex) else PairIndex.of(pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class PairwiseAccuracy:
-    """Agreement on the pairs where people have a preference; rates are fractions of 1, intervals 95%, over prompts.
-
-    Attributes:
-        accuracy: Correct pairs of `pairs_scored`; an equal score is wrong (the rule of the TIT paper, implied by its Table 4).
-        half_credit_accuracy: The same with an equal score as half correct.
-        pairs: Pairs with a human preference; `pairs_scored` of them have both scores, `human_ties` more are ties of people.
-        threshold_05, threshold_001: Fewest correct pairs that guessing reaches with a probability below .05, .001.
-        p_value: Probability of `correct` pairs or more by guessing: scores exchanged within prompts (see `guessing`).
-        paper_threshold_05, paper_threshold_001: Thresholds of the TIT paper (A.2), which takes pairs as independent.
-    """
-
-    accuracy: float | None
-    accuracy_interval: Interval | None
-    tie_rate: float | None
-    half_credit_accuracy: float | None
-    half_credit_interval: Interval | None
-    pairs: int
-    pairs_scored: int
-    pair_coverage: float | None
-    human_ties: int
-    correct: int
-    wrong: int
-    ties: int
-    threshold_05: int | None
-    threshold_001: int | None
-    p_value: float | None
-    paper_threshold_05: int | None
-    paper_threshold_001: int | None
-    prompts: int
-    reason: str = ""
-
-
 def pairwise_accuracy(
     pairs: Sequence[Pair] | PairIndex, values: Values, *, intervals: bool = True, seed: int = 0
-) -> PairwiseAccuracy:
+) -> MetricResult:
     """Compute the accuracy of a metric over the pairs with a human preference (TIT paper, section 5.1 and A.2).
+
+    An equal score is wrong (the rule of the paper, implied by its Table 4), and half right in the half-credit accuracy.
 
     Args:
         pairs: Human pairs; ties of people are left out and counted.
@@ -153,19 +123,18 @@ def pairwise_accuracy(
     right = (scored & (predicted == index.preference)).astype(np.float64)
     tied = (scored & (predicted == 0)).astype(np.float64)
     correct, ties, total, decided_pairs = (int(column.sum()) for column in (right, tied, scored, decided))
-    both, reason = _intervals(index, right, tied, scored.astype(np.float64)) if intervals else ([None, None], "")
-    chance = None
-    if intervals and total:
-        group, a, b, preference = (column[scored] for column in (index.group, index.a, index.b, index.preference))
-        chance = guessing(group, a, b, preference, index.scores(values), seed)
+    (interval, half_credit), reason = (None, None), ""
+    if intervals:
+        (interval, half_credit), reason = _intervals(index, right, tied, scored.astype(np.float64))
+    chance = _guessing(index, scored, values, seed) if intervals and total else None
     if not total:
         reason = "no pair with a human preference" if not decided_pairs else "no pair has both scores"
-    return PairwiseAccuracy(
+    return MetricResult(
         accuracy=correct / total if total else None,
-        accuracy_interval=both[0],
+        accuracy_interval=interval,
         tie_rate=ties / total if total else None,
         half_credit_accuracy=(correct + ties / 2) / total if total else None,
-        half_credit_interval=both[1],
+        half_credit_interval=half_credit,
         pairs=decided_pairs,
         pairs_scored=total,
         pair_coverage=total / decided_pairs if decided_pairs else None,
@@ -178,36 +147,30 @@ def pairwise_accuracy(
         p_value=chance.p_value(correct) if chance else None,
         paper_threshold_05=paper_threshold(total, 0.05),
         paper_threshold_001=paper_threshold(total, 0.001),
-        prompts=len(np.unique(index.group[scored])),
-        reason=reason,
+        reasons={"accuracy": reason} if reason else {},
     )
 
 
+def _guessing(index: PairIndex, scored: NDArray[np.bool_], values: Values, seed: int) -> Guessing:
+    group, a, b, preference = (column[scored] for column in (index.group, index.a, index.b, index.preference))
+    return guessing(group, a, b, preference, index.scores(values), seed)
+
+
 def _intervals(index: PairIndex, right: Floats, tied: Floats, scored: Floats) -> tuple[list[Interval | None], str]:
+    """Compute the intervals of the accuracy and of the half-credit accuracy, and say why they are missing."""
     if not len(index):
         return [None, None], FEW_PROMPTS
     sums = group_sums(index.group, len(index.groups), right, right + tied / 2, scored)
-    found = share_intervals(sums[:, :2], sums[:, [2, 2]])
-    return found, FEW_PROMPTS if found[0] is None else ""
+    intervals = share_intervals(sums[:, :2], sums[:, [2, 2]])
+    return intervals, FEW_PROMPTS if intervals[0] is None else ""
 
 
-@dataclass(frozen=True, slots=True)
-class TieOptimised:
-    """The highest accuracy that a metric reaches when score differences up to `epsilon` are read as ties.
-
-    `accuracy` is over all scored pairs, human ties included: correct means the same one of a / b / tie. `epsilon` is chosen
-    on the same pairs (the smallest of the best), so the number is optimistic, but comparable between metrics.
-    """
-
-    accuracy: float | None
-    epsilon: float | None
-    pairs_scored: int
-    reason: str = ""
-
-
-def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) -> TieOptimised:
+def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) -> MetricResult:
     """Compute pairwise accuracy with an optimised tie threshold (Deutsch, Foster and Freitag 2023, "Ties Matter").
 
+    Score differences up to the threshold (`tie_epsilon`) are read as ties. The accuracy is over all scored pairs, human ties
+    included: correct means the same one of a / b / tie. The threshold is chosen on the same pairs (the smallest of the best),
+    so the number is optimistic, but comparable between metrics.
     All thresholds that make a difference, 0 and each observed gap, are evaluated after one sort (n log n).
     """
     index = pair_index(pairs)
@@ -215,7 +178,8 @@ def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) ->
     scored = ~(np.isnan(a) | np.isnan(b))
     total = int(scored.sum())
     if not total:
-        return TieOptimised(None, None, 0, "no pair has both scores")
+        reason = "no pair has both scores"
+        return MetricResult(tie_optimised_accuracy=None, tie_epsilon=None, reasons={"tie_optimised_accuracy": reason})
     with np.errstate(over="ignore"):
         gap = with_ties(np.abs(a - b)[scored])
     order = np.argsort(gap, kind="stable")
@@ -228,4 +192,4 @@ def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) ->
     within = np.searchsorted(gap, candidates, side="right")
     right = ties_within[within] + agree_beyond[-1] - agree_beyond[within]
     best = int(np.argmax(right))
-    return TieOptimised(int(right[best]) / total, float(candidates[best]), total)
+    return MetricResult(tie_optimised_accuracy=int(right[best]) / total, tie_epsilon=float(candidates[best]))

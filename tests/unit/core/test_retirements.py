@@ -162,7 +162,7 @@ def test_a_server_that_switches_in_the_middle(data: Path, monkeypatch: pytest.Mo
         assert line.startswith(f"mixed run: 3 of 6 answers to gemini/{PRO} came from {FLASH}")
         assert line in outcome.warnings
         assert RunFolder(outcome.folder).manifest().mixed == [line]
-        assert outcome.results["spent"] == pytest.approx(3 * 1100 * 10e-6 + 3 * 1100 * 20e-6)
+        assert outcome.results.spent == pytest.approx(3 * 1100 * 10e-6 + 3 * 1100 * 20e-6)
         replies = list(RunFolder(outcome.folder).replies())
         cache = AnswerCache(data.parent / "cache")
         kept = {each["model_version"]: cache.get(each["key"]) is not None for each in replies}
@@ -182,8 +182,8 @@ def test_a_cap_holds_against_the_dearer_model(data: Path, monkeypatch: pytest.Mo
         prices = {PRO: {"input": 0.0, "output": 0.0}, FLASH: {"input": 1000.0, "output": 1000.0}}
         worst = Roles(config(data, server, prices=prices))["captioner"].worst(Usage(input=3000, output=8292))
         outcome = Session(config(data, server, prices=prices, limits={"max_cost": 2 * worst, "concurrency": 1})).run()
-        assert outcome.results["spent"] == pytest.approx(server.count() * 1.1)
-        assert 0 < outcome.results["spent"] <= 2 * worst
+        assert outcome.results.spent == pytest.approx(server.count() * 1.1)
+        assert 0 < outcome.results.spent <= 2 * worst
 
 
 def test_what_is_said(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,10 +88,10 @@ def test_a_run_says_how_many_prompts_were_cut(weights: Path, tmp_path: Path, exa
     settings = {"data": example, "metrics": ["pickscore"], "limit": 4, "out": tmp_path / "run"}
     outcome = Session(load_config(None, settings)).run()
     assert outcome.status == "complete"
-    cut = outcome.results["cut"]["pickscore"]
-    assert (cut["scores"], cut["read"]) == (4, 77)
-    assert cut["longest"] > 77
-    line = f"pickscore: 4 texts were cut to the model's 77 tokens (the longest has {cut['longest']})"
+    cut = outcome.results.cut["pickscore"]
+    assert (cut.scores, cut.read) == (4, 77)
+    assert cut.longest > 77
+    line = f"pickscore: 4 texts were cut to the model's 77 tokens (the longest has {cut.longest})"
     assert line in outcome.warnings
     assert outcome.report is not None
     assert "texts were cut to the model" in outcome.report.read_text("utf-8")

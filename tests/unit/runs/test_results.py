@@ -18,7 +18,7 @@ def test_coverage_counts_images_only() -> None:
     scores = [Score(item.id, "lmm-score", 1.0, generator=item.generator, prompt_id=item.prompt_id) for item in items]
     metrics = {"lmm-score": registry.load("metrics", "lmm-score")}
     results, _ = summarize([*items, *bad], scores, Folder(), [], metrics, status="", money={"spent": 0, "list_cost": 0})
-    about = results["metrics"]["lmm-score"]
-    assert (about["images"], about["scored"], about["coverage"]) == (5, 4, 0.8)
-    assert [row["generator"] for row in results["leaderboard"]] == ["x", "y"]
-    assert {failure["item"] for failure in results["failures"]} == {"px (again)", "prompts.jsonl:3", "qz"}
+    about = results.metrics["lmm-score"]
+    assert (about.images, about.scored, about.coverage) == (5, 4, 0.8)
+    assert [row.generator for row in results.leaderboard] == ["x", "y"]
+    assert {failure.item for failure in results.failures} == {"px (again)", "prompts.jsonl:3", "qz"}

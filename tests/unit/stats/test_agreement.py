@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.errors import DataError
+from titjudge.core.run_records import Results
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Status
-from titjudge.stats.people.agreement import MARKS_JUDGE, NO_PAIRS, Agreement, agreement
+from titjudge.stats.people.agreement import MARKS_JUDGE, NO_PAIRS, agreement
 from titjudge.stats.people.agreement_tables import agreement_tables
 from titjudge.stats.ranking.rank_agreement import ranks_to_pairs
 
@@ -43,7 +44,7 @@ def known_answer(example: Path) -> tuple[list[Item], list[Pair]]:
     return items, pairs
 
 
-def check(found: Agreement) -> dict[str, object]:
+def check(found: Results) -> dict[str, object]:
     """What must hold of any result: JSON without NaN, and tables whose rows fit their columns."""
     as_json = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert set(as_json) - {"bradley_terry"} == {"metrics", "leaderboard", "leaderboard_srcc", "notes", "warnings"}
@@ -66,14 +67,16 @@ def test_the_construction_agrees_with_itself(example: Path) -> None:
     check(found)
     for name in ("truth", "error"):
         each = found.metrics[name]
-        assert (each["accuracy"], each["pairs"], each["pairs_scored"], each["tie_rate"]) == (1.0, 36, 36, 0.0)
-        assert (each["srcc"], each["krcc"], each["ndcg"]) == pytest.approx((1.0, 1.0, 1.0))
-        assert each["threshold_05"] == 25
+        assert (each.accuracy, each.pairs, each.pairs_scored, each.tie_rate) == (1.0, 36, 36, 0.0)
+        assert (each.srcc, each.krcc, each.ndcg) == pytest.approx((1.0, 1.0, 1.0))
+        assert each.threshold_05 == 25
         assert found.leaderboard_srcc[name] == pytest.approx(1.0)
     assert not any("guessing (p" in note for note in found.notes)
     first = found.leaderboard[0]
-    assert first["human"]["rank"] == first["metrics"]["truth"]["rank"] == first["metrics"]["error"]["rank"] == 1
-    assert first["metrics"]["truth"]["mean"] + first["metrics"]["error"]["mean"] == pytest.approx(1.0)
+    truth_place, error_place = first.metrics["truth"], first.metrics["error"]
+    assert first.human is not None
+    assert first.human.rank == truth_place.rank == error_place.rank == 1
+    assert (truth_place.mean or 0) + (error_place.mean or 0) == pytest.approx(1.0)
     assert not found.warnings
 
 
@@ -84,8 +87,8 @@ def test_a_noisy_metric_has_intervals_around_its_numbers(example: Path) -> None:
     found = agreement(items, noisy, pairs, strengths=True, resamples=200, seed=5)
     each = found.metrics["noisy"]
     for name in ("accuracy", "srcc", "krcc", "ndcg"):
-        low, high = each[f"{name}_interval"]
-        assert low <= each[name] <= high
+        low, high = getattr(each, f"{name}_interval")
+        assert low <= getattr(each, name) <= high
         assert low < high
     strengths = check(found)["bradley_terry"]
     assert isinstance(strengths, dict)
@@ -104,12 +107,12 @@ def test_failures_lower_coverage_and_never_count(example: Path) -> None:
     each = found.metrics["m"]
     touched = sum(lost.id in (pair.a, pair.b) for pair in pairs)
     assert touched == 3
-    assert (each["pairs_scored"], each["accuracy"]) == (36 - touched, 1.0)
-    assert each["coverage"] == pytest.approx(23 / 25)
+    assert (each.pairs_scored, each.accuracy) == (36 - touched, 1.0)
+    assert each.coverage == pytest.approx(23 / 25)
     assert any("different coverage" in warning for warning in found.warnings)
     assert any("3 of 36 pairs lack a score" in note for note in found.notes)
-    (row,) = [row for row in found.leaderboard if row["generator"] == lost.generator]
-    assert row["metrics"]["m"]["coverage"] == pytest.approx(5 / 7)
+    (row,) = [row for row in found.leaderboard if row.generator == lost.generator]
+    assert row.metrics["m"].coverage == pytest.approx(5 / 7)
     check(found)
 
 
@@ -117,10 +120,10 @@ def test_without_pairs_there_is_a_leaderboard_and_a_reason() -> None:
     items = [Item(f"{g}{p}", "", None, g, f"p{p}") for g in "xyz" for p in range(3)]
     found = agreement(items, [Score(i.id, "m", ord(i.generator) + 0.0) for i in items])
     each = found.metrics["m"]
-    assert (each["accuracy"], each["srcc"], each["p_value"]) == (None, None, None)
-    assert each["reasons"]["accuracy"] == each["reasons"]["leaderboard_srcc"] == NO_PAIRS
-    assert [row["generator"] for row in found.leaderboard] == ["z", "y", "x"]
-    assert {row["human"] for row in found.leaderboard} == {None}
+    assert (each.accuracy, each.srcc, each.p_value) == (None, None, None)
+    assert each.reasons["accuracy"] == each.reasons["leaderboard_srcc"] == NO_PAIRS
+    assert [row.generator for row in found.leaderboard] == ["z", "y", "x"]
+    assert {row.human for row in found.leaderboard} == {None}
     assert found.leaderboard_srcc == {"m": None}
     assert agreement_tables(found)[0].columns == ("metric", "mean", "scored", "coverage")
     check(found)
@@ -152,15 +155,15 @@ def test_too_little_is_undefined_and_never_fails(items: list[Item], scores: list
 def test_one_prompt_one_generator() -> None:
     found = agreement(ONE, TWO, [Pair("p", "i", "j", "a")])
     each = found.metrics["m"]
-    assert (each["accuracy"], each["accuracy_interval"], each["threshold_05"]) == (1.0, None, None)
-    assert "two prompts" in each["reasons"]["accuracy"]
-    assert found.leaderboard[0]["metrics"]["m"]["rank"] is None  # there is no competition
-    assert "fewer than 3 generators" in each["reasons"]["leaderboard_srcc"]
+    assert (each.accuracy, each.accuracy_interval, each.threshold_05) == (1.0, None, None)
+    assert "two prompts" in each.reasons["accuracy"]
+    assert found.leaderboard[0].metrics["m"].rank is None  # there is no competition
+    assert "fewer than 3 generators" in each.reasons["leaderboard_srcc"]
 
 
 def test_scores_alone_name_their_images() -> None:
     scores = [Score(f"{g}{p}", "m", 1.0, generator=g, prompt_id=p) for g in "xy" for p in "pq"]
-    assert {row["generator"] for row in agreement([], scores).leaderboard} == {"x", "y"}
+    assert {row.generator for row in agreement([], scores).leaderboard} == {"x", "y"}
 
 
 def test_strangers_and_repeated_scores_are_named() -> None:
@@ -169,8 +172,8 @@ def test_strangers_and_repeated_scores_are_named() -> None:
     assert "stranger" in text
     assert "ghost" in text
     assert "the last counts" in text
-    assert found.metrics["m"]["mean"] == pytest.approx(-0.5)
-    assert found.metrics["m"]["reasons"]["accuracy"] == "no pair has both scores"
+    assert found.metrics["m"].mean == pytest.approx(-0.5)
+    assert found.metrics["m"].reasons["accuracy"] == "no pair has both scores"
 
 
 def test_a_pair_without_a_prompt_takes_that_of_its_image() -> None:
@@ -194,7 +197,7 @@ def test_a_bad_preference_is_a_data_error() -> None:
 def test_the_result_cannot_be_changed_through_its_json() -> None:
     found = agreement(ONE, TWO, [Pair("p", "i", "j", "a")])
     found.to_json()["metrics"]["m"]["reasons"]["x"] = "y"
-    assert "x" not in found.metrics["m"]["reasons"]
+    assert "x" not in found.metrics["m"].reasons
 
 
 @pytest.mark.slow
@@ -206,10 +209,10 @@ def test_a_metric_that_marks_the_judge_orders_no_images(example: Path) -> None:
     check(found)
     assert found.metrics["truth"] == agreement(items, truth, pairs).metrics["truth"]
     each = found.metrics["exam"]
-    assert (each["accuracy"], each["pairs"], each["mean"], each["coverage"]) == (None, 0, 1.0, 1.0)
-    assert set(each["reasons"].values()) == {MARKS_JUDGE}
-    assert {name for row in found.leaderboard for name in row["metrics"]} == {"truth"}
-    assert set(found.strengths) == {"people", "truth"}
+    assert (each.accuracy, each.pairs, each.mean, each.coverage) == (None, 0, 1.0, 1.0)
+    assert set(each.reasons.values()) == {MARKS_JUDGE}
+    assert {name for row in found.leaderboard for name in row.metrics} == {"truth"}
+    assert set(found.bradley_terry) == {"people", "truth"}
     check(agreement(items, exam, pairs, marks_judge={"exam"}))
 
 
@@ -218,7 +221,7 @@ def test_doubles_count_once_and_opposites_are_said() -> None:
     scores = [Score(name, "m", float(k), prompt_id="p") for k, name in enumerate("xyz")]
     pairs = [Pair("p", "x", "y", "a"), Pair("p", "y", "x", "b"), Pair("p", "x", "z", "b"), Pair("p", "z", "x", "b")]
     found = agreement(items, scores, pairs)
-    assert found.metrics["m"]["pairs"] == 3
+    assert found.metrics["m"].pairs == 3
     assert "1 human pairs are exact doubles of others and count once" in found.warnings
     assert any("1 couples of images have several, different preferences" in warning for warning in found.warnings)
 
@@ -228,9 +231,9 @@ def test_a_metric_that_does_not_beat_guessing_is_told_so() -> None:
     scores = [Score(item.id, "m", float(item.id in ("px", "qx", "ry")), prompt_id=item.prompt_id) for item in items]
     pairs = [Pair(p, f"{p}x", f"{p}y", "a") for p in "pqr"]
     found = agreement(items, scores, pairs)
-    assert found.metrics["m"]["p_value"] == pytest.approx(0.5)
+    assert found.metrics["m"].p_value == pytest.approx(0.5)
     assert "m: no better than guessing (p 0.5)." in found.notes
-    assert found.metrics["m"]["paper_threshold_05"] == 3
+    assert found.metrics["m"].paper_threshold_05 == 3
 
 
 def ranked_by_people() -> tuple[list[Item], list[Score], list[Pair]]:
@@ -245,7 +248,7 @@ def ranked_by_people() -> tuple[list[Item], list[Score], list[Pair]]:
 
 def test_the_mean_ranks_of_people_are_of_their_ranks_as_given() -> None:
     items, scores, pairs = ranked_by_people()
-    board = {row["generator"]: row["human"] for row in agreement(items, scores, pairs).leaderboard}
+    board = {row.generator: row.human.to_json() for row in agreement(items, scores, pairs).leaderboard if row.human}
     assert board == {
         "y": {"mean_rank": 1.0, "rank": 1, "first_places": 2},
         "x": {"mean_rank": 1.5, "rank": 2, "first_places": 1},
@@ -256,7 +259,8 @@ def test_the_mean_ranks_of_people_are_of_their_ranks_as_given() -> None:
 def test_without_given_ranks_people_rank_by_the_share_of_images_beaten() -> None:
     items, scores, pairs = ranked_by_people()
     unranked = [replace(pair, ranks=None) for pair in pairs]
-    board = {row["generator"]: row["human"] for row in agreement(items, scores, unranked).leaderboard}
+    rows = agreement(items, scores, unranked).leaderboard
+    board = {row.generator: row.human.to_json() for row in rows if row.human}
     assert board["x"] == {"mean_rank": 1.75, "rank": 2}
     assert board["y"] == {"mean_rank": 1.25, "rank": 1}
 

@@ -60,10 +60,10 @@ def test_no_statistic_hangs_on_the_last_digit(values: dict[str, float]) -> None:
     pair = [Pair("p", "x", "y", "a")]
     found = pairwise_accuracy(pair, values, intervals=False)
     assert (found.correct, found.ties) == (0, 1)
-    assert tie_optimised_accuracy([Pair("p", "x", "y", "tie")], values).epsilon == 0.0
+    assert tie_optimised_accuracy([Pair("p", "x", "y", "tie")], values).tie_epsilon == 0.0
     places = leaderboard([("x", "g", "p"), ("y", "h", "p")], values, intervals=False).places
-    assert [place.mean_rank for place in places] == [1.5, 1.5]
-    assert [place.rank for place in places] == [1, 1]
+    assert [place.mean_rank for place in places.values()] == [1.5, 1.5]
+    assert [place.rank for place in places.values()] == [1, 1]
     ranks = prompt_statistics({"p": {"x": 1.0, "y": 0.0}}, values, intervals=False)
     assert ranks.srcc is None
     assert ranks.ndcg == pytest.approx((1 + 1 / math.log2(3)) / 2)
@@ -105,7 +105,7 @@ def test_generators_of_the_same_record_have_the_same_strength(seed: int) -> None
             for swap in ({}, {"g0": "g1", "g1": "g0"}):
                 pairs.append(Pair(f"p{len(pairs)}", swap.get(one, one), swap.get(other, other), str(preference)))
     fit = bradley_terry(pairs, {f"g{k}": f"g{k}" for k in range(4)}, resamples=0)
-    found = {each.generator: each.strength for each in fit.strengths}
+    found = {each.generator: each.strength for each in fit.generators}
     assert found["g0"] == found["g1"] != found["g2"]
-    order = [each.generator for each in fit.strengths]
+    order = [each.generator for each in fit.generators]
     assert order.index("g0") < order.index("g1")

@@ -10,8 +10,7 @@ from scipy import optimize, stats
 
 from titjudge.core.types import Item, Pair, Score
 from titjudge.stats.people.agreement import agreement
-from titjudge.stats.people.agreement_tables import _strengths as strengths_table
-from titjudge.stats.people.agreement_tables import agreement_tables
+from titjudge.stats.people.agreement_tables import agreement_tables, strengths_table
 from titjudge.stats.ranking import bradley_terry as bradley_terry_module
 from titjudge.stats.ranking.bradley_terry import bradley_terry
 from titjudge.stats.ranking.leaderboard import UNEVEN, leaderboard, prompt_ranks, rank_correlation
@@ -26,8 +25,8 @@ def grid(prompts: int, generators: str) -> list[Image]:
 def test_mean_ranks_are_averages_of_the_ranks_in_each_prompt() -> None:
     images = grid(2, "xyz")
     found = leaderboard(images, {"x0": 3, "y0": 2, "z0": 1, "x1": 1, "y1": 5, "z1": 1})
-    places = {place.generator: place for place in found.places}
-    assert [place.generator for place in found.places] == ["y", "x", "z"]
+    places = found.places
+    assert list(places) == ["y", "x", "z"]
     assert [places[g].mean_rank for g in "xyz"] == [1.75, 1.5, 2.75]
     assert [places[g].rank for g in "xyz"] == [2, 1, 3]
     assert [places[g].mean for g in "xyz"] == [2, 3.5, 1]
@@ -37,18 +36,18 @@ def test_mean_ranks_are_averages_of_the_ranks_in_each_prompt() -> None:
 
 def test_lower_is_better_turns_ranks_but_not_means() -> None:
     found = leaderboard(grid(2, "xy"), {"x0": 1, "x1": 1, "y0": 2, "y1": 2}, higher_is_better=False)
-    assert [(place.generator, place.mean, place.rank) for place in found.places] == [("x", 1, 1), ("y", 2, 2)]
+    assert [(name, place.mean, place.rank) for name, place in found.places.items()] == [("x", 1, 1), ("y", 2, 2)]
 
 
 def test_equal_mean_ranks_share_a_place() -> None:
     found = leaderboard(grid(2, "xyz"), {"x0": 2, "y0": 1, "z0": 0, "x1": 1, "y1": 2, "z1": 0})
-    assert [(place.generator, place.rank) for place in found.places] == [("x", 1), ("y", 1), ("z", 3)]
+    assert [(name, place.rank) for name, place in found.places.items()] == [("x", 1), ("y", 1), ("z", 3)]
 
 
 def test_several_images_of_a_generator_for_a_prompt_are_averaged() -> None:
     images = [("x-a", "x", "p"), ("x-b", "x", "p"), ("y-a", "y", "p")]
     found = leaderboard(images, {"x-a": 0.0, "x-b": 1.0, "y-a": 0.4})
-    assert [(place.generator, place.mean, place.images) for place in found.places] == [("x", 0.5, 2), ("y", 0.4, 1)]
+    assert [(name, place.mean, place.images) for name, place in found.places.items()] == [("x", 0.5, 2), ("y", 0.4, 1)]
 
 
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
@@ -56,19 +55,19 @@ def test_a_generator_to_which_a_metric_does_not_apply_stays_with_the_others(name
     items = [Item(image, "a prompt", None, generator, prompt) for image, generator, prompt in grid(2, "xyz")]
     scores = [Score(item.id, name, 0.5) for name in names for item in items if name == "a" or item.generator != "z"]
     found = agreement(items, scores, [], not_applicable={"b": {"z0", "z1"}}, resamples=0)
-    places = {row["generator"]: row["metrics"] for row in found.leaderboard}
+    places = {row.generator: row.metrics for row in found.leaderboard}
     assert set(places) == {"x", "y", "z"}
-    assert (places["z"]["a"]["scored"], places["z"]["b"]["images"], places["z"]["b"]["coverage"]) == (2, 0, None)
+    assert (places["z"]["a"].scored, places["z"]["b"].images, places["z"]["b"].coverage) == (2, 0, None)
     assert agreement_tables(found)
 
 
 def test_a_generator_without_scores_has_no_place_and_warns() -> None:
     found = leaderboard(grid(2, "xyz"), {"x0": 1.0, "y0": None, "x1": 1.0, "y1": 2.0}, name="tit")
-    last = found.places[-1]
-    assert (last.generator, last.mean, last.interval, last.mean_rank, last.rank) == ("z", None, None, None, None)
+    *others, (name, last) = found.places.items()
+    assert (name, last.mean, last.interval, last.mean_rank, last.rank) == ("z", None, None, None, None)
     assert last.coverage == 0.0
     assert (
-        found.places[0].prompts + found.places[1].prompts == 2
+        sum(place.prompts or 0 for _, place in others) == 2
     )  # y has no score on the other one, so x has no rival there
     assert UNEVEN in found.warnings[0]
     assert UNEVEN in found.warnings[0]
@@ -93,9 +92,9 @@ def test_correlation_of_leaderboards_needs_three_and_variation() -> None:
 
 
 def test_nothing_to_rank() -> None:
-    assert leaderboard([], {}).places == ()
+    assert leaderboard([], {}).places == {}
     alone = leaderboard([("i", "x", "p")], {"i": 0.5})
-    assert (alone.places[0].rank, alone.places[0].interval, alone.warnings) == (None, None, ())
+    assert (alone.places["x"].rank, alone.places["x"].interval, alone.warnings) == (None, None, ())
 
 
 def simulated(strengths: dict[str, float], tie: float, prompts: int, seed: int) -> tuple[list[Pair], dict[str, str]]:
@@ -129,12 +128,15 @@ def test_bradley_terry_is_the_maximum_of_the_likelihood() -> None:
     best = optimize.minimize(loss, np.zeros(4), tol=1e-10).x
     expected = dict(zip(names, [*best[:-1], -best[:-1].sum()], strict=True))
     found = bradley_terry(pairs, generator_of, resamples=100)
-    assert {s.generator: s.strength for s in found.strengths} == pytest.approx(expected, abs=1e-3)
+    assert {s.generator: s.strength for s in found.generators} == pytest.approx(expected, abs=1e-3)
     assert found.tie == pytest.approx(np.exp(best[-1]), abs=1e-3)
-    assert [s.strength for s in found.strengths] == sorted((s.strength for s in found.strengths), reverse=True)
-    for each in found.strengths:
+    assert [s.strength for s in found.generators] == sorted((s.strength for s in found.generators), reverse=True)
+    for each in found.generators:
         assert each.interval is not None
-        assert each.interval[0] < each.strength < each.interval[1]
+        low, high = each.interval
+        assert low is not None
+        assert high is not None
+        assert low < each.strength < high
     assert (found.resamples, found.degenerate) == (100, 0)
 
 
@@ -143,7 +145,7 @@ def test_without_a_finite_fit_there_is_none_and_a_reason(outcomes: list[str]) ->
     """One win and any ties: the further apart and the likelier ties, the better the fit, without end."""
     pairs = [Pair(f"p{k}", "x", "y", outcome) for k, outcome in enumerate(outcomes)]
     found = bradley_terry(pairs, {"x": "X", "y": "Y"})
-    assert found.strengths == ()
+    assert found.generators == []
     assert "no finite fit" in found.reason
 
 
@@ -153,8 +155,8 @@ def test_degenerate_resamples_are_counted_and_infinite() -> None:
     # A draw is degenerate when prompt q is missing (8/27) or alone (1/27): 600 x 1/3, standard deviation 11.5.
     assert 150 <= found.degenerate <= 250
     assert found.resamples == 600 - found.degenerate
-    assert found.strengths[0].strength - found.strengths[1].strength == pytest.approx(np.log(2), abs=1e-6)
-    assert [each.interval for each in found.strengths] == [(-np.inf, np.inf)] * 2
+    assert found.generators[0].strength - found.generators[1].strength == pytest.approx(np.log(2), abs=1e-6)
+    assert [each.interval for each in found.generators] == [(None, None)] * 2
 
 
 def test_draws_fitted_together_are_those_fitted_singly() -> None:
@@ -173,11 +175,13 @@ def test_draws_fitted_together_are_those_fitted_singly() -> None:
 def test_who_loses_once_may_be_infinitely_strong() -> None:
     pairs = [Pair(f"p{k}", "x", "y", "b" if k == 0 else "a") for k in range(12)]
     found = bradley_terry(pairs, {"x": "X", "y": "Y"}, resamples=400)
-    strongest = found.strengths[0]
+    strongest = found.generators[0]
     assert strongest.interval is not None
-    assert 0 < strongest.interval[0] < strongest.strength < strongest.interval[1] == np.inf
-    told = {"generators": [{"generator": "X", "strength": 1.2, "interval": [0.4, None]}], "degenerate": 3, "pairs": 12}
-    assert "1.20 [0.40, ∞]" in str(strengths_table("people", told | {"reason": ""}).rows)
+    low, high = strongest.interval
+    assert low is not None
+    assert 0 < low < strongest.strength
+    assert high is None
+    assert f"{strongest.strength:.2f} [{low:.2f}, ∞]" in str(strengths_table("people", found).rows)
 
 
 @pytest.mark.parametrize(("wins", "ties", "losses", "weight"), [(2, 1, 2, 0.25), (2, 3, 1, 1.0607)])
@@ -187,12 +191,12 @@ def test_the_weight_of_ties_has_settled(wins: int, ties: int, losses: int, weigh
     pairs = [Pair(f"p{k}", "x", "y", outcome) for k, outcome in enumerate(outcomes)]
     found = bradley_terry(pairs, {"x": "X", "y": "Y"}, resamples=0)
     assert found.tie == pytest.approx(weight, abs=1e-4)
-    assert {each.generator: each.strength for each in found.strengths}["X"] == pytest.approx(np.log(wins / losses) / 2)
+    assert {each.generator: each.strength for each in found.generators}["X"] == pytest.approx(np.log(wins / losses) / 2)
 
 
 def test_only_ties_are_a_draw_between_all() -> None:
     found = bradley_terry([Pair("p", "x", "y", "tie"), Pair("q", "x", "y", "tie")], {"x": "X", "y": "Y"}, resamples=20)
-    assert [s.strength for s in found.strengths] == [0.0, 0.0]
+    assert [s.strength for s in found.generators] == [0.0, 0.0]
     assert found.tie is None
 
 
@@ -239,14 +243,14 @@ def test_a_fit_is_given_exactly_when_the_likelihood_has_a_maximum(outcomes: list
         for k in range(free)
         for sign in (1, -1)
     )
-    assert bool(found.strengths) == (not runs_off)
+    assert bool(found.generators) == (not runs_off)
 
 
 def test_a_generator_without_competition_takes_no_rank() -> None:
     images = [("l0", "lonely", "p0"), ("l1", "lonely", "p1"), ("x", "x", "q"), ("y", "y", "q"), ("l2", "lonely", "r")]
     images += [("y2", "y", "r")]
     found = leaderboard(images, {"l0": 9, "l1": 9, "x": 2, "y": 1, "l2": 3, "y2": 4})
-    places = {place.generator: place for place in found.places}
+    places = found.places
     assert (places["lonely"].mean_rank, places["lonely"].prompts, places["lonely"].mean) == (2.0, 1, 7.0)
-    assert [place.generator for place in found.places] == ["x", "y", "lonely"]
+    assert list(places) == ["x", "y", "lonely"]
     assert any("2 prompts have a score of one generator only" in warning for warning in found.warnings)

@@ -59,7 +59,7 @@ def test_accuracy_is_what_a_loop_counts(pairs: list[Pair], values: dict[str, flo
         assert found.tie_rate == pytest.approx(ties / scored)
     else:
         assert (found.accuracy, found.half_credit_accuracy, found.tie_rate, found.p_value) == (None, None, None, None)
-        assert found.reason
+        assert found.reasons["accuracy"]
 
 
 @settings(deadline=None, max_examples=150)
@@ -69,15 +69,14 @@ def test_tie_optimised_accuracy_is_the_best_of_all_thresholds(
 ) -> None:
     scored = [pair for pair in pairs if verdict(values, pair) is not None]
     found = tie_optimised_accuracy(pairs, values)
-    assert found.pairs_scored == len(scored)
     if not scored:
-        assert found.accuracy is None
-        assert found.reason
+        assert found.tie_optimised_accuracy is None
+        assert found.reasons["tie_optimised_accuracy"]
         return
     gaps = {0.0, *(abs(float(values[p.a] or 0) - float(values[p.b] or 0)) for p in scored)}
     tried = {eps: sum(verdict(values, p, eps) == p.preference for p in scored) / len(scored) for eps in gaps}
-    assert found.accuracy == pytest.approx(max(tried.values()))
-    assert found.epsilon == min(eps for eps, value in tried.items() if value == max(tried.values()))
+    assert found.tie_optimised_accuracy == pytest.approx(max(tried.values()))
+    assert found.tie_epsilon == min(eps for eps, value in tried.items() if value == max(tried.values()))
 
 
 def test_a_predicted_tie_is_wrong_and_half_right_beside_it() -> None:
@@ -97,21 +96,21 @@ def test_a_missing_score_loses_the_pair_and_decides_nothing(missing: float | Non
 def test_the_largest_floats_do_not_overflow() -> None:
     pairs = [Pair("p", "x", "y", "a"), Pair("q", "x", "y", "b")]
     assert pairwise_accuracy(pairs, {"x": 1.7e308, "y": -1.7e308}).accuracy == 0.5
-    assert tie_optimised_accuracy(pairs, {"x": 1.7e308, "y": -1.7e308}).accuracy == 0.5
+    assert tie_optimised_accuracy(pairs, {"x": 1.7e308, "y": -1.7e308}).tie_optimised_accuracy == 0.5
 
 
 def test_one_prompt_has_no_interval_and_says_so() -> None:
     found = pairwise_accuracy([Pair("p", "x", "y", "a"), Pair("p", "x", "z", "a")], {"x": 1, "y": 0, "z": 2})
     assert found.accuracy == 0.5
     assert found.accuracy_interval is None
-    assert "two prompts" in found.reason
+    assert "two prompts" in found.reasons["accuracy"]
 
 
 def test_nothing_at_all() -> None:
     found = pairwise_accuracy([], {})
     assert (found.accuracy, found.accuracy_interval, found.threshold_05, found.p_value) == (None, None, None, None)
-    assert found.reason == "no pair with a human preference"
-    assert pairwise_accuracy([Pair("p", "x", "y", "a")], {}).reason == "no pair has both scores"
+    assert found.reasons["accuracy"] == "no pair with a human preference"
+    assert pairwise_accuracy([Pair("p", "x", "y", "a")], {}).reasons["accuracy"] == "no pair has both scores"
 
 
 def test_same_seed_same_interval() -> None:

@@ -71,16 +71,16 @@ def test_a_prompt_counts_once_however_many_images_it_has() -> None:
         ("y2", "y", "q"),
     ]
     values = {"x1": 1.0, "x2": 0.0, "x3": 0.5, "x4": 0.0, "y1": 0.4, "y2": 0.4}
-    places = {place.generator: place for place in leaderboard(images, values, bounds=(0, 1)).places}
+    places = leaderboard(images, values, bounds=(0, 1)).places
     assert places["x"].mean == 0.25  # and not 1.5 / 4
     assert places["x"].spread == pytest.approx(0.5)
     assert (places["y"].mean, places["y"].spread) == (0.4, None)
-    best = {p.generator: p for p in leaderboard(images, values, bounds=(0, 1), per_prompt=PerPrompt("best")).places}
+    best = leaderboard(images, values, bounds=(0, 1), per_prompt=PerPrompt("best")).places
     assert (best["x"].mean, best["x"].mean_rank) == (0.5, 1.5)
     (told,) = leaderboard(images, values, bounds=(0, 1), per_prompt=PerPrompt("best"), name="m").warnings
     assert told == "m: prompts have 1 to 3 images, and --per-prompt best depends on their number"
     assert leaderboard(images, values, bounds=(0, 1)).warnings == ()
-    found = {p.generator: p for p in leaderboard(images, values, bounds=(0, 1), per_prompt=PerPrompt("any")).places}
+    found = leaderboard(images, values, bounds=(0, 1), per_prompt=PerPrompt("any")).places
     assert (found["x"].mean, found["y"].mean) == (0.5, 0.0)
 
 

@@ -15,6 +15,7 @@ from titjudge.core.types import Pair
 from titjudge.stats.ranking.rank_agreement import (
     expected_ndcg,
     human_scores,
+    per_prompt_statistics,
     predicted_pairs,
     prompt_statistics,
     ranks_to_pairs,
@@ -112,10 +113,11 @@ def test_statistics_are_scipys_averaged_over_the_prompts_that_define_them() -> N
     assert (found.srcc, found.krcc, found.ndcg) == pytest.approx((np.mean(srcc), np.mean(krcc), np.mean(ndcg)))
     assert (found.srcc_prompts, found.krcc_prompts, found.ndcg_prompts) == (len(srcc), len(krcc), len(ndcg))
     assert found.prompts == 15
-    assert found.per_prompt["flat"] == (None, None, None)
-    assert found.per_prompt["alone"] == (None, None, None)
-    assert found.per_prompt["constant"][:2] == (None, None)
-    assert found.per_prompt["constant"][2] == pytest.approx((1 + 1 / math.log2(3)) / 2)
+    by_prompt = dict(zip(human, per_prompt_statistics(human, values), strict=True))
+    assert np.isnan(by_prompt["flat"]).all()
+    assert np.isnan(by_prompt["alone"]).all()
+    assert np.isnan(by_prompt["constant"][:2]).all()
+    assert by_prompt["constant"][2] == pytest.approx((1 + 1 / math.log2(3)) / 2)
     assert found.srcc_interval is not None
     assert found.srcc_interval[0] < found.srcc < found.srcc_interval[1]
 
@@ -140,8 +142,8 @@ def test_the_gain_is_named() -> None:
 def test_nothing_is_undefined_not_zero() -> None:
     found = prompt_statistics({}, {})
     assert (found.srcc, found.krcc, found.ndcg, found.prompts) == (None, None, None, 0)
-    assert found.reason == "no human preferences"
-    assert "no prompt" in prompt_statistics({"p": {"x": 1.0, "y": 0.0}}, {}).reason
+    assert found.reasons["srcc"] == "no human preferences"
+    assert "no prompt" in prompt_statistics({"p": {"x": 1.0, "y": 0.0}}, {}).reasons["srcc"]
 
 
 def test_predicted_pairs_are_the_metrics_view() -> None:

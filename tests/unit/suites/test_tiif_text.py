@@ -294,14 +294,12 @@ def test_text_rendering_runs_along_where_words_are_asked_for(tmp_path: Path, mon
     settings = {"data": tmp_path, "suite": "tiif", "judge": "yes/x", "out": tmp_path / "run", "report": False}
     outcome = Session(load_config(None, settings)).run()
     assert outcome.failures == []
-    assert outcome.results["not_applicable"] == {"text-rendering": 1}
-    told = {
-        name: (each["scored"], each["images"], each["coverage"]) for name, each in outcome.results["metrics"].items()
-    }
+    assert outcome.results.not_applicable == {"text-rendering": 1}
+    told = {name: (each.scored, each.images, each.coverage) for name, each in outcome.results.metrics.items()}
     assert told == {"yes-no": (2, 2, 1.0), "text-rendering": (1, 1, 1.0)}
-    titles = [table["title"] for table in outcome.results["tables"]]
+    titles = [table.title for table in outcome.results.tables]
     assert any("accuracy in percent" in title for title in titles)
-    (rows,) = [each["rows"] for each in outcome.results["tables"] if "text rendering" in each["title"]]
+    (rows,) = [each.rows for each in outcome.results.tables if "text rendering" in each.title]
     assert [tuple(row) for row in rows] == [("g", "short", "OCR", 0.0, 1.0, 0.0, 1, 1)]
 
 

@@ -386,12 +386,12 @@ def _check_tables(
     results, _ = summarize(
         items, scores.values(), suite, before.human_pairs, metrics, status="", money=folder.money(), per_prompt=rule
     )
-    now = orjson.loads(orjson.dumps(results, default=str, option=orjson.OPT_SERIALIZE_NUMPY))
+    now = results.to_json()
     other_intervals = before.intervals != WAY
     if other_intervals:
         result.notes.append("the intervals of this run were computed in another way than now: they are not compared")
     other_leaderboard = not before.per_prompt and any(
-        "spread" in place for row in now["leaderboard"] for place in row["metrics"].values()
+        place.spread is not None for standing in results.leaderboard for place in standing.metrics.values()
     )
     if other_leaderboard:
         result.notes.append("the leaderboard of this run averaged images and not prompts: it is not compared")

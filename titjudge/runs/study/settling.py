@@ -14,6 +14,7 @@ import numpy as np
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.numbers import sum_words
+from titjudge.core.run_records import Results
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
 from titjudge.runs.session import RunContext, Session, pairs_among
@@ -195,9 +196,9 @@ class SettlingSession(Session):
                 run.loop.settle()
         return self._settling.order()
 
-    def _findings(self, results: dict[str, Any]) -> dict[str, Any]:
-        record = self._settling.record(results["spent"], results["list_cost"])
-        return {"settle": record, "saved": record["saved"]}
+    def _findings(self, results: Results) -> Results:
+        record = self._settling.record(results.spent, results.list_cost)
+        return Results(settle=record, saved=record["saved"])
 
     def _take(self, score: Score) -> bool:
         over = self._settling.take(score)

@@ -25,6 +25,7 @@ from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError
 from titjudge.core.files import read_yaml
 from titjudge.core.numbers import known_sum
+from titjudge.core.run_records import MetricResult
 from titjudge.core.types import Pair, Score, Status, Table
 from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric
@@ -54,6 +55,12 @@ class Combination:
         return f"{self.number:02d}-{self.slug}"
 
 
+_KEPT = (
+    "accuracy", "accuracy_interval", "srcc", "krcc", "ndcg", "ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_chance",
+    "tie_rate", "coverage", "pairs",
+)  # fmt: skip
+
+
 @dataclass(slots=True)
 class Row:
     """A metric with the models it used."""
@@ -61,7 +68,7 @@ class Row:
     metric: str
     models: dict[str, str]  # by role; empty where it uses none
     run: str
-    numbers: Mapping[str, Any]  # of results.json
+    numbers: MetricResult
     price: float | None  # list price in USD of 1,000 scores
     seconds: float | None  # the models' time for 1,000 scores
     refusals: int
@@ -75,24 +82,11 @@ class Row:
         return f"{self.metric} ({used})" if used else self.metric
 
     def to_json(self) -> dict[str, Any]:
-        keep = (
-            "accuracy",
-            "accuracy_interval",
-            "srcc",
-            "krcc",
-            "ndcg",
-            "ndcg_chance",
-            "ndcg_paper_fit",
-            "ndcg_paper_fit_chance",
-            "tie_rate",
-            "coverage",
-            "pairs",
-        )
         return {
             "metric": self.metric,
             **self.models,
             "run": self.run,
-            **{name: self.numbers.get(name) for name in keep},
+            **{name: getattr(self.numbers, name) for name in _KEPT},
             "list_cost_per_1000": self.price,
             "seconds_per_1000": self.seconds,
             "refusals": self.refusals,
@@ -272,7 +266,10 @@ def rows_of(combination: Combination, outcome: Outcome) -> list[Row]:
     rows = []
     for name, metric in load_metrics(config).items():
         own = [score for (_, metric_name), score in scores.items() if metric_name == name]
-        numbers, refusals = outcome.results["metrics"].get(name, {}), sum(s.status is Status.REFUSED for s in own)
+        numbers, refusals = (
+            outcome.results.metrics.get(name, MetricResult()),
+            sum(s.status is Status.REFUSED for s in own),
+        )
         row = Row(name, _models(config, metric), combination.folder, numbers, *_per_thousand(own, answers), refusals)
         row.values = oriented_values(own, name)
         rows.append(row)
@@ -319,8 +316,8 @@ def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
     """Sort rows by accuracy, best first, and set the paired difference of each from the best."""
     from titjudge.stats.generators.paired_differences import below_the_best, paired_differences
 
-    rows.sort(key=lambda row: -1.0 if row.numbers.get("accuracy") is None else row.numbers["accuracy"], reverse=True)
-    if len(rows) < 2 or not pairs or rows[0].numbers.get("accuracy") is None:
+    rows.sort(key=lambda row: -1.0 if row.numbers.accuracy is None else row.numbers.accuracy, reverse=True)
+    if len(rows) < 2 or not pairs or rows[0].numbers.accuracy is None:
         return rows
     values = {row.name: row.values for row in rows}
     differences = {d.first: d.difference for d in paired_differences(pairs, values, baseline=rows[0].name)}
@@ -343,14 +340,14 @@ def _without_shared(labels: Sequence[str | None]) -> tuple[list[str | None], str
 
 def _cells(row: Row) -> dict[str, Any]:
     """Return the cells of a row of the table by column."""
-    get = row.numbers.get
-    low, high = get("accuracy_interval") or (None, None)
+    numbers = row.numbers
+    low, high = numbers.accuracy_interval or (None, None)
     return {
         "metric": row.metric, **{role: model or None for role, model in row.models.items()},
-        "accuracy": get("accuracy"), "low": low, "high": high,
-        "SRCC": get("srcc"), "KRCC": get("krcc"), "nDCG": get("ndcg"), "nDCG chance": get("ndcg_chance"),
-        "paper fit": get("ndcg_paper_fit"), "paper fit chance": get("ndcg_paper_fit_chance"),
+        "accuracy": numbers.accuracy, "low": low, "high": high,
+        "SRCC": numbers.srcc, "KRCC": numbers.krcc, "nDCG": numbers.ndcg, "nDCG chance": numbers.ndcg_chance,
+        "paper fit": numbers.ndcg_paper_fit, "paper fit chance": numbers.ndcg_paper_fit_chance,
         "USD per 1,000": row.price, "seconds per 1,000": row.seconds, "refusals": row.refusals,
-        "tie rate": get("tie_rate"), "coverage": get("coverage"),
+        "tie rate": numbers.tie_rate, "coverage": numbers.coverage,
         "below the best by": row.below, "p adjusted": row.p_adjusted,
     }  # fmt: skip

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
 import numpy as np
 
 from titjudge.core.registry import base_metric
+from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.intervals import WAY
 from titjudge.stats.pairwise_accuracy import (
     PairIndex,
-    PairwiseAccuracy,
     Values,
     negated,
     pairwise_accuracy,
@@ -27,28 +24,23 @@ from titjudge.stats.pairwise_accuracy import (
 from titjudge.stats.people.pair_conflicts import distinct
 from titjudge.stats.ranking.leaderboard import (
     FEWEST_FOR_SRCC,
+    UNPLACED,
     Leaderboard,
-    Place,
     leaderboard,
     leaderboard_by_ranks,
     rank_correlation,
-    unplaced,
 )
 from titjudge.stats.ranking.rank_agreement import (
     GAIN,
     PAPER_FIT_GAIN,
     TIE_HANDLING,
     HumanScores,
-    PromptStatistics,
     given_ranks,
     human_scores,
     predicted_pairs,
     prompt_statistics,
 )
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
-
-if TYPE_CHECKING:
-    from titjudge.stats.ranking.bradley_terry import BradleyTerry
 
 NO_PAIRS = "there are no human pairs of these images"
 GUESSING = 0.05
@@ -65,36 +57,6 @@ NOTES = (
 Image = tuple[str, str, str]  # id, generator, prompt
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """Results as JSON-ready dictionaries.
-
-    Attributes:
-        metrics: Name -> statistics; what is undefined is None and has an entry under `reasons`.
-        leaderboard: One entry a generator, in the order of people, or of the first metric where there are no pairs.
-        leaderboard_srcc: Spearman correlation of each metric's leaderboard with that of people.
-        strengths: Bradley-Terry fits by name, where asked for.
-    """
-
-    metrics: Mapping[str, Mapping[str, Any]]
-    leaderboard: Sequence[Mapping[str, Any]]
-    leaderboard_srcc: Mapping[str, float | None]
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    strengths: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """`{"metrics", "leaderboard", "leaderboard_srcc", "notes", "warnings"}`, JSON types only, unrounded."""
-        record: dict[str, Any] = {
-            "metrics": self.metrics,
-            "leaderboard": self.leaderboard,
-            "leaderboard_srcc": self.leaderboard_srcc,
-            "notes": list(self.notes),
-            "warnings": list(self.warnings),
-        }
-        return deepcopy(record | ({"bradley_terry": self.strengths} if self.strengths else {}))
-
-
 def agreement(
     items: Sequence[Item | InvalidItem],
     scores: Sequence[Score],
@@ -108,7 +70,7 @@ def agreement(
     resamples: int = 2000,
     seed: int = 0,
     per_prompt: PerPrompt = MEAN,
-) -> Agreement:
+) -> Results:
     """Compute the agreement of each metric with people, and the leaderboards of generators under each metric and under people.
 
     Args:
@@ -124,26 +86,26 @@ def agreement(
         seed: Of the random draws.
         per_prompt: How several images of one prompt by one generator become one score, in the leaderboard.
 
+    Returns:
+        The part of results.json that this is: per metric its statistics (what is undefined is None and has an entry under
+        `reasons`), the leaderboard, its correlation with that of people, notes and warnings, and fits where asked for.
+
     Raises:
         DataError: A preference that is not a, b or tie; an image paired with itself.
     """
     images, warnings = _images(items, scores)
-    own, several = _values(images, scores)
-    warnings += several
-    values = {name: negated(each) if name in negate else each for name, each in own.items()}
+    unsigned, several = _values(images, scores)
+    values = {name: negated(by_image) if name in negate else by_image for name, by_image in unsigned.items()}
+    ranked = [name for name in values if name not in marks_judge]
     grouped, notes = distinct(_with_prompts(pairs, images))
-    warnings += notes
-    ranked = {name: each for name, each in values.items() if name not in marks_judge}
     index = PairIndex.of(grouped)
     human = human_scores(index)
-    warnings += _pair_warnings(index, images)
-    if bad := sum(pair.both_bad for pair in grouped):
-        warnings.append(f"people find both images bad in {bad} of {len(grouped)} pairs: they count as ties")
-    base = {name: _without(images, (not_applicable or {}).get(base_metric(name), ())) for name in own}
+    warnings += [*several, *notes, *_pair_warnings(index, grouped, images)]
+    base = {name: _without(images, (not_applicable or {}).get(base_metric(name), ())) for name in values}
     standings = {
         name: leaderboard(
             base[name],
-            own[name],
+            unsigned[name],
             higher_is_better=name not in negate,
             bounds=(ranges or {}).get(name),
             intervals=resamples > 0,
@@ -152,37 +114,45 @@ def agreement(
         )
         for name in ranked
     }
-    human_score = {id: score for scores in human.values() for id, score in scores.items()}
-    people = None
-    if ranks := given_ranks(grouped):
-        people = leaderboard_by_ranks(images, ranks, PEOPLE)
-    elif len(index):
-        people = leaderboard(images, human_score, intervals=False, name=PEOPLE)
+    people = _people(images, grouped, human)
     srcc = {
-        name: rank_correlation(each.mean_ranks(), people.mean_ranks()) if people else None
-        for name, each in standings.items()
+        name: rank_correlation(board.mean_ranks(), people.mean_ranks()) if people else None
+        for name, board in standings.items()
     }
-    metrics = {
-        name: (_metric(index, human, values[name], resamples > 0, seed) if name in ranked else _unranked(values[name]))
-        | _means(own[name], base[name])
-        | {"higher_is_better": name not in negate}
-        for name in values
-    }
-    for name, each in standings.items():
-        warnings += each.warnings
-        if srcc[name] is None:
-            reason = f"fewer than {FEWEST_FOR_SRCC} generators ranked by both, or all of them equal"
-            metrics[name]["reasons"]["leaderboard_srcc"] = reason if people else NO_PAIRS
-    warnings += people.warnings if people else ()
-    named = any(image[1] for image in images)
-    return Agreement(
+    metrics = {}
+    for name in values:
+        ranks = name in ranked
+        result = _metric(index, human, values[name], resamples > 0, seed) if ranks else _unranked(values[name])
+        result = result.joined(_means(unsigned[name], base[name]), MetricResult(higher_is_better=name not in negate))
+        metrics[name] = result.joined(_without_srcc(people)) if ranks and srcc[name] is None else result
+    boards = [*standings.values(), *([people] if people else [])]
+    warnings += [warning for board in boards for warning in board.warnings]
+    named = any(generator for _, generator, _ in images)
+    agreed = Results(
         metrics=metrics,
         leaderboard=_leaderboard(standings, people) if named else [],
         leaderboard_srcc=srcc,
         notes=_notes(metrics, len(index), named, per_prompt),
-        warnings=tuple(dict.fromkeys(warnings)),
-        strengths=_strengths(grouped, ranked, images, resamples, seed) if strengths else {},
+        warnings=list(dict.fromkeys(warnings)),
     )
+    if not strengths:
+        return agreed
+    fits = _strengths(grouped, {name: values[name] for name in ranked}, images, resamples, seed)
+    return agreed.joined(Results(bradley_terry=fits))
+
+
+def _people(images: Sequence[Image], pairs: Sequence[Pair], human: HumanScores) -> Leaderboard | None:
+    """Rank generators by the ranks that people gave, else by their pairs; None without pairs."""
+    if ranks := given_ranks(pairs):
+        return leaderboard_by_ranks(images, ranks, PEOPLE)
+    scores = {id: score for by_image in human.values() for id, score in by_image.items()}
+    return leaderboard(images, scores, intervals=False, name=PEOPLE) if scores else None
+
+
+def _without_srcc(people: Leaderboard | None) -> MetricResult:
+    """Say why a leaderboard has no rank correlation with that of people."""
+    reason = f"fewer than {FEWEST_FOR_SRCC} generators ranked by both, or all of them equal"
+    return MetricResult(reasons={"leaderboard_srcc": reason if people else NO_PAIRS})
 
 
 def _images(items: Sequence[Item | InvalidItem], scores: Sequence[Score]) -> tuple[list[Image], list[str]]:
@@ -223,141 +193,99 @@ def _with_prompts(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pa
     return [pair if pair.prompt_id else replace(pair, prompt_id=prompt.get(pair.a, "")) for pair in pairs]
 
 
-def _pair_warnings(index: PairIndex, images: Sequence[Image]) -> list[str]:
+def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Image]) -> list[str]:
     known = {image[0] for image in images}
-    strangers = [id for id in index.ids if id not in known]
-    text = f"{len(strangers)} images of the human pairs are not in the data, the first: "
-    return [text + strangers[0]] if strangers else []
+    warnings = []
+    if strangers := [id for id in index.ids if id not in known]:
+        warnings.append(f"{len(strangers)} images of the human pairs are not in the data, the first: {strangers[0]}")
+    if bad := sum(pair.both_bad for pair in pairs):
+        warnings.append(f"people find both images bad in {bad} of {len(pairs)} pairs: they count as ties")
+    return warnings
 
 
-def _metric(index: PairIndex, human: HumanScores, values: Values, intervals: bool, seed: int) -> dict[str, Any]:
+def _metric(index: PairIndex, human: HumanScores, values: Values, intervals: bool, seed: int) -> MetricResult:
     """Compute the statistics of one metric against people."""
-    pairs = pairwise_accuracy(index, values, intervals=intervals, seed=seed)
-    tied = tie_optimised_accuracy(index, values)
-    ranks = prompt_statistics(human, values, intervals=intervals)
-    reasons = {"accuracy": pairs.reason, "tie_optimised_accuracy": tied.reason, "srcc": ranks.reason}
-    if not len(index):
-        reasons = dict.fromkeys(reasons, NO_PAIRS)
-    return {
-        **_fields(pairs, "prompts", "reason"),
-        "tie_optimised_accuracy": tied.accuracy,
-        "tie_epsilon": tied.epsilon,
-        **_fields(ranks, "reason", "per_prompt"),
-        "reasons": {name: reason for name, reason in reasons.items() if reason},
-    }
+    result = pairwise_accuracy(index, values, intervals=intervals, seed=seed).joined(
+        tie_optimised_accuracy(index, values), prompt_statistics(human, values, intervals=intervals)
+    )
+    return result if len(index) else result.joined(MetricResult(reasons=dict.fromkeys(result.reasons, NO_PAIRS)))
 
 
-def _fields(statistic: PairwiseAccuracy | PromptStatistics, *omitted: str) -> dict[str, Any]:
-    """Return the other fields by name, intervals as lists."""
-    values = {name: getattr(statistic, name) for name in statistic.__dataclass_fields__ if name not in omitted}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-
-def _unranked(values: Values) -> dict[str, Any]:
+def _unranked(values: Values) -> MetricResult:
     """Return the statistics of a metric that does not rank images: as without pairs, with the reason."""
-    record = _metric(PairIndex.of(()), {}, values, False, 0)
-    return record | {"reasons": dict.fromkeys(record["reasons"], MARKS_JUDGE)}
+    result = _metric(PairIndex.of(()), {}, values, False, 0)
+    return result.joined(MetricResult(reasons=dict.fromkeys(result.reasons, MARKS_JUDGE)))
 
 
-def _means(values: Values, images: Sequence[Image]) -> dict[str, Any]:
+def _means(values: Values, images: Sequence[Image]) -> MetricResult:
     """Compute the mean over prompts and generators, and the coverage."""
     scored = [(image, value) for image in images if (value := values.get(image[0])) is not None]
     cell, cells = codes(image[1:] for image, _ in scored)
     means = MEAN.combine(cell, np.array([value for _, value in scored], dtype=np.float64), len(cells))
-    return {
-        "mean": float(means.mean()) if scored else None,
-        "images": len(images),
-        "scored": len(scored),
-        "coverage": len(scored) / len(images) if images else None,
-    }
+    return MetricResult(
+        mean=float(means.mean()) if scored else None,
+        images=len(images),
+        scored=len(scored),
+        coverage=len(scored) / len(images) if images else None,
+    )
 
 
-def _list(interval: tuple[float, float] | None) -> list[float] | None:
-    return list(interval) if interval else None
-
-
-def _leaderboard(standings: Mapping[str, Leaderboard], people: Leaderboard | None) -> list[dict[str, Any]]:
-    every = [*([people] if people else []), *standings.values()]
-    order = dict.fromkeys(place.generator for each in every for place in each.places)
-    by_name = {name: {place.generator: place for place in each.places} for name, each in standings.items()}
-    ranked = [place for place in people.places if place.rank is not None] if people else []
-    human = {
-        place.generator: {"mean_rank": place.mean_rank, "rank": place.rank}
-        | ({} if place.first_places is None else {"first_places": place.first_places})
-        for place in ranked
-    }
+def _leaderboard(standings: Mapping[str, Leaderboard], people: Leaderboard | None) -> list[StandingRecord]:
+    """Join the leaderboards, in the order of people, or of the first metric where there are no pairs."""
+    boards = [*([people] if people else []), *standings.values()]
     return [
-        {
-            "generator": generator,
-            "metrics": {name: _place(places.get(generator) or unplaced(generator)) for name, places in by_name.items()},
-            "human": human.get(generator),
-        }
-        for generator in order
+        StandingRecord(
+            generator=generator,
+            metrics={name: board.places.get(generator, UNPLACED) for name, board in standings.items()},
+            human=_human_place(people.places.get(generator, UNPLACED)) if people else None,
+        )
+        for generator in dict.fromkeys(generator for board in boards for generator in board.places)
     ]
 
 
-def _place(place: Place) -> dict[str, Any]:
-    return {
-        "mean": place.mean,
-        "interval": _list(place.interval),
-        "mean_rank": place.mean_rank,
-        "mean_rank_interval": _list(place.mean_rank_interval),
-        "rank": place.rank,
-        "coverage": place.coverage,
-        "images": place.images,
-        "scored": place.scored,
-        "prompts": place.prompts,
-        **({} if place.spread is None else {"spread": place.spread}),
-    }
+def _human_place(place: PlaceRecord) -> PlaceRecord | None:
+    """Keep the ranks of a place; None where people gave none."""
+    if place.rank is None:
+        return None
+    ranks = PlaceRecord(mean_rank=place.mean_rank, rank=place.rank)
+    return ranks if place.first_places is None else ranks.with_(first_places=place.first_places)
 
 
-def _notes(metrics: Mapping[str, Mapping[str, Any]], pairs: int, named: bool, per_prompt: PerPrompt) -> tuple[str, ...]:
+def _notes(metrics: Mapping[str, MetricResult], pairs: int, named: bool, per_prompt: PerPrompt) -> list[str]:
     notes = list(NOTES) if pairs else [f"Agreement with people is undefined: {NO_PAIRS}."]
     if pairs and metrics:
         notes.append(f"nDCG: {GAIN}; {TIE_HANDLING}.")
         notes.append(f"Paper fit: nDCG with {PAPER_FIT_GAIN}. Chance: a random order.")
-    for name, each in metrics.items():
-        if MARKS_JUDGE in each["reasons"].values():
-            notes.append(f"{name}: {MARKS_JUDGE}, so no pair is compared.")
-        if left_out := each["prompts"] - each["srcc_prompts"]:
-            notes.append(f"{name}: SRCC and KRCC are undefined on {left_out} of {each['prompts']} prompts, left out.")
-        if each["p_value"] is not None and each["p_value"] >= GUESSING:
-            notes.append(f"{name}: no better than guessing (p {each['p_value']:.2g}).")
-        if lost := each["pairs"] - each["pairs_scored"]:
-            notes.append(f"{name}: {lost} of {each['pairs']} pairs lack a score, left out.")
+    notes += [note for name, result in metrics.items() for note in _metric_notes(name, result)]
     if named and per_prompt.kind != "mean":
         notes.append(f"Leaderboard: {per_prompt.about}.")
     if not named:
         notes.append("No leaderboard: the images name no generator.")
-    return tuple(notes)
+    return notes
+
+
+def _metric_notes(name: str, result: MetricResult) -> list[str]:
+    notes = []
+    if MARKS_JUDGE in result.reasons.values():
+        notes.append(f"{name}: {MARKS_JUDGE}, so no pair is compared.")
+    prompts, pairs = result.prompts or 0, result.pairs or 0
+    if left_out := prompts - (result.srcc_prompts or 0):
+        notes.append(f"{name}: SRCC and KRCC are undefined on {left_out} of {prompts} prompts, left out.")
+    if result.p_value is not None and result.p_value >= GUESSING:
+        notes.append(f"{name}: no better than guessing (p {result.p_value:.2g}).")
+    if lost := pairs - (result.pairs_scored or 0):
+        notes.append(f"{name}: {lost} of {pairs} pairs lack a score, left out.")
+    return notes
 
 
 def _strengths(
     pairs: Sequence[Pair], values: Mapping[str, Values], images: Sequence[Image], resamples: int, seed: int
-) -> dict[str, Any]:
+) -> dict[str, BradleyTerryRecord]:
     from titjudge.stats.ranking.bradley_terry import bradley_terry
 
     generator_of = {id: generator for id, generator, _ in images if generator}
-    pairs_by_name = {PEOPLE: list(pairs)} | {name: predicted_pairs(pairs, each) for name, each in values.items()}
+    predicted = {name: predicted_pairs(pairs, by_image) for name, by_image in values.items()}
     return {
-        name: _strength(bradley_terry(each, generator_of, resamples=resamples, seed=seed))
-        for name, each in pairs_by_name.items()
-    }
-
-
-def _ends(interval: tuple[float, float] | None) -> list[float | None] | None:
-    """Return an interval as a list, None for an infinite end (JSON has no infinity)."""
-    return [end if math.isfinite(end) else None for end in interval] if interval else None
-
-
-def _strength(fit: BradleyTerry) -> dict[str, Any]:
-    return {
-        "generators": [
-            {"generator": s.generator, "strength": s.strength, "interval": _ends(s.interval)} for s in fit.strengths
-        ],
-        "tie": fit.tie,
-        "pairs": fit.pairs,
-        "resamples": fit.resamples,
-        "degenerate": fit.degenerate,
-        "reason": fit.reason,
+        name: bradley_terry(preferences, generator_of, resamples=resamples, seed=seed)
+        for name, preferences in {PEOPLE: list(pairs), **predicted}.items()
     }

@@ -1,122 +1,129 @@
-"""Tables of agreement with people, for the terminal and the page."""
+"""Tables of agreement: percentages to one decimal, coefficients to three, intervals in brackets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from titjudge.core.formats import WIDE, p_value, percent, plain
+from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
 from titjudge.core.types import Table
-from titjudge.stats.people.agreement import Agreement
 
 LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
 SPREAD = "spread: standard deviation of the images of one prompt by one generator"
 FIRSTS = "people: mean of their ranks as given, and the prompts on which no generator has a better one"
+_COLUMNS = (
+    "metric", "accuracy", "ties", "pairs", "to beat guessing", "SRCC", "KRCC", "nDCG", "nDCG chance", "paper fit",
+    "paper fit chance", "coverage",
+)  # fmt: skip
 
 
-def agreement_tables(agreement: Agreement) -> list[Table]:
+def agreement_tables(agreed: Results) -> list[Table]:
     """Make the main table, the leaderboard where generators are named, and Bradley-Terry strengths where asked for."""
-    tables = [_metrics(agreement)]
-    if agreement.leaderboard:
-        tables.append(_leaderboard(agreement))
-    tables += [_strengths(name, each) for name, each in agreement.strengths.items()]
-    return tables
+    tables = [_metrics(agreed.metrics, (*agreed.notes, *agreed.warnings))]
+    if agreed.leaderboard:
+        tables.append(_leaderboard(agreed.leaderboard, agreed.leaderboard_srcc))
+    return [*tables, *(strengths_table(name, fit) for name, fit in agreed.bradley_terry.items())]
 
 
-def _metrics(agreement: Agreement) -> Table:
-    if not any(each["pairs"] for each in agreement.metrics.values()):
-        rows = tuple(
-            (name, plain(each["mean"], digits=4), each["scored"], percent(each["coverage"]))
-            for name, each in agreement.metrics.items()
-        )
-        return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, (*agreement.notes, *agreement.warnings))
-    columns = (
-        "metric",
-        "accuracy",
-        "ties",
-        "pairs",
-        "to beat guessing",
-        "SRCC",
-        "KRCC",
-        "nDCG",
-        "nDCG chance",
-        "paper fit",
-        "paper fit chance",
-        "coverage",
+def _metrics(metrics: Mapping[str, MetricResult], notes: tuple[str, ...]) -> Table:
+    if any(result.pairs for result in metrics.values()):
+        rows = tuple(_metric_row(name, result) for name, result in metrics.items())
+        return Table("Agreement with people", _COLUMNS, rows, notes)
+    rows = tuple(
+        (name, plain(result.mean, digits=4), result.scored, percent(result.coverage))
+        for name, result in metrics.items()
     )
-    rows = tuple(_metric_row(name, each) for name, each in agreement.metrics.items())
-    return Table("Agreement with people", columns, rows, (*agreement.notes, *agreement.warnings))
+    return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, notes)
 
 
-def _metric_row(name: str, each: Any) -> tuple[Any, ...]:
-    threshold, scored = each["threshold_05"], each["pairs_scored"]
+def _metric_row(name: str, result: MetricResult) -> tuple[Any, ...]:
+    threshold, scored, p = result.threshold_05, result.pairs_scored, p_value(result.p_value)
+    coefficients = (
+        result.srcc, result.krcc, result.ndcg, result.ndcg_chance, result.ndcg_paper_fit, result.ndcg_paper_fit_chance,
+    )  # fmt: skip
     return (
         name,
-        percent(each["accuracy"], each["accuracy_interval"]),
-        percent(each["tie_rate"]),
-        f"{scored} of {each['pairs']}" if each["pairs"] else None,
-        f"{100 * threshold / scored:.1f}%, p {p_value(each['p_value'])}" if threshold else p_value(each["p_value"]),
-        plain(each["srcc"]),
-        plain(each["krcc"]),
-        *(plain(each[key]) for key in ("ndcg", "ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_chance")),
-        percent(each["coverage"]),
+        percent(result.accuracy, result.accuracy_interval),
+        percent(result.tie_rate),
+        f"{scored} of {result.pairs}" if result.pairs else None,
+        f"{100 * threshold / scored:.1f}%, p {p}" if threshold and scored else p,
+        *map(plain, coefficients),
+        percent(result.coverage),
     )
 
 
-def _leaderboard(agreement: Agreement) -> Table:
-    names = list(agreement.leaderboard[0]["metrics"])
-    people = any(row["human"] for row in agreement.leaderboard)
+def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float | None]) -> Table:
+    names = list(standings[0].metrics)
+    people = any(standing.human for standing in standings)
+    firsts = any(standing.human and standing.human.first_places is not None for standing in standings)
     wide = len(names) > WIDE
-    firsts = any("first_places" in (row["human"] or {}) for row in agreement.leaderboard)
-    columns = [
-        "generator",
-        "prompts",
-        *(["people: mean rank"] if people else []),
-        *(["people: first"] if firsts else []),
-    ]
-    spread = [name for name in names if any("spread" in row["metrics"][name] for row in agreement.leaderboard)]
+    spread = [] if wide else [name for name in names if any(s.metrics[name].spread is not None for s in standings)]
+    columns = ["generator", "prompts", *_people_columns(people, firsts)]
     for name in names:
-        columns += [f"{name}: mean rank"] if wide else [f"{name}: mean rank", f"{name}: mean", f"{name}: images"]
-        columns += [f"{name}: spread"] if name in spread and not wide else []
-    rows = [_leaderboard_row(row, names, people, firsts, wide, spread) for row in agreement.leaderboard]
+        columns += [f"{name}: {column}" for column in _columns_of_metric(wide, name in spread)]
+    rows = [
+        (
+            standing.generator or "(unnamed)",
+            _prompts([standing.metrics[name] for name in names]),
+            *_people_cells(standing.human, people, firsts),
+            *(cell for name in names for cell in _place_cells(standing.metrics[name], wide, name in spread)),
+        )
+        for standing in standings
+    ]
     if people and names:
-        last: list[Any] = ["SRCC with people", None, None, *([None] if firsts else [])]
-        for name in names:
-            blank = 0 if wide else 2 + (name in spread)
-            last += [plain(agreement.leaderboard_srcc.get(name)), *[None] * blank]
-        rows.append(tuple(last))
-    legend = (LEGEND, *([FIRSTS] if firsts else []), *([SPREAD] if spread and not wide else []))
+        rows.append(_srcc_row(names, srcc, firsts, wide, spread))
+    legend = (LEGEND, *([FIRSTS] if firsts else []), *([SPREAD] if spread else []))
     return Table("Leaderboard", tuple(columns), tuple(rows), legend)
 
 
-def _leaderboard_row(
-    row: Any, names: Sequence[str], people: bool, firsts: bool, wide: bool, spread: Sequence[str]
-) -> tuple[Any, ...]:
-    prompts = sorted({row["metrics"][name]["prompts"] for name in names})
+def _people_columns(people: bool, firsts: bool) -> list[str]:
+    return [*(["people: mean rank"] if people else []), *(["people: first"] if firsts else [])]
+
+
+def _people_cells(place: PlaceRecord | None, people: bool, firsts: bool) -> list[Any]:
+    mean_rank = [plain(place.mean_rank, digits=2) if place else None] if people else []
+    return [*mean_rank, *([place.first_places if place else None] if firsts else [])]
+
+
+def _columns_of_metric(wide: bool, spread: bool) -> list[str]:
+    return ["mean rank"] if wide else ["mean rank", "mean", "images", *(["spread"] if spread else [])]
+
+
+def _place_cells(place: PlaceRecord, wide: bool, spread: bool) -> list[Any]:
     cells: list[Any] = [
-        row["generator"] or "(unnamed)",
-        "-".join(map(str, dict.fromkeys([*prompts[:1], *prompts[-1:]]))) or None,
+        plain(place.mean_rank, digits=2),
+        plain(place.mean, place.interval, digits=4),
+        f"{place.scored}/{place.images}",
+        *([plain(place.spread, digits=4)] if spread else []),
     ]
-    if people:
-        cells.append(plain(row["human"]["mean_rank"], digits=2) if row["human"] else None)
-    if firsts:
-        cells.append((row["human"] or {}).get("first_places"))
+    return cells[:1] if wide else cells
+
+
+def _prompts(places: Sequence[PlaceRecord]) -> str | None:
+    """Show the number of prompts, or the lowest and highest where metrics have different ones."""
+    counts = sorted({place.prompts or 0 for place in places})
+    return "-".join(map(str, dict.fromkeys([*counts[:1], *counts[-1:]]))) or None
+
+
+def _srcc_row(
+    names: Sequence[str], srcc: Mapping[str, float | None], firsts: bool, wide: bool, spread: Sequence[str]
+) -> tuple[Any, ...]:
+    cells: list[Any] = ["SRCC with people", None, None, *([None] if firsts else [])]
     for name in names:
-        place = row["metrics"][name]
-        cells.append(plain(place["mean_rank"], digits=2))
-        if not wide:
-            cells += [plain(place["mean"], place["interval"], digits=4), f"{place['scored']}/{place['images']}"]
-            cells += [plain(place.get("spread"), digits=4)] if name in spread else []
+        blank = len(_columns_of_metric(wide, name in spread)) - 1
+        cells += [plain(srcc.get(name)), *[None] * blank]
     return tuple(cells)
 
 
-def _strengths(name: str, fit: Any) -> Table:
-    rows = tuple((each["generator"], plain(each["strength"], each["interval"], digits=2)) for each in fit["generators"])
-    notes = [f"{fit['pairs']} pairs; natural logarithm, mean 0; 95% interval by resampling prompts"]
-    if fit["degenerate"]:
+def strengths_table(name: str, fit: BradleyTerryRecord) -> Table:
+    """Tabulate the strengths of generators under a metric, or people."""
+    rows = tuple((row.generator, plain(row.strength, row.interval, digits=2)) for row in fit.generators)
+    notes = [f"{fit.pairs} pairs; natural logarithm, mean 0; 95% interval by resampling prompts"]
+    if fit.degenerate:
         notes.append(
-            f"{fit['degenerate']} resamples have no finite fit: who never loses there counts as infinitely strong"
+            f"{fit.degenerate} resamples have no finite fit: who never loses there counts as infinitely strong"
         )
-    if fit["reason"]:
-        notes.append(fit["reason"])
+    if fit.reason:
+        notes.append(fit.reason)
     return Table(f"Bradley-Terry strength: {name}", ("generator", "strength"), rows, tuple(notes))

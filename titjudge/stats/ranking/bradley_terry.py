@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from titjudge.core.run_records import BradleyTerryRecord, GeneratorStrength
 from titjudge.core.types import Pair
-from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, multiplicities, number, percentile_interval
+from titjudge.stats.bootstrap import Floats, Ints, codes, multiplicities, number, percentile_interval
 from titjudge.stats.equality import with_ties
 
 TOLERANCE = 1e-10  # of the gradient, for each pair
@@ -19,41 +19,10 @@ FARTHEST = 2.0  # a step of Newton's method goes no farther
 _TOGETHER = 256  # draws fitted at once
 
 
-@dataclass(frozen=True, slots=True)
-class Strength:
-    """Log strength of a generator, mean 0 over generators: a lead of d means e^d wins for each loss."""
-
-    generator: str
-    strength: float
-    interval: Interval | None
-
-
-@dataclass(frozen=True, slots=True)
-class BradleyTerry:
-    """The fit on all pairs, strongest first, with 95% intervals by resampling prompts.
-
-    Attributes:
-        strengths: Empty, with a `reason`, where there is no finite fit on all pairs.
-        tie: The weight t of ties (0: none occur; None: only ties): P(tie) = 2t sqrt(pq) / (p + q + 2t sqrt(pq)) for
-            strengths p, q on the exponential scale.
-        pairs: Pairs of two different generators.
-        resamples: Resamples with a finite fit.
-        degenerate: Resamples without a finite fit: generators that never lose to the rest count as infinitely strong there,
-            those that never win as infinitely weak, so that ends of intervals may be infinite.
-    """
-
-    strengths: tuple[Strength, ...]
-    tie: float | None
-    pairs: int
-    resamples: int
-    degenerate: int
-    reason: str = ""
-
-
 def bradley_terry(
     pairs: Sequence[Pair], generator_of: Mapping[str, str], *, resamples: int = 2000, seed: int = 0
-) -> BradleyTerry:
-    """Fit Bradley-Terry strengths with ties (Davidson's model).
+) -> BradleyTerryRecord:
+    """Fit Bradley-Terry strengths with ties (Davidson's model), with 95% intervals by resampling prompts.
 
     Args:
         pairs: Preferences of people (or of a metric: `rank_agreement.predicted_pairs`).
@@ -64,22 +33,38 @@ def bradley_terry(
     named = [(generator_of[p.a], generator_of[p.b], p) for p in pairs if p.a in generator_of and p.b in generator_of]
     used = [(x, y, p) for x, y, p in named if x != y]
     if not used:
-        return BradleyTerry((), None, 0, 0, 0, "no pair compares two generators")
+        return _without_fit(0, "no pair compares two generators")
     outcomes, counts, generators = _counted(used)
     model = _Model(len(generators), outcomes)
     (point,), (tie,) = model.fit(np.asarray(counts.sum(axis=0), dtype=np.float64).reshape(1, -1))
     if np.isnan(point).any():
         reason = "no finite fit: too few pairs, or some generators never lose (or never win) against the others"
-        return BradleyTerry((), None, len(used), 0, 0, reason)
+        return _without_fit(len(used), reason)
     prompts = counts.shape[0]
     draws, degenerate = _draws(model, counts, resamples if prompts > 1 else 0, seed, point)
     point = with_ties(point)
     strengths = [
-        Strength(name, float(point[k]), percentile_interval(draws[:, k], prompts) if len(draws) else None)
+        GeneratorStrength(generator=name, strength=float(point[k]), interval=_interval(draws[:, k], prompts))
         for k, name in enumerate(generators)
     ]
-    strengths.sort(key=lambda each: (-each.strength, each.generator))
-    return BradleyTerry(tuple(strengths), number(tie), len(used), len(draws) - degenerate, degenerate)
+    return BradleyTerryRecord(
+        generators=sorted(strengths, key=lambda strength: (-strength.strength, strength.generator)),
+        tie=number(tie),
+        pairs=len(used),
+        resamples=len(draws) - degenerate,
+        degenerate=degenerate,
+        reason="",
+    )
+
+
+def _without_fit(pairs: int, reason: str) -> BradleyTerryRecord:
+    return BradleyTerryRecord(generators=[], tie=None, pairs=pairs, resamples=0, degenerate=0, reason=reason)
+
+
+def _interval(draws: Floats, prompts: int) -> tuple[float | None, float | None] | None:
+    """Compute the interval of a strength, None for an infinite end; None without draws."""
+    ends = percentile_interval(draws, prompts)
+    return ends and (number(ends[0]), number(ends[1]))
 
 
 def _counted(used: Sequence[tuple[str, str, Pair]]) -> tuple[list[tuple[int, int, bool]], Any, list[str]]:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.run_records import BradleyTerryRecord
 from titjudge.core.score_parts import against
 from titjudge.core.types import Item, Pair, Score, Table
 from titjudge.stats.equality import with_ties
-from titjudge.stats.ranking.bradley_terry import BradleyTerry, bradley_terry
+from titjudge.stats.ranking.bradley_terry import bradley_terry
 
 POINTS = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
@@ -44,7 +45,9 @@ def duel_tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
     return tables
 
 
-def _rows(pairs: Sequence[Pair], generator_of: Mapping[str, str], fit: BradleyTerry) -> tuple[tuple[Any, ...], ...]:
+def _rows(
+    pairs: Sequence[Pair], generator_of: Mapping[str, str], fit: BradleyTerryRecord
+) -> tuple[tuple[Any, ...], ...]:
     """Return the rows, strongest first; without a finite fit by the share of points, and without strengths."""
     points: dict[str, list[float]] = {}
     for pair in pairs:
@@ -54,7 +57,7 @@ def _rows(pairs: Sequence[Pair], generator_of: Mapping[str, str], fit: BradleyTe
             points.setdefault(first, []).append(won)
             points.setdefault(second, []).append(1 - won)
     share = {name: sum(each) / len(each) for name, each in points.items()}
-    known = {each.generator: (each.strength, *(each.interval or (None, None))) for each in fit.strengths}
+    known = {each.generator: (each.strength, *(each.interval or (None, None))) for each in fit.generators}
     names = list(known or share)
     found = with_ties(np.array([known[name][0] if known else share[name] for name in names]))
     value = dict(zip(names, found.tolist(), strict=True))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from titjudge.core.run_records import PlaceRecord
 from titjudge.stats.bootstrap import Floats, Interval, codes, number
 from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import mean_intervals
@@ -22,51 +23,26 @@ FEWEST_FOR_SRCC = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One generator on a leaderboard; what is undefined without a score is None.
+class Leaderboard:
+    """All generators under one metric, with warnings.
 
     Attributes:
-        mean: Mean score over prompts, in the metric's own unit.
-        mean_rank: Mean of the ranks among the generators with a score on the same prompt (1 is best, ties share the average
-            rank), over the `prompts` on which at least two generators have one.
-        rank: Rank of the mean rank, from 1; ties share the smaller number.
-        spread: Standard deviation of the images of one prompt, pooled over prompts; None where no prompt has two.
-        first_places: Prompts on which no generator has a better rank; only of a leaderboard by given ranks.
+        places: The place of each generator, best first; what is undefined without a score is None.
+        warnings: About coverage, in words.
     """
 
-    generator: str
-    mean: float | None
-    interval: Interval | None
-    mean_rank: float | None
-    mean_rank_interval: Interval | None
-    rank: int | None
-    images: int
-    scored: int
-    prompts: int
-    spread: float | None = None
-    first_places: int | None = None
-
-    @property
-    def coverage(self) -> float | None:
-        """Share of its images that have a score."""
-        return self.scored / self.images if self.images else None
-
-
-def unplaced(generator: str) -> Place:
-    """Make the place of a generator when the metric applies to none of its images."""
-    return Place(generator, None, None, None, None, None, images=0, scored=0, prompts=0)
-
-
-@dataclass(frozen=True, slots=True)
-class Leaderboard:
-    """All generators under one metric, best first, with warnings."""
-
-    places: tuple[Place, ...]
+    places: Mapping[str, PlaceRecord]
     warnings: tuple[str, ...] = ()
 
     def mean_ranks(self) -> dict[str, float | None]:
         """Return the mean rank of each generator."""
-        return {place.generator: place.mean_rank for place in self.places}
+        return {generator: place.mean_rank for generator, place in self.places.items()}
+
+
+UNPLACED = PlaceRecord(
+    rank=None, mean_rank=None, mean_rank_interval=None, mean=None, interval=None, coverage=None, images=0, scored=0, prompts=0
+)  # fmt: skip
+"""The place of a generator when the metric applies to none of its images."""
 
 
 def leaderboard(
@@ -91,7 +67,7 @@ def leaderboard(
         per_prompt: How several images of one generator for one prompt become one score.
     """
     if not images:
-        return Leaderboard(())
+        return Leaderboard({})
     generator, generators = codes(image[1] for image in images)
     prompt, prompts = codes(image[2] for image in images)
     shape = (len(prompts), len(generators))
@@ -104,40 +80,51 @@ def leaderboard(
     if rule.counts:
         bounds, higher_is_better = (0.0, 1.0), True
     _, variance, _ = pooled(codes(cell[scored].tolist())[0], value[scored], generator[scored], shape[1])
-    present = np.isfinite(mean)
-    ranks = prompt_ranks(mean if higher_is_better else -mean)
-    ranks[present.sum(axis=1) < 2] = np.nan
+    present, ranks = np.isfinite(mean), _competing_ranks(mean if higher_is_better else -mean)
     ranked = np.isfinite(ranks)
-    spans: list[list[Interval | None]] = [[None] * shape[1]] * 2
-    if intervals:
-        ends = (1.0, float(shape[1]))
-        spans = [
-            rule.intervals(mean, bounds),
-            mean_intervals(np.where(ranked, ranks, 0.0), ranked * 1.0, ends),
-        ]
     with np.errstate(invalid="ignore"):
         means = np.where(present, mean, 0.0).sum(axis=0) / present.sum(axis=0)
         mean_ranks = np.where(ranked, ranks, 0.0).sum(axis=0) / ranked.sum(axis=0)
-    order = rankdata(with_ties(mean_ranks), method="min")
-    images_of = np.bincount(generator, minlength=shape[1])
-    places = [
-        Place(
-            generator=generators[k],
+    no_intervals: list[Interval | None] = [None] * shape[1]
+    mean_ends = rule.intervals(mean, bounds) if intervals else no_intervals
+    rank_ends = _rank_intervals(ranks) if intervals else no_intervals
+    order, images_of = rankdata(with_ties(mean_ranks), method="min"), np.bincount(generator, minlength=shape[1])
+    places = {}
+    for k, generator_name in enumerate(generators):
+        of_generator, scored_images = int(images_of[k]), int(count[:, k].sum())
+        place = PlaceRecord(
             mean=number(means[k]),
-            interval=spans[0][k],
+            interval=mean_ends[k],
             mean_rank=number(mean_ranks[k]),
-            mean_rank_interval=spans[1][k],
+            mean_rank_interval=rank_ends[k],
             rank=int(order[k]) if np.isfinite(order[k]) else None,
-            images=int(images_of[k]),
-            scored=int(count[:, k].sum()),
+            coverage=scored_images / of_generator,
+            images=of_generator,
+            scored=scored_images,
             prompts=int(ranked[:, k].sum()),
-            spread=None if (v := variance[k]) is None else math.sqrt(v),
         )
-        for k in range(shape[1])
-    ]
-    places.sort(key=lambda place: (place.rank is None, place.rank, place.generator))
+        variance_of = variance[k]
+        places[generator_name] = place if variance_of is None else place.with_(spread=math.sqrt(variance_of))
     uneven = rule.warnings(np.bincount(cell, minlength=shape[0] * shape[1]), name)
-    return Leaderboard(tuple(places), (*_coverage_warnings(places, present, name), *uneven))
+    return Leaderboard(_best_first(places), (*_coverage_warnings(places.values(), present, name), *uneven))
+
+
+def _competing_ranks(scores: Floats) -> Floats:
+    """Rank the generators of each prompt, shape (prompts, generators); NaN on prompts where fewer than two have a score."""
+    ranks = prompt_ranks(scores)
+    ranks[np.isfinite(scores).sum(axis=1) < 2] = np.nan
+    return ranks
+
+
+def _rank_intervals(ranks: Floats) -> list[Interval | None]:
+    ranked = np.isfinite(ranks)
+    return mean_intervals(np.where(ranked, ranks, 0.0), ranked * 1.0, (1.0, float(ranks.shape[1])))
+
+
+def _best_first(places: Mapping[str, PlaceRecord]) -> dict[str, PlaceRecord]:
+    """Sort by rank; generators without one come last."""
+    ranks = {name: math.inf if place.rank is None else place.rank for name, place in places.items()}
+    return {name: places[name] for name in sorted(places, key=lambda name: (ranks[name], name))}
 
 
 def leaderboard_by_ranks(images: Sequence[tuple[str, str, str]], ranks: Mapping[str, float], name: str) -> Leaderboard:
@@ -156,16 +143,15 @@ def leaderboard_by_ranks(images: Sequence[tuple[str, str, str]], ranks: Mapping[
         if image in ranks:
             best[prompt] = min(ranks[image], best.get(prompt, math.inf))
     firsts = Counter(generator for image, generator, prompt in images if ranks.get(image) == best.get(prompt, math.nan))
-    means = np.array([math.nan if place.mean_rank is None else place.mean for place in board.places], dtype=np.float64)
-    order = rankdata(with_ties(means), method="min")
-    places = [
-        replace(place, mean_rank=place.mean, rank=int(rank), first_places=firsts[place.generator])
-        if np.isfinite(rank)
+    means = [math.nan if place.mean_rank is None else place.mean for place in board.places.values()]
+    order = rankdata(with_ties(np.array(means, dtype=np.float64)), method="min").tolist()
+    places = {
+        name: place.with_(mean_rank=place.mean, rank=int(rank), first_places=firsts[name])
+        if math.isfinite(rank)
         else place
-        for place, rank in zip(board.places, order.tolist(), strict=True)
-    ]
-    places.sort(key=lambda place: (place.rank is None, place.rank, place.generator))
-    return Leaderboard(tuple(places), board.warnings)
+        for (name, place), rank in zip(board.places.items(), order, strict=True)
+    }
+    return Leaderboard(_best_first(places), board.warnings)
 
 
 def prompt_ranks(scores: Floats) -> Floats:
@@ -173,7 +159,7 @@ def prompt_ranks(scores: Floats) -> Floats:
     return rankdata(-with_ties(scores))
 
 
-def _coverage_warnings(places: Sequence[Place], present: NDArray[np.bool_], name: str) -> list[str]:
+def _coverage_warnings(places: Collection[PlaceRecord], present: NDArray[np.bool_], name: str) -> list[str]:
     """Warn of unequal coverage; `present` says which generator has a score on which prompt, shape (prompts, generators)."""
     if len(places) < 2:
         return []

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
+from titjudge.core.run_records import MetricResult
 from titjudge.core.types import Pair
-from titjudge.stats.bootstrap import Floats, Interval, number
+from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
 from titjudge.stats.ranking.rankdata import rankdata
 
-_COLUMNS = ("srcc", "krcc", "ndcg", "ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_chance")
+STATISTICS = ("srcc", "krcc", "ndcg", "ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_chance")
 
 HumanScores = Mapping[str, Mapping[str, float]]
 """Prompt -> image -> score in [0, 1]: the share of the other images that it beats, a tie counting half."""
@@ -79,45 +78,11 @@ def given_ranks(pairs: Iterable[Pair]) -> dict[str, float] | None:
     return ranks or None
 
 
-@dataclass(frozen=True, slots=True)
-class PromptStatistics:
-    """Rank agreement averaged over prompts: `srcc`, `krcc` (tau-b) in [-1, 1], `ndcg` in [0, 1]; None if never defined.
+def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = True) -> MetricResult:
+    """Compute SRCC, KRCC (tau-b) and nDCG within each prompt, and their means over prompts with 95% intervals.
 
     A prompt is left out of all three with fewer than two images that have both scores, or when people rank them all equal;
     out of SRCC and KRCC also when the metric scores them all equal (nDCG then is its expectation over random orders).
-
-    Attributes:
-        srcc_prompts: Prompts that the mean is over; likewise `krcc_prompts` and `ndcg_prompts`.
-        prompts: Prompts with human preferences.
-        ndcg_chance: What a random order of the same images is expected to reach, over the same prompts.
-        ndcg_paper_fit: nDCG with the gain that fits the TIT-Score paper's Table 2 (`PAPER_FIT_GAIN`), over the same prompts.
-        ndcg_paper_fit_chance: What a random order is expected to reach with that gain.
-        per_prompt: Prompt -> (srcc, krcc, ndcg).
-    """
-
-    srcc: float | None
-    srcc_interval: Interval | None
-    srcc_prompts: int
-    krcc: float | None
-    krcc_interval: Interval | None
-    krcc_prompts: int
-    ndcg: float | None
-    ndcg_interval: Interval | None
-    ndcg_prompts: int
-    ndcg_gain: str
-    ndcg_ties: str
-    ndcg_chance: float | None
-    ndcg_paper_fit: float | None
-    ndcg_paper_fit_interval: Interval | None
-    ndcg_paper_fit_chance: float | None
-    ndcg_paper_fit_gain: str
-    prompts: int
-    reason: str
-    per_prompt: Mapping[str, tuple[float | None, float | None, float | None]]
-
-
-def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = True) -> PromptStatistics:
-    """Compute SRCC, KRCC (tau-b) and nDCG within each prompt, and their means over prompts with 95% intervals.
 
     The TIT paper (Table 2) names neither its tau variant, nor its treatment of ties and constant scores, nor its gain;
     ours are stated in the result. Of 13 images with every sixth pair tied a random order reaches an nDCG of .82, where the
@@ -129,42 +94,54 @@ def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = T
         values: Metric score by image, higher is better; missing ones are left out of their prompt.
         intervals: Whether to compute intervals over prompts.
     """
-    per_prompt = _each_prompt(human, values)
-    statistics: dict[str, Any] = {}
-    for k, name in enumerate(_COLUMNS):
-        defined = np.isfinite(per_prompt[:, k])
-        column, count = np.where(defined, per_prompt[:, k], 0.0), int(defined.sum())
-        statistics[name] = float(column.sum() / count) if count else None
-        if not name.endswith("chance"):
-            lowest = 0.0 if name.startswith("ndcg") else -1.0
-            statistics[f"{name}_interval"] = (
-                mean_intervals(column, defined.astype(np.float64), (lowest, 1.0))[0] if intervals else None
-            )
-        if name in ("srcc", "krcc", "ndcg"):
-            statistics[f"{name}_prompts"] = count
+    table = per_prompt_statistics(human, values)
+    defined = np.isfinite(table)
+    sums, counts = np.where(defined, table, 0.0), defined.sum(axis=0).tolist()
+    means = {name: _mean(sums[:, k], counts[k]) for k, name in enumerate(STATISTICS)}
+    ends = {
+        name: mean_intervals(sums[:, k], defined[:, k] * 1.0, (_lowest(name), 1.0))[0] if intervals else None
+        for k, name in enumerate(STATISTICS)
+    }
+    srcc_prompts, krcc_prompts, ndcg_prompts, *_ = counts
     reason = "" if human else "no human preferences"
-    if human and not statistics["srcc_prompts"]:
+    if human and not srcc_prompts:
         reason = "no prompt has two scored images that both people and the metric tell apart"
-    return PromptStatistics(
-        **statistics,
+    return MetricResult(
+        srcc=means["srcc"],
+        srcc_interval=ends["srcc"],
+        srcc_prompts=srcc_prompts,
+        krcc=means["krcc"],
+        krcc_interval=ends["krcc"],
+        krcc_prompts=krcc_prompts,
+        ndcg=means["ndcg"],
+        ndcg_interval=ends["ndcg"],
+        ndcg_prompts=ndcg_prompts,
         ndcg_gain=GAIN,
         ndcg_ties=TIE_HANDLING,
+        ndcg_chance=means["ndcg_chance"],
+        ndcg_paper_fit=means["ndcg_paper_fit"],
+        ndcg_paper_fit_interval=ends["ndcg_paper_fit"],
+        ndcg_paper_fit_chance=means["ndcg_paper_fit_chance"],
         ndcg_paper_fit_gain=PAPER_FIT_GAIN,
         prompts=len(human),
-        reason=reason,
-        per_prompt={
-            prompt: (number(row[0]), number(row[1]), number(row[2]))
-            for prompt, row in zip(human, per_prompt, strict=True)
-        },
+        reasons={"srcc": reason} if reason else {},
     )
 
 
-def _each_prompt(human: HumanScores, values: Values) -> Floats:
-    """Compute the statistics of each prompt, NaN where undefined: shape (prompts, `_COLUMNS`).
+def _mean(column: Floats, count: int) -> float | None:
+    return float(column.sum() / count) if count else None
+
+
+def _lowest(statistic: str) -> float:
+    return 0.0 if statistic.startswith("ndcg") else -1.0
+
+
+def per_prompt_statistics(human: HumanScores, values: Values) -> Floats:
+    """Compute the statistics of each prompt, NaN where undefined: shape (prompts, `STATISTICS`).
 
     Prompts with equally many images are computed together.
     """
-    out = np.full((len(human), len(_COLUMNS)), np.nan)
+    out = np.full((len(human), len(STATISTICS)), np.nan)
     by_size: defaultdict[int, list[tuple[int, list[float], list[float]]]] = defaultdict(list)
     for row, images in enumerate(human.values()):
         both = [(score, value) for id, score in images.items() if (value := values.get(id)) is not None]
