@@ -18,11 +18,16 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from filelock import FileLock
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from servers import Server
 
 os.environ.update(
     TITJUDGE_TODAY="2026-11-20",  # models retire and prices change: not while tests run
@@ -124,6 +129,15 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in [name for name in os.environ if name.endswith("_API_KEY")]:  # what an earlier test has left
         monkeypatch.delenv(name)
     monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A loopback server of all hosted wires that gives its usual answers."""
+    from servers import Server
+
+    with Server() as running:
+        yield running
 
 
 @pytest.fixture

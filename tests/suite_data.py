@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-
-def lines(path: Path, *records: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
+from builders import write_lines
 
 
 def qwen(data: Path) -> tuple[str, ...]:
@@ -23,8 +19,8 @@ def tiif(data: Path) -> tuple[str, ...]:
     for kind in ("text", "style"):
         told = {"type": kind, "short_description": f"a {kind}", "long_description": f"a long {kind}"}
         asked = {"type": kind, "yn_question_list": ["Is it?"], "yn_answer_list": ["yes"]}
-        lines(data / "testmini_prompts" / f"{kind}_prompts.jsonl", told)
-        lines(data / "testmini_eval_prompts" / f"{kind}_eval_prompts.jsonl", asked)
+        write_lines(data / "testmini_prompts" / f"{kind}_prompts.jsonl", told)
+        write_lines(data / "testmini_eval_prompts" / f"{kind}_eval_prompts.jsonl", asked)
     return ("--suite", "tiif")
 
 
@@ -79,14 +75,14 @@ def oneig(data: Path) -> tuple[str, ...]:
 
 def geneval2(data: Path) -> tuple[str, ...]:
     row = {"atom_count": 3, "vqa_list": [["Is there a dog?", "Yes"]], "skills": ["object"]}
-    lines(data / "geneval2_data.jsonl", *({"prompt": f"a dog {n}", **row} for n in range(2)))
+    write_lines(data / "geneval2_data.jsonl", *({"prompt": f"a dog {n}", **row} for n in range(2)))
     return ("--suite", "geneval2")
 
 
 def not_geneval(data: Path) -> tuple[str, ...]:
     wanted = [{"class": "dog", "count": 1}]
     rows = ({"tag": "single_object", "include": wanted, "prompt": f"a photo of a dog {n}"} for n in range(2))
-    lines(data / "evaluation_metadata.jsonl", *rows)
+    write_lines(data / "evaluation_metadata.jsonl", *rows)
     return ("--suite", "not-geneval")
 
 
@@ -94,5 +90,5 @@ def longtext(data: Path) -> tuple[str, ...]:
     rows = (
         {"prompt_id": n, "prompt": "a sign", "text": ["STOP"], "category": "sign", "length": "short"} for n in (0, 1)
     )
-    lines(data / "text_prompts.jsonl", *rows)
+    write_lines(data / "text_prompts.jsonl", *rows)
     return ("--suite", "longtext-bench")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer
-from PIL import Image
+from builders import described_images
 from servers import Scripted, Seen, Server
 from test_provider_spec import run as on_a_loop
 
@@ -143,12 +143,7 @@ def test_an_answer_that_this_process_breaks_off_is_none() -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for number in range(2):
-        Image.new("RGB", (16, 16), (number, 30, 90)).save(folder / f"{number}.png")
-        (folder / f"{number}.txt").write_text(f"thing {number}")
-    return folder
+    return described_images(tmp_path / "data", 2)
 
 
 def scores(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer
-from PIL import Image
+from builders import described_images
 from servers import Scripted, Seen, Server
 from wires import embeddings
 
@@ -87,12 +87,7 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for number in range(12):
-        Image.new("RGB", (16, 16), (number, 30, 90)).save(folder / f"{number:02}.png")
-        (folder / f"{number:02}.txt").write_text(f"thing {number}")
-    return folder
+    return described_images(tmp_path / "data", 12)
 
 
 def body_of(case: Case, wire: str, text: str = TEXT) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import logging
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,6 @@ from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as running:
-        yield running
 
 
 def ask(text: str = "Describe it.", *, schema: bool = False, **params: Any) -> Request:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,12 +21,6 @@ from titjudge.providers.json_schema import gemini, strict
 
 URL = f"data:image/webp;base64,{base64.b64encode(PIXELS).decode()}"
 SYSTEM, TEXT = "Be brief.", "Describe it — 用一句话 🍎"
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as running:
-        yield running
 
 
 def request(model: str, *, params: dict[str, Any], schema: type[BaseModel] | None = None, turns: int = 1) -> Request:

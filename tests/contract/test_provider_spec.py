@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -103,12 +103,6 @@ def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cas
     monkeypatch.setitem(registry.TABLES["providers"], "messages", "extending_messages:Messages")
     google_credentials(monkeypatch)
     return request.param  # type: ignore[no-any-return]
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as running:
-        yield running
 
 
 def ask(case: Case, *parts: Any, system: str = "", schema: type[BaseModel] | None = None, **params: Any) -> Request:

@@ -10,7 +10,7 @@ from servers import Scripted, Server
 
 from titjudge.core.types import FailureKind
 
-case, server = spec.case, spec.server  # fixtures
+case = spec.case  # fixture
 
 DUTIES = [
     spec.test_text_answer_with_usage_version_and_endpoint,

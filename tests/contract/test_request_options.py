@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,6 @@ from titjudge.providers.batch.provider import batch_service_for
 from titjudge.runs.folder.identity import identity
 
 ADDRESS = {"openai": "/v1", "litellm": "", "gemini": ""}
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,12 +39,6 @@ TOKEN = "token-of-entra-or-google-1234567890"
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI", "GEMINI", "AZURE_OPENAI"):
         monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as running:
-        yield running
 
 
 def asked(provider: Any, *requests: Request) -> list[Reply]:

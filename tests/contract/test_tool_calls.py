@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -40,12 +39,6 @@ TOOLS = (
 )
 BOX = {"box": [0.0, 0.5, 0.25, 1.0], "question": "What — 用?"}
 ASKED = "Which claims hold?"
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as running:
-        yield running
 
 
 @pytest.fixture(params=[_param(case) for case in CASES if case.make is not Messages])  # the page's example has no tools

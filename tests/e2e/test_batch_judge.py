@@ -18,7 +18,7 @@ import batch_server
 import commands
 import pytest
 from batch_server import BatchServer, Plan
-from PIL import Image
+from builders import described_images
 from servers import Scripted, Seen
 
 from titjudge.cli.judge import judge
@@ -48,12 +48,7 @@ def good(seen: Seen) -> str:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for number in range(6):
-        Image.new("RGB", (8, 8), (number * 9, 1, 2)).save(folder / f"{number}.png")
-        (folder / f"{number}.txt").write_text(f"a red cube, number {number}")
-    return folder
+    return described_images(tmp_path / "data", 6, "a red cube, number {number}")
 
 
 # ---------------------------------------------------------------------- the engine

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import write_lines
 from commands import cli
 from PIL import Image
-from suite_data import corebench, dpg, lines, oneig, tiif, unigenbench, wise
+from suite_data import corebench, dpg, oneig, tiif, unigenbench, wise
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item
@@ -34,7 +35,9 @@ def image(*places: Path, size: tuple[int, int] = (8, 6)) -> None:
 
 
 def geneval_tree(root: Path) -> None:
-    lines(root / "evaluation_metadata.jsonl", *({"tag": "single_object", "prompt": f"a cat {n}"} for n in range(2)))
+    write_lines(
+        root / "evaluation_metadata.jsonl", *({"tag": "single_object", "prompt": f"a cat {n}"} for n in range(2))
+    )
     image(*(root / f"outputs/sdxl/{n:05}/samples/{k:04}.png" for n in range(2) for k in range(2)))
 
 
@@ -81,7 +84,7 @@ def tiif_tree(root: Path) -> None:
 
 def qwen_tree(root: Path) -> None:
     row = {"prompt_en": "a cat", "dims_en": "Quality / Detail / Noise"}
-    lines(
+    write_lines(
         root / "qwen_bench" / "bench.jsonl",
         *({"ID": n, **row, "flux": f"flux/{n}.png", "sd3": f"sd3/{n}.png"} for n in (1, 2)),
     )
@@ -120,7 +123,7 @@ def test_the_page_has_a_command_for_each() -> None:
 
 
 def test_rows_are_ids_where_there_are_none(tmp_path: Path) -> None:
-    lines(tmp_path / "p.jsonl", {"prompt": "a cat"}, {"prompt": ""}, {"prompt": "a dog"})
+    write_lines(tmp_path / "p.jsonl", {"prompt": "a cat"}, {"prompt": ""}, {"prompt": "a dog"})
     image(tmp_path / "out" / "1.png", tmp_path / "out" / "3.png")
     ask = ("--captioner", "fake/c", "--metric", "tit", "--dry-run", "--json", "plan.json")
     said = cli(tmp_path, "judge", "--images", "out/{prompt_id}.png", "--prompt-file", "p.jsonl:#1,prompt", *ask)

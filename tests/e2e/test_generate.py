@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import write_lines
 from commands import cli, start
-from suite_data import corebench, dpg, geneval2, lines, longtext, not_geneval, oneig, qwen, tiif, unigenbench, wise
+from suite_data import corebench, dpg, geneval2, longtext, not_geneval, oneig, qwen, tiif, unigenbench, wise
 
 PROGRAM = """
 import struct, sys, zlib
@@ -49,7 +50,7 @@ def objects(path: Path) -> list[dict[str, Any]]:
 
 
 def folder(data: Path) -> tuple[str, ...]:
-    lines(
+    write_lines(
         data / "prompts.jsonl",
         {"prompt_id": "7", "prompt": "a cat"},
         {"prompt_id": "a/b $(x)", "prompt": "-a dog; {out}"},
@@ -64,7 +65,7 @@ def tree(data: Path) -> tuple[str, ...]:
 
 def lpg(data: Path) -> tuple[str, ...]:
     folder(data)
-    lines(data / "prompts.jsonl", {"prompt_id": "a_1", "prompt": "a cat"}, {"prompt_id": "b", "prompt": "a dog"})
+    write_lines(data / "prompts.jsonl", {"prompt_id": "a_1", "prompt": "a cat"}, {"prompt_id": "b", "prompt": "a dog"})
     return ("--suite", "lpg-bench")
 
 
@@ -154,7 +155,7 @@ def test_one_length_only(tmp_path: Path, command: str) -> None:
 
 def test_a_prompt_is_a_word_and_never_code(tmp_path: Path, command: str) -> None:
     nasty = '"; touch hacked; echo $(touch hacked2) `touch hacked3` {seed} {out} | > x & \n --help'
-    lines(tmp_path / "todo.jsonl", {"prompt": nasty, "image": "{generator}/a.png"})
+    write_lines(tmp_path / "todo.jsonl", {"prompt": nasty, "image": "{generator}/a.png"})
     cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", "--generator", "g")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("hacked")] == []
     (line,) = objects(tmp_path / "out" / "metadata.jsonl")
@@ -206,7 +207,7 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
     ],
 )
 def test_what_cannot_be_meant_is_said(flags: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    lines(tmp_path / "todo.jsonl", {"prompt": "a cat", "image": "a.png"})
+    write_lines(tmp_path / "todo.jsonl", {"prompt": "a cat", "image": "a.png"})
     assert message in cli(tmp_path, "generate", "todo.jsonl", *flags, "--out", "out", code=2)
 
 
@@ -227,7 +228,7 @@ def test_a_file_without_lines_is_an_error(tmp_path: Path, command: str) -> None:
 
 
 def test_a_list_of_other_images_is_not_touched(tmp_path: Path, command: str) -> None:
-    lines(tmp_path / "todo.jsonl", {"prompt": "a cat", "image": "a.png"})
+    write_lines(tmp_path / "todo.jsonl", {"prompt": "a cat", "image": "a.png"})
     foreign = tmp_path / "out" / "metadata.jsonl"
     foreign.parent.mkdir()
     foreign.write_text('{"file_name": "x.png", "text": "a"}\n{"file_name": "y.png", "text": "no end')
@@ -238,14 +239,14 @@ def test_a_list_of_other_images_is_not_touched(tmp_path: Path, command: str) -> 
 
 
 def test_a_command_that_never_works_is_not_run_for_all(tmp_path: Path, command: str) -> None:
-    lines(tmp_path / "todo.jsonl", *({"prompt": "fail", "image": f"{k}.png"} for k in range(30)))
+    write_lines(tmp_path / "todo.jsonl", *({"prompt": "fail", "image": f"{k}.png"} for k in range(30)))
     said = cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", code=1)
     assert "stopped: the first 10 images failed" in said
     assert "30 missing" in said
 
 
 def test_shares_make_all_between_them(tmp_path: Path, command: str) -> None:
-    lines(tmp_path / "todo.jsonl", *({"prompt": "a cat", "image": f"{k}.png"} for k in range(5)))
+    write_lines(tmp_path / "todo.jsonl", *({"prompt": "a cat", "image": f"{k}.png"} for k in range(5)))
     for share in ("1/2", "2/2"):
         cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", "--shard", share)
     assert len(objects(tmp_path / "out" / "metadata.jsonl")) == 5
@@ -253,7 +254,7 @@ def test_shares_make_all_between_them(tmp_path: Path, command: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_the_command_and_keeps_what_is_made(tmp_path: Path, command: str, number: int) -> None:
-    lines(tmp_path / "todo.jsonl", {"prompt": "a cat", "image": "a.png"}, {"prompt": "wait", "image": "b.png"})
+    write_lines(tmp_path / "todo.jsonl", {"prompt": "a cat", "image": "a.png"}, {"prompt": "wait", "image": "b.png"})
     with start(tmp_path, "generate", "todo.jsonl", "--command", f"{command}", "--out", "out") as process:
         made = tmp_path / "out" / "metadata.jsonl"
         while not (made.exists() and made.read_text()) and process.poll() is None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import requests
 from batch_server import BatchServer
+from builders import described_images
 from PIL import Image
 from servers import Scripted, Seen, Server
 from serving import serving
@@ -100,12 +101,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for number in range(2):
-        Image.new("RGB", (16, 16), (number, 30, 90)).save(folder / f"{number}.png")
-        (folder / f"{number}.txt").write_text(f"thing {number}")
-    return folder
+    return described_images(tmp_path / "data", 2)
 
 
 def judged(data: Path, server: Server, model: str, **more: Any) -> Outcome:

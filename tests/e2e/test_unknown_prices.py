@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import described_images
 from commands import cli
-from PIL import Image
 from servers import Scripted, Server
 
 from titjudge.report.model import load
@@ -29,12 +29,7 @@ def answer(**usage: Any) -> Scripted:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for number in range(3):
-        Image.new("RGB", (16, 16), (number, 30, 90)).save(folder / f"{number}.png")
-        (folder / f"{number}.txt").write_text(f"thing {number}")
-    return folder
+    return described_images(tmp_path / "data", 3)
 
 
 def judge(data: Path, model: str, url: str, *more: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 from commands import cli
 from PIL import Image
 from servers import Scripted, Seen, Server
@@ -51,10 +52,6 @@ def facets(folder: Path, server: Server, *more: str, code: int = 0) -> str:
     return cli(folder, "facets", "--data", "mine", *judge, *more, code=code, OPENAI_API_KEY="sk-test")
 
 
-def lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
-
-
 def test_facets_are_found_once_and_the_checklist_asks_about_their_pillars_alone(data: Path, tmp_path: Path) -> None:
     with Server(mapped) as server:
         told = facets(tmp_path, server)
@@ -62,7 +59,7 @@ def test_facets_are_found_once_and_the_checklist_asks_about_their_pillars_alone(
         assert server.count() == 2
         facets(tmp_path, server)
         assert server.count() == 2
-    first, second = lines(data / "facets.jsonl")
+    first, second = read_lines(data / "facets.jsonl")
     assert first["prompt"] == PROMPTS["p1"]
     assert first["facets"] == {
         "Aesthetics": [["Lighting", "Lighting & Atmosphere"]],
@@ -174,7 +171,7 @@ def test_what_the_rubric_does_not_have_and_too_few_are_no_answer(
     with Server(lambda seen: answer(names)) as server:
         told = facets(tmp_path, server, code=1)
     assert reason in told
-    assert lines(data / "facets.jsonl") == []
+    assert read_lines(data / "facets.jsonl") == []
 
 
 def test_a_cap_leaves_the_facets_that_were_there_and_a_higher_one_replaces_them(data: Path, tmp_path: Path) -> None:
@@ -184,7 +181,7 @@ def test_a_cap_leaves_the_facets_that_were_there_and_a_higher_one_replaces_them(
         assert "facets 1 prompts in mine/facets.part.jsonl, which is not all" in told
         assert (data / "facets.jsonl").read_text() == ""
         facets(tmp_path, server)
-    assert len(lines(data / "facets.jsonl")) == 2
+    assert len(read_lines(data / "facets.jsonl")) == 2
     assert not (data / "facets.part.jsonl").exists()
 
 
@@ -201,7 +198,7 @@ def test_a_list_of_prompts_says_where_its_facets_go(tmp_path: Path) -> None:
         assert "none.csv: no such file" in cli(tmp_path, "facets", "--data", "none.csv", *judge, code=2, **key)
         told = cli(tmp_path, "facets", "--data", "list.csv", "--columns", "nr,text", *judge, "-o", "f.jsonl", **key)
     assert "list.csv:3: bad_input: 'text' is no prompt" in told
-    assert [(line["prompt_id"], line["prompt"]) for line in lines(tmp_path / "f.jsonl")] == [("1", "A red cube")]
+    assert [(line["prompt_id"], line["prompt"]) for line in read_lines(tmp_path / "f.jsonl")] == [("1", "A red cube")]
 
 
 @pytest.mark.parametrize(

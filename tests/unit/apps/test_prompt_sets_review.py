@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 from commands import cli
 from reviewing import GRAPH, HOSTILE, SHORT, UNIQUE, make_set, reviewing
 
@@ -19,10 +20,6 @@ from titjudge.core.errors import DataError
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def decide(review: Review, at: int, decision: str, **more: str) -> None:
@@ -40,8 +37,11 @@ def test_decisions_outlive_kill_9(tmp_path: Path) -> None:
         served.process.wait(20)
     file = tmp_path / "set.jsonl.review.jsonl"
     before = file.read_bytes()
-    assert [(each["prompt_id"], each["decision"]) for each in lines(file)] == [("t1", "accepted"), ("g1", "rejected")]
-    assert lines(file)[1]["reason"] == "dull"
+    assert [(each["prompt_id"], each["decision"]) for each in read_lines(file)] == [
+        ("t1", "accepted"),
+        ("g1", "rejected"),
+    ]
+    assert read_lines(file)[1]["reason"] == "dull"
     with file.open("ab") as damaged:
         damaged.write(b'{"prompt_id": "<b>h</b>", "deci')  # what a kill can leave of a line
     with reviewing(path) as served:
@@ -50,7 +50,7 @@ def test_decisions_outlive_kill_9(tmp_path: Path) -> None:
         status, state = served.decide(2, "accepted")
         assert (status, state["next"]) == (200, None)
     assert file.read_bytes().startswith(before)
-    assert [each["reviewer"] for each in lines(file)] == ["ada", "ada", "reviewer"]
+    assert [each["reviewer"] for each in read_lines(file)] == ["ada", "ada", "reviewer"]
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_an_export_has_accepted_prompts_and_the_checks_that_hold_for_edited_ones
     decide(review, 2, "rejected", reason="not a prompt")
     told = cli(tmp_path, "review-prompts", "set.jsonl", "--export", "final.jsonl")
     assert "prompts 2 in final.jsonl (2 edited, 1 rejected, 0 undecided)" in told
-    short, graph = lines(tmp_path / "final.jsonl")
+    short, graph = read_lines(tmp_path / "final.jsonl")
     assert short["prompt"] == "Two red cubes stand on a table"
     assert short["edited"] == {"was": SHORT["prompt"], "checks_dropped": SHORT["checks"]}
     assert short["checks"] == ["accepted by a person"]
@@ -99,14 +99,14 @@ def test_an_export_has_accepted_prompts_and_the_checks_that_hold_for_edited_ones
     held = ["words in the interval", "entities in the words of the prompt"]
     assert graph["checks"] == [*held, "accepted by a person"]
     assert graph["edited"]["checks_dropped"] == ["refined", UNIQUE]
-    assert lines(path) == [SHORT, GRAPH, HOSTILE], "the set itself stays as it is"
+    assert read_lines(path) == [SHORT, GRAPH, HOSTILE], "the set itself stays as it is"
 
 
 def test_an_unedited_prompt_keeps_its_checks(tmp_path: Path) -> None:
     review = Review(make_set(tmp_path, SHORT))
     decide(review, 0, "accepted", text=f" {SHORT['prompt']}\n")
     review.export(tmp_path / "final.jsonl")
-    (final,) = lines(tmp_path / "final.jsonl")
+    (final,) = read_lines(tmp_path / "final.jsonl")
     assert final["prompt"] == SHORT["prompt"]
     assert "edited" not in final
     assert final["checks"] == [*SHORT["checks"], "accepted by a person"]

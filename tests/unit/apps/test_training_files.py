@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 from commands import cli
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,13 +40,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
-
-
 def test_conversations_of_what_was_asked_and_answered(run: Path) -> None:
     cli(run, "export", "sft", "run", "--metric", "tit-llm", "-o", "swift.jsonl")
-    made = lines(run / "swift.jsonl")
+    made = read_lines(run / "swift.jsonl")
     assert len(made) == 2 * 24
     described = next(line for line in made if line["provenance"]["template"] == "tit/describe")
     asked, answered = described["messages"]
@@ -63,7 +60,7 @@ def test_conversations_of_what_was_asked_and_answered(run: Path) -> None:
 def test_forms_of_the_trainers(run: Path) -> None:
     only = ("export", "sft", "run", "--metric", "tit", "--template", "tit/describe")
     cli(run, *only, "--format", "trl", "-o", "trl.jsonl")
-    content = lines(run / "trl.jsonl")[0]["messages"][0]["content"]
+    content = read_lines(run / "trl.jsonl")[0]["messages"][0]["content"]
     assert [part["type"] for part in content] == ["image", "text"]
     cli(run, *only, "--format", "llama-factory", "-o", "lf.json")
     assert len(json.loads((run / "lf.json").read_text())) == 24
@@ -83,7 +80,7 @@ def test_forms_of_the_trainers(run: Path) -> None:
 
 def test_preferences_have_the_better_image_first_and_keep_what_judges_agree_on(run: Path) -> None:
     cli(run, "export", "preferences", "run", "--metric", "tit", "--margin", "0.02", "-o", "all.jsonl")
-    made = lines(run / "all.jsonl")
+    made = read_lines(run / "all.jsonl")
     assert all(line["chosen_score"] - line["rejected_score"] == pytest.approx(line["margin"]) for line in made)
     assert min(line["margin"] for line in made) >= 0.02
     pairs = Path(__file__).resolve().parents[3] / "examples/known_answer/pairs.jsonl"
@@ -91,12 +88,12 @@ def test_preferences_have_the_better_image_first_and_keep_what_judges_agree_on(r
         run, "export", "preferences", "run", "--metric", "tit", "--margin", "0.02", "--agree", "tit-llm",
         "--pairs", str(pairs), "-o", "trusted.jsonl",
     )  # fmt: skip
-    trusted = lines(run / "trusted.jsonl")
+    trusted = read_lines(run / "trusted.jsonl")
     assert "another metric disagrees" in told
     assert 0 < len(trusted) < len(made)
     ordered = {
         (row["image_a"], row["image_b"]) if row["preference"] == "a" else (row["image_b"], row["image_a"])
-        for row in lines(pairs)
+        for row in read_lines(pairs)
     }
     root = str(pairs.parent.resolve()) + "/"
     assert {(each["chosen"].removeprefix(root), each["rejected"].removeprefix(root)) for each in trusted} <= ordered
@@ -142,7 +139,7 @@ def test_no_prompt_stands_in_two_parts(
     assert all(counts.values())
     where: dict[str, set[str]] = defaultdict(set)
     for part in counts:
-        for line in lines(folder / f"{part}.jsonl"):
+        for line in read_lines(folder / f"{part}.jsonl"):
             where[line["prompt_id"]].add(part)
             where[line["prompt"]].add(part)
     assert all(len(parts) == 1 for parts in where.values())
@@ -162,7 +159,7 @@ def test_each_interval_of_words_is_split_by_the_shares(tmp_path: Path) -> None:
     split(tmp_path / "t.jsonl", {"train": 0.8, "val": 0.1, "test": 0.1}, 3, tmp_path / "parts", even_words=True)
     for part, share in (("train", 16), ("val", 2), ("test", 2)):
         prompts = {line["prompt_id"].partition("/")[0]: 0 for line in table}
-        for name in {line["prompt_id"] for line in lines(tmp_path / "parts" / f"{part}.jsonl")}:
+        for name in {line["prompt_id"] for line in read_lines(tmp_path / "parts" / f"{part}.jsonl")}:
             prompts[name.partition("/")[0]] += 1
         assert all(abs(prompts[interval] - share) <= 1 for interval in ("35", "60", "80", "100", "130"))
 
@@ -196,7 +193,7 @@ relation_score:
         judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai, "--protocol", "official", "--out", "run")
         told = cli(tmp_path, "judge", "--data", ".", "--metric", "graph-alignment", *judge, OPENAI_API_KEY="sk-x")
     cli(tmp_path, "export", "sft", "run", "--format", "trl", "-o", "cot.jsonl")
-    (line,) = lines(tmp_path / "cot.jsonl")
+    (line,) = read_lines(tmp_path / "cot.jsonl")
     assert line["messages"][-1]["content"][0]["text"] == answer, told
     assert line["provenance"]["template"] == "longt2ibench/ha_cot"
     assert 0 < line["score"] < 1

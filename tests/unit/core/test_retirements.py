@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import described_images
 from click.testing import CliRunner
-from PIL import Image
 from servers import Scripted, Seen, Server
 from wires import text_for
 
@@ -39,12 +39,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for number in range(6):
-        Image.new("RGB", (8, 8), (number * 9, 1, 2)).save(folder / f"{number}.png")
-        (folder / f"{number}.txt").write_text(f"a red cube, number {number}")
-    return folder
+    return described_images(tmp_path / "data", 6, "a red cube, number {number}")
 
 
 def answering(served: Callable[[], str]) -> Callable[[Seen], Scripted]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 from known_answers import planted_once
 from PIL import Image
 
@@ -51,10 +52,6 @@ def _planted_once() -> Iterator[None]:
         yield
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 class StandIn:
     """A judge that knows the answers: rates alignment, takes 4 points for an error in the prompt and 4 for every further one,
     has a noise of half a point that depends on what it is asked, and takes no orders. `bias` changes its rating.
@@ -66,13 +63,13 @@ class StandIn:
         self, data: Path, bias: Callable[[float, dict[str, Any]], float | str] = lambda rating, facts: rating
     ) -> None:
         self.bias = bias
-        self.truth = {Path(record["image"]).stem: record for record in lines(data / "images.jsonl")}
+        self.truth = {Path(record["image"]).stem: record for record in read_lines(data / "images.jsonl")}
         self.described = {
-            each["description"][:80]: Path(each["image"]).stem for each in lines(data / "descriptions.jsonl")
+            each["description"][:80]: Path(each["image"]).stem for each in read_lines(data / "descriptions.jsonl")
         }
         self.descriptions = {
             stem: each["description"]
-            for each in lines(data / "descriptions.jsonl")
+            for each in read_lines(data / "descriptions.jsonl")
             for stem in [Path(each["image"]).stem]
         }
         self.errors = planted(data)
@@ -353,7 +350,7 @@ def test_changed_pictures_are_the_same_twice_and_lie_where_they_should(example: 
 
 
 def test_every_edit_of_a_prompt_changes_one_place(example: Path) -> None:
-    for record in lines(example / "prompts.jsonl"):
+    for record in read_lines(example / "prompts.jsonl"):
         for kind in prompt_edits.KINDS:
             for edit in prompt_edits.edits(record["prompt"], record["graph"], record["text_words"], kind):
                 assert edit.prompt != record["prompt"]
@@ -391,7 +388,7 @@ def test_a_run_folder_holds_the_card_and_asking_again_costs_nothing(data: Path, 
     again, _ = run_probe(config, repeats=2)
     assert [each.effect for each in again.lines] == [each.effect for each in card.lines]
     assert len((folder / "replies.jsonl").read_text().splitlines()) == len(
-        {each["key"] for each in lines(folder / "replies.jsonl")}
+        {each["key"] for each in read_lines(folder / "replies.jsonl")}
     )
 
 
@@ -401,7 +398,7 @@ def test_progress_is_told(data: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     told: list[str] = []
     run_probe(load_config(None, options | {"cache": str(tmp_path / "cache")}), repeats=2, edits=2, say=told.append)
     assert re.fullmatch(r"probing: 1 scores, \d+ questions asked, \$0\.000 spent", told[0])
-    assert len(told) == len(lines(tmp_path / "run" / "scores.jsonl"))
+    assert len(told) == len(read_lines(tmp_path / "run" / "scores.jsonl"))
 
 
 def test_probe_takes_one_metric(data: Path) -> None:

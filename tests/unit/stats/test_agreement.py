@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import read_lines
 
 from titjudge.core.errors import DataError
 from titjudge.core.run_records import Results
@@ -30,16 +31,12 @@ KEYS = {
 KEYS |= {"coverage", "threshold_05", "p_value", "reasons"}
 
 
-def lines(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def known_answer(example: Path) -> tuple[list[Item], list[Pair]]:
-    images = lines(example / "images.jsonl")
+    images = read_lines(example / "images.jsonl")
     items = [Item(str(d["image"]), "", None, str(d["variant_model"]), str(d["prompt_id"]), d) for d in images]
     pairs = [
         Pair(str(d["prompt_id"]), str(d["image_a"]), str(d["image_b"]), str(d["preference"]))
-        for d in lines(example / "pairs.jsonl")
+        for d in read_lines(example / "pairs.jsonl")
     ]
     return items, pairs
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
+from builders import write_lines
 from commands import cli
 from PIL import Image
 
@@ -25,12 +24,6 @@ def image(path: Path) -> Path:
     return path
 
 
-def lines(path: Path, *records: Any) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
-
-
 def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str], list[str]]:
     suite = Folder()
     suite.columns = columns
@@ -42,7 +35,9 @@ def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str]
 @pytest.mark.parametrize("prompt", ["text", "caption", "prompt"])
 def test_an_imagefolder_is_read_by_its_metadata(tmp_path: Path, prompt: str) -> None:
     image(tmp_path / "a" / "1.png")
-    lines(tmp_path / "metadata.jsonl", {"file_name": "a/1.png", prompt: "a cat", "seed": 3}, {"file_name": "a/1.png"})
+    write_lines(
+        tmp_path / "metadata.jsonl", {"file_name": "a/1.png", prompt: "a cat", "seed": 3}, {"file_name": "a/1.png"}
+    )
     (item,), bad, notes = loaded(tmp_path)
     assert (item.id, item.prompt, item.image) == ("a/1.png", "a cat", tmp_path / "a" / "1.png")
     assert item.meta == {"seed": 3}
@@ -90,7 +85,7 @@ def test_rows_are_numbered_as_in_the_file(tmp_path: Path) -> None:
 
 def test_columns_are_named_by_the_user(tmp_path: Path) -> None:
     image(tmp_path / "1.png")
-    file = lines(
+    file = write_lines(
         tmp_path / "m.jsonl", {"bild": "1.png", "prompt": "no", "satz": "a cat", "von": "x", "n": 7, "image": ""}
     )
     (item,), _, notes = loaded(file, image=["bild"], prompt=["satz"], generator=["von"], prompt_id=["n"])
@@ -103,7 +98,7 @@ def test_columns_are_named_by_the_user(tmp_path: Path) -> None:
 def test_several_image_columns_are_a_generator_each(tmp_path: Path) -> None:
     for name in ("a", "b"):
         image(tmp_path / f"{name}.png")
-    file = lines(tmp_path / "m.jsonl", {"flux": "a.png", "sd": "b.png", "text": "a cat", "model": "no"})
+    file = write_lines(tmp_path / "m.jsonl", {"flux": "a.png", "sd": "b.png", "text": "a cat", "model": "no"})
     items, _, _ = loaded(file, image=["flux", "sd"])
     assert [(item.id, item.generator, item.prompt_id) for item in items] == [
         ("a.png", "flux", "a cat"),
@@ -143,7 +138,7 @@ def test_the_dry_runs_of_the_page_on_data_run(tmp_path: Path) -> None:
     for name in ("flux/1.png", "sd3/1.png", "my_images/1.png"):
         image(tmp_path / name)
     (tmp_path / "shared.csv").write_text("flux;sd3;prompt_en\nflux/1.png;sd3/1.png;a cat\nflux/2.png;;a dog\n")
-    lines(tmp_path / "my_images" / "metadata.jsonl", {"file_name": "1.png", "text": "a cat"})
+    write_lines(tmp_path / "my_images" / "metadata.jsonl", {"file_name": "1.png", "text": "a cat"})
     commands = [command for command in commands if "train.parquet" not in command]  # see test_parquet
     for name in ("flux/0001_0", "flux/0001_1", "sd3/0002_0", "sd3/other"):
         image(tmp_path / "out" / f"{name}.png")

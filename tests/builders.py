@@ -1,0 +1,37 @@
+"""Small files that many tests need: pictures, folders of described pictures, JSON lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+
+def png(path: Path, colour: tuple[int, int, int] = (180, 90, 40), size: int = 16) -> Path:
+    """A square picture of one colour; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (size, size), colour).save(path)
+    return path
+
+
+def described_images(folder: Path, count: int, text: str = "thing {number}") -> Path:
+    """A folder of pictures 0.png, 1.png, ..., each of another colour, with its prompt in 0.txt, 1.txt, ..."""
+    for number in range(count):
+        name = f"{number:0{len(str(count - 1))}}"
+        png(folder / f"{name}.png", (number * 9 % 256, 30, 90))
+        (folder / f"{name}.txt").write_text(text.format(number=number), encoding="utf-8")
+    return folder
+
+
+def write_lines(path: Path, *records: Any) -> Path:
+    """A file with one JSON record on each line; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The JSON records on the lines of a file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
