@@ -42,6 +42,7 @@ from titjudge.core.answer_probabilities import FirstToken, probabilities, wanted
 from titjudge.core.errors import Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status, Table
+from titjudge.suites.base import SuiteInputs
 from titjudge.suites.geneval import TASKS, aggregate_results
 
 SETS = 100
@@ -76,8 +77,7 @@ class Scripted:
 
 def judged(name: str, data: Path, answer: Answer, protocol: str = "official", **options: Any) -> list[Table]:
     """The tables of a suite whose judge answers as `answer` says."""
-    suite = registry.load("suites", name)(**options)
-    suite.protocol = protocol
+    suite = registry.load("suites", name)(SuiteInputs(protocol), **options)
     items = [item for item in suite.load(data) if not isinstance(item, InvalidItem)]
     scores = asyncio.run(_scores(suite, items, answer, protocol))
     found: list[Table] = suite.aggregate(items, scores)

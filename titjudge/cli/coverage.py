@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from titjudge.cli.options import JSON, PATH, F, key_option, key_values, option, 
 from titjudge.cli.output import check_writable, show_problems, show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from titjudge.suites.base import Suite
 
 _SUITE: Callable[[F], F] = with_options(
     key_option("data", "DATA"),
@@ -116,7 +119,7 @@ def coverage(
     }  # fmt: skip
     show_results([report.table()], record, json_file)
     show_problems(report.problems, "cannot be used")
-    for line in getattr(suite, "notes", ()):
+    for line in suite.notes:
         say(f"  note: {line}")
     places = (f"{m.generator}/{m.prompt_id}" if m.generator else m.prompt_id for m in report.missing)
     show_problems(list(zip(places, map(_lack, report.missing), strict=True)), "missing")
@@ -135,7 +138,7 @@ def _lack(missing: Any) -> str:
     return f"{missing.images} images" + ("" if missing.reason == NO_IMAGE else f", {missing.reason}")
 
 
-def _suite(flags: dict[str, Any]) -> tuple[Any, Path]:
+def _suite(flags: dict[str, Any]) -> tuple[Suite, Path]:
     """Load the suite that the flags name, and find its data."""
     from titjudge.core.config import load_config
     from titjudge.runs.resolve import load_suite, with_tree

@@ -230,9 +230,8 @@ def _question(names: str | None, margin: float | None, config: RunConfig) -> Que
 def _check_official(config: RunConfig) -> None:
     """Refuse a suite that cannot write official files, before anything is asked."""
     from titjudge.runs.resolve import load_suite
-    from titjudge.suites.base import Suite
 
-    if getattr(type(load_suite(config)), "write_official", Suite.write_official) is Suite.write_official:
+    if not load_suite(config).writes_official:
         raise ConfigError(
             f"--official-files: what the official scripts of the suite {config.suite} write is not known here"
         )

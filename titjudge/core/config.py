@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import read_yaml
+from titjudge.core.key_problems import first_key_problem, key_place
 from titjudge.core.retirements import default_model
 from titjudge.core.types import ProviderSettings
 
@@ -401,16 +402,14 @@ def _for_model(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 def _explain(error: ValidationError, path: Path | None) -> str:
     """Describe the first problem in one line, with the nearest known key for an unknown one."""
-    problems = error.errors(include_url=False)
-    unknown_keys = (problem for problem in problems if problem["type"] == "extra_forbidden")
-    problem = next(unknown_keys, problems[0])  # a misspelt key often explains the other problems
-    where = ".".join(str(part) for part in problem["loc"] if part not in ("function-before[_role()", "nullable"))
+    problem = first_key_problem(error)
+    where, known = key_place(problem, RunConfig)
     prefix = f"{path}: " if path else ""
     if problem["type"] == "extra_forbidden":
         parent, _, key = where.rpartition(".")
         if not parent and key in Limits.model_fields:
             return f"{prefix}unknown key '{key}': it belongs under limits, as limits: {{{key}: ...}}"
-        return f"{prefix}unknown key '{where}'.{nearest(key, _keys_of(parent))}"
+        return f"{prefix}unknown key '{where}'.{nearest(key, known)}"
     if problem["type"] == "missing":
         return f"{prefix}'{where}' is missing"
     if problem["loc"][-1:] == ("api_key_env",):  # the value may be a key
@@ -420,10 +419,3 @@ def _explain(error: ValidationError, path: Path | None) -> str:
         return f"{prefix}'{where}': {problem['msg']}"
     shown = repr(given)
     return f"{prefix}'{where}': {problem['msg']} (got {shown if len(shown) <= 100 else shown[:100] + '...'})"
-
-
-def _keys_of(where: str) -> list[str]:
-    known: dict[str, type[BaseModel]] = {"limits": Limits, "prices": PriceConfig}
-    known |= dict.fromkeys(("captioner", "judge", "embedder"), RoleConfig)
-    model = known.get(where.partition(".")[0], RunConfig)
-    return list(model.model_fields)

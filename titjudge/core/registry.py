@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, TitjudgeError, nearest
 from titjudge.core.learned_metrics import BUILT_IN, EXTERNAL
 
+_SUITES = Path(__file__).parents[1] / "suites"
+_YAML_SUITE = "titjudge.suites.question_suite:suite_of"
 TABLES: dict[str, dict[str, str]] = {
     "providers": {
         "openai": "titjudge.providers.hosted.openai:OpenAI",
@@ -49,8 +52,8 @@ TABLES: dict[str, dict[str, str]] = {
         "yes-no": "titjudge.metrics.yes_no:yes_no",
         "text-rendering": "titjudge.metrics.text_rendering:text_rendering",
         "text-rendering-vlm": "titjudge.metrics.text_rendering:text_rendering_vlm",
-        **{row.key: f"titjudge.metrics.learned:{row.key}" for row in BUILT_IN},
-        **{row.key: f"titjudge.metrics.external:{row.key}" for row in EXTERNAL},
+        **{row.key: f"titjudge.metrics.learned:learned_metric({row.key})" for row in BUILT_IN},
+        **{row.key: f"titjudge.metrics.external:external_metric({row.key})" for row in EXTERNAL},
         "dsg": "titjudge.metrics.dsg:dsg",
         "tifa": "titjudge.metrics.tifa:tifa",
         "viescore": "titjudge.metrics.viescore:viescore",
@@ -72,15 +75,10 @@ TABLES: dict[str, dict[str, str]] = {
         "lpg-bench": "titjudge.suites.lpg_bench:LpgBench",
         "longt2ibench": "titjudge.suites.longt2ibench.suite:LongT2IBench",
         "qwen-image-bench": "titjudge.suites.qwen_image_bench.suite:QwenImageBench",
-        "geneval2": "titjudge.suites.question_suite:geneval2",
         "longtext-bench": "titjudge.suites.longtext_bench:LongTextBench",
         "not-geneval": "titjudge.suites.geneval:NotGenEval",
         "oneig-bench": "titjudge.suites.oneig_bench:OneIGBench",
-        "t2i-corebench": "titjudge.suites.question_suite:t2i_corebench",
-        "dpg-bench": "titjudge.suites.question_suite:dpg_bench",
-        "unigenbench": "titjudge.suites.question_suite:unigenbench",
-        "wise": "titjudge.suites.question_suite:wise",
-        "wise-verified": "titjudge.suites.question_suite:wise_verified",
+        **{file.stem: f"{_YAML_SUITE}({file})" for file in sorted(_SUITES.glob("*.yaml"))},
     },
     "sinks": {},
     "runners": {},  # what runs a configuration elsewhere than in this process
@@ -111,14 +109,14 @@ def names(kind: str) -> list[str]:
 
 
 def check(kind: str, name: str) -> str:
-    """Return the `module:attribute` of a name, without importing it.
+    """Return the target of a name, without importing it: `module:attribute`, or `module:function(argument)` of our own.
 
     Raises:
         ConfigError: There is no such name; the message suggests the nearest one.
     """
     target = TABLES[kind].get(name) or _entry_points(kind).get(name)
     if target is None and kind == "suites" and is_suite_file(name):
-        return f"titjudge.suites.question_suite:{name}"
+        return f"{_YAML_SUITE}({name})"
     if target is None:
         one = kind.removesuffix("s")
         more = f"; all others through litellm, as litellm/{name}/MODEL" if kind == "providers" else ""
@@ -173,9 +171,11 @@ def load(kind: str, name: str) -> Any:
         ConfigError: There is no such name (the message suggests the nearest one), or another package's object does not
             load.
     """
-    module, _, attribute = check(kind, name).partition(":")
+    module, _, target = check(kind, name).partition(":")
+    attribute, called, argument = target.partition("(")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        loaded = getattr(importlib.import_module(module), attribute)
+        return loaded(argument.removesuffix(")")) if called else loaded
     except TitjudgeError:
         raise
     except Exception as error:
@@ -183,6 +183,4 @@ def load(kind: str, name: str) -> Any:
             raise
         one = kind.removesuffix("s")
         cause = f"{type(error).__name__}: {error}"
-        raise ConfigError(
-            f"the {one} '{name}' of an entry point ({module}:{attribute}) does not load: {cause}"
-        ) from error
+        raise ConfigError(f"the {one} '{name}' of an entry point ({module}:{target}) does not load: {cause}") from error

@@ -39,7 +39,7 @@ class Fake(Provider):
         settings: ProviderSettings | None = None,
         answers: Callable[[Request], Answer] | Iterable[Answer] | None = None,
         latency: float = 0.0,
-        capabilities: Capabilities = Capabilities(local=True),  # noqa: B008
+        capabilities: Capabilities = Capabilities(local=True),
     ) -> None:
         check_options("option of the fake provider", settings.options if settings else (), ("remember",))
         self.capabilities = capabilities

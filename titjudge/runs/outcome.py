@@ -15,6 +15,7 @@ from titjudge.runs.folder.journal import damage_lines
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.results import summarize
 from titjudge.stats.scores.per_prompt import PerPrompt
+from titjudge.suites.base import Suite
 
 MOST_REPORTED = (
     100_000  # images of a run that gets its report by itself: beyond it the page costs more than the judging
@@ -58,7 +59,7 @@ class Outcome:
         return min(counts, key=lambda count: count[1] / count[2], default=None)
 
 
-def slimness(suite: Any, metrics: Mapping[str, Metric]) -> tuple[bool, bool]:
+def slimness(suite: Suite, metrics: Mapping[str, Metric]) -> tuple[bool, bool]:
     """Tell whether the tables of a run can do with slim items, and with slim scores (`RunFolder.items`, `scores`)."""
     slim = not suite.AGGREGATES
     return slim and all(metric.applies is everywhere for metric in metrics.values()), slim
@@ -66,7 +67,7 @@ def slimness(suite: Any, metrics: Mapping[str, Metric]) -> tuple[bool, bool]:
 
 def finish(
     folder: RunFolder,
-    suite: Any,
+    suite: Suite,
     pairs: Sequence[Pair],
     metrics: dict[str, Metric],
     *,

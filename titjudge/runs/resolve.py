@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,10 +10,12 @@ from typing import Any
 
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
-from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.errors import ConfigError
 from titjudge.core.paths import example_folder
 from titjudge.metrics import Metric
-from titjudge.suites.image_tree import ImageTree, split_pattern
+from titjudge.suites.base import Suite, SuiteInputs
+from titjudge.suites.image_tree import split_pattern
+from titjudge.suites.loading import open_suite, suite_class
 
 
 def resolve(config: RunConfig) -> RunConfig:
@@ -51,7 +52,7 @@ def resolve(config: RunConfig) -> RunConfig:
     if done.prompts is None:
         done = done.model_copy(update={"prompts": _recorded_templates(done, data)})
     if not config.metrics:
-        names = _runnable(registry.load("suites", config.suite).metrics, done)
+        names = _runnable(suite_class(config.suite).metrics, done)
         done = done.model_copy(update={"metrics": names})
     metrics = load_metrics(done)
     if config.metric_options:  # parsed: "8" on the command line and 8 in a file are the same run
@@ -79,7 +80,7 @@ def with_tree(config: RunConfig) -> RunConfig:
     Raises:
         ConfigError: a pattern without prompts, or prompts without a pattern.
     """
-    bundled = getattr(registry.load("suites", config.suite), "PROMPTS", None)
+    bundled = suite_class(config.suite).PROMPTS
     if bundled is not None and not config.prompt_file:
         where = {"prompt_file": str(bundled)} if config.images else {"data": config.data or bundled.parent}
         config = config.model_copy(update=where)
@@ -138,7 +139,7 @@ def left_out(config: RunConfig, done: RunConfig) -> list[str]:
 
     The suite `folder` has no metrics of its own: there the configured models decide, and only packages can be missing.
     """
-    names = [] if config.metrics else registry.load("suites", config.suite).metrics
+    names = [] if config.metrics else suite_class(config.suite).metrics
     lines = []
     for metric in (load_metric(name, config.suite) for name in names if name not in done.metrics):
         roles = [role for role in metric.roles if done.role(role) is None]
@@ -176,34 +177,16 @@ def load_metrics(config: RunConfig) -> dict[str, Metric]:
     }
 
 
-def load_suite(config: RunConfig) -> Any:
+def load_suite(config: RunConfig) -> Suite:
     """Load the suite with its options.
 
     Raises:
         ConfigError: an unknown option, an --image-root that is no folder, or a flag that the suite does not use.
     """
-    suite = registry.load("suites", config.suite)
-    known = [name for name in inspect.signature(suite).parameters if name != "self"]
-    for name in config.suite_options:
-        if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise ConfigError(f"the suite {config.suite} has no option '{name}': {has}.{nearest(name, known)}")
-    made = suite(**config.suite_options)
-    if hasattr(made, "protocol"):
-        made.protocol = config.protocol
     for root in config.image_root:
         if not root.is_dir():
             raise ConfigError(f"--image-root {root}: no such folder")
-    if config.image_root:
-        if not hasattr(made, "image_roots"):
-            raise ConfigError(f"the suite {config.suite} reads no images from elsewhere: leave out --image-root")
-        made.image_roots = tuple(config.image_root)
-    if config.images and config.prompt_file:
-        if not hasattr(made, "tree"):
-            raise ConfigError(f"the suite {config.suite} has a layout of its own: leave out --images")
-        made.tree = ImageTree(config.images, config.prompt_file)
-    if config.columns:
-        if not hasattr(made, "columns"):
-            raise ConfigError(f"the columns that the suite {config.suite} reads are fixed: leave out --columns")
-        made.columns = config.columns
-    return made
+    images, prompt_file = (config.images, config.prompt_file) if config.images and config.prompt_file else ("", "")
+    columns = {str(role): names for role, names in config.columns.items()}
+    inputs = SuiteInputs(config.protocol, tuple(config.image_root), columns, images, prompt_file)
+    return open_suite(config.suite, inputs, config.suite_options)

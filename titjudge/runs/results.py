@@ -24,6 +24,7 @@ from titjudge.stats.intervals import WAY
 from titjudge.stats.people.agreement_tables import agreement_tables
 from titjudge.stats.ranking.duels import duel_tables
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
+from titjudge.suites.base import Suite
 
 CONSTRUCTED = "the preferences of these data come from how the images were made; read `people` as `construction`"
 
@@ -31,7 +32,7 @@ CONSTRUCTED = "the preferences of these data come from how the images were made;
 def summarize(
     listed: Sequence[Item | InvalidItem],
     scores: Iterable[Score],
-    suite: Any,
+    suite: Suite,
     pairs: Sequence[Pair],
     metrics: dict[str, Metric],
     *,

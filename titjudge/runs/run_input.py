@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
@@ -13,6 +12,7 @@ from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.metrics import Metric
 from titjudge.runs.prompt_languages import Foreign
 from titjudge.runs.subset import Drawn, prompt_of
+from titjudge.suites.base import Suite
 from titjudge.suites.samples import cells
 
 
@@ -23,7 +23,7 @@ class RunInput:
         ConfigError: there is a seed for `--limit`, and no limit.
     """
 
-    def __init__(self, config: RunConfig, suite: Any) -> None:
+    def __init__(self, config: RunConfig, suite: Suite) -> None:
         if config.limit_seed is not None and config.limit is None:
             raise ConfigError("--limit-seed draws what --limit N takes: give both")
         self._config, self._suite = config, suite
@@ -74,7 +74,7 @@ class RunInput:
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
     ) -> list[str]:
         """List notes on the data; `kept` are those of the human pairs whose images are among the items."""
-        notes = list(getattr(self._suite, "notes", ()))
+        notes = list(self._suite.notes)
         notes += [self._drawn.line] if self._drawn is not None and self._drawn.line else []
         if notes and pairs and kept is not None and not kept:
             notes.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")

@@ -1,6 +1,6 @@
-"""Read data sets with their metrics and their official aggregation. A suite is one class and one line in `core/registry.py`."""
+"""Read data sets with their metrics and their official aggregation. A suite is a class and a line in `core/registry.py`, or a YAML file in this folder."""
 
 from titjudge.core.types import InvalidItem, Item, Pair, Table
-from titjudge.suites.base import Suite
+from titjudge.suites.base import Suite, SuiteInputs
 
-__all__ = ["InvalidItem", "Item", "Pair", "Suite", "Table"]
+__all__ = ["InvalidItem", "Item", "Pair", "Suite", "SuiteInputs", "Table"]

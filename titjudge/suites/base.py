@@ -2,41 +2,106 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.data.images import SUFFIXES
 from titjudge.suites.prompt_places import PromptPlace
 
+Columns = Mapping[str, Sequence[str]]
+"""Columns that the user has named, by `image`, `prompt`, `generator`, `prompt_id`, `sample`; several only of images."""
 
-class Suite(Protocol):
-    """A data set with its metrics and its official aggregation. Inherit from it for the defaults."""
+
+@dataclass(frozen=True, slots=True)
+class SuiteInputs:
+    """What a run says to its suite.
+
+    Attributes:
+        protocol: `strict` or `official`.
+        image_roots: Folders beside that of the data in which images may lie (`--image-root`).
+        columns: Columns that the user has named (`--columns`).
+        images: A pattern of image paths below the data folder (`--images`); empty without it.
+        prompt_file: The file of prompts that goes with it (`--prompt-file`).
+    """
+
+    protocol: str = "strict"
+    image_roots: tuple[Path, ...] = ()
+    columns: Columns = field(default_factory=dict)
+    images: str = ""
+    prompt_file: str = ""
+
+
+class Suite(ABC):
+    """A data set with its metrics and its official aggregation.
+
+    A suite has a name, metrics and `load`; all else has a default. Options of its own (`--suite-option`) are keyword-only
+    parameters of its constructor, after `inputs`, which it hands on: `def __init__(self, inputs=SuiteInputs(), *, mode="en")`.
+
+    Args:
+        inputs: What the run says to the suite.
+
+    Attributes:
+        name: Its name in results.
+        metrics: What is measured without `--metric`.
+        VERSION: Raised whenever the same answers would give other tables.
+        DEVIATIONS: Where results differ from those of the official code, in words.
+        AGGREGATES: False where `aggregate` returns nothing, so that a run need not hold all items and scores in memory.
+        MARKS_JUDGE: Metrics that, on these data, measure the judge and not which image is better.
+        PROMPTS: A bundled file of prompts, where the data are images only.
+        TAKES_COLUMNS: Whether it reads tables whose columns the user can name (`--columns`).
+        TAKES_IMAGES: Whether it reads trees of images by a pattern and a file of prompts (`--images`, `--prompt-file`).
+
+    Raises:
+        ConfigError: The run names columns or a pattern of images, and the suite takes none.
+    """
 
     name: str
     metrics: tuple[str, ...]
-    """What is measured without `--metric`."""
     VERSION: str = "1"
     DEVIATIONS: tuple[str, ...] = ()
-    """Where results differ from those of the official code, in words."""
     AGGREGATES: bool = True
-    """False where `aggregate` returns nothing, so that a run need not hold all items and scores in memory."""
     MARKS_JUDGE: frozenset[str] = frozenset()
-    """Metrics that, on these data, measure the judge and not which image is better."""
     PROMPTS: Path | None = None
-    """A bundled file of prompts, where the data are images only."""
-    protocol: str = "strict"
-    """`strict` or `official`; the run sets it on the suite it loads."""
-    image_roots: tuple[Path, ...] = ()
-    """Folders beside that of the data in which images may lie (`--image-root`); the run sets it on the suite it loads."""
+    TAKES_COLUMNS: bool = False
+    TAKES_IMAGES: bool = False
 
+    def __init__(self, inputs: SuiteInputs = SuiteInputs()) -> None:
+        if inputs.images and not self.TAKES_IMAGES:
+            raise ConfigError(f"the suite {self.name} has a layout of its own: leave out --images")
+        if inputs.columns and not self.TAKES_COLUMNS:
+            raise ConfigError(f"the columns that the suite {self.name} reads are fixed: leave out --columns")
+        self.inputs = inputs
+        self._notes: dict[str, None] = {}
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines for the user about the data that were read."""
+        return list(self._notes)
+
+    @property
+    def protocol(self) -> str:
+        """`strict` or `official`."""
+        return self.inputs.protocol
+
+    @property
+    def image_roots(self) -> tuple[Path, ...]:
+        """Folders beside that of the data in which images may lie."""
+        return self.inputs.image_roots
+
+    @property
+    def writes_official(self) -> bool:
+        """Whether it writes the files of the official scripts: it has a `write_official` of its own."""
+        return type(self).write_official is not Suite.write_official
+
+    @abstractmethod
     def load(self, folder: Path) -> Iterable[Item | InvalidItem]:
         """Yield the items; one that cannot be judged is an InvalidItem that says why."""
-        ...
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts, and where a generator's images of them belong, whether or not there are any yet.

@@ -37,9 +37,9 @@ from titjudge.data.data_paths import inside
 from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.data.tables import read_table
 from titjudge.stats.people.votes import pair_of, read_choice
-from titjudge.suites.base import Suite, image_files, printable
+from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files, printable
 from titjudge.suites.image_tree import ImageTree
-from titjudge.suites.manifests import NAMES, Columns, ManifestReader, check_manifest, find_tables, first_filled, item_of
+from titjudge.suites.manifests import NAMES, ManifestReader, check_manifest, find_tables, first_filled, item_of
 from titjudge.suites.prompt_places import PromptPlace, distinct
 from titjudge.suites.samples import sample_of, split_sample
 
@@ -50,12 +50,13 @@ class Folder(Suite):
     name = "folder"
     AGGREGATES = False
     metrics: tuple[str, ...] = ("tit", "tit-llm")
+    TAKES_COLUMNS = True
+    TAKES_IMAGES = True
 
-    def __init__(self) -> None:
-        self.columns: Columns = {}
-        self.tree: ImageTree | None = None
+    def __init__(self, inputs: SuiteInputs = SuiteInputs()) -> None:
+        super().__init__(inputs)
+        self._tree = ImageTree(inputs.images, inputs.prompt_file) if inputs.images else None
         self._taken: dict[str, None] = {}
-        self._notes: dict[str, None] = {}
 
     @property
     def notes(self) -> list[str]:
@@ -69,17 +70,17 @@ class Folder(Suite):
         Raises:
             DataError: There is nothing to judge at that place.
         """
-        if self.tree is not None:
-            items = self.tree.items(folder, self.image_roots, self._notes)
+        if self._tree is not None:
+            items = self._tree.items(folder, self.image_roots, self._notes)
         else:
-            items = read_items(folder, self.image_roots, self.columns, self._taken, self._notes)
+            items = read_items(folder, self.image_roots, self.inputs.columns, self._taken, self._notes)
         file = (folder.parent if folder.is_file() else folder) / "facets.jsonl"
         return _with_facets(items, file) if file.is_file() else items
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts of a tree, of prompts.jsonl, or of the items."""
-        if self.tree is not None:
-            return self.tree.places()
+        if self._tree is not None:
+            return self._tree.places()
         if (folder / "prompts.jsonl").is_file():
             records, problems = _prompts(folder)
             texts = ((name, record["prompt"]) for name, record in records.items() if isinstance(record["prompt"], str))
@@ -90,7 +91,9 @@ class Folder(Suite):
         """Read the preferences of `pairs.jsonl`, where the folder has one, or of tables that hold two images a row (Pick-a-Pic)."""
         file = folder / "pairs.jsonl"
         if not file.is_file():
-            reader = ManifestReader(folder.parent if folder.is_file() else folder, self.image_roots, self.columns)
+            reader = ManifestReader(
+                folder.parent if folder.is_file() else folder, self.image_roots, self.inputs.columns
+            )
             tables = [folder] if folder.is_file() else find_tables(folder, self.image_roots)
             return [pair for table in tables for pair in reader.pairs(table)]
         items = lambda: (item for item in self.load(folder) if isinstance(item, Item))  # noqa: E731

@@ -8,7 +8,7 @@ from typing import Any
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Item, Score, Table
 from titjudge.metrics.text_reading import Wanted, compare, matched_share
-from titjudge.suites.base import by_generator
+from titjudge.suites.base import SuiteInputs, by_generator
 from titjudge.suites.prompt_file import PromptFileSuite
 
 _METRIC = "text-reading"
@@ -41,10 +41,10 @@ class LongTextBench(PromptFileSuite):
     FOLDER = "textbench"
     KEYS = ("prompt_id", "prompt", "text")
 
-    def __init__(self, *, mode: str = "en", images: str = "") -> None:
+    def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, mode: str = "en", images: str = "") -> None:
         if mode not in _FILES:
             raise ConfigError(f"mode is en or zh, not '{mode}'")
-        super().__init__(images=images)
+        super().__init__(inputs, images=images)
         self._mode, self.FILE = mode, _FILES[mode]
 
     def meta(self, row: Mapping[str, Any]) -> dict[str, Any]:

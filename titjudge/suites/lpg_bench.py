@@ -27,10 +27,10 @@ from titjudge.core.numbers import finite
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import read_table
-from titjudge.suites.base import Suite
+from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.folder import read_items, read_pairs
 from titjudge.suites.lpg_hub import hub_items, hub_prompts
-from titjudge.suites.manifests import Columns, item_of
+from titjudge.suites.manifests import item_of
 from titjudge.suites.prompt_places import PromptPlace, loose_place
 from titjudge.suites.samples import split_sample
 
@@ -53,6 +53,7 @@ class LpgBench(Suite):
 
     name = "lpg-bench"
     metrics: tuple[str, ...] = ("tit", "tit-llm", "lmm-score", "self-eval")
+    TAKES_COLUMNS = True
     DEVIATIONS: tuple[str, ...] = (
         "how the data set lies on the hub is documented nowhere, and was not read for this: a copy is read as data sets usually are "
         "(titjudge/suites/lpg_hub.py), or our own two layouts (titjudge/suites/lpg_bench.py)",
@@ -78,10 +79,11 @@ class LpgBench(Suite):
         "tit-llm, lmm-score and self-eval: the paper prints neither template nor scale; both are ours",
     )
 
-    def __init__(self, *, rank: str = "rank", prompts: str = "", images: str = "") -> None:
+    def __init__(
+        self, inputs: SuiteInputs = SuiteInputs(), *, rank: str = "rank", prompts: str = "", images: str = ""
+    ) -> None:
+        super().__init__(inputs)
         self._rank, self._prompts, self._images = rank, prompts, images
-        self.columns: Columns = {}
-        self.notes: dict[str, None] = {}
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Yield items in the order of the files; `id` is the image path.
@@ -92,7 +94,7 @@ class LpgBench(Suite):
         if (folder / "images.jsonl").is_file():
             listed = read_items(folder, self.image_roots)
         elif self._prompts or self._images or not (_own(folder) and (folder / "images").is_dir()):
-            listed = hub_items(folder, self.image_roots, self._prompts, self._images, self.columns, self.notes)
+            listed = hub_items(folder, self.image_roots, self._prompts, self._images, self.inputs.columns, self._notes)
         else:
             listed = _tree(folder, self.image_roots)
         for each in listed:

@@ -13,10 +13,10 @@ from pathlib import Path
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data.tables import READERS
-from titjudge.suites.base import image_files
+from titjudge.suites.base import Columns, image_files
 from titjudge.suites.folder import read_items
 from titjudge.suites.image_tree import ImageTree
-from titjudge.suites.manifests import NAMES, Columns, find_tables
+from titjudge.suites.manifests import NAMES, find_tables
 from titjudge.suites.prompt_list import read_prompts
 
 PATTERNS = (

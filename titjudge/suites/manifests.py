@@ -16,7 +16,7 @@ from titjudge.data.containers import SUFFIXES as HOLDERS
 from titjudge.data.data_paths import inside
 from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import READERS, is_table, scan_table, table_columns
-from titjudge.suites.base import image_files
+from titjudge.suites.base import Columns, image_files
 from titjudge.suites.samples import COLUMNS, as_sample
 
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet", "metadata.json", "part-[0-9]*[0-9].json")
@@ -46,8 +46,6 @@ LABEL = "label_0"
 _CHOICES: Mapping[float | None, str] = {1.0: "a", 0.0: "b", 0.5: "tie"}
 _LONGEST_PATH = 4_096  # characters; no file system takes longer ones
 _CONTENT = ("data:", "iVBORw0KGgo")  # images as text: an address with the data, a PNG in base64
-Columns = Mapping[str, Sequence[str]]
-"""Columns that the user has named, by `image`, `prompt`, `generator`, `prompt_id`, `sample`; several only of images."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.data.data_paths import inside
 from titjudge.metrics.questions import Asked, Asking
 from titjudge.metrics.text_reading import Wanted, listed, matched_share
-from titjudge.suites.base import Suite, by_generator, reason_of
+from titjudge.suites.base import Suite, SuiteInputs, by_generator, reason_of
 from titjudge.suites.image_tree import ImageTree, find_tree
 from titjudge.suites.prompt_file import Prompts
 from titjudge.suites.prompt_places import PromptPlace
@@ -67,13 +67,13 @@ class OneIGBench(Suite):
         "means by prompt length and type are those of fine_grained_analysis.py, English only, as there",
     )
 
-    def __init__(self, *, mode: str = "EN", images: str = "") -> None:
+    def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, mode: str = "EN", images: str = "") -> None:
+        super().__init__(inputs)
         if mode.upper() not in _MOST_EDITS:
             raise ConfigError(f"mode is EN or ZH, not '{mode}'")
         if images and "{class}" not in images:
             raise ConfigError(f"images={images}: the pattern needs {{class}}, as ids are those of a class")
         self._mode, self._images = mode.upper(), images
-        self.notes: dict[str, None] = {}
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Yield the images of the three tasks with what metrics ask about them.
@@ -89,7 +89,7 @@ class OneIGBench(Suite):
             try:
                 root, (pattern, *others) = find_tree(folder, patterns, self._images.replace("{class}", name))
             except DataError:
-                self.notes[f"there are no images of {name}"] = None
+                self._notes[f"there are no images of {name}"] = None
                 if (lacking := lacking + 1) == len(by_class):
                     places = "images/anime/{generator}/{prompt_id}_{sample}.png and so on"
                     raise DataError(
@@ -99,7 +99,7 @@ class OneIGBench(Suite):
             tree = ImageTree(
                 pattern, f"OneIG-Bench ({name})", {key: prompt for key, (prompt, _) in prompts.items()}, others
             )
-            for item in tree.items(root, self.image_roots, self.notes):
+            for item in tree.items(root, self.image_roots, self._notes):
                 item = replace(item, id=f"{name}/{item.id}")
                 if isinstance(item, Item):
                     item = replace(item, prompt_id=f"{name}/{item.prompt_id}", meta=prompts[item.prompt_id][1])

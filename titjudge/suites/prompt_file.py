@@ -11,7 +11,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import scan_jsonl
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data.data_paths import inside
-from titjudge.suites.base import Suite
+from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.image_tree import ImageTree, find_tree
 from titjudge.suites.prompt_places import PromptPlace
 
@@ -40,9 +40,9 @@ class PromptFileSuite(Suite):
     WIDTH: int = 0
     """Digits of a prompt id in paths."""
 
-    def __init__(self, *, images: str = "") -> None:
+    def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, images: str = "") -> None:
+        super().__init__(inputs)
         self._images = images
-        self.notes: dict[str, None] = {}
 
     def meta(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return what metrics and tables need to know of the images of a prompt.
@@ -62,7 +62,7 @@ class PromptFileSuite(Suite):
         yield from problems
         root, (pattern, *others) = find_tree(folder, self.PATTERNS, self._images)
         tree = ImageTree(pattern, file.name, {name: prompt for name, (prompt, _) in prompts.items()}, others)
-        for item in tree.items(root, self.image_roots, self.notes):
+        for item in tree.items(root, self.image_roots, self._notes):
             yield item if isinstance(item, InvalidItem) else replace(item, meta=prompts[item.prompt_id][1])
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:

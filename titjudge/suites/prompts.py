@@ -7,7 +7,7 @@ from pathlib import Path
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
-from titjudge.suites.base import Suite
+from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.folder import read_items
 from titjudge.suites.prompt_list import PromptList, read_prompts
 
@@ -23,7 +23,8 @@ class Prompts(Suite):
     AGGREGATES = False
     metrics: tuple[str, ...] = ()
 
-    def __init__(self, *, columns: str = "") -> None:
+    def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, columns: str = "") -> None:
+        super().__init__(inputs)
         self._columns = columns
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:

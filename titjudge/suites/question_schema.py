@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.files import read_yaml
-from titjudge.core.structured_output import first_problem
+from titjudge.core.key_problems import key_problem
 from titjudge.metrics.answer_rules import Question
 from titjudge.metrics.questions import Asking
 
@@ -133,12 +133,12 @@ class QuestionSpec(_Strict):
         try:
             self.asking("official")
         except ValidationError as error:
-            raise ValueError(f"official.ask.{first_problem(error)}") from error
+            raise ValueError(key_problem(error, Asking, "official.ask.")) from error
         for name in self.variants:
             try:
                 self.variant(name)
             except ValidationError as error:
-                raise ValueError(f"variants.{name}.{first_problem(error)}") from error
+                raise ValueError(key_problem(error, QuestionSpec, f"variants.{name}.")) from error
         known = {"", *self.prompts.fields, *self.prompts.bands, *re.findall(r"\{(\w+)\}", " ".join(self.images))}
         for number, table in enumerate(self.tables):
             if table.by not in known and (table.mean, table.by) != ("answers", "category"):
@@ -172,4 +172,4 @@ def read_spec(file: Path) -> QuestionSpec:
     try:
         return QuestionSpec.model_validate(read_yaml(file, "a suite"))
     except ValidationError as error:
-        raise ConfigError(f"{file}: {first_problem(error).replace('Value error, ', '')}") from error
+        raise ConfigError(f"{file}: {key_problem(error, QuestionSpec)}") from error

@@ -1,6 +1,6 @@
 """Suites that are defined by a YAML file: prompts with questions, a rule that parses answers, means by category.
 
-The bundled files are beside this module; `--suite my_suite.yaml` reads one of your own (docs/suites.md). A file is data: it
+The registry finds the bundled files, which are beside this module, by their names; `--suite my_suite.yaml` reads one of your own (docs/suites.md). A file is data: it
 names columns, rules and prompt templates, and holds no code.
 """
 
@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
-from titjudge.suites.base import Suite
+from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
 from titjudge.suites.prompt_places import PromptPlace, filled
 from titjudge.suites.question_data import PromptRecord, read_prompts
@@ -35,14 +34,16 @@ class QuestionSuite(Suite):
     metrics: tuple[str, ...] = ("questions",)
     spec: QuestionSpec
 
-    def __init__(self, *, template: str = "", images: str = "", variant: str = "") -> None:
+    def __init__(
+        self, inputs: SuiteInputs = SuiteInputs(), *, template: str = "", images: str = "", variant: str = ""
+    ) -> None:
+        super().__init__(inputs)
         self._template, self._images = template, images
         if variant:
             if variant not in self.spec.variants:
                 has = ", ".join(self.spec.variants) or "none"
                 raise ConfigError(f"the suite {self.name} has no variant '{variant}': it has {has}")
             self.spec = self.spec.variant(variant)
-        self.notes: dict[str, None] = {}
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Yield the images with their prompts and questions.
@@ -67,9 +68,9 @@ class QuestionSuite(Suite):
 
     def _images_of(self, folder: Path, prompts: Mapping[str, str]) -> Iterator[Item | InvalidItem]:
         if self._images.endswith(".json"):
-            return listed_images(Path(self._images), prompts, self.image_roots, self.notes)
+            return listed_images(Path(self._images), prompts, self.image_roots, self._notes)
         root, (pattern, *others) = find_tree(folder, self.spec.images, self._images)
-        return ImageTree(pattern, "the suite", prompts, others).items(root, self.image_roots, self.notes)
+        return ImageTree(pattern, "the suite", prompts, others).items(root, self.image_roots, self._notes)
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts; images belong where others are, else where the suite's first pattern has them.
@@ -100,13 +101,13 @@ class QuestionSuite(Suite):
         return [make_table(spec, items, own, grids=grids) for spec in self.spec.tables]
 
 
-def suite_of(file: Path) -> type[QuestionSuite]:
+def suite_of(file: Path | str) -> type[QuestionSuite]:
     """Make the class of a suite from its YAML file.
 
     Raises:
         ConfigError: The file is wrong; names file and key.
     """
-    spec = read_spec(file)
+    spec = read_spec(Path(file))
     attributes = {
         "name": spec.name,
         "spec": spec,
@@ -117,10 +118,3 @@ def suite_of(file: Path) -> type[QuestionSuite]:
         "__module__": __name__,
     }
     return type(re.sub(r"\W", "_", spec.name), (QuestionSuite,), attributes)
-
-
-def __getattr__(name: str) -> Any:
-    """Make the suite of a bundled file by its name (`wise` is wise.yaml), or of any other by its path."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return suite_of(Path(name) if name.endswith((".yaml", ".yml")) else Path(__file__).with_name(f"{name}.yaml"))

@@ -32,8 +32,8 @@ class Starter(Folder):
         if folder == self.PROMPTS.parent:
             raise DataError("give the images of these prompts: --images 'out/{generator}/{prompt_id}.png'", folder)
         listed = folder.is_file() or (folder / "images.jsonl").is_file() or find_tables(folder, self.image_roots)
-        if self.tree is None and not listed:
-            self.tree = self._tree()
+        if self._tree is None and not listed:
+            self._tree = _usual_tree()
         lines = {item.prompt_id: item for item in Prompts().load(self.PROMPTS) if isinstance(item, Item)}
         for item in super().load(folder):
             line = lines.get(item.prompt_id)
@@ -48,7 +48,8 @@ class Starter(Folder):
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the bundled prompts."""
-        return (self.tree or self._tree()).places()
+        return (self._tree or _usual_tree()).places()
 
-    def _tree(self) -> ImageTree:
-        return ImageTree("{generator}/{prompt_id}.{suffix}", str(self.PROMPTS))
+
+def _usual_tree() -> ImageTree:
+    return ImageTree("{generator}/{prompt_id}.{suffix}", str(starter_file()))

@@ -20,6 +20,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data import arrow_files, containers, images, tar_files
 from titjudge.data.embedded_prompts import embedded_prompt
+from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder
 
 
@@ -42,8 +43,7 @@ def archive(file: Path, members: dict[str, bytes], mode: Any = "w") -> Path:
 
 
 def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str], list[str]]:
-    suite = Folder()
-    suite.columns = columns
+    suite = Folder(SuiteInputs(columns=columns))
     found = list(suite.load(path))
     bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
     return [item for item in found if isinstance(item, Item)], bad, suite.notes

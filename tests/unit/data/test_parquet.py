@@ -17,6 +17,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data import containers, images, parquet
 from titjudge.report.html import images_in
+from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder
 
 arrow: Any = pytest.importorskip("pyarrow", reason="needs `pip install 'titjudge[parquet]'`")
@@ -41,8 +42,7 @@ def structs(count: int) -> Any:
 
 
 def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str]]:
-    suite = Folder()
-    suite.columns = columns
+    suite = Folder(SuiteInputs(columns=columns))
     found = list(suite.load(path))
     bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
     return [item for item in found if isinstance(item, Item)], bad

@@ -17,6 +17,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data import images, parquet
 from titjudge.data.tables import scan_table
+from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder
 
 arrow: Any = pytest.importorskip("pyarrow", reason="needs `pip install 'titjudge[parquet]'`")
@@ -46,8 +47,7 @@ def as_arrow(file: Path, columns: dict[str, Any]) -> Path:
 
 
 def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str]]:
-    suite = Folder()
-    suite.columns = columns
+    suite = Folder(SuiteInputs(columns=columns))
     found = list(suite.load(path))
     bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
     return [item for item in found if isinstance(item, Item)], bad

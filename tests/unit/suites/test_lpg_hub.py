@@ -10,6 +10,7 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
+from titjudge.suites.base import SuiteInputs
 from titjudge.suites.lpg_bench import LpgBench
 
 PROMPTS = ["a red cube", "a blue ball", "a green cone"]
@@ -78,8 +79,7 @@ def test_tables_with_images_are_read(tmp_path: Path) -> None:
     rows = "file_name,text,model,prompt_id\nflux/1.png,a red cube,flux,1\nsd/1.png,a red cube,sd,1\n"
     write(tmp_path, {"metadata.csv": rows, **images("flux/1.png", "sd/1.png")})
     assert found(tmp_path) == {("flux", "1"): "a red cube", ("sd", "1"): "a red cube"}
-    suite = LpgBench()
-    suite.columns = {"image": ["flux", "sd"], "prompt": ["text"]}
+    suite = LpgBench(SuiteInputs(columns={"image": ["flux", "sd"], "prompt": ["text"]}))
     write(tmp_path, {"metadata.csv": "flux,sd,text,prompt_id\nflux/1.png,sd/1.png,a red cube,1\n"})
     assert [item.generator for item in suite.load(tmp_path) if isinstance(item, Item)] == ["flux", "sd"]
 

@@ -15,6 +15,7 @@ from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.runs.folder.identity import identity
+from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder
 
 
@@ -25,11 +26,10 @@ def image(path: Path) -> Path:
 
 
 def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str], list[str]]:
-    suite = Folder()
-    suite.columns = columns
+    suite = Folder(SuiteInputs(columns=columns))
     found = list(suite.load(path))
     bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
-    return [item for item in found if isinstance(item, Item)], bad, list(suite.notes)
+    return [item for item in found if isinstance(item, Item)], bad, suite.notes
 
 
 @pytest.mark.parametrize("prompt", ["text", "caption", "prompt"])

@@ -16,6 +16,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data import json_tables
 from titjudge.data.tables import scan_table
+from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder
 
 ROWS = [{"image": "a.png", "prompt": "a cat", "model": "x"}, {"image": "b.png", "prompt": "a dog", "seed": 4}]
@@ -50,8 +51,7 @@ def saved(path: Path, content: Any, **form: Any) -> Path:
 
 
 def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str]]:
-    suite = Folder()
-    suite.columns = columns
+    suite = Folder(SuiteInputs(columns=columns))
     found = list(suite.load(path))
     bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
     return [item for item in found if isinstance(item, Item)], bad
@@ -124,8 +124,7 @@ def test_the_images_of_coco_may_lie_in_another_folder(tmp_path: Path) -> None:
     (tmp_path / "annotations" / "captions.json").write_text(
         json.dumps({**COCO, "annotations": COCO["annotations"][:1]})
     )
-    suite = Folder()
-    suite.image_roots = [tmp_path / "val2014"]
+    suite = Folder(SuiteInputs(image_roots=(tmp_path / "val2014",)))
     items = [item for item in suite.load(tmp_path / "annotations" / "captions.json") if isinstance(item, Item)]
     assert [(item.id, item.image) for item in items] == [("a.png", tmp_path / "val2014" / "a.png")]
 

@@ -15,6 +15,7 @@ from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status
 from titjudge.metrics.answer_rules import RULES, Question
 from titjudge.metrics.questions import Asked, after_parents, questions
+from titjudge.suites.base import SuiteInputs
 from titjudge.suites.question_suite import QuestionSuite
 
 SPEC: dict[str, Any] = {
@@ -44,10 +45,10 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def suite(folder: Path, **changes: Any) -> QuestionSuite:
+def suite(folder: Path, protocol: str = "strict", **changes: Any) -> QuestionSuite:
     file = folder / "mine.yaml"
     file.write_text(json.dumps(SPEC | changes))  # JSON is YAML
-    made: QuestionSuite = registry.load("suites", str(file))()
+    made: QuestionSuite = registry.load("suites", str(file))(SuiteInputs(protocol))
     return made
 
 
@@ -101,8 +102,7 @@ def test_an_image_with_a_question_without_answer_has_no_score(data: Path) -> Non
 
 
 def test_what_may_be_skipped_and_what_is_asked_again(data: Path) -> None:
-    mine = suite(data, official={"ask": {"unanswered": "skip"}})
-    mine.protocol = "official"
+    mine = suite(data, "official", official={"ask": {"unanswered": "skip"}})
     first = next(item for item in mine.load(data) if isinstance(item, Item))
     assert score(first, Scripted({"Is the cat red?": Status.REFUSED})).value == 1.0
     with pytest.raises(Unanswered, match="no answer"):  # an outage is no refusal
@@ -136,7 +136,13 @@ def test_a_cut_reply_is_asked_for_with_more_tokens_and_never_skipped(data: Path)
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"surprise": 1}, "surprise: Extra inputs are not permitted"),
+        ({"surprise": 1}, "unknown key 'surprise'."),
+        ({"tables": [{"title": "t", "overal": "all"}]}, "unknown key 'tables.0.overal'. Did you mean 'overall'?"),
+        ({"questions": [{"quesion": "Is it good?"}]}, "unknown key 'questions.0.quesion'. Did you mean 'question'?"),
+        ({"questions": {"question": "q", "categry": "c"}}, "unknown key 'questions.categry'. Did you mean 'category'?"),
+        ({"official": {"ask": {"trys": 2}}}, "unknown key 'official.ask.trys'. Did you mean 'tries'?"),
+        ({"variants": {"two": {"aks": {}}}}, "unknown key 'variants.two.aks'. Did you mean 'ask'?"),
+        ({"tables": [{"by": "theme"}]}, "'tables.0.title' is missing"),
         ({"tables": []}, "tables: List should have at least 1 item"),
         ({"ask": {"answer": "guess"}}, "ask.answer: there is no answer rule 'guess'"),
         ({"official": {"ask": {"tries": 0}}}, "official.ask.tries: Input should be greater"),

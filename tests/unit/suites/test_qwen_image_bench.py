@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score
+from titjudge.suites.base import SuiteInputs
 from titjudge.suites.qwen_image_bench.dataset import id_text, parse_facets, read_metadata
 from titjudge.suites.qwen_image_bench.suite import QwenImageBench, aggregate_responses
 from titjudge.suites.qwen_image_bench.tables import (
@@ -443,8 +444,7 @@ def test_the_file_of_the_hub_is_input_as_it_is(tmp_path: Path) -> None:
     assert item.image == tmp_path / "images" / "flux" / "000001_a.png"
     assert sorted(item.meta) == ["ID", "dims_en", "facets", "prompt_cn", "prompt_en"]
 
-    suite = QwenImageBench()
-    suite.columns = {"prompt": ["prompt_en"]}
+    suite = QwenImageBench(SuiteInputs(columns={"prompt": ["prompt_en"]}))
     assert [each.prompt for each in suite.load(tmp_path) if isinstance(each, Item)] == ["a cat"]
     write_lines(tmp_path / "mine.jsonl", [{"ID": 1, "prompt": "a cat", "image_path": "1.png"}])
     (tmp_path / "images" / "flux").rmdir()

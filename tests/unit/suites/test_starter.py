@@ -22,8 +22,8 @@ from titjudge.core.config import RunConfig
 from titjudge.core.paths import starter_file
 from titjudge.core.types import InvalidItem, Item
 from titjudge.metrics.graph_alignment import PromptGraph
+from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder
-from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.starter import Starter
 
 LINES: list[dict[str, Any]] = [json.loads(line) for line in starter_file().read_text(encoding="utf-8").splitlines()]
@@ -122,8 +122,7 @@ def test_columns_of_any_prompt_file_stay_with_the_images_of_a_tree(tmp_path: Pat
     paint(tmp_path, "mine/p.png")
     line = {"prompt_id": "p", "prompt": "A cat.", "questions": ["A cat?"], "gold_answers": ["yes"]}
     (tmp_path / "made.jsonl").write_text(json.dumps(line))
-    suite = Folder()
-    suite.tree = ImageTree("{generator}/{prompt_id}.png", str(tmp_path / "made.jsonl"))
+    suite = Folder(SuiteInputs(images="{generator}/{prompt_id}.png", prompt_file=str(tmp_path / "made.jsonl")))
     (item,) = suite.load(tmp_path)
     assert isinstance(item, Item)
     assert item.meta["questions"] == ["A cat?"]

@@ -35,6 +35,7 @@ from titjudge.runs.folder.journal import damage_lines, write_records
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import load_metrics, load_suite
+from titjudge.suites.base import Suite
 
 
 def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = None, report: bool = True) -> Outcome:
@@ -242,13 +243,12 @@ def _vectors(parts: Sequence[Part]) -> Iterator[Record]:
                 yield record
 
 
-def _pairs(parts: Sequence[Part], suite: Any, config: RunConfig) -> list[Pair]:
+def _pairs(parts: Sequence[Part], suite: Suite, config: RunConfig) -> list[Pair]:
     """Collect the human pairs of the runs; where no run has stored results, read them from the data."""
     stored = [results for part in parts if (results := part.folder.results()).pairs is not None]
     if stored:
         return list(dict.fromkeys(pair for results in stored for pair in results.human_pairs))
-    read: list[Pair] = suite.pairs(config.data) if config.data is not None and config.data.exists() else []
-    return read
+    return suite.pairs(config.data) if config.data is not None and config.data.exists() else []
 
 
 def _manifest(

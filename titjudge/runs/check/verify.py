@@ -40,6 +40,7 @@ from titjudge.runs.resolve import load_metrics, load_suite
 from titjudge.runs.results import summarize
 from titjudge.stats.intervals import WAY
 from titjudge.stats.scores.per_prompt import PerPrompt
+from titjudge.suites.base import Suite
 
 _WITHOUT_ANSWER = frozenset({Status.FAILED, Status.BUDGET, Status.MISSING})
 
@@ -370,7 +371,7 @@ def _check_tables(
     folder: RunFolder,
     items: Sequence[Item | InvalidItem],
     scores: Mapping[tuple[str, str], Score],
-    suite: Any,
+    suite: Suite,
     metrics: dict[str, Metric],
     result: Verification,
 ) -> None:

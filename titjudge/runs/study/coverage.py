@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.data.images import check_header
+from titjudge.suites.base import Suite
 from titjudge.suites.prompt_places import PromptPlace
 from titjudge.suites.samples import cells
 
@@ -52,7 +52,7 @@ class Coverage:
 
 
 def coverage(
-    suite: Any,
+    suite: Suite,
     data: Path,
     *,
     samples: int | None = None,
@@ -114,7 +114,7 @@ def coverage(
 
 
 def suite_prompts(
-    suite: Any, data: Path, lengths: Collection[str], problems: list[tuple[str, str]]
+    suite: Suite, data: Path, lengths: Collection[str], problems: list[tuple[str, str]]
 ) -> list[PromptPlace]:
     """List the prompts of a suite, with `lengths` only those of these lengths; invalid ones go to `problems`.
 

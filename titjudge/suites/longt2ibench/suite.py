@@ -15,7 +15,7 @@ from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.data.data_paths import inside
 from titjudge.metrics.graph_alignment import Graph
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
-from titjudge.suites.base import Suite, number_repeats
+from titjudge.suites.base import Suite, SuiteInputs, number_repeats
 from titjudge.suites.longt2ibench.dataset import Annotated, read_split
 from titjudge.suites.longt2ibench.relations import relation_rates
 from titjudge.suites.longt2ibench.saved import (
@@ -84,7 +84,8 @@ class LongT2IBench(Suite):
         "official prompts are those of test_generation.py; test_score.py uses another one than the model was trained on",
     )
 
-    def __init__(self, *, split: str = "test", matching: str = "casefold") -> None:
+    def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, split: str = "test", matching: str = "casefold") -> None:
+        super().__init__(inputs)
         if split not in SPLITS:
             raise ConfigError(f"split is one of {', '.join(SPLITS)}, not '{split}'")
         Recall(matching)

@@ -12,8 +12,8 @@ from typing import Any
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.metrics.checklist import FACETS
-from titjudge.suites.base import Suite, check_generator, number_repeats
-from titjudge.suites.manifests import Columns, item_of
+from titjudge.suites.base import Columns, Suite, SuiteInputs, check_generator, number_repeats
+from titjudge.suites.manifests import item_of
 from titjudge.suites.prompt_places import PromptPlace, loose_place
 from titjudge.suites.qwen_image_bench.dataset import (
     Metadata,
@@ -114,6 +114,7 @@ class QwenImageBench(Suite):
 
     name = "qwen-image-bench"
     metrics: tuple[str, ...] = (METRIC,)
+    TAKES_COLUMNS = True
     DEVIATIONS: tuple[str, ...] = (
         "the rubric is the paper's (56 facets, 23 sub-capabilities; code @b6b556b); `--suite-option facets=38` is that of "
         "Stability AI's later fork, which asks about a pillar also where it has dropped every facet that the prompt activates",
@@ -136,12 +137,14 @@ class QwenImageBench(Suite):
         "is named, and its facets count as questions without an answer",
     )
 
-    def __init__(self, *, metadata: Path | str | None = None, facets: int | str = 56) -> None:
+    def __init__(
+        self, inputs: SuiteInputs = SuiteInputs(), *, metadata: Path | str | None = None, facets: int | str = 56
+    ) -> None:
+        super().__init__(inputs)
         if str(facets) not in map(str, FACETS):
             raise ConfigError(f"facets is {' or '.join(map(str, FACETS))}, not '{facets}'")
         self._further: dict[str, Any] = {} if int(facets) == FACETS[0] else {"rubric_facets": int(facets)}
         self._metadata = Path(metadata) if metadata else None
-        self.columns: Columns = {}
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Yield items in the order of the files; `id` is `<generator>/<ID>`, `meta` has ID, facets and further columns.
@@ -157,15 +160,15 @@ class QwenImageBench(Suite):
             raise DataError("no table of images: expected a csv, json or jsonl with ID, prompt and image_path", folder)
         place = self._metadata or find_metadata(folder if folder.is_dir() else folder.parent)
         known = read_metadata(place) if place else None
-        if all(_is_hub(file, self.columns) for file in files) and not any(
-            True for file in files for _ in _rows(file, self.columns)
+        if all(_is_hub(file, self.inputs.columns) for file in files) and not any(
+            True for file in files for _ in _rows(file, self.inputs.columns)
         ):
             hint = f"fetch {self.name} --include 'images/GENERATOR/*' gets some, or name a table of your own"
             raise DataError(f"none of the images that it names is here: {hint}", files[0])
         yield from number_repeats(
             replace(item, meta={**item.meta, **self._further}) if isinstance(item, Item) and self._further else item
             for file in files
-            for item in _items(file, known, self.image_roots, self.columns)
+            for item in _items(file, known, self.image_roots, self.inputs.columns)
         )
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace]:

@@ -12,7 +12,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.data.data_paths import inside
 from titjudge.metrics.ocr import words_from_questions
-from titjudge.suites.base import Suite
+from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.prompt_places import GENERATOR, PromptPlace
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif import dataset
@@ -80,6 +80,7 @@ class Tiif(Suite):
 
     def __init__(
         self,
+        inputs: SuiteInputs = SuiteInputs(),
         *,
         subset: str = "auto",
         images: Path | str | None = None,
@@ -88,6 +89,7 @@ class Tiif(Suite):
         template: int | str | None = None,
         seed: int = 0,
     ) -> None:
+        super().__init__(inputs)
         if subset not in ("auto", "full", "testmini"):
             raise ConfigError(f"subset is auto, full or testmini, not '{subset}'")
         choices: dict[int | str | None, int | str | None] = {None: None, "random": "random"}
