@@ -197,7 +197,7 @@ def _correlations(
     """
     from dataclasses import asdict
 
-    from titjudge.core.formats import plain
+    from titjudge.core.tables import plain
     from titjudge.core.types import Table
     from titjudge.stats.people.human_data import SCORE, read_human_scores
     from titjudge.stats.ranking.correlation import correlation, generator_correlation

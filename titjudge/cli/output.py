@@ -14,9 +14,10 @@ import click
 from titjudge.cli.layout import laid_out, paragraph
 from titjudge.cli.terminal import printable, say
 from titjudge.core.errors import UserError
+from titjudge.core.tables import text_of
 
 if TYPE_CHECKING:
-    from titjudge.core.types import Table
+    from titjudge.core.tables import Table
     from titjudge.runs.outcome import Outcome
 
 STDOUT = "titjudge.stdout"  # key of the click context: the stream that `--json -` writes to
@@ -34,17 +35,6 @@ def show_results(tables: Sequence[Table], record: Any, json_file: Path | None, n
     show_tables(tables)
     show_notes(notes, tables)
     write_json(json_file, record)
-
-
-def cell(value: Any) -> str:
-    """Format a table cell: a dash for None, four decimals for a float."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:,.1f}"
-    return f"{value:,}" if isinstance(value, int) else printable(" ".join(str(value).splitlines()))
 
 
 def show_tables(tables: Iterable[Table]) -> None:
@@ -83,7 +73,7 @@ def terminal_width() -> int:
 
 
 def _draw(table: Table, notes: Iterable[str]) -> None:
-    texts = [[cell(value) for value in row] for row in table.rows]
+    texts = _texts(table)
     columns = [printable(name) for name in table.columns]
     lines = laid_out(columns, texts, _numeric(table), terminal_width())
     say()
@@ -110,7 +100,7 @@ def _styled(text: str, **style: bool) -> str:
 
 
 def _plain(table: Table, notes: Iterable[str]) -> None:
-    texts = [[cell(value) for value in row] for row in table.rows]
+    texts = _texts(table)
     widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(table.columns)]
     numeric = _numeric(table)
     say(f"\n{table.title}")
@@ -122,6 +112,10 @@ def _plain(table: Table, notes: Iterable[str]) -> None:
         say("  " + "  ".join(cells).rstrip())
     for note in notes:
         say(f"  {note}")
+
+
+def _texts(table: Table) -> list[list[str]]:
+    return [[printable(" ".join(text_of(value, "-").splitlines())) for value in row] for row in table.rows]
 
 
 def _numeric(table: Table) -> list[bool]:

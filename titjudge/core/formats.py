@@ -1,29 +1,61 @@
-"""Numbers as text: percentages to one decimal, coefficients to three, intervals in brackets, p-values."""
+"""Numbers as text, in one way for the terminal, the report and exports: shares, intervals, p-values, sums of money."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from titjudge.core.numbers import is_number, sum_words
+
 WIDE = 4  # with more metrics than this a leaderboard shows ranks only
+DASH = "–"
 
 
-def percent(value: float | None, interval: Sequence[float] | None = None) -> str | None:
-    """Format a fraction with its interval: `88.9% [77.8, 97.2]`; None stays None."""
-    if value is None:
-        return None
-    bracket = f" [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]" if interval else ""
-    return f"{100 * value:.1f}%{bracket}"
+def number(value: float, digits: int | None = None, *, signed: bool = False) -> str:
+    """Format a number with thousands separators: `1,234`, `0.395`; without `digits` up to four decimals, by its size."""
+    if not math.isfinite(value):
+        return DASH
+    sign = "+" if signed else ""
+    if isinstance(value, int):
+        return f"{value:{sign},}"
+    if digits is not None:
+        return f"{value:{sign},.{digits}f}"
+    return f"{value:{sign}.4f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:{sign},.1f}"
 
 
-def plain(value: float | None, interval: Sequence[float | None] | None = None, digits: int = 3) -> str | None:
-    """Format a number with its interval: `0.395 [0.351, 0.438]`; None stays None, as an end it is infinite."""
-    if value is None:
-        return None
-    ends = [f"{end:.{digits}f}" if end is not None else "" for end in interval or ()]
-    bracket = f" [{ends[0] or '-∞'}, {ends[1] or '∞'}]" if interval else ""
-    return f"{value:.{digits}f}{bracket}"
+def percentage(value: float, digits: int = 1) -> str:
+    """Format a fraction: `88.9%`."""
+    return f"{100 * value:.{digits}f}%"
 
 
-def p_value(p: float | None) -> str | None:
-    """Format a p-value: `0.013`, `<0.0001`; None stays None."""
-    return None if p is None else "<0.0001" if p < 0.0001 else f"{p:.2g}"
+def points(value: float) -> str:
+    """Format a difference of two fractions in percentage points: `+5.0 pts`."""
+    return f"{100 * value:+.1f} pts"
+
+
+def p_value(p: float) -> str:
+    """Format a p-value: `0.013`, `<0.0001`."""
+    return "<0.0001" if p < 0.0001 else f"{p:.2g}"
+
+
+def money(value: float) -> str:
+    """Format US dollars, sums below $1 with four decimals."""
+    return "$0" if value == 0 else f"${value:,.2f}" if value >= 1 else f"${value:.4f}"
+
+
+def spending(value: float | None, unpriced: int = 0) -> str:
+    """Format a sum of US dollars that `unpriced` requests are not in, as nobody knows their price."""
+    text = money(value) if is_number(value) else DASH
+    return sum_words(value, unpriced, text) if unpriced else text
+
+
+def interval(low: str, high: str) -> str:
+    """Format an interval from its formatted ends: `[77.8, 97.2]`."""
+    return f"[{low}, {high}]"
+
+
+def ends_of(value: object) -> tuple[float, float] | None:
+    """Return the ends of an interval from a record; None for anything else."""
+    if isinstance(value, Sequence) and len(value) == 2 and all(is_number(end) for end in value):
+        return float(value[0]), float(value[1])
+    return None

@@ -384,11 +384,8 @@ class TableRecord(_Record):
 
     @classmethod
     def of_table(cls, table: Table) -> Self:
-        """Record a table; a cell that is no text, number or None becomes text."""
-        rows = [
-            [cell if isinstance(cell, str | int | float | None) else str(cell) for cell in row] for row in table.rows
-        ]
-        return cls(title=table.title, columns=list(table.columns), rows=rows, notes=list(table.notes))
+        """Record a table, cells as text."""
+        return cls(title=table.title, columns=list(table.columns), rows=table.plain_rows, notes=list(table.notes))
 
 
 class InvalidRecord(_Record):

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from titjudge.core.answer_probabilities import Choices, FirstToken, Probability
 from titjudge.core.dry_run import DryRun
+from titjudge.core.tables import Table as Table
 
 
 class Status(StrEnum):
@@ -387,16 +388,6 @@ class Score:
     def none(cls, status: Status, reason: str, **parts: Any) -> Score:
         """Make a score without a value, with the reason in one line."""
         return cls("", "", None, status, reason, parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of results; cells are str, int, float or None, which is printed as a dash."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    notes: tuple[str, ...] = ()
 
 
 class Ask(Protocol):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from math import fsum, inf
 from typing import Any
 
-from titjudge.core.types import Table
+from titjudge.core.tables import Table, p_value, plain
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.bounds import approximate_bound, below, bound
 
@@ -174,8 +174,8 @@ def with_verdicts(lines: Sequence[Line]) -> list[Line]:
             (line.p_value, k) for k, line in enumerate(lines) if line.family == family and line.p_value is not None
         )
         adjusted = 0.0
-        for place, (p_value, k) in enumerate(tested):
-            adjusted = min(1.0, max(adjusted, p_value * (len(tested) - place)))
+        for place, (p, k) in enumerate(tested):
+            adjusted = min(1.0, max(adjusted, p * (len(tested) - place)))
             verdict = CAUGHT if adjusted < ALPHA else PASS if _within_limits(lines[k]) else OPEN
             more = more_prompts(lines[k]) if verdict == OPEN else None
             judged[k] = replace(lines[k], adjusted=adjusted, verdict=verdict, more=more)
@@ -254,9 +254,9 @@ class Card:
             (
                 line.family,
                 line.name,
-                _effect(line),
+                plain(line.effect, line.interval),
                 f"{line.rule} {line.limit:g}",
-                _p(line.p_value),
+                p_value(line.p_value),
                 line.verdict,
                 _counts(line),
                 _lacks(line),
@@ -285,17 +285,6 @@ def _not_tested(skipped: Mapping[str, str]) -> list[str]:
     for name, reason in skipped.items():
         by_reason.setdefault(reason, []).append(name)
     return [f"not tested: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
-
-
-def _effect(line: Line) -> str | None:
-    if line.effect is None:
-        return None
-    interval = f" [{line.interval[0]:.3f}, {line.interval[1]:.3f}]" if line.interval else ""
-    return f"{line.effect:.3f}{interval}"
-
-
-def _p(value: float | None) -> str | None:
-    return None if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
 def _lacks(line: Line) -> str | None:

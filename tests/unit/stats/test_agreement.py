@@ -51,7 +51,7 @@ def check(found: Results) -> dict[str, object]:
             assert each[name] is not None or name == "ndcg" or each["reasons"][name]
     for table in agreement_tables(found):
         assert all(len(row) == len(table.columns) for row in table.rows)
-        assert all(cell is None or isinstance(cell, (str, int, float)) for row in table.rows for cell in row)
+        assert all(cell is None or isinstance(cell, (str, int, float)) for row in table.plain_rows for cell in row)
     return dict(as_json)
 
 
@@ -266,4 +266,4 @@ def test_the_leaderboard_shows_first_places_of_people_who_gave_ranks() -> None:
     items, scores, pairs = ranked_by_people()
     table = agreement_tables(agreement(items, scores, pairs))[1]
     assert table.columns[:4] == ("generator", "prompts", "people: mean rank", "people: first")
-    assert [row[:4] for row in table.rows[:2]] == [("y", "2", "1.00", 2), ("x", "2", "1.50", 1)]
+    assert [row[:4] for row in table.plain_rows[:2]] == [["y", "2", "1.00", 2], ["x", "2", "1.50", 1]]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from titjudge.core.errors import DataError
+from titjudge.core.tables import percent
 from titjudge.core.types import Item, Score, Status
 from titjudge.report.verdict_charts import write_forgetting
 from titjudge.stats.scores.claims import claims_of, place_of
@@ -103,7 +104,7 @@ def test_rates_by_place_kind_and_length() -> None:
     assert found.steps[0].position is None
     assert "two prompts" in found.steps[0].reason
     first = found.tables()[0]
-    assert first.rows[0] == ("0-10%", "50.0%", 2)
+    assert first.rows[0] == ("0-10%", percent(0.5), 2)
     assert "1 claims cannot be seen" in first.notes[0]
     assert found.to_json()["kinds"][0]["rate"] == 0.5
 

@@ -181,7 +181,7 @@ def test_who_loses_once_may_be_infinitely_strong() -> None:
     assert low is not None
     assert 0 < low < strongest.strength
     assert high is None
-    assert f"{strongest.strength:.2f} [{low:.2f}, ∞]" in str(strengths_table("people", found).rows)
+    assert f"{strongest.strength:.2f} [{low:.2f}, ∞]" in str(strengths_table("people", found).plain_rows)
 
 
 @pytest.mark.parametrize(("wins", "ties", "losses", "weight"), [(2, 1, 2, 0.25), (2, 3, 1, 1.0607)])

@@ -90,7 +90,7 @@ def test_the_leaderboard_shows_the_spread_where_there_is_one() -> None:
     scores[0] = Score("x0", "m", None, Status.REFUSED, "no", generator="x", prompt_id="p")
     _, board = agreement_tables(agreement(items, scores))
     assert board.columns[-1] == "m: spread"
-    assert {row[0]: row[-1] for row in board.rows} == {"x": "0.3536", "y": "0.5000"}
+    assert {row[0]: row[-1] for row in board.plain_rows} == {"x": "0.3536", "y": "0.5000"}
     one = agreement_tables(agreement(items[:1], scores[:1]))[-1]
     assert "m: spread" not in one.columns
 

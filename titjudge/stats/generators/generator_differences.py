@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.errors import DataError
-from titjudge.core.formats import p_value
+from titjudge.core.tables import p_value
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval
 from titjudge.stats.bounds import approximate_bound, bound

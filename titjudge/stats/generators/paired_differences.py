@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.errors import ConfigError, nearest
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.core.tables import Table, p_value
+from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.equality import score_differences
 from titjudge.stats.intervals import mean_intervals
@@ -166,7 +167,7 @@ def differences_table(differences: Sequence[Difference]) -> Table:
         "Paired differences",
         ("first", "second", "what", "n", "difference", "low", "high", "p", "p BH", "McNemar p"),
         tuple(
-            (d.first, d.second, d.what, d.n, d.difference, *(d.interval or (None, None)), d.p_value, d.p_adjusted, d.mcnemar_p)
+            (d.first, d.second, d.what, d.n, d.difference, *(d.interval or (None, None)), p_value(d.p_value), p_value(d.p_adjusted), p_value(d.mcnemar_p))
             for d in differences
         ),
         ("first minus second over what both scored; interval and p by prompts, p BH adjusted by Benjamini and Hochberg over all rows",),

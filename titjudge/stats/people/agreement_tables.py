@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from titjudge.core.formats import WIDE, p_value, percent, plain
+from titjudge.core.formats import WIDE
 from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
-from titjudge.core.types import Table
+from titjudge.core.tables import Table, p_value, percent, plain
 
 LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
 SPREAD = "spread: standard deviation of the images of one prompt by one generator"

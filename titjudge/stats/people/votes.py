@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import Pair, Table
+from titjudge.core.tables import Table, percent
+from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Interval, codes, multiplicities, percentile_interval
 from titjudge.stats.intervals import share_intervals
 
@@ -115,9 +116,8 @@ class Ceiling:
         """Summarise in one line; empty where it is undefined."""
         if self.accuracy is None:
             return ""
-        span = f" [{100 * self.interval[0]:.1f}, {100 * self.interval[1]:.1f}]" if self.interval else ""
         return (
-            f"human ceiling: one person prefers what most of the others prefer in {100 * self.accuracy:.1f}%{span} "
+            f"human ceiling: one person prefers what most of the others prefer in {percent(self.accuracy, self.interval)} "
             f"({self.votes:,} votes of {self.annotators:,} people)"
         )
 

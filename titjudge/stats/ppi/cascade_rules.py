@@ -81,7 +81,7 @@ class Recommendation:
 
     def table(self) -> Table:
         """Tabulate the recommended rule and each judge alone."""
-        from titjudge.core.formats import percent
+        from titjudge.core.tables import percent
 
         best = self.outcome
         rows = [
@@ -96,7 +96,7 @@ class Recommendation:
 
     def frontier_table(self) -> Table:
         """Tabulate at most `SHOWN` rules of the frontier."""
-        from titjudge.core.formats import percent
+        from titjudge.core.tables import percent
 
         shown = _spaced(self.frontier, self.outcome)
         rows = tuple(

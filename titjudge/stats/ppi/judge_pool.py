@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.tables import percent
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.equality import with_ties
@@ -45,11 +46,10 @@ class Pool:
 
     def line(self) -> str:
         """Summarise in one line."""
-        span = f" [{100 * self.interval[0]:.1f}, {100 * self.interval[1]:.1f}]" if self.interval else ""
         pool = f"pool of {len(self.judges)}: {' + '.join(self.judges)}"
         what = pool if len(self.judges) > 1 else f"no pool is better than {self.judges[0]} alone"
         return (
-            f"{what}: accuracy {100 * self.accuracy:.1f}%{span} on prompts that had no say in the choice, the best single judge "
+            f"{what}: accuracy {percent(self.accuracy, self.interval)} on prompts that had no say in the choice, the best single judge "
             f"{100 * self.single_accuracy:.1f}% (mean of standardised scores, {self.pairs:,} pairs, {FOLDS} folds of prompts, equal scores are wrong)"
         )
 

@@ -121,7 +121,7 @@ class PeopleBoard:
         return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes)
 
     def _gaps(self) -> Table:
-        from titjudge.core.formats import percent
+        from titjudge.core.tables import percent
 
         columns = ("neighbours", "difference", "separated", "more labels", "note")
         rows = tuple(
@@ -142,7 +142,7 @@ _WAYS = ("people, with the judge", "people alone", "judge alone")
 
 
 def _ways(rate: Estimate) -> tuple[str | None, str | None, str | None]:
-    from titjudge.core.formats import percent
+    from titjudge.core.tables import percent
 
     return (
         percent(rate.value, rate.interval),

@@ -107,11 +107,11 @@ class Forgetting:
 
     def tables(self) -> list[Table]:
         """Tabulate the rates and the steps."""
-        from titjudge.core.formats import percent, plain
+        from titjudge.core.tables import p_value, percent, plain
 
         steps = tuple(
             (s.generator, plain(s.position, s.interval, 2), percent(s.before), percent(s.after), percent(s.within_kinds),
-             s.p_value, s.reason or None)
+             p_value(s.p_value), s.reason or None)
             for s in self.steps
         )  # fmt: skip
         columns = ("generator", "stops at", "met before", "met after", "drop within kinds", "p", "note")
@@ -125,7 +125,8 @@ class Forgetting:
 
 def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
     """Tabulate rates with one row a label and one column a generator."""
-    from titjudge.core.formats import WIDE, percent
+    from titjudge.core.formats import WIDE
+    from titjudge.core.tables import percent
 
     generators, labels = list(dict.fromkeys(r.generator for r in rates)), list(dict.fromkeys(r.label for r in rates))
     narrow = len(generators) <= WIDE

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.formats import percent, plain
 from titjudge.core.numbers import mean
 from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
+from titjudge.core.tables import percent, plain
 from titjudge.core.types import Item, Score, Table
 from titjudge.stats.bootstrap import Interval, codes, group_sums
 from titjudge.stats.intervals import mean_intervals, share_intervals

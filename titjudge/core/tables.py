@@ -1,0 +1,185 @@
+"""Tables of results: cells are words, numbers, or numbers with a form, an interval and a note. Renderers are elsewhere.
+
+`cli.output` renders for the terminal, `report.tables` as HTML, Markdown, LaTeX and CSV. All of them take the text of a cell from
+`core.formats`, so that a number looks the same wherever it stands.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from titjudge.core import formats
+
+_LIKE_A_NUMBER = re.compile(r"[-+<]?\$?[\d.,]+%?( \[.*\])?(, [a-z ]+ [\d.<]+)?")
+
+
+class Form(Enum):
+    """How the value of a cell is written."""
+
+    TEXT = auto()
+    NUMBER = auto()
+    SIGNED = auto()
+    PERCENT = auto()
+    POINTS = auto()
+    P_VALUE = auto()
+    MONEY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value of a table, with how it is written and what stands beside it; as a `str` all of it in one line.
+
+    Attributes:
+        value: Words, or a number: a fraction for PERCENT and POINTS, US dollars for MONEY.
+        form: How the value is written.
+        digits: Decimals of a NUMBER; None for as many as its size asks for.
+        interval: Ends of the 95% interval, in the unit of the value; None is infinite.
+        note: A remark about this value.
+        link: Fragment of the report's page that it leads to, such as `#images?g=...`.
+        bar: Whether the report draws the interval; a share without one is drawn from zero.
+        sort: The number that the report sorts words by.
+    """
+
+    value: float | str
+    form: Form = Form.TEXT
+    digits: int | None = None
+    interval: tuple[float | None, float | None] | None = None
+    note: str = ""
+    link: str = ""
+    bar: bool = False
+    sort: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The value in its form."""
+        return self.value if isinstance(self.value, str) else self._written(self.value)
+
+    @property
+    def aside(self) -> str:
+        """The interval and the note, as they stand beside or below the value."""
+        return ", ".join(filter(None, (self._interval(), self.note)))
+
+    @property
+    def order(self) -> float | None:
+        """The number to sort by; None for words."""
+        value = self.sort if isinstance(self.value, str) else self.value
+        return value if value is not None and math.isfinite(value) else None
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, (f"{self.text} {self._interval()}".rstrip(), self.note)))
+
+    def _written(self, value: float) -> str:
+        match self.form:
+            case Form.PERCENT:
+                return formats.percentage(value)
+            case Form.POINTS:
+                return formats.points(value)
+            case Form.P_VALUE:
+                return formats.p_value(value)
+            case Form.MONEY:
+                return formats.money(value)
+            case _:
+                return formats.number(value, self.digits, signed=self.form is Form.SIGNED)
+
+    def _interval(self) -> str:
+        if self.interval is None:
+            return ""
+        low, high = (
+            "" if end is None else self._written(end).removesuffix("%").removesuffix(" pts") for end in self.interval
+        )
+        return formats.interval(low or "-∞", high or "∞")
+
+
+Value = Any  # of a table: str, int, float, bool, Cell, or None for what is undefined
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of results.
+
+    Attributes:
+        title: Its title.
+        columns: Names of the columns.
+        rows: Values: words, numbers, cells, or None where a value is undefined.
+        notes: Lines below it.
+        empty: What is shown in place of no rows.
+        folded: Whether the report shows only the title until it is opened.
+        axis: Ends that the axis of all bars reaches at least.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    notes: tuple[str, ...] = ()
+    empty: str = ""
+    folded: bool = False
+    axis: tuple[float, float] | None = None
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Whether each column is one of numbers; the first is, if it has nothing else."""
+        return tuple(_numeric([row[at] for row in self.rows]) for at in range(len(self.columns)))
+
+    @property
+    def plain_rows(self) -> list[list[str | float | None]]:
+        """The rows as files hold them: cells as text."""
+        return [[str(value) if isinstance(value, Cell) else value for value in row] for row in self.rows]
+
+
+def _numeric(values: Sequence[Value]) -> bool:
+    return any(value is not None for value in values) and all(map(_is_numeric, values))
+
+
+def _is_numeric(value: Value) -> bool:
+    if isinstance(value, Cell):
+        return value.order is not None
+    if isinstance(value, str):  # a number of an earlier version, which recorded its text
+        return _LIKE_A_NUMBER.fullmatch(value) is not None or value == formats.DASH
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def text_of(value: Value, dash: str = formats.DASH) -> str:
+    """Return a value of a table in one line; None is a dash."""
+    if value is None:
+        return dash
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return formats.number(value) if isinstance(value, int | float) else str(value)
+
+
+def percent(value: float | None, interval: Sequence[float | None] | None = None, **more: Any) -> Cell | None:
+    """Make the cell of a fraction with its interval: `88.9% [77.8, 97.2]`; None stays None."""
+    return _statistic(value, Form.PERCENT, None, interval, more)
+
+
+def plain(
+    value: float | None, interval: Sequence[float | None] | None = None, digits: int = 3, **more: Any
+) -> Cell | None:
+    """Make the cell of a number with its interval: `0.395 [0.351, 0.438]`; None stays None, as an end it is infinite."""
+    return _statistic(value, Form.NUMBER, digits, interval, more)
+
+
+def p_value(p: float | None) -> Cell | None:
+    """Make the cell of a p-value: `0.013`, `<0.0001`; None stays None."""
+    return None if p is None else Cell(p, Form.P_VALUE)
+
+
+def dollars(value: float | None, unpriced: int = 0) -> Cell | None:
+    """Make the cell of a sum in US dollars that `unpriced` requests are not in; None stays None."""
+    if value is None and not unpriced:
+        return None
+    return Cell(formats.spending(value, unpriced), sort=value) if unpriced else Cell(value or 0.0, Form.MONEY)
+
+
+def _statistic(
+    value: float | None, form: Form, digits: int | None, interval: Sequence[float | None] | None, more: dict[str, Any]
+) -> Cell | None:
+    if value is None:
+        return None
+    ends = (interval[0], interval[1]) if interval else None
+    return Cell(float(value), form, digits, ends, **more)
