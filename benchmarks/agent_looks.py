@@ -38,7 +38,7 @@ MARK = re.compile(r"#(\d+)=([01])")
 class Scripted:
     """An `ask` for one image: answers follow from the truth of the image, the rates and the draw."""
 
-    protocol, dry_run, siblings = "strict", None, ()
+    protocol, siblings = "strict", ()
 
     def __init__(self, scene: Plan, level: int, rates: argparse.Namespace) -> None:
         found = annotation.marks(scene.graph, scene.shown[level].scene)

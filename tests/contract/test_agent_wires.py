@@ -17,7 +17,6 @@ from servers import Scripted, Seen, Server
 from test_provider_spec import KEY
 
 from titjudge.core.config import RunConfig, load_config
-from titjudge.core.dry_run import DryRun
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.budget import Budget
@@ -403,7 +402,7 @@ def test_the_plan_is_what_is_asked(judging: Judging, way: Way) -> None:
         config = judging.config(server)
 
         async def expected() -> list[Any]:
-            planner = Planner(config, PromptLibrary(), None, DryRun.EXPECTED)
+            planner = Planner(config, PromptLibrary(), None)
             found = await planner.expect(judging.item(max_looks=3), {"tit-agent": tit_agent})
             await planner.aclose()
             return found

@@ -60,7 +60,6 @@ Answer = Callable[[Item, Mapping[str, Any]], str | FirstToken | None]
 class Scripted:
     """Answers as a function says; None is a refusal."""
 
-    dry_run = None
     siblings = ()
 
     def __init__(self, item: Item, answer: Answer, protocol: str) -> None:

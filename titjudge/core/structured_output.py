@@ -157,9 +157,9 @@ def _inline(node: Any, definitions: Mapping[str, Any]) -> Any:
     return {key: _inline(value, definitions) for key, value in node.items()}
 
 
-def stub(schema: Mapping[str, Any]) -> str:
-    """Write the smallest JSON that validates against a pydantic model's schema: the stand-in of a dry run."""
-    return json.dumps(_instance(schema), ensure_ascii=False)
+def smallest(schema: Mapping[str, Any], fields: Mapping[str, Any] | None = None) -> str:
+    """Write the smallest JSON that validates against a pydantic model's schema, with these fields in place of its own."""
+    return json.dumps({**_instance(schema), **(fields or {})}, ensure_ascii=False)
 
 
 def _instance(node: Mapping[str, Any]) -> Any:

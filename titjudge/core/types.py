@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from titjudge.core.answer_probabilities import Choices, FirstToken, Probability
-from titjudge.core.dry_run import DryRun
 from titjudge.core.tables import Table as Table
 
 
@@ -143,6 +142,10 @@ class ToolResult:
     text: str
 
 
+Planned = str | Mapping[str, Any] | tuple[ToolCall, ...]
+"""An answer as a dry run makes it up: a text, fields of a structured answer, or tool calls."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation.
@@ -167,7 +170,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to a model: everything that can change the answer, and beside it only `role` and `item_id`.
+    """A request to a model: everything that can change the answer, and beside it `role`, `item_id` and `planned`.
 
     Attributes:
         params: Sampling parameters as they are sent (`max_tokens`, `temperature`, ...).
@@ -178,6 +181,7 @@ class Request:
         template: Name of the prompt template.
         tools: Tools that the model may call.
         choices: Tokens whose probability at the start of the answer is wanted.
+        planned: What a dry run takes for the answer.
     """
 
     provider: str
@@ -195,6 +199,7 @@ class Request:
     item_id: str = ""
     tools: tuple[Tool, ...] = ()
     choices: tuple[str, ...] = ()
+    planned: Planned | None = field(default=None, compare=False, repr=False)
 
     @property
     def images(self) -> list[ImageFile]:
@@ -395,12 +400,10 @@ class Ask(Protocol):
 
     Attributes:
         protocol: official (as published) or strict.
-        dry_run: The kind of dry run; None in a run.
         siblings: The other images of the item's prompt, for metrics with `scope="prompt"`; else empty.
     """
 
     protocol: str
-    dry_run: DryRun | None
     siblings: Sequence[Item]
 
     async def __call__(
@@ -417,6 +420,7 @@ class Ask(Protocol):
         tools: Sequence[Tool] = (),
         turns: Sequence[Message] = (),
         choices: Choices = (),
+        planned: Planned | None = None,
         **variables: Any,
     ) -> Reply:
         """Ask one question of a role.
@@ -433,6 +437,9 @@ class Ask(Protocol):
             tools: Tools that the model may call.
             turns: The conversation after the question.
             choices: Answers of one token; the reply's `probabilities` has the probability of each.
+            planned: What a dry run takes for the answer: a text, fields of the structured answer (the others are the
+                smallest that validate), or tool calls. A run ignores it. It is for metrics whose next question depends
+                on the answer; without it a dry run takes the smallest answer that validates.
             **variables: Values of the template's variables.
 
         Raises:

@@ -10,7 +10,7 @@ from typing import Any
 from titjudge.core.answer_probabilities import Choices, probabilities, wanted
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.samples import ONCE, Sample
-from titjudge.core.types import Embedding, Item, Message, Reply, Status, Tool
+from titjudge.core.types import Embedding, Item, Message, Planned, Reply, Status, Tool
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import ProviderRole
@@ -40,7 +40,7 @@ class BoundAsk:
     ) -> None:
         self._engine, self._item, self._reservation = engine, item, reservation
         self._alias, self._sample = alias or {}, sample
-        self.protocol, self.dry_run = engine.protocol, engine.dry_run
+        self.protocol = engine.protocol
         self.siblings: Sequence[Item] = tuple(other for other in item.same_prompt if other.id != item.id)
         self.keys: list[str] = []
         self._opened: set[Path] = set()
@@ -64,6 +64,7 @@ class BoundAsk:
         tools: Sequence[Tool] = (),
         turns: Sequence[Message] = (),
         choices: Choices = (),
+        planned: Planned | None = None,
         **variables: Any,
     ) -> Reply:
         """Ask one question.
@@ -82,6 +83,7 @@ class BoundAsk:
             choices: answers of one token, such as ("yes", "no"); the reply's `probabilities` says how likely each is, all
                 spellings of it together (case, with a blank before it or without). A mapping names the tokens of each
                 itself: {"Yes": ["Yes"]}. A template that declares a variable of this name gets it as that.
+            planned: what a dry run takes for the answer.
             variables: what the template declares.
 
         Raises:
@@ -113,6 +115,7 @@ class BoundAsk:
             params={**(_one_token(asked) if tokens else {}), **(params or {})},
             choices=tuple(token for each in tokens.values() for token in each),
             sample=Sample(repeated.repeat, sample, repeated.purpose).number,
+            planned=planned,
         )
         if tools:
             if not asked.provider.capabilities.tools:

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 from titjudge.core.config import RoleConfig, RunConfig
-from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import BudgetHeld
 from titjudge.core.grouped_reasons import Refused, listed
 from titjudge.core.prompts import PromptLibrary
@@ -78,29 +77,32 @@ class Planner:
     """Prices items before they are asked.
 
     Args:
-        dry_run: EXPECTED counts a question that several items ask for the first of them, WORST for each.
+        per_item: Whether a question that several items ask counts for each of them, as when budget is reserved for one
+            item, and not for the first alone, as in the price of a run.
     """
 
-    def __init__(self, config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, dry_run: DryRun) -> None:
+    def __init__(
+        self, config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, *, per_item: bool = False
+    ) -> None:
         self._found: dict[str, dict[str, Expected]] = defaultdict(dict)
         self._asked: set[str] = set()
         self.embedding_tokens = 0
         self.embeddings = 0
         self.refused: list[Refused] = []  # of a dry run: items that no metric could use
-        self._dry_run = dry_run
+        self._per_item = per_item
         self._panel = Panel.of(config)
         self._timeout = config.limits.timeout
         self.library = library
         self.roles = Roles(config, make=self._provider, embedder=self._embedder)
         view: Any = None if cache is None else _Blank(cache)
-        self.engine = Engine(self.roles, library, view, dry_run=dry_run, failed=config.failed)
+        self.engine = Engine(self.roles, library, view, dry_run=True, failed=config.failed)
 
     def _provider(self, config: RoleConfig) -> Provider:
         return Estimate(make_provider(config.provider, config.settings(self._timeout)), self._lengths, self._note)
 
     def _note(self, found: Expected) -> None:
         """Keep a request once: an item's metrics share answers, and a dry run's items do, too."""
-        if self._dry_run is DryRun.EXPECTED:
+        if not self._per_item:
             if found.key in self._asked:
                 return
             self._asked.add(found.key)
@@ -129,7 +131,7 @@ class Planner:
         requests = list(self._found.pop(item.id, {}).values())
         # Without a request it has failed before it asked anything.
         hopeless = (Status.BAD_INPUT,) if requests else (Status.BAD_INPUT, Status.FAILED)
-        if self._dry_run is DryRun.EXPECTED and scores and all(score.status in hopeless for score in scores):
+        if not self._per_item and scores and all(score.status in hopeless for score in scores):
             self.refused.append((item.id, scores[0].reason))
         return requests
 

@@ -19,14 +19,13 @@ from functools import partial
 from typing import Any, Literal
 
 from titjudge.core import structured_output
-from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import BudgetExhausted, CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.core.structured_output import ends_in_thinking, schema_of
-from titjudge.core.types import EMPTY, Embedding, Message, Reply, Request, Status, Usage
+from titjudge.core.types import EMPTY, Embedding, Message, Planned, Reply, Request, Status, Usage
 from titjudge.data.images import ImageFiles
 from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
@@ -67,7 +66,7 @@ class Engine:
         budget: Budget | None = None,
         *,
         journal: Journal | None = None,
-        dry_run: DryRun | None = None,
+        dry_run: bool = False,
         known: Mapping[str, bool] | None = None,
         failed: Failed = "keep",
     ) -> None:
@@ -149,6 +148,7 @@ class Engine:
         params: Mapping[str, Any],
         sample: int = 0,
         choices: tuple[str, ...] = (),
+        planned: Planned | None = None,
     ) -> Request:
         """Make a request as it will be sent: what the model cannot take is left out, what it thinks is allowed for."""
         return Request(
@@ -165,6 +165,7 @@ class Engine:
             role=role.name,
             item_id=item_id,
             choices=choices,
+            planned=planned,
         )
 
     async def answer(
@@ -350,7 +351,7 @@ class Engine:
             failure = role.provider.classify(error)
             role.tally.errors += 1
             raise retry.terminal_error(failure) from error
-        planned = role.worst(reply.usage) if self.dry_run else None  # what a stub stands for has a price
+        planned = role.worst(reply.usage) if self.dry_run else None  # what an answer would cost, which was made up
         # A replay has a price.
         reply = replace(reply, list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started)
         role.tally.add(reply)

@@ -6,15 +6,16 @@ score.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import first_problem
-from titjudge.core.types import Ask, Item, Reply, Status
+from titjudge.core.types import Ask, Item, Planned, Reply, Status
 from titjudge.core.words import count_words
-from titjudge.metrics._shared import image_of, is_stand_in
+from titjudge.metrics._shared import image_of
 
 MOST_QUESTIONS = 100  # of one prompt
 _ANSWER_TOKENS = 20  # as DSG allows
@@ -44,19 +45,27 @@ def ready_questions(item: Item, key: str, schema: type[M]) -> M | None:
         raise Unanswered(Status.BAD_INPUT, f"the item's {key} questions: {first_problem(error)}") from error
 
 
-async def write_questions(item: Item, ask: Ask, template: str, schema: type[M]) -> tuple[M, int]:
+async def write_questions(
+    item: Item, ask: Ask, template: str, schema: type[M], planned: Mapping[str, Any] | None = None
+) -> M:
     """Have the judge write the questions of a prompt: one request, the same for all its images.
 
-    Returns:
-        The questions; and, in a dry run, whose reply is a stand-in, how many questions to expect (else 0).
+    A dry run plans as many questions as a prompt of this length usually gets; `planned` are further fields of each.
     """
-    reply = await ask(template, role="judge", schema=schema, params={"max_tokens": 4096}, prompt=item.prompt)
-    expected = max(1, min(MOST_QUESTIONS, count_words(item.prompt) // _WORDS_A_QUESTION + 2))
-    return reply.data, expected if is_stand_in(ask, reply) else 0
+    count = max(1, min(MOST_QUESTIONS, count_words(item.prompt) // _WORDS_A_QUESTION + 2))
+    questions = [{"id": n, "question": f"planned {n}", **(planned or {})} for n in range(1, count + 1)]
+    reply = await ask(
+        template, role="judge", schema=schema, params={"max_tokens": 4096}, planned={"questions": questions},
+        prompt=item.prompt,
+    )  # fmt: skip
+    written: M = reply.data
+    return written
 
 
-async def ask_captioner(item: Item, ask: Ask, template: str, **variables: Any) -> Reply:
+async def ask_captioner(item: Item, ask: Ask, template: str, *, planned: Planned, **variables: Any) -> Reply:
     """Ask one question about the image."""
     params = {"max_tokens": _ANSWER_TOKENS}
     images = [image_of(item)]
-    return await ask(template, role="captioner", images=images, params=params, accept_truncated=True, **variables)
+    return await ask(
+        template, role="captioner", images=images, params=params, accept_truncated=True, planned=planned, **variables
+    )

@@ -1,4 +1,4 @@
-"""Helpers of several metrics: require an image, wait for several replies, recognise the stand-ins of a dry run."""
+"""Helpers of several metrics: require an image, wait for several replies, say why a reply cannot be read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import TypeVar
 
-from titjudge.core.dry_run import STAND_IN
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import PromptRead
-from titjudge.core.types import Ask, Item, Reply, Status
+from titjudge.core.types import Item, Reply, Status
 
 T = TypeVar("T")
 
@@ -58,11 +57,6 @@ async def all_answers(*questions: Awaitable[T]) -> list[T]:
 def unreadable(reply: Reply, why: str) -> Unanswered:
     """Make the exception for a reply that cannot be parsed."""
     return Unanswered(Status.UNPARSED, f"the answer is {why}: {reply.text[:60]!r}", reply)
-
-
-def is_stand_in(ask: Ask, reply: Reply) -> bool:
-    """Tell whether a dry run made this reply up; one that it found in the cache is real."""
-    return ask.dry_run is not None and reply.model_version == STAND_IN
 
 
 def prompt_read(used: int, total: int) -> tuple[PromptRead, str]:

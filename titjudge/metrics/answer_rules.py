@@ -11,6 +11,7 @@ import ast
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -59,7 +60,19 @@ class Question(BaseModel):
 
 
 Answers = list[float] | None
-Rule = Callable[[str, Sequence[Question]], Answers]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An answer rule.
+
+    Attributes:
+        read: Parses a reply to questions.
+        write: Makes a reply in which every question has the best answer, for models that only stand in for another.
+    """
+
+    read: Callable[[str, Sequence[Question]], Answers]
+    write: Callable[[Sequence[Question]], str]
 
 
 def read_yes_no(text: str) -> bool | None:
@@ -186,14 +199,27 @@ def _survives_json(value: Any) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
-RULES: dict[str, Rule] = {
-    "yes-no": _first_word,
-    "labels": _labels,
-    "score-list": _score_list,
-    "t2i-corebench": _any_word,
-    "oneig": _exactly_yes,
-    "dpg-bench": _plain_yes,
-    "wise": _wise_labels,
-    "wise-verified": _wise_score,
-    "unigenbench": _unigenbench,
+def _yes(questions: Sequence[Question]) -> str:
+    return "Yes"
+
+
+def _best_labels(questions: Sequence[Question]) -> str:
+    return "\n".join(f"{question.question}: {question.most:g}" for question in questions)
+
+
+def _ones(questions: Sequence[Question]) -> str:
+    marks = [1] * len(questions)
+    return f"<analysis>{marks}</analysis><score>{marks}</score>"
+
+
+RULES = {
+    "yes-no": Rule(_first_word, _yes),
+    "labels": Rule(_labels, _best_labels),
+    "score-list": Rule(_score_list, _ones),
+    "t2i-corebench": Rule(_any_word, _yes),
+    "oneig": Rule(_exactly_yes, _yes),
+    "dpg-bench": Rule(_plain_yes, _yes),
+    "wise": Rule(_wise_labels, _best_labels),
+    "wise-verified": Rule(_wise_score, lambda questions: "Score: 1"),
+    "unigenbench": Rule(_unigenbench, _ones),
 }

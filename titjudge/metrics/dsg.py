@@ -21,7 +21,7 @@ from titjudge.metrics._question_generation import (
     ready_questions,
     write_questions,
 )
-from titjudge.metrics._shared import all_answers, image_of, is_stand_in, unreadable
+from titjudge.metrics._shared import all_answers, image_of, unreadable
 from titjudge.metrics.answer_rules import read_yes_no
 
 
@@ -93,14 +93,14 @@ async def dsg(item: Item, ask: Ask) -> Score:
     `item.meta["dsg"]` may hold the questions, [{"id", "question", "parents"}, ...]; else the judge writes them.
     """
     image_of(item)
-    graph = await _scene_graph(item, ask)
+    graph = ready_questions(item, "dsg", SceneGraph) or await write_questions(item, ask, "dsg/questions", SceneGraph)
 
     async def answer(question: SceneQuestion) -> bool:
-        reply = await ask_captioner(item, ask, "dsg/answer", question=question.question)
+        reply = await ask_captioner(item, ask, "dsg/answer", planned="yes", question=question.question)
         said_yes = read_yes_no(reply.text)
-        if said_yes is None and not is_stand_in(ask, reply):
+        if said_yes is None:
             raise unreadable(reply, "neither yes nor no")
-        return bool(said_yes)
+        return said_yes
 
     answers = await all_answers(*map(answer, graph.questions))
     yes = {question.id: said_yes for question, said_yes in zip(graph.questions, answers, strict=True)}
@@ -109,13 +109,3 @@ async def dsg(item: Item, ask: Ask) -> Score:
     valid = valid_questions(yes, parents)
     rows = [{**q.model_dump(), "yes": yes[q.id], "valid": valid[q.id]} for q in graph.questions]
     return Score.of(value, without_dependencies=plain, questions=rows)
-
-
-async def _scene_graph(item: Item, ask: Ask) -> SceneGraph:
-    ready = ready_questions(item, "dsg", SceneGraph)
-    if ready is not None:
-        return ready
-    graph, expected = await write_questions(item, ask, "dsg/questions", SceneGraph)
-    if not expected:
-        return graph
-    return SceneGraph(questions=[SceneQuestion(id=n + 1, question=f"planned {n}") for n in range(expected)])

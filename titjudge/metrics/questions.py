@@ -11,7 +11,7 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import first_problem
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import gather_answers, image_of, is_stand_in, unreadable
+from titjudge.metrics._shared import gather_answers, image_of, unreadable
 from titjudge.metrics.answer_rules import RULES, Question
 
 _SKIPPED = (Status.REFUSED, Status.UNPARSED)  # a cut reply would leave the mean by our limit, not by the judge's answer
@@ -138,18 +138,16 @@ async def _answers(
     else:
         variables["questions"] = [question.model_dump(include={"question", "category", "most"}) for question in batch]
     for attempt in range(asked.tries):
-        reply = await _uncut(item, ask, asked, attempt, variables)
-        answers = RULES[asked.answer](reply.text, batch)
+        reply = await _uncut(item, ask, asked, attempt, RULES[asked.answer].write(batch), variables)
+        answers = RULES[asked.answer].read(reply.text, batch)
         if answers:
             return answers
-        if is_stand_in(ask, reply):
-            return [0.0] * len(batch)
         if answers is not None:  # [] is a reply that the published script does not ask for again
             break
     raise unreadable(reply, f"not what the rule '{asked.answer}' reads")
 
 
-async def _uncut(item: Item, ask: Ask, asked: Asked, attempt: int, variables: Mapping[str, Any]) -> Reply:
+async def _uncut(item: Item, ask: Ask, asked: Asked, attempt: int, planned: str, variables: Mapping[str, Any]) -> Reply:
     """Ask once, and again with the next limit for as long as the reply is cut."""
     given = {"temperature": asked.temperature, "repetition_penalty": asked.repetition_penalty}
     sampling = {name: value for name, value in given.items() if value is not None}
@@ -159,7 +157,7 @@ async def _uncut(item: Item, ask: Ask, asked: Asked, attempt: int, variables: Ma
         params = {"max_tokens": limit, **sampling}
         return await ask(
             asked.template, role="judge", images=[image_of(item)], params=params, sample=attempt,
-            accept_empty=asked.accept_empty, **variables,
+            accept_empty=asked.accept_empty, planned=planned, **variables,
         )  # fmt: skip
 
     for limit in limits:

@@ -24,7 +24,7 @@ from titjudge.metrics._question_generation import (
     ready_questions,
     write_questions,
 )
-from titjudge.metrics._shared import all_answers, image_of, is_stand_in, unreadable
+from titjudge.metrics._shared import all_answers, image_of, unreadable
 
 _LETTER = re.compile(r"\W*(?:[Aa]nswer\s*:)?\W*([A-J])(?:[).:,]|\W*$|\s+(.*)$)")
 _KIND = Literal[
@@ -111,11 +111,13 @@ async def tifa(item: Item, ask: Ask) -> Score:
     questions, dropped = await _quiz(item, ask)
 
     async def answer(question: ChoiceQuestion) -> str:
-        reply = await ask_captioner(item, ask, "tifa/answer", question=question.question, choices=question.choices)
+        reply = await ask_captioner(
+            item, ask, "tifa/answer", planned=question.answer, question=question.question, choices=question.choices
+        )
         chosen = read_choice(reply.text, question.choices)
-        if chosen is None and not is_stand_in(ask, reply):
+        if chosen is None:
             raise unreadable(reply, "none of the choices")
-        return question.choices[chosen or 0]
+        return question.choices[chosen]
 
     answers = await all_answers(*map(answer, questions))
     right = [plain(answer) == plain(question.answer) for question, answer in zip(questions, answers, strict=True)]
@@ -139,10 +141,8 @@ async def _quiz(item: Item, ask: Ask) -> tuple[list[ChoiceQuestion], int]:
     ready = ready_questions(item, "tifa", _ReadyQuiz)
     if ready is not None:
         return ready.questions, 0
-    quiz, expected = await write_questions(item, ask, "tifa/questions", Quiz)
-    if expected:
-        choices = ["one", "two", "three", "four"]
-        return [ChoiceQuestion(question=f"planned {n}", choices=choices, answer="one") for n in range(expected)], 0
+    planned = {"choices": ["one", "two", "three", "four"], "answer": "one"}
+    quiz = await write_questions(item, ask, "tifa/questions", Quiz, planned)
     questions = usable(quiz.questions)
     if not questions:
         raise Unanswered(Status.UNPARSED, "none of the judge's questions has one right answer among its choices")

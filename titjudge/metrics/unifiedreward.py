@@ -8,7 +8,7 @@ from typing import Any
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import image_of, is_stand_in
+from titjudge.metrics._shared import image_of
 
 _NUMBER = r"\s*\**\s*([-+]?\d+(?:\.\d+)?)"
 _FINAL = re.compile(r"final score\**\s*:" + _NUMBER, re.IGNORECASE)
@@ -52,7 +52,7 @@ async def unifiedreward(item: Item, ask: Ask) -> Score:
     reply = await _rate(item, ask, "unifiedreward/point", 512)
     value = read_final_score(reply.text)
     if value is None:
-        return _unparsed(ask, reply, "no 'Final Score:' from 1 to 5")
+        return _unparsed(reply, "no 'Final Score:' from 1 to 5")
     return Score.of(value, output=reply.text)
 
 
@@ -67,12 +67,10 @@ async def unifiedreward_2(item: Item, ask: Ask) -> Score:
     reply = await _rate(item, ask, "unifiedreward/point_2", 4096)
     axes = read_axes(reply.text)
     if axes is None:
-        return _unparsed(ask, reply, "no alignment, coherence and style score from 1 to 5 each")
+        return _unparsed(reply, "no alignment, coherence and style score from 1 to 5 each")
     parts: dict[str, Any] = {**axes, "output": reply.text}
     return Score.of(axes["alignment"], **parts)
 
 
-def _unparsed(ask: Ask, reply: Reply, why: str) -> Score:
-    if is_stand_in(ask, reply):
-        return Score.of(1.0, output=reply.text)
+def _unparsed(reply: Reply, why: str) -> Score:
     return Score.none(Status.UNPARSED, f"the answer has {why}", output=reply.text)

@@ -12,7 +12,7 @@ from titjudge.core.score_parts import YesNoAnswers
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import image_of, is_stand_in
+from titjudge.metrics._shared import image_of
 from titjudge.metrics.answer_rules import is_undecided
 
 TEMPLATES = ("tiif/questions_1", "tiif/questions_2", "tiif/questions_3")
@@ -117,6 +117,7 @@ async def yes_no(item: Item, ask: Ask) -> Score:
                 images=[image],
                 params={"temperature": 1.0 if official else 0.0},
                 sample=attempt,
+                planned="\n".join(gold),
                 questions=questions,
             )
         except ConfigError as error:
@@ -128,7 +129,5 @@ async def yes_no(item: Item, ask: Ask) -> Score:
         if preds is not None:
             hits = sum(pred == answer for pred, answer in zip(preds, gold, strict=True))
             return Score.of(hits / len(gold), status=reply.status, preds=preds, **answers)
-        if is_stand_in(ask, reply):
-            break
     reason = f"{TRIES} replies, none with exactly {len(questions)} lines that start with yes or no"
     return Score.none(Status.UNPARSED, reason, **answers)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from titjudge.core.config import RunConfig
-from titjudge.core.dry_run import DryRun
 from titjudge.core.paths import cache_folder, example_folder
 from titjudge.core.prompts import PromptLibrary
 from titjudge.engine.cache import AnswerCache
@@ -99,7 +98,7 @@ async def plan_before(
     setup = _setup(config, metrics)
     if isinstance(setup, str):
         return [], f"canaries: none would be asked: {setup}"
-    planner = Planner(setup.config, library, cache, DryRun.EXPECTED)
+    planner = Planner(setup.config, library, cache)
     try:
         file = canary_file(cache_folder(config.cache), planner.engine, setup.metrics)
         rounds = await plan_canaries(planner.engine, setup.metrics, setup.data, file)

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from titjudge.core.answer_probabilities import FirstToken
-from titjudge.core.dry_run import STAND_IN
 from titjudge.core.keys import request_key
-from titjudge.core.structured_output import stub
-from titjudge.core.types import Embedding, Reply, Request, Usage
+from titjudge.core.structured_output import smallest
+from titjudge.core.types import Embedding, Reply, Request, ToolCall, Usage
 from titjudge.providers import token_counts
 from titjudge.providers.base import Embedder, Provider
 from titjudge.providers.image_size import fitted
@@ -18,6 +17,7 @@ from titjudge.providers.wrapper import WrappedProvider
 
 Lengths = tuple[int, int, int]  # output tokens at p10, p50, p90
 BLANK_VECTOR = "AAAAAA=="  # one zero, as vectors are kept
+_MODEL = "estimate"
 _WORDS_PER_TOKEN = 0.75
 _THINKING = (0.05, 0.15, 0.40)  # share of the allowance, where a model thinks and nothing better is known
 
@@ -76,12 +76,12 @@ class Estimate(WrappedProvider):
         self._sink(
             Expected(key, request.item_id, request.role, request.template, low, middle, high, bound, structured, saved)
         )
-        text = stub(request.schema) if request.schema else f"{key} " + "words " * words
+        text, calls = _answer(request, f"{key} " + "words " * words)
         likely = math.log(1 / len(request.choices)) if request.choices else 0.0
         first = FirstToken(tuple((token, likely) for token in request.choices)) if request.choices else None
         return Reply(
-            text, usage=middle, finish_reason="stop", model_version=STAND_IN, endpoint=STAND_IN, first_token=first
-        )
+            text, usage=middle, finish_reason="stop", model_version=_MODEL, endpoint=_MODEL, tool_calls=calls, first_token=first
+        )  # fmt: skip
 
     def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:
         """Estimate the usage at p10, p50 and p90."""
@@ -106,6 +106,18 @@ class Estimate(WrappedProvider):
     def _image_tokens(self, request: Request) -> int:
         model, detail = self.listed_as or request.model, str(request.params.get("detail", ""))
         return sum(token_counts.image_tokens(self.name, model, p.width, p.height, detail) for p in request.images)
+
+
+def _answer(request: Request, usual: str) -> tuple[str, tuple[ToolCall, ...]]:
+    """Return text and tool calls of a made-up answer: as the metric plans it, else the smallest of its schema, else `usual`."""
+    planned = request.planned
+    if isinstance(planned, str):
+        return planned, ()
+    if isinstance(planned, tuple):
+        return usual, planned
+    if request.schema is None:
+        return usual, ()
+    return smallest(request.schema, planned), ()
 
 
 class EstimateEmbedder(Embedder):

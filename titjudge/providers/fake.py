@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from titjudge.core.structured_output import stub
+from titjudge.core.structured_output import smallest
 from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Usage
 from titjudge.providers.base import Capabilities, Provider, check_options
 
@@ -58,7 +58,7 @@ class Fake(Provider):
         elif self._queue is not None:
             answer = next(self._queue, RuntimeError("the fake provider has no answer left"))
         else:
-            answer = stub(request.schema) if request.schema else "A picture of something."
+            answer = smallest(request.schema) if request.schema else "A picture of something."
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, Reply):

@@ -11,7 +11,6 @@ from typing import Any
 
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
-from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import sum_words
 from titjudge.core.paths import example_folder
@@ -85,7 +84,7 @@ def dry_run(config: RunConfig, *, repeats: int = 3, edits: int = MOST, rivals: S
 
 async def _dry_run(session: Session, rivals: Sequence[RoleConfig], **options: Any) -> Forecast:
     config = _with_rivals(session, rivals)
-    planner = Planner(config, session.library, session.cache, DryRun.EXPECTED)
+    planner = Planner(config, session.library, session.cache)
     items: set[str] = set()
     try:
         with tempfile.TemporaryDirectory() as images:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from titjudge.core.config import RunConfig
-from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import FatalProviderError, TitjudgeError, UserError
 from titjudge.core.numbers import known_sum
 from titjudge.core.paths import cache_folder
@@ -132,7 +131,7 @@ class Session:
     async def _dry_run(self) -> Forecast:
         from titjudge.probes.canary_run import plan_before
 
-        planner = Planner(self.config, self.library, self.cache, DryRun.EXPECTED)
+        planner = Planner(self.config, self.library, self.cache)
         parts = (self.config, self.metrics, self.library, self.cache)
         try:
             canaries, canary_note = await plan_before(*parts) if self.config.canary else ([], "")
@@ -232,7 +231,7 @@ class Session:
             self.restore(folder)
         roles.check_prices(asked_roles(self.metrics))
         engine = self.engine(roles, folder)
-        planner = Planner(config, self.library, self.cache, DryRun.WORST) if caps(limits) else None
+        planner = Planner(config, self.library, self.cache, per_item=True) if caps(limits) else None
         loop = RunLoop(
             engine, self.metrics, panel=Panel.of(config), planner=planner, done=done, on_score=folder.add_score,
             in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),

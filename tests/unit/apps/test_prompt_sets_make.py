@@ -300,7 +300,7 @@ def test_a_small_cap_stops_and_a_higher_one_goes_on(tmp_path: Path) -> None:
     (tmp_path / "made.jsonl").write_text("{}\n")
     with Server(long_graph) as server:
         told = make(
-            tmp_path, server, "long-graph", "--number", "4", "--max-requests", "20", "--concurrency", "1", code=3
+            tmp_path, server, "long-graph", "--number", "4", "--max-requests", "14", "--concurrency", "1", code=3
         )
         assert "higher cap goes on" in told
         assert "made.part.jsonl, which is not all: the same command goes on and writes made.jsonl" in told

@@ -15,7 +15,6 @@ from PIL import Image
 from pydantic import ValidationError
 
 from titjudge.core.config import RunConfig, load_config
-from titjudge.core.dry_run import DryRun
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Message, Request, Score, Status
 from titjudge.engine.cache import AnswerCache
@@ -286,7 +285,7 @@ def test_a_plan_counts_the_questions_a_prompt_will_bring(tmp_path: Path, metric:
 
     async def go() -> int:
         cache = AnswerCache(tmp_path / "cache")
-        planner = Planner(config(), PromptLibrary(), cache, DryRun.WORST)
+        planner = Planner(config(), PromptLibrary(), cache, per_item=True)
         try:
             return len(await planner.expect(item, {metric.name: metric}))
         finally:

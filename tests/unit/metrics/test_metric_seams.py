@@ -1,4 +1,4 @@
-"""What every metric may rely on: an image or a status, its siblings, a dry run that says so, sample numbers that last."""
+"""What every metric may rely on: an image or a status, its siblings, sample numbers that last."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from PIL import Image
 
 from titjudge.core import registry
 from titjudge.core.config import load_config
-from titjudge.core.dry_run import STAND_IN
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.samples import Purpose, Sample
-from titjudge.core.types import Ask, Item, Reply, Request, Score, Status
+from titjudge.core.types import Ask, Item, Request, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
@@ -48,15 +47,6 @@ def test_without_an_image_nothing_is_asked(name: str) -> None:
     score, requests = scored(Item("i", "a red door", None, meta=META), registry.load("metrics", name))
     assert (score.value, score.status, requests) == (None, Status.BAD_INPUT, [])
     assert score.reason == "this metric needs an image"
-
-
-def test_a_server_whose_model_has_the_name_of_a_stand_in_is_no_dry_run(tmp_path: Path) -> None:
-    class Odd(Fake):
-        async def complete(self, request: Request) -> Reply:
-            return replace(await super().complete(request), model_version=STAND_IN)
-
-    score, requests = scored(Item("i", "p", picture(tmp_path)), unifiedreward, Odd(None, lambda _: "no score at all"))
-    assert (score.value, score.status, len(requests)) == (None, Status.UNPARSED, 1)
 
 
 @metric("others", roles=(), range=(0, 9), scope="prompt")

@@ -21,8 +21,6 @@ SHA = ("d31a2a63260a75b3", "d8dc329af43e1ea1", "642193592eea8991")
 class Scripted:
     """Answers with the given texts in turn, and keeps what it was asked."""
 
-    dry_run = None
-
     def __init__(self, *texts: str | Exception, protocol: str = "strict") -> None:
         self.texts, self.protocol, self.calls = list(texts), protocol, list[dict[str, Any]]()
 

@@ -76,7 +76,7 @@ def test_questions_are_made_of_the_metadata() -> None:
 class Judge:
     """Says yes, but no to one question; or how likely an answer is."""
 
-    dry_run, siblings = None, ()
+    siblings = ()
 
     def __init__(self, no: str = "", chances: tuple[float, float] | None = None, protocol: str = "strict") -> None:
         self.no, self.chances, self.protocol = no, chances, protocol

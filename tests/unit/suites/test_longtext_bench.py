@@ -18,7 +18,7 @@ from titjudge.metrics.text_reading import text_reading
 class Reader:
     """Reads the same text in every image."""
 
-    dry_run, siblings = None, ()
+    siblings = ()
 
     def __init__(self, text: str, protocol: str = "strict") -> None:
         self.text, self.protocol = text, protocol

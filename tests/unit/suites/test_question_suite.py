@@ -55,7 +55,7 @@ def suite(folder: Path, protocol: str = "strict", **changes: Any) -> QuestionSui
 class Scripted:
     """Answers by the question."""
 
-    dry_run, siblings = None, ()
+    siblings = ()
 
     def __init__(self, said: Mapping[str, str | Status], protocol: str = "strict") -> None:
         self.said, self.protocol, self.asked = said, protocol, list[dict[str, Any]]()
@@ -254,7 +254,7 @@ def test_zeros_are_handed_down_only_where_they_are_chained() -> None:
     ],
 )
 def test_what_a_rule_reads(rule: str, text: str, wanted: list[float] | None) -> None:
-    assert RULES[rule](text, [Question(question="Score")]) == wanted
+    assert RULES[rule].read(text, [Question(question="Score")]) == wanted
 
 
 @pytest.mark.parametrize("protocol", ["strict", "official"])

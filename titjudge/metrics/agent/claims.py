@@ -21,7 +21,7 @@ MAX_CLAIM = 300  # characters of a claim that the judge is shown
 DECODING = {"temperature": 0, "max_tokens": 8192}
 _FUZZY = 90.0  # least similarity (0 to 100) of a span that is not quoted exactly
 _FUZZY_LENGTH = 12  # characters; shorter spans must be quoted exactly
-_WORDS_IN_CLAIM = 6  # expected, in a dry run
+_WORDS_IN_CLAIM = 6  # as a dry run expects it
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?:(?![\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[\w'’\-])+"
 )
@@ -133,7 +133,14 @@ async def split(prompt: str, ask: Ask) -> Claims:
     Raises:
         Unanswered: There is no usable answer.
     """
-    reply = await ask("agent/split", role="judge", schema=Split, params=DECODING, prompt=fenced(prompt))
+    reply = await ask(
+        "agent/split",
+        role="judge",
+        schema=Split,
+        params=DECODING,
+        planned=expected_split(prompt),
+        prompt=fenced(prompt),
+    )
     answer: Split = reply.data
     return check_claims(answer.claims, prompt)
 
@@ -262,11 +269,12 @@ def _similar(wanted: str, folded: _Folded) -> tuple[int, int] | None:
     return folded.original(start, end)
 
 
-def expected_claims(prompt: str) -> Claims:
-    """Make up claims of the number and length to be expected of a prompt, for dry runs."""
+def expected_split(prompt: str) -> dict[str, Any]:
+    """Make up the answer of a dry run: claims of the number and length to be expected of a prompt."""
     words = words_of(prompt)
-    claims = []
-    for number, first in enumerate(range(0, len(words), _WORDS_IN_CLAIM), 1):
-        start, end = words[first][0], words[min(first + _WORDS_IN_CLAIM, len(words)) - 1][1]
-        claims.append(Claim(number, f"The image shows {prompt[start:end]}", "attribute", "micro", start, end))
-    return Claims(tuple(claims[:MAX_CLAIMS]))
+    spans = [
+        prompt[words[first][0] : words[min(first + _WORDS_IN_CLAIM, len(words)) - 1][1]]
+        for first in range(0, len(words), _WORDS_IN_CLAIM)
+    ]
+    claims = [{"claim": f"The image shows {span}", "kind": "attribute", "span": span} for span in spans[:MAX_CLAIMS]]
+    return {"claims": claims}

@@ -16,7 +16,7 @@ from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswere
 from titjudge.core.structured_output import Number, after_thinking
 from titjudge.core.types import Ask, Item, Reply, Status
 from titjudge.metrics import ocr
-from titjudge.metrics._shared import image_of, is_stand_in
+from titjudge.metrics._shared import image_of
 from titjudge.metrics.agent.claims import fenced, shortened
 from titjudge.metrics.agent.crops import Box, BoxFit, Crops, fit_box
 from titjudge.metrics.tit import describe
@@ -134,10 +134,6 @@ class Observation:
     source: str = ""
 
 
-class DryRunReached(Exception):
-    """Raised in a dry run at the first reply that is a stand-in: no verdict can be read from it."""
-
-
 class CostTrackingAsk:
     """Ask, and sum the list prices of the answers in `cost` (USD).
 
@@ -148,20 +144,17 @@ class CostTrackingAsk:
 
     def __init__(self, ask: Ask, *, priced: bool = False) -> None:
         self._ask, self._priced = ask, priced
-        self.protocol, self.dry_run, self.siblings = ask.protocol, ask.dry_run, ask.siblings
+        self.protocol, self.siblings = ask.protocol, ask.siblings
         self.cost = 0.0
 
     async def __call__(self, template: str, **rest: Any) -> Reply:
         """Ask one question.
 
         Raises:
-            DryRunReached: The reply is a dry run's stand-in.
             ConfigError: The answer has no price, and must have one.
         """
         reply: Reply = await self._ask(template, **rest)
         self.cost += reply.list_cost or 0.0
-        if is_stand_in(self._ask, reply):
-            raise DryRunReached
         if reply.list_cost is None and self._priced:
             raise ConfigError(
                 f"the price of the {rest['role']} is unknown, so an item's budget cannot hold: add --price"

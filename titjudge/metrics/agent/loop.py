@@ -30,11 +30,12 @@ from titjudge.metrics.agent.state import (
     Evidence,
     SettledClaim,
 )
-from titjudge.metrics.agent.tool_calls import TOOLS, conversation_so_far, parse_turn, record_outcomes
+from titjudge.metrics.agent.tool_calls import TOOLS, as_calls, conversation_so_far, parse_turn, record_outcomes
 
 SPARE_ROUNDS = 3  # rounds beyond one for each look
 IDLE = 2  # rounds without progress that end the loop
 LITTLE_PERCENT = 5  # of the claims' weight
+EXPECTED_LOOKS = 2  # at an image, the description included: what a dry run prices
 DECODING = {"temperature": 0, "max_tokens": 6144}
 _FATAL = (Status.FAILED, Status.BAD_INPUT)  # statuses of a look (outage, bad image) after which the item has no score
 
@@ -45,28 +46,45 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
     Raises:
         Unanswered: There is no answer; under the JSON protocol also where none validates after the repair turn.
     """
+    planned = expected_turn(state, looks_left)
     if ask.has_tools("judge"):
         try:
-            return await _converse(state, ask, looks_left), "tools"
+            return await _converse(state, ask, looks_left, planned), "tools"
         except Unanswered:
             if ask.has_tools("judge"):
                 raise
             state.conversation = None  # this request has shown that the server has no tools
     reply = await ask(
-        "agent/orchestrate", role="judge", schema=AgentTurn, params=DECODING, **state.variables(looks_left)
-    )
+        "agent/orchestrate", role="judge", schema=AgentTurn, params=DECODING, planned=planned.model_dump(),
+        **state.variables(looks_left),
+    )  # fmt: skip
     state.notes = []
     turn: AgentTurn = reply.data
     return turn, "json"
 
 
-async def _converse(state: AgentState, ask: Ask, looks_left: int) -> AgentTurn:
+async def _converse(state: AgentState, ask: Ask, looks_left: int, planned: AgentTurn) -> AgentTurn:
     conversation = state.conversation = state.conversation or Conversation(state.variables(looks_left))
     turns = conversation_so_far(state, conversation, looks_left)
     reply = await ask(
-        "agent/investigate", role="judge", tools=TOOLS, turns=turns, params=DECODING, **conversation.opening
-    )
+        "agent/investigate", role="judge", tools=TOOLS, turns=turns, params=DECODING, planned=as_calls(planned),
+        **conversation.opening,
+    )  # fmt: skip
     return parse_turn(state, conversation, turns, reply)
+
+
+def expected_turn(state: AgentState, looks_left: int) -> AgentTurn:
+    """Make up the next turn for a dry run: one look beside the description, then a verdict on all open claims.
+
+    What an orchestrator will ask cannot be known; anything beyond this is taken from the budget when it is asked.
+    """
+    usable = [evidence for evidence in state.evidence if evidence.usable]
+    if looks_left and len(state.evidence) < EXPECTED_LOOKS:
+        return AgentTurn(settle=[], looks=[Look(tool="ask", question=f"{len(state.evidence)}{' word' * 10}")])
+    claims = [claim.number for claim in state.open]
+    if not usable or not claims:
+        return AgentTurn(settle=[], looks=[])
+    return AgentTurn(settle=[ClaimVerdict(claims=claims, verdict="met", evidence=usable[-1].id)], looks=[])
 
 
 async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTrackingAsk) -> None:

@@ -19,8 +19,7 @@ from titjudge.metrics import metric, ocr
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.agent.claims import Claim, shortened, split, words_of
 from titjudge.metrics.agent.crops import Crops
-from titjudge.metrics.agent.dry_run import plan
-from titjudge.metrics.agent.looks import CostTrackingAsk, DryRunReached, ImageInspector
+from titjudge.metrics.agent.looks import CostTrackingAsk, ImageInspector
 from titjudge.metrics.agent.loop import investigate
 from titjudge.metrics.agent.scale import SHARES, adherence_score, group_of, weights
 from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, Bounds, SettledClaim
@@ -80,11 +79,7 @@ async def tit_agent(
     if not words_of(item.prompt):
         return Score.none(Status.BAD_INPUT, "the prompt is empty")
     state, tracked = AgentState(Bounds(looks, max_cost)), CostTrackingAsk(ask, priced=max_cost is not None)
-    try:
-        return await _judge(item, tracked, state)
-    except DryRunReached:
-        await plan(item, tracked, state)
-        return Score.none(Status.MISSING, "a plan: nothing was asked")
+    return await _judge(item, tracked, state)
 
 
 def _max_looks(given: Any) -> int | None:

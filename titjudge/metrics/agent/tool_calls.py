@@ -6,6 +6,7 @@ Everything else, bounds included, is as in the JSON protocol: a call is a look o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -122,6 +123,15 @@ def _add_verdicts(state: AgentState, turn: AgentTurn, arguments: Mapping[str, An
         except ValidationError as error:
             state.note("bad_arguments", f"{SETTLE}: {first_problem(error, 'the arguments')}")
     return None
+
+
+def as_calls(turn: AgentTurn) -> tuple[ToolCall, ...]:
+    """Write a turn as the tool calls that would make it."""
+    looks = [
+        ToolCall(look.tool, json.dumps({"question": look.question}), f"look_{n}") for n, look in enumerate(turn.looks)
+    ]
+    verdicts = json.dumps({"verdicts": [verdict.model_dump() for verdict in turn.settle]})
+    return (*looks, *([ToolCall(SETTLE, verdicts, "settle")] if turn.settle else []))
 
 
 def record_outcomes(state: AgentState, outcomes: Sequence[LookRequest | str], settled: int) -> None:

@@ -11,7 +11,7 @@ from titjudge.metrics.agent.claims import (
     MAX_CLAIMS,
     SplitClaim,
     check_claims,
-    expected_claims,
+    expected_split,
     fenced,
     locate,
     shortened,
@@ -161,6 +161,8 @@ def test_long_text_is_cut_and_says_so() -> None:
 
 
 def test_a_plan_has_about_as_many_claims_as_a_prompt_gives() -> None:
-    found = expected_claims(" ".join(f"word{n}" for n in range(250)))
-    assert 30 <= len(found.claims) <= 50
-    assert len(expected_claims("word " * 10_000).claims) == MAX_CLAIMS
+    prompt = " ".join(f"word{n}" for n in range(250))
+    claims = expected_split(prompt)["claims"]
+    assert 30 <= len(claims) <= 50
+    assert len(check_claims([SplitClaim.model_validate(claim) for claim in claims], prompt).claims) == len(claims)
+    assert len(expected_split("word " * 10_000)["claims"]) == MAX_CLAIMS

@@ -14,7 +14,6 @@ from PIL import Image
 from test_agent_loop import CLAIMS, PROMPT, all_met, turn
 
 from titjudge.core.config import RunConfig, load_config
-from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import BudgetExhausted, ConfigError
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Reply, Request, Score, Status, Tool, ToolCall, Usage
@@ -140,7 +139,7 @@ def planned(folder: Path, **meta: Any) -> Counter[str]:
     who = Item(who.id, who.prompt, who.image, meta=meta)
 
     async def run() -> Counter[str]:
-        planner = Planner(config(), PromptLibrary(), AnswerCache(folder / "cache"), DryRun.WORST)
+        planner = Planner(config(), PromptLibrary(), AnswerCache(folder / "cache"), per_item=True)
         found = await planner.expect(who, {"tit-agent": tit_agent})
         await planner.aclose()
         return Counter(each.template for each in found)
@@ -261,7 +260,7 @@ def test_a_dry_run_ends_where_the_budget_of_an_item_does(
     )
 
     async def run() -> Counter[str]:
-        planner = Planner(priced, PromptLibrary(), AnswerCache(tmp_path / "cache"), DryRun.EXPECTED)
+        planner = Planner(priced, PromptLibrary(), AnswerCache(tmp_path / "cache"))
         found = await planner.expect(item(tmp_path), {"tit-agent": tit_agent.configured({"max_cost": dollars})})
         await planner.aclose()
         return Counter(each.template for each in found)

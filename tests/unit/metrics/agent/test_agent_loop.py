@@ -65,7 +65,7 @@ class StandIn:
     `eyes` gives the answers of the captioner by template.
     """
 
-    protocol, dry_run, siblings = "strict", None, ()
+    protocol, siblings = "strict", ()
 
     def __init__(
         self,
@@ -93,6 +93,7 @@ class StandIn:
         accept_truncated: bool = False,
         sample: int = 0,
         params: Mapping[str, Any] | None = None,
+        planned: Any = None,
         **variables: Any,
     ) -> Reply:
         text = "\n".join(message.text for message in LIBRARY.get(template).messages(variables))

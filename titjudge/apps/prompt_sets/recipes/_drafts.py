@@ -8,11 +8,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Status
-from titjudge.core.words import count_words
-from titjudge.metrics._shared import is_stand_in
 
 DRAFTS = 3
 IN_ENGLISH = "in English"
@@ -32,7 +29,7 @@ class Draft(BaseModel):
 
 
 async def drafted(
-    ask: Ask, template: str, schema: type[M], check: Check, expected: Mapping[str, Any], **variables: Any
+    ask: Ask, template: str, schema: type[M], check: Check, planned: Mapping[str, Any], **variables: Any
 ) -> M:
     """Ask for a draft until one passes its check, at most three times, each time with the problems of the one before.
 
@@ -41,7 +38,7 @@ async def drafted(
         template: The prompt template; `problems` is one of its variables.
         schema: The structured answer.
         check: Returns the problems of a draft.
-        expected: Fields of the draft in a dry run, so that the questions that follow from it are priced by its length.
+        planned: Fields of the draft in a dry run, which pass the check and are as long as usual.
         variables: Further variables of the template.
 
     Raises:
@@ -50,13 +47,9 @@ async def drafted(
     problems: Sequence[str] = ()
     for attempt in range(DRAFTS):
         reply = await ask(
-            template, role="judge", schema=schema, sample=attempt, problems=bullets(problems), **variables
-        )
+            template, role="judge", schema=schema, sample=attempt, problems=bullets(problems), planned=planned, **variables
+        )  # fmt: skip
         draft: M = reply.data
-        if is_stand_in(ask, reply):
-            if ask.dry_run is DryRun.WORST and attempt < DRAFTS - 1:
-                continue  # the worst case is all drafts
-            return draft.model_copy(update=dict(expected))
         checked = check(draft)
         problems = checked if isinstance(checked, Sequence) else await checked
         if not problems:
@@ -65,8 +58,8 @@ async def drafted(
 
 
 def filler(item: Item, count: int) -> str:
-    """Write a text of about `count` words that is different for each item: the draft of a dry run."""
-    return " ".join([item.prompt] * max(1, round(count / max(1, count_words(item.prompt)))))
+    """Write `count` words that are different for each item, and pass for English: a text of a dry run."""
+    return " ".join([*words(item.id), *["the", "drawing"] * count][:count])
 
 
 def flat(checked: Checked) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,7 +11,6 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import facet_name
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import is_stand_in
 from titjudge.metrics.checklist import rubric
 
 FACETS = {
@@ -53,15 +52,19 @@ def by_pillar(names: Container[str]) -> dict[str, list[list[str]]]:
     return groups
 
 
-async def mapped(ask: Ask, prompt: str) -> dict[str, str]:
+async def mapped(ask: Ask, prompt: str, expected: Sequence[str] = ()) -> dict[str, str]:
     """Have the judge name the facets that a prompt tests, each with a note on the part of the prompt that does.
+
+    A dry run plans the `expected` facets, and some more where they are fewer than three.
 
     Raises:
         Unanswered: The answer names fewer than three facets.
     """
-    reply = await ask("facets/map", role="judge", schema=FacetMap, prompt=prompt, facets=closed_list())
+    names = list(dict.fromkeys([*expected, *FACETS]))[: max(FEWEST, len(expected))]
+    planned = {"facets": [{"facet": name} for name in names]}
+    reply = await ask("facets/map", role="judge", schema=FacetMap, planned=planned, prompt=prompt, facets=closed_list())
     notes = {str(named.facet): named.note for named in reply.data.facets}
-    if len(notes) < FEWEST and not is_stand_in(ask, reply):
+    if len(notes) < FEWEST:
         raise Unanswered(Status.UNPARSED, f"the answer names {len(notes)} facets, fewer than {FEWEST}", reply)
     return notes
 

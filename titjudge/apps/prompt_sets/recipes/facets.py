@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from titjudge.apps.prompt_sets.recipes._drafts import (
@@ -22,6 +24,7 @@ from titjudge.metrics.checklist import rubric
 
 SHORT_EN, SHORT_ZH = 235, 70  # most characters of a short prompt; a long one has more
 _KEPT = 0.6  # least share of the short prompt's longer words that the long one has
+_ZH = "图"  # of which a dry run writes Chinese prompts
 MOST_MORE = 5  # most facets of the finished prompt beyond its targets (Eq. 4)
 
 
@@ -73,7 +76,7 @@ async def facets(item: Item, ask: Ask) -> Score:
 
     async def align(draft: Bilingual, long: bool) -> list[str]:
         try:
-            tested[long] = await mapped(ask, draft.prompt_en)
+            tested[long] = await mapped(ask, draft.prompt_en, targets)
         except Unanswered as failure:
             if failure.status is not Status.UNPARSED:
                 raise
@@ -88,17 +91,18 @@ async def facets(item: Item, ask: Ask) -> Score:
     async def check_long(draft: Bilingual) -> list[str]:
         return flat(_checked_long(draft, short)) or await align(draft, long=True)
 
+    planned: dict[str, Any] = {"prompt_en": filler(item, 40)[:SHORT_EN], "prompt_zh": _ZH * SHORT_ZH}
+    planned["notes"] = [{"facet": name, "note": "planned"} for name in targets]
     short = await drafted(
-        ask, "recipes/facet_draft", FacetDraft, check_short, {"prompt_en": filler(item, 40)}, facets=listed,
+        ask, "recipes/facet_draft", FacetDraft, check_short, planned, facets=listed,
         length=f"at most {SHORT_EN} characters in English and at most {SHORT_ZH} in Chinese",
     )  # fmt: skip
+    planned = {"prompt_en": f"{short.prompt_en} {filler(item, 50)}", "prompt_zh": _ZH * 2 * SHORT_ZH}
     long = await drafted(
-        ask, "recipes/facet_expand", Bilingual, check_long, {"prompt_en": filler(item, 90)}, facets=listed,
+        ask, "recipes/facet_expand", Bilingual, check_long, planned, facets=listed,
         prompt_en=short.prompt_en, prompt_zh=short.prompt_zh,
         length=f"of more than {SHORT_EN} characters in English and more than {SHORT_ZH} in Chinese",
     )  # fmt: skip
-    if ask.dry_run is not None:
-        tested = {False: await mapped(ask, short.prompt_en), True: await mapped(ask, long.prompt_en)}
     notes = {note.facet: note.note for note in short.notes}
     lines = [
         {

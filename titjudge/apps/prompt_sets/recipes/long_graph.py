@@ -26,6 +26,7 @@ from titjudge.metrics.graph_alignment import PromptGraph
 IN_INTERVAL, ENTITIES_SAID = "words in the interval", "entities in the words of the prompt"
 GRAPH_CHECKS = (ENTITIES_SAID, "refined", "qualified: complete, faithful")
 CATEGORIES = ("action", "connection", "description", "possession", "from/to", "spatial")
+_PLANNED = {"entities": [{"name": "image", "attributes": []}]}  # the graph of a dry run
 
 
 class Text(Draft):
@@ -63,7 +64,7 @@ async def long_graph(item: Item, ask: Ask) -> Score:
         return outside(draft.prompt, fewest, most) + not_english(draft.prompt)
 
     draft = await drafted(
-        ask, "recipes/long_graph", Text, check_length, {"prompt": filler(item, most)},
+        ask, "recipes/long_graph", Text, check_length, {"prompt": filler(item, most - 1)},
         subject=item.prompt, fewest=fewest, most=most - 1,
     )  # fmt: skip
     prompt = draft.prompt
@@ -82,7 +83,9 @@ async def long_graph(item: Item, ask: Ask) -> Score:
 
 async def qualified_graph(ask: Ask, prompt: str) -> tuple[RefinedGraph, list[str]]:
     """Extract the graph of a prompt, refined until it is qualified; also return the category of each relation."""
-    first = (await ask("longt2ibench/extract_graph", role="judge", schema=PromptGraph, prompt=prompt)).data
+    first = (
+        await ask("longt2ibench/extract_graph", role="judge", schema=PromptGraph, planned=_PLANNED, prompt=prompt)
+    ).data
     qualified: list[Qualified] = []
 
     async def check(draft: RefinedGraph) -> list[str]:
@@ -94,9 +97,7 @@ async def qualified_graph(ask: Ask, prompt: str) -> tuple[RefinedGraph, list[str
             return [f"{len(verdict.categories)} categories came for {len(draft.relations)} relations"]
         return [] if verdict.complete and verdict.faithful else verdict.problems or ["it is not complete and faithful"]
 
-    graph = await drafted(ask, "recipes/graph_refine", RefinedGraph, check, {}, prompt=prompt, graph=_json(first))
-    if ask.dry_run is not None:
-        qualified.append(await _qualify(ask, prompt, graph))
+    graph = await drafted(ask, "recipes/graph_refine", RefinedGraph, check, _PLANNED, prompt=prompt, graph=_json(first))
     return graph, list(qualified[-1].categories)
 
 
@@ -130,6 +131,7 @@ async def _qualify(ask: Ask, prompt: str, graph: PromptGraph) -> Qualified:
         "recipes/graph_qualify",
         role="judge",
         schema=Qualified,
+        planned={"complete": True, "faithful": True},
         prompt=prompt,
         graph=_json(graph),
         relations=numbered(relations) or bullets(["there are no relations"]),

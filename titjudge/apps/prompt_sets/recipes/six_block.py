@@ -17,7 +17,6 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
 )
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.metrics._shared import is_stand_in
 
 FEWEST_WORDS = 250
 BLOCKS = ("core_subject", "environment", "composition", "lighting", "style", "details")
@@ -69,15 +68,16 @@ async def six_block(item: Item, ask: Ask) -> Score:
     theme = item.prompt
     if item.meta.get("about"):  # the seed is a class of themes and no theme
         named = await ask(
-            "recipes/theme", role="judge", schema=Theme,
+            "recipes/theme", role="judge", schema=Theme, planned={"theme": filler(item, 15)},
             theme_class=theme_class, about=item.meta["about"], tags=tags, number=item.meta["number"],
         )  # fmt: skip
-        theme = filler(item, 15) if is_stand_in(ask, named) else named.data.theme
+        theme = named.data.theme
 
     async def check(draft: SixBlocks) -> list[str]:
         if problems := flat(draft.checked()):
             return problems
-        review = (await ask("recipes/review", role="judge", schema=Review, prompt=draft.prompt)).data
+        planned = {"fluent": True, "consistent": True}
+        review = (await ask("recipes/review", role="judge", schema=Review, planned=planned, prompt=draft.prompt)).data
         if review.fluent and review.consistent:
             return []
         return review.problems or ["the review calls it " + ("inconsistent" if review.fluent else "not fluent")]
@@ -85,8 +85,6 @@ async def six_block(item: Item, ask: Ask) -> Score:
     draft = await drafted(
         ask, "recipes/six_block", SixBlocks, check, {"prompt": filler(item, 270)}, theme=theme, tags=tags
     )
-    if ask.dry_run is not None:
-        await ask("recipes/review", role="judge", schema=Review, prompt=draft.prompt)
     return Score.of(
         1,
         prompt=draft.prompt,

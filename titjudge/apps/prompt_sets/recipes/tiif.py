@@ -23,12 +23,12 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import is_stand_in
 
 CONCEPTS_KEPT = "every concept kept"
 QUESTION_CHECKS = ("a question for each concept", "some answers no", "answers hold for the text")
 _LONGER = 1.5  # least number of words of the long prompt, as a multiple of the short one's
 _MOST_SHORT = 40  # most words of the short prompt
+_EXPECTED_WORDS = 60  # of the long prompt beyond the short one, as a dry run expects it
 
 
 class Sentence(Draft):
@@ -70,7 +70,7 @@ async def tiif(item: Item, ask: Ask) -> Score:
         return check(draft.prompt) + ([f"it has {count} words, more than {_MOST_SHORT}"] if count > _MOST_SHORT else [])
 
     draft = await drafted(
-        ask, "recipes/tiif_short", Sentence, check_short, {"prompt": filler(item, 15)},
+        ask, "recipes/tiif_short", Sentence, check_short, {"prompt": f"{item.id}: see {' and '.join(concepts)}"},
         kind=meta_prompt(kind), concepts=numbered(concepts),
     )  # fmt: skip
     short = draft.prompt
@@ -105,10 +105,9 @@ async def _longer(item: Item, ask: Ask, short: str, check: Callable[[str], list[
     """Have the short prompt expanded, with TIIF-Bench's prompt, until the long one passes the checks."""
     problems: Sequence[str] = ()
     for attempt in range(DRAFTS):
-        reply = await ask("recipes/tiif_long", role="judge", sample=attempt, prompt=short)
+        planned = f"{short} {filler(item, _EXPECTED_WORDS)}"
+        reply = await ask("recipes/tiif_long", role="judge", sample=attempt, planned=planned, prompt=short)
         text = " ".join(reply.text.split())
-        if is_stand_in(ask, reply):
-            return filler(item, 60)
         problems = check(text)
         if len(words(text)) < _LONGER * len(words(short)):
             problems = [*problems, f"it is shorter than {_LONGER} times the short one"]
@@ -130,19 +129,23 @@ async def checked_questions(ask: Ask, texts: Sequence[str], concepts: Sequence[s
             return ["no question has the answer no"]
         return [problem for text in texts for problem in await _contradicted(ask, text, draft)]
 
-    questions = await drafted(
-        ask, "recipes/tiif_questions", Questions, check_questions, {}, prompt=texts[0], concepts=numbered(concepts)
-    )
-    if ask.dry_run is not None:
-        for text in texts:
-            await _contradicted(ask, text, questions)
-    return questions
+    planned = [
+        {"concept": number, "question": f"Is there {concept}?", "answer": "no" if number == 1 else "yes"}
+        for number, concept in enumerate(concepts, 1)
+    ]
+    return await drafted(
+        ask, "recipes/tiif_questions", Questions, check_questions, {"questions": planned},
+        prompt=texts[0], concepts=numbered(concepts),
+    )  # fmt: skip
 
 
 async def _contradicted(ask: Ask, text: str, draft: Questions) -> list[str]:
     """Have a model answer the questions from the text alone, and name those whose gold answer is another."""
     listed = numbered(question.question for question in draft.questions)
-    reply = await ask("recipes/answer_from_text", role="judge", schema=Answers, prompt=text, questions=listed)
+    planned = {"answers": [question.answer for question in draft.questions]}
+    reply = await ask(
+        "recipes/answer_from_text", role="judge", schema=Answers, planned=planned, prompt=text, questions=listed
+    )
     answers = reply.data.answers
     if len(answers) != len(draft.questions):
         return [f"{len(answers)} answers came to {len(draft.questions)} questions"]
