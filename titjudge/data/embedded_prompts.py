@@ -1,20 +1,20 @@
 """Read the prompt that a program wrote into an image: text chunks of a PNG, or the EXIF comment of a JPEG or WebP.
 
 ComfyUI, A1111 and diffusers scripts write text chunks, A1111 the comment. The file is untrusted: only chunks before the pixels
-are read, and their number, their unpacked size and the depth to which a ComfyUI graph is followed are limited.
+are read, and their unpacked size and the depth to which a ComfyUI graph is followed are limited.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from PIL.PngImagePlugin import PngImageFile
 
 from titjudge.core.cells import MAX_BYTES
 from titjudge.data.image_decoding import open_image, quietly
@@ -24,8 +24,7 @@ _EXIF, _USER_COMMENT = (
     0x8769,
     0x9286,
 )  # tags: the table of camera settings, and the comment in it (Exif 2.32, 4.6.3 and 4.6.5)
-_MOST_CHUNKS = 200
-_LONGEST = 2**20  # bytes of a chunk, compressed or not
+_LONGEST = 2**20  # bytes of a comment
 _MOST_NODES = 100  # of a graph, on the way to the text
 _SETTINGS = re.compile(r"^(Negative prompt:|Steps: \d+, )", re.MULTILINE)
 _SEED = re.compile(r"\bSeed: (\d+)")
@@ -56,7 +55,7 @@ def embedded_prompt(path: Path) -> EmbeddedPrompt | None:
             comment = _user_comment(path)
             # Cameras and phones write comments too ("Screenshot"): A1111's says how the image was made.
             return _a1111(comment) if _SETTINGS.search(comment) or isinstance(_json(comment), dict) else None
-    texts = dict(_texts(path))
+    texts = _texts(path)
     if "parameters" in texts:
         return _a1111(texts["parameters"])
     graph = _json(texts.get("prompt", ""))
@@ -72,48 +71,22 @@ def embedded_prompt(path: Path) -> EmbeddedPrompt | None:
     return None
 
 
-def _texts(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield keyword and text of the chunks before the pixels, in reverse: in a dict the first of a keyword counts."""
-    chunks: list[tuple[str, str]] = []
+def _texts(path: Path) -> dict[str, str]:
+    """Read the text chunks before the pixels; Pillow bounds their unpacked size."""
     with path.open("rb") as file:
-        if file.read(8) != _HEAD:
-            return
-        for _ in range(_MOST_CHUNKS):
-            head = file.read(8)
-            length, kind = int.from_bytes(head[:4], "big"), head[4:]
-            if len(head) < 8 or kind in (b"IDAT", b"IEND"):
-                break
-            if kind not in (b"tEXt", b"zTXt", b"iTXt") or length > _LONGEST:
-                file.seek(length + 4, 1)
-                continue
-            content = file.read(length)
-            file.seek(4, 1)
-            if (text := _text(kind, content)) is not None:
-                chunks.append(text)
-    yield from reversed(chunks)
-
-
-def _text(kind: bytes, content: bytes) -> tuple[str, str] | None:
-    keyword, _, rest = content.partition(b"\0")
-    compressed, encoding = kind == b"zTXt", "latin-1"
-    if kind == b"iTXt":
-        compressed, encoding = rest[:1] == b"\1", "utf-8"
-        rest = rest[2:].split(b"\0", 2)[-1]
-    elif compressed:
-        rest = rest[1:]
-    if compressed:
-        decompressor = zlib.decompressobj()
         try:
-            rest = decompressor.decompress(rest, _LONGEST)
-        except zlib.error:
-            return None
-        if decompressor.unconsumed_tail:
-            return None
+            texts = PngImageFile(file).info
+        except (SyntaxError, ValueError, OSError):
+            return {}
+    return {name: _decoded(text) for name, text in texts.items() if isinstance(text, str)}
+
+
+def _decoded(text: str) -> str:
+    """Decode what many programs write as UTF-8 where the format demands Latin-1."""
     try:
-        text = rest.decode("utf-8")  # many programs write it even where the format demands latin-1
-    except UnicodeDecodeError:
-        text = rest.decode(encoding, "replace")
-    return keyword.decode("latin-1"), text
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
 
 
 def _user_comment(path: Path) -> str:
