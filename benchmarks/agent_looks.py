@@ -22,7 +22,7 @@ from typing import Any
 
 from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.crowd import COLUMNS, ROWS
-from titjudge.apps.scenes.generate import Plan, plan
+from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.scene import LEVELS
 from titjudge.core import structured_output
 from titjudge.core.types import Item, Reply
@@ -40,7 +40,7 @@ class Scripted:
 
     protocol, siblings = "strict", ()
 
-    def __init__(self, scene: Plan, level: int, rates: argparse.Namespace) -> None:
+    def __init__(self, scene: ScenePlan, level: int, rates: argparse.Namespace) -> None:
         found = annotation.marks(scene.graph, scene.shown[level].scene)
         assert found is not None
         self.scene, self.rates, self.truth = scene, rates, found.all()

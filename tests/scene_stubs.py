@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.apps.scenes.generate import Plan, plan
-from titjudge.apps.scenes.scene import LEVELS, Graph, Scene
+from titjudge.apps.scenes.generate import ScenePlan, plan
+from titjudge.apps.scenes.scene import LEVELS, Scene, SceneGraph
 
 
-def unseen(scene: Scene, graph: Graph) -> list[str]:
+def unseen(scene: Scene, graph: SceneGraph) -> list[str]:
     return []
 
 
@@ -22,5 +22,5 @@ def noise(scene: Scene) -> Any:
 
 
 @cache
-def planned(number: int, seed: int = 7) -> Plan:
+def planned(number: int, seed: int = 7) -> ScenePlan:
     return plan(seed, number, LEVELS, unseen)

@@ -136,7 +136,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool call, in words."""
+    """The answer to a tool call, as text for the model."""
 
     call: ToolCall
     text: str

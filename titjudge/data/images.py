@@ -100,12 +100,12 @@ class ImageFiles:
                 self._facts.later(key, facts)
         load: Callable[[], bytes] = partial(_bytes_to_send, path, digest, facts)
         if not facts["converted"] and (len(raw) <= _KEPT or path in _held):
-            load = Kept(raw)
+            load = BytesInMemory(raw)
         return ImageFile(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class BytesInMemory:
     """Loads bytes that are in memory."""
 
     raw: bytes
@@ -127,7 +127,7 @@ async def loaded(image: ImageFile, change: Callable[[bytes], bytes]) -> bytes:
     Raises:
         DataError: The file is gone or has changed.
     """
-    if isinstance(image.load, Kept):
+    if isinstance(image.load, BytesInMemory):
         slow = len(image.load.raw) > _SMALL_FILE
     else:
         slow = _weight(image.path) > _SMALL_FILE or image.width * image.height > SMALL
@@ -260,14 +260,14 @@ def scaled(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True) 
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class RequestImages:
     """Hashes of the images in an item's requests, and which of them is the item's own (None: unknown)."""
 
     own: str | None = None
     all: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, questions: Sequence[Sequence[str]]) -> Shown:
+    def of(cls, questions: Sequence[Sequence[str]]) -> RequestImages:
         if not questions:
             return cls()
         common = frozenset.intersection(*map(frozenset, questions))

@@ -80,7 +80,7 @@ _NOTHING = _Amount()
 
 @dataclass(slots=True, eq=False)
 class _Wait:
-    """Somebody who wants `want` and has `taken` of it from a reservation already."""
+    """A caller that waits for `want`, of which a reservation has given it `taken` already."""
 
     want: _Amount
     parent: Reservation | None = None

@@ -177,7 +177,7 @@ def combine(values: Sequence[float], rule: str) -> float | None:
 
 
 def joined(votes: Sequence[Parts], rule: str) -> dict[str, Any]:
-    """Join what votes keep beside their value, as far as suites make tables of it: numbers as the values are joined."""
+    """Join the parts of several votes that suites make tables of; numbers are joined as the values are."""
     found: dict[str, Any] = {}
     for key in TABLED:
         given = [parts[key] for parts in votes if key in parts]

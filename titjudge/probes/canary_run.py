@@ -22,7 +22,7 @@ _MODELS = ("captioner", "judge")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CanaryOutcome:
     """The report of a run's canaries, or why there is none."""
 
     report: CanaryReport | None
@@ -70,7 +70,7 @@ def _setup(config: RunConfig, metrics: Mapping[str, Metric]) -> _Setup | str:
 
 async def ask_before(
     config: RunConfig, engine: Engine, metrics: Mapping[str, Metric], cache: AnswerCache, journal: Journal | None
-) -> Asked:
+) -> CanaryOutcome:
     """Ask the canaries of a run.
 
     Raises:
@@ -79,14 +79,14 @@ async def ask_before(
     """
     setup = _setup(config, metrics)
     if isinstance(setup, str):
-        return Asked(None, setup)
+        return CanaryOutcome(None, setup)
     file = canary_file(cache_folder(config.cache), engine, setup.metrics)
     if setup.config is config:
-        return Asked(await ask_canaries(engine, setup.metrics, setup.data, file))
+        return CanaryOutcome(await ask_canaries(engine, setup.metrics, setup.data, file))
     other = Engine(Roles(setup.config), engine.library, cache, engine.budget, journal=journal)
     other.sender = engine.sender  # what stops the run stops the canaries
     try:
-        return Asked(await ask_canaries(other, setup.metrics, setup.data, file))
+        return CanaryOutcome(await ask_canaries(other, setup.metrics, setup.data, file))
     finally:
         await other.aclose()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.data.image_decoding import inspect
-from titjudge.data.images import Shown, read
+from titjudge.data.images import RequestImages, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Judged:
     @classmethod
     def of(cls, path: Path | None, stat: Any, answers: Sequence[Mapping[str, Any]]) -> Judged:
         """Read the identity from an item's record and the answers to its requests."""
-        shown = Shown.of([hashes for hashes in map(_hashes, answers) if hashes])
+        shown = RequestImages.of([hashes for hashes in map(_hashes, answers) if hashes])
         known = isinstance(stat, list | tuple) and len(stat) == 2 and all(isinstance(one, int) for one in stat)
         return cls(path, (stat[0], stat[1]) if known else None, shown.own, shown.all)
 

@@ -37,7 +37,7 @@ from titjudge.runs.run_input import RunInput
 from titjudge.stats.scores.per_prompt import PerPrompt
 
 if TYPE_CHECKING:
-    from titjudge.probes.canary_run import Asked
+    from titjudge.probes.canary_run import CanaryOutcome
     from titjudge.providers.batch.provider import Batches
 
 _PROGRESS_INTERVAL = 0.2  # seconds between two updates of the progress
@@ -67,7 +67,7 @@ class RunContext:
     loop: RunLoop
     done: set[tuple[str, str]]  # item and metric of the scores that are still valid
     started: float
-    canaries: Asked | None = None
+    canaries: CanaryOutcome | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from scene_stubs import planned, unseen
 
 from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
-from titjudge.apps.scenes.generate import Plan, plan
+from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.objects import KINDS, phrase
 from titjudge.apps.scenes.prompt_text import LONGEST, SHORTEST, count_words
 from titjudge.apps.scenes.scene import LEVELS, SIGN, TABLE
@@ -24,15 +24,15 @@ NUMBERS = range(25)
 
 
 @pytest.fixture(params=NUMBERS)
-def scene(request: pytest.FixtureRequest) -> Plan:
+def scene(request: pytest.FixtureRequest) -> ScenePlan:
     return planned(request.param)
 
 
-def image(scene: Plan, level: int) -> dict[str, object]:
+def image(scene: ScenePlan, level: int) -> dict[str, object]:
     return annotation.image_record(scene.shown[level], scene.graph, scene.asks)
 
 
-def test_the_prompt_is_long_and_asks_for_every_element(scene: Plan) -> None:
+def test_the_prompt_is_long_and_asks_for_every_element(scene: ScenePlan) -> None:
     assert SHORTEST <= count_words(scene.prompt) <= LONGEST
     for thing in scene.asked.things:
         assert (
@@ -51,7 +51,7 @@ def test_the_prompt_is_long_and_asks_for_every_element(scene: Plan) -> None:
         assert said in scene.prompt.replace("On top", "on top").replace("Behind", "behind")
 
 
-def test_level_0_is_what_was_asked(scene: Plan) -> None:
+def test_level_0_is_what_was_asked(scene: ScenePlan) -> None:
     first = image(scene, 0)
     assert (first["alignment"], first["errors"]) == (1.0, [])
     prompt = scene.prompt_record()
@@ -59,14 +59,14 @@ def test_level_0_is_what_was_asked(scene: Plan) -> None:
     assert first["text_present"] == prompt["text_words"]
 
 
-def test_levels_fall_and_lie_in_their_bands(scene: Plan) -> None:
+def test_levels_fall_and_lie_in_their_bands(scene: ScenePlan) -> None:
     alignments = [float(str(image(scene, level)["alignment"])) for level in LEVELS]
     assert alignments == sorted(set(alignments), reverse=True)
     for level, (low, high) in BANDS.items():
         assert 1 - high - 1e-4 <= alignments[level] <= 1 - low + 1e-4
 
 
-def test_level_1_has_one_error_of_the_kind_whose_turn_it_is(scene: Plan) -> None:
+def test_level_1_has_one_error_of_the_kind_whose_turn_it_is(scene: ScenePlan) -> None:
     kind = KINDS_OF_ERROR[int(scene.prompt_id[-4:]) % 5 - 1]
     shown = scene.shown[1]
     assert {error.kind for error in shown.errors} == {kind}
@@ -76,7 +76,7 @@ def test_level_1_has_one_error_of_the_kind_whose_turn_it_is(scene: Plan) -> None
     assert 1 <= found.wrong <= (4 if kind == MISSING else 2)
 
 
-def test_errors_name_elements_that_are_marked_wrong(scene: Plan) -> None:
+def test_errors_name_elements_that_are_marked_wrong(scene: ScenePlan) -> None:
     for level in LEVELS:
         record = json.loads(json.dumps(image(scene, level)))
         relations = {(r["entity1"], r["relation"], r["entity2"]): r["score"] for r in record["relation_scores"]}
@@ -91,7 +91,7 @@ def test_errors_name_elements_that_are_marked_wrong(scene: Plan) -> None:
                 assert record["attribute_scores"][element[0]][element[1]] == 0
 
 
-def test_every_wrong_mark_has_an_error_or_hangs_on_a_missing_entity(scene: Plan) -> None:
+def test_every_wrong_mark_has_an_error_or_hangs_on_a_missing_entity(scene: ScenePlan) -> None:
     for shown in scene.shown:
         found = annotation.marks(scene.graph, shown.scene)
         assert found is not None
@@ -104,7 +104,7 @@ def test_every_wrong_mark_has_an_error_or_hangs_on_a_missing_entity(scene: Plan)
             assert so or gone & {relation[0], relation[2]} or relation in named
 
 
-def test_a_missing_entity_takes_its_attributes_and_relations_with_it(scene: Plan) -> None:
+def test_a_missing_entity_takes_its_attributes_and_relations_with_it(scene: ScenePlan) -> None:
     record = json.loads(json.dumps(image(scene, 3)))
     gone = {name for name, score in record["entity_scores"].items() if not score}
     assert gone
@@ -113,7 +113,7 @@ def test_a_missing_entity_takes_its_attributes_and_relations_with_it(scene: Plan
     assert not any(r["score"] for r in record["relation_scores"] if gone & {r["entity1"], r["entity2"]})
 
 
-def test_questions_have_both_answers_and_fit_the_marks(scene: Plan) -> None:
+def test_questions_have_both_answers_and_fit_the_marks(scene: ScenePlan) -> None:
     gold = [question.answer(scene.asked) for question in scene.asks]
     assert 9 <= len(gold) <= 12
     assert gold.count("no") >= 3
@@ -129,7 +129,7 @@ def test_questions_have_both_answers_and_fit_the_marks(scene: Plan) -> None:
                 assert (answer == "yes") == found.attributes[about[0]][about[1]]
 
 
-def test_nothing_in_a_scene_could_pass_for_another(scene: Plan) -> None:
+def test_nothing_in_a_scene_could_pass_for_another(scene: ScenePlan) -> None:
     for shown in scene.shown:
         families = [KINDS[thing.kind].family for thing in shown.scene.things]
         assert len(set(families)) == len(families)
@@ -137,7 +137,7 @@ def test_nothing_in_a_scene_could_pass_for_another(scene: Plan) -> None:
         assert len(set(places)) == len(places)
 
 
-def test_the_graph_names_only_what_is_there(scene: Plan) -> None:
+def test_the_graph_names_only_what_is_there(scene: ScenePlan) -> None:
     names = set(scene.graph.entities)
     assert len(scene.graph) == len(names) + sum(map(len, scene.graph.attributes.values())) + len(scene.graph.relations)
     assert {name for a, _, b in scene.graph.relations for name in (a, b)} <= names

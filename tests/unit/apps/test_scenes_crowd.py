@@ -14,8 +14,8 @@ from scene_stubs import noise, unseen
 from titjudge.apps.scenes import annotation, visibility
 from titjudge.apps.scenes.crowd import FEWEST, MOST
 from titjudge.apps.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
-from titjudge.apps.scenes.generate import Plan, make, plan
-from titjudge.apps.scenes.scene import LEVELS, Graph, Options, Scene, Thing, View
+from titjudge.apps.scenes.generate import ScenePlan, make, plan
+from titjudge.apps.scenes.scene import LEVELS, Options, Scene, SceneGraph, Thing, View
 from titjudge.core.errors import UserError
 from titjudge.suites.known_answer.suite import KnownAnswer
 
@@ -24,16 +24,16 @@ VIEW = View("bright", 6.6, {}, 1)
 
 
 @cache
-def crowd(number: int) -> Plan:
+def crowd(number: int) -> ScenePlan:
     return plan(7, number, LEVELS, unseen, hard=True)
 
 
 @pytest.fixture(params=NUMBERS)
-def scene(request: pytest.FixtureRequest) -> Plan:
+def scene(request: pytest.FixtureRequest) -> ScenePlan:
     return crowd(request.param)
 
 
-def test_a_crowd_has_forty_to_eighty_things_and_counts_to_twelve(scene: Plan) -> None:
+def test_a_crowd_has_forty_to_eighty_things_and_counts_to_twelve(scene: ScenePlan) -> None:
     for shown in scene.shown:
         assert FEWEST <= sum(thing.count for thing in shown.scene.things) <= MOST
         assert all(2 <= thing.count <= 12 for thing in shown.scene.things)
@@ -49,7 +49,7 @@ def test_two_groups_differ_in_their_colour_only() -> None:
     assert sum(alike(crowd(number).asked) for number in NUMBERS) >= 3
 
 
-def test_the_prompt_asks_for_every_element(scene: Plan) -> None:
+def test_the_prompt_asks_for_every_element(scene: ScenePlan) -> None:
     assert 280 <= len(scene.prompt.split()) <= 460
     for thing in scene.asked.things:
         assert f"{thing.traits['count']} small {thing.name}" in scene.prompt
@@ -74,14 +74,14 @@ def test_level_1_has_one_error_of_a_kind_that_goes_round() -> None:
         assert 1 <= marks.wrong <= {MISSING: 8, RELATION: 2}.get(kind, 1)
 
 
-def test_levels_2_and_3_keep_their_share(scene: Plan) -> None:
+def test_levels_2_and_3_keep_their_share(scene: ScenePlan) -> None:
     for level, (low, high) in BANDS.items():
         marks = annotation.marks(scene.graph, scene.shown[level].scene)
         assert marks is not None
         assert low <= marks.wrong / len(scene.graph) <= high
 
 
-def test_questions_are_answered_by_what_is_there(scene: Plan) -> None:
+def test_questions_are_answered_by_what_is_there(scene: ScenePlan) -> None:
     gold = [question.answer(scene.asked) for question in scene.asks]
     assert Counter(gold) == {"yes": 8, "no": 4}
     assert len({question.text for question in scene.asks}) == 12
@@ -89,7 +89,7 @@ def test_questions_are_answered_by_what_is_there(scene: Plan) -> None:
     assert last != gold
 
 
-def test_words_of_cards_are_annotated(scene: Plan) -> None:
+def test_words_of_cards_are_annotated(scene: ScenePlan) -> None:
     record = scene.prompt_record()
     assert len(record["text_words"]) == 4
     first = annotation.image_record(scene.shown[0], scene.graph, scene.asks)
@@ -126,7 +126,7 @@ def group(count: str, column: int, row: str, **more: str) -> Thing:
 @pytest.mark.slow
 def test_what_is_hidden_small_or_not_crowded_is_refused() -> None:
     """Rendered as object ids, tiny: twelve cubes hide one another in part, two do not."""
-    graph = Graph((), {}, ())
+    graph = SceneGraph((), {}, ())
 
     def wrong(*things: Thing, height: float = 6.6, size: int = 120) -> str:
         view = replace(VIEW, height=height)

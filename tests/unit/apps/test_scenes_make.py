@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scene_stubs import noise, unseen
 
-from titjudge.apps.scenes.generate import Progress, make
+from titjudge.apps.scenes.generate import RenderProgress, make
 from titjudge.apps.scenes.scene import Options, Scene
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Item
@@ -21,8 +21,8 @@ OPTIONS = Options(seed=3, size=24)
 
 def made(
     out: Path, scenes: int = 2, render: Callable[[Scene], Any] = noise, options: Options = OPTIONS
-) -> list[Progress]:
-    seen: list[Progress] = []
+) -> list[RenderProgress]:
+    seen: list[RenderProgress] = []
     make(out, scenes, options, look=unseen, render=render, watch=seen.append)
     return seen
 

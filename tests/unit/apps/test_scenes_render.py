@@ -14,8 +14,8 @@ import pytest
 from titjudge.apps.scenes import visibility
 from titjudge.apps.scenes.denoise import denoise
 from titjudge.apps.scenes.meshes import mesh
-from titjudge.apps.scenes.scene import Graph, Scene, Thing, View
-from titjudge.apps.scenes.shapes import Finish, Part
+from titjudge.apps.scenes.scene import Scene, SceneGraph, Thing, View
+from titjudge.apps.scenes.shapes import Finish, Primitive
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
@@ -25,7 +25,7 @@ BLOCKS = Thing("blocks", "blocks", {"colour": "blue", "count": "three"}, 1, "bac
 SIGN = Thing("sign", "sign", {"text": "OPEN DAILY", "frame colour": "black"}, 0, "back")
 BOTTLE = Thing("bottle", "bottle", {"colour": "green"}, 0, "front")
 LOW = Thing("ring", "ring", {"colour": "red"}, 0, "back")
-GRAPH = Graph(("mug", "blocks"), {}, (("mug", "left of", "blocks"),))
+GRAPH = SceneGraph(("mug", "blocks"), {}, (("mug", "left of", "blocks"),))
 
 
 def scene(*things: Thing) -> Scene:
@@ -35,13 +35,13 @@ def scene(*things: Thing) -> Scene:
 @pytest.mark.parametrize(
     "part",
     [
-        Part("lathe", Finish("matte"), (1, 2, 0), profile=((0, 0), (0.5, 0), (0.6, 0.4), (0.5, 1), (0, 1))),
-        Part("sphere", Finish("matte"), (1, 2, 0), (0.3, 0.2, 0.5), tilt=30),
-        Part("box", Finish("matte"), (1, 2, 0), (0.3, 0.2, 0.5), turn=30),
-        Part("ring", Finish("matte"), (1, 2, 0), (0.6, 0.2, 0)),
+        Primitive("lathe", Finish("matte"), (1, 2, 0), profile=((0, 0), (0.5, 0), (0.6, 0.4), (0.5, 1), (0, 1))),
+        Primitive("sphere", Finish("matte"), (1, 2, 0), (0.3, 0.2, 0.5), tilt=30),
+        Primitive("box", Finish("matte"), (1, 2, 0), (0.3, 0.2, 0.5), turn=30),
+        Primitive("ring", Finish("matte"), (1, 2, 0), (0.6, 0.2, 0)),
     ],
 )
-def test_meshes_face_outward(part: Part) -> None:
+def test_meshes_face_outward(part: Primitive) -> None:
     vertices, normals, faces = mesh(part)
     a, b, c = (vertices[faces[:, k]] for k in range(3))
     area = np.cross(b - a, c - a)

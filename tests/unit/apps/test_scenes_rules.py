@@ -23,7 +23,7 @@ from titjudge.apps.scenes.palette import (
     lost_before,
     near,
 )
-from titjudge.apps.scenes.scene import Graph, Scene, Thing, View
+from titjudge.apps.scenes.scene import Scene, SceneGraph, Thing, View
 from titjudge.apps.scenes.shapes import bodies
 
 VIEW = View("cool", 4.9, {}, 1)
@@ -65,12 +65,12 @@ def test_a_load_is_on_its_carrier_or_before_it(place: str, so: bool) -> None:
 
 
 def test_marks_of_an_open_relation_are_none_and_such_a_scene_is_not_annotated() -> None:
-    graph = Graph(("mug", "cone"), {}, (("cone", "left of", "mug"),))
+    graph = SceneGraph(("mug", "cone"), {}, (("cone", "left of", "mug"),))
     assert annotation.marks(graph, scene(MUG, CONE)) is None
-    from titjudge.apps.scenes.scene import Shown
+    from titjudge.apps.scenes.scene import ShownScene
 
     with pytest.raises(ValueError, match="neither"):
-        annotation.image_record(Shown(0, scene(MUG, CONE)), graph, [])
+        annotation.image_record(ShownScene(0, scene(MUG, CONE)), graph, [])
 
 
 def test_projection_is_from_the_viewers_side() -> None:
@@ -140,7 +140,7 @@ def mask(top: int, bottom: int, left: int, right: int) -> visibility.Mask:
     return found
 
 
-GRAPH = Graph(("mug", "ring"), {}, (("ring", "left of", "mug"),))
+GRAPH = SceneGraph(("mug", "ring"), {}, (("ring", "left of", "mug"),))
 GOOD = {"mug__0": mask(50, 60, 45, 55), "ring__0": mask(50, 60, 10, 20)}
 
 

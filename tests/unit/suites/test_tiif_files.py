@@ -6,7 +6,7 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.suites.tiif.answers import Answers
-from titjudge.suites.tiif.layout import Cell
+from titjudge.suites.tiif.layout import TypeCounts
 from titjudge.suites.tiif.summary_files import dimension_text, read_dimension_text, read_xlsx, rounded, write_xlsx
 
 openpyxl = pytest.importorskip("openpyxl")
@@ -15,9 +15,9 @@ openpyxl = pytest.importorskip("openpyxl")
 @pytest.fixture
 def answers() -> Answers:
     found = Answers()
-    found.cells["=1+1", "short"] = {"text": Cell(2, 3, 1, 0.75), "numeracy": Cell(1, 4, 3, 0.75)}
-    found.cells["=1+1", "long"] = {"text": Cell(1, 2, 2, 1.0)}
-    found.cells["with space", "short"] = {"text": Cell(1, 3, 3, 1.0), "style": Cell()}
+    found.cells["=1+1", "short"] = {"text": TypeCounts(2, 3, 1, 0.75), "numeracy": TypeCounts(1, 4, 3, 0.75)}
+    found.cells["=1+1", "long"] = {"text": TypeCounts(1, 2, 2, 1.0)}
+    found.cells["with space", "short"] = {"text": TypeCounts(1, 3, 3, 1.0), "style": TypeCounts()}
     return found
 
 

@@ -92,7 +92,7 @@ def generate(
     wanted = list(read_wanted(todo, out, generator or maker.name, failed))
     if not wanted and not failed:
         raise DataError("no lines here: `prompts export` writes them", todo)
-    result = run(wanted[first::step], out, maker, failed, _Watch().show)
+    result = run(wanted[first::step], out, maker, failed, _ImageWatch().show)
     show_problems(result.failed, "images were not made")
     if result.stopped:
         say(f"stopped: the first {len(result.failed)} images failed, and no other was made", err=True, colour="red")
@@ -104,7 +104,7 @@ def generate(
     return 1 if missing or not result.total else 0
 
 
-class _Watch:
+class _ImageWatch:
     """Prints a line on standard error now and then."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ _HOPELESS = 10  # failures before the first image, after which no more is tried
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ImageToMake:
     """An image to make; `fields` is its line."""
 
     row: int
@@ -50,7 +50,7 @@ class Generated:
         return self.made + self.there + len(self.failed)
 
 
-def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, str]]) -> Iterator[Wanted]:
+def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, str]]) -> Iterator[ImageToMake]:
     """Read a file of wanted images (`prompts export`); invalid lines go to `failed`.
 
     Raises:
@@ -78,11 +78,15 @@ def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, s
         seed = sample if record.get("seed") in (None, "") else as_sample(record["seed"])
         prompt_id = str(record.get("prompt_id") or prompt)
         fields = {"prompt_id": prompt_id, "generator": generator, "image": image, "sample": sample, "seed": seed}
-        yield Wanted(row, place, {**record, **fields})
+        yield ImageToMake(row, place, {**record, **fields})
 
 
 def generate(
-    wanted: list[Wanted], out: Path, maker: Maker, failed: list[tuple[str, str]], watch: Callable[[Generated], None]
+    wanted: list[ImageToMake],
+    out: Path,
+    maker: Maker,
+    failed: list[tuple[str, str]],
+    watch: Callable[[Generated], None],
 ) -> Generated:
     """Make the images that do not exist yet. Each is written whole, and Ctrl-C loses at most the one in progress.
 
@@ -125,7 +129,7 @@ def generate(
     return progress
 
 
-def _line(one: Wanted, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _line(one: ImageToMake, settings: Mapping[str, Any]) -> dict[str, Any]:
     rest = {key: value for key, value in one.fields.items() if key != "image"}
     return {"file_name": one.fields["image"], **rest, MADE: settings}
 

@@ -13,7 +13,7 @@ from titjudge.cli.progress import duration
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
-    from titjudge.apps.scenes.generate import Progress
+    from titjudge.apps.scenes.generate import RenderProgress
 
 
 @click.group("known-answer")
@@ -66,7 +66,7 @@ def make(scenes: int, seed: int, out: Path, hard: bool, size: int | None, sample
         options := Options(seed, pixels, samples, _levels(levels), hard),
         look=look_crowd if hard else look,
         render=lambda scene: Stage(scene, pixels).picture(samples),
-        watch=_Watch().show,
+        watch=_RenderWatch().show,
     )
     say(f"{folder}: {scenes} prompts at {len(options.levels)} levels; how it was made is in {folder / 'README.md'}")
     return 0
@@ -79,13 +79,13 @@ def _levels(text: str) -> tuple[int, ...]:
     return tuple(sorted(map(int, levels)))
 
 
-class _Watch:
+class _RenderWatch:
     """Prints a line on standard error for each image."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: RenderProgress) -> None:
         seconds = (time.monotonic() - self._started) / progress.fresh
         left = duration(seconds * (progress.total - progress.done))
         say(f"{progress.done}/{progress.total} images, {seconds:.1f} s each, {left} left", err=True)

@@ -11,7 +11,7 @@ from titjudge.apps.scenes.composition import BACK, FRONT, alike_behind, options,
 from titjudge.apps.scenes.layout import may_number
 from titjudge.apps.scenes.objects import KINDS
 from titjudge.apps.scenes.palette import NUMBERS, SURFACES, WALLS, near
-from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, Error, Graph, Scene, Shown, Thing
+from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, Error, Scene, SceneGraph, ShownScene, Thing
 
 MISSING, ATTRIBUTE, COUNT = "missing entity", "wrong attribute", "wrong count"
 RELATION, TEXT = "swapped relation", "misspelt text"
@@ -26,14 +26,14 @@ MOVED = Error(RELATION, (), "", "")  # stands for the relations that turn out to
 
 
 def draw(
-    level: int, asked: Scene, graph: Graph, kind: str, rng: Random, plants: Mapping[str, Plant] | None = None
-) -> Shown | None:
+    level: int, asked: Scene, graph: SceneGraph, kind: str, rng: Random, plants: Mapping[str, Plant] | None = None
+) -> ShownScene | None:
     """Draw a scene at a level: 0 as asked, 1 with one error of `kind`, 2 and 3 with many; None where no draw fits.
 
     Level 1 has as few wrong elements as its kind allows: one, or a missing entity with its attributes and relations.
     """
     if level == 0:
-        return Shown(0, asked)
+        return ShownScene(0, asked)
     plants = plants or PLANTS
     for _ in range(_TRIES):
         found = _one(asked, graph, kind, rng, plants) if level == 1 else _many(asked, graph, level, rng, plants)
@@ -42,24 +42,24 @@ def draw(
     return None
 
 
-def _one(asked: Scene, graph: Graph, kind: str, rng: Random, plants: Mapping[str, Plant]) -> Shown | None:
+def _one(asked: Scene, graph: SceneGraph, kind: str, rng: Random, plants: Mapping[str, Plant]) -> ShownScene | None:
     edit = plants[kind](asked, asked, rng)
     found = edit and marks(graph, edit[0])
     simple = plants is PLANTS
     if not edit or not found or (simple and not (tidy(asked, edit[0]) and _subtle(edit[1]))):
         return None
     few = (4 if simple else 8) if kind == MISSING else 2 if kind == RELATION else 1
-    return Shown(1, edit[0], tuple(_settled([edit[1]], found))) if 0 < found.wrong <= few else None
+    return ShownScene(1, edit[0], tuple(_settled([edit[1]], found))) if 0 < found.wrong <= few else None
 
 
 def _subtle(error: Error) -> bool:
-    """Tell whether an error is small: of one thing on the table, one more or less, nothing in the place of what is gone."""
+    """Tell whether an error is small: it adds or removes one of the things on the table, and puts nothing in its place."""
     if error.kind == COUNT and abs(NUMBERS.index(error.asked) - NUMBERS.index(error.shown)) > 1:
         return False
     return error.element[:1] not in ((TABLE,), (WALL,)) and (error.kind != MISSING or error.shown == "nothing")
 
 
-def _many(asked: Scene, graph: Graph, level: int, rng: Random, plants: Mapping[str, Plant]) -> Shown | None:
+def _many(asked: Scene, graph: SceneGraph, level: int, rng: Random, plants: Mapping[str, Plant]) -> ShownScene | None:
     low, high = BANDS[level]
     scene, errors = asked, list[Error]()
     for _ in range(_EDITS if plants is PLANTS else 4 * _EDITS):
@@ -72,7 +72,7 @@ def _many(asked: Scene, graph: Graph, level: int, rng: Random, plants: Mapping[s
             continue
         scene, errors = edit[0], [*errors, edit[1]]
         if found.wrong / len(graph) >= low:
-            return Shown(level, scene, tuple(_settled(errors, found)))
+            return ShownScene(level, scene, tuple(_settled(errors, found)))
     return None
 
 
@@ -181,7 +181,7 @@ def _relation(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 
 
 def _lay_before(scene: Scene, rng: Random) -> Edit | None:
-    """Lay what should be on or in a thing in front of it."""
+    """Move the things that should be on or in another thing to the place in front of it."""
     front = [thing for thing in scene.things if thing.carrier and thing.row == "front" and thing.kind != "flowers"]
     loads = [thing for thing in front if thing.place in ("on", "in")]
     if not loads:

@@ -20,11 +20,11 @@ from random import Random
 from typing import Any
 
 from titjudge.apps.scenes import annotation, crowd
-from titjudge.apps.scenes.annotation import Question
+from titjudge.apps.scenes.annotation import SceneQuestion
 from titjudge.apps.scenes.composition import alike_behind, compose, graph_of
 from titjudge.apps.scenes.errors import KINDS_OF_ERROR, PLANTS, TEXT, Plant, draw
 from titjudge.apps.scenes.prompt_text import write
-from titjudge.apps.scenes.scene import Graph, Options, Scene, Shown
+from titjudge.apps.scenes.scene import Options, Scene, SceneGraph, ShownScene
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json, write_atomic
 
@@ -32,20 +32,20 @@ VERSION = "1"  # raised when the same seed makes other scenes
 _TRIES, _REDRAWS = 80, 10
 _QUALITY = 92  # JPEG
 
-Look = Callable[[Scene, Graph], list[str]]  # lists what cannot be seen in a scene
+Look = Callable[[Scene, SceneGraph], list[str]]  # lists what cannot be seen in a scene
 Render = Callable[[Scene], Any]  # returns an image: (size, size, 3), 0 to 255
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScenePlan:
     """A scene with its prompt and questions, and what each level shows."""
 
     prompt_id: str
     prompt: str
     asked: Scene
-    graph: Graph
-    asks: list[Question]
-    shown: tuple[Shown, ...]
+    graph: SceneGraph
+    asks: list[SceneQuestion]
+    shown: tuple[ShownScene, ...]
     models: tuple[str, ...]
 
     def prompt_record(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RenderProgress:
     """Images that are done, all images, and those made in this call."""
 
     done: int
@@ -66,9 +66,9 @@ class Grammar:
     """The functions that compose, word and spoil one sort of scenes."""
 
     compose: Callable[[Random, str], Scene]
-    graph_of: Callable[[Scene, Random], Graph]
-    write: Callable[[Scene, Graph, Random], str]
-    questions: Callable[[Scene, Graph, Random], list[Question]]
+    graph_of: Callable[[Scene, Random], SceneGraph]
+    write: Callable[[Scene, SceneGraph, Random], str]
+    questions: Callable[[Scene, SceneGraph, Random], list[SceneQuestion]]
     plants: Mapping[str, Plant]
     unfit: Callable[[Scene], bool] = lambda _: False
 
@@ -84,7 +84,7 @@ SIMPLE = Grammar(
 CROWDED = Grammar(crowd.compose, crowd.graph_of, crowd.write, crowd.questions, crowd.PLANTS)
 
 
-def plan(seed: int, number: int, levels: Sequence[int], look: Look, *, hard: bool = False) -> Plan:
+def plan(seed: int, number: int, levels: Sequence[int], look: Look, *, hard: bool = False) -> ScenePlan:
     """Draw the scene of that number from the seed until `look` finds nothing wrong at any level.
 
     Raises:
@@ -108,7 +108,7 @@ def plan(seed: int, number: int, levels: Sequence[int], look: Look, *, hard: boo
             continue
         asks = grammar.questions(asked, graph, rng)
         models = _models(len(levels), rng)
-        return Plan(prompt_id(seed, number, hard=hard), prompt, asked, graph, asks, tuple(shown), models)
+        return ScenePlan(prompt_id(seed, number, hard=hard), prompt, asked, graph, asks, tuple(shown), models)
     raise DataError(f"no scene {number} of seed {seed} in which all is to be seen; take another --seed")
 
 
@@ -117,8 +117,8 @@ def prompt_id(seed: int, number: int, *, hard: bool = False) -> str:
 
 
 def _levels(
-    asked: Scene, graph: Graph, kind: str, levels: Sequence[int], rng: Random, look: Look, grammar: Grammar
-) -> Iterator[Shown]:
+    asked: Scene, graph: SceneGraph, kind: str, levels: Sequence[int], rng: Random, look: Look, grammar: Grammar
+) -> Iterator[ShownScene]:
     for level in levels:
         for _ in range(_REDRAWS):
             shown = draw(level, asked, graph, kind, rng, grammar.plants)
@@ -138,7 +138,7 @@ def _models(count: int, rng: Random) -> tuple[str, ...]:
 
 
 def make(
-    out: Path, scenes: int, options: Options, *, look: Look, render: Render, watch: Callable[[Progress], None]
+    out: Path, scenes: int, options: Options, *, look: Look, render: Render, watch: Callable[[RenderProgress], None]
 ) -> Path:
     """Make a folder of known answers, or the rest of it; an interruption loses one image.
 
@@ -169,7 +169,7 @@ def _only_writer(out: Path) -> Iterator[None]:
 
 
 def _make_missing(
-    out: Path, scenes: int, options: Options, *, look: Look, render: Render, watch: Callable[[Progress], None]
+    out: Path, scenes: int, options: Options, *, look: Look, render: Render, watch: Callable[[RenderProgress], None]
 ) -> None:
     total, done, fresh = scenes * len(options.levels), 0, 0
     try:
@@ -186,7 +186,7 @@ def _make_missing(
                 image = _save(out, render(shown.scene))
                 state.add(planned, shown, image, model)
                 done, fresh = done + 1, fresh + 1
-                watch(Progress(done, total, fresh))
+                watch(RenderProgress(done, total, fresh))
     finally:
         _assemble(out, options, scenes)
 
@@ -213,7 +213,7 @@ class _State:
         file = self._out / image
         return file.is_file() and _name(file.read_bytes()) == image
 
-    def add(self, planned: Plan, shown: Shown, image: str, model: str) -> None:
+    def add(self, planned: ScenePlan, shown: ShownScene, image: str, model: str) -> None:
         about = annotation.image_record(shown, planned.graph, planned.asks)
         line = {"image": image, "prompt_id": planned.prompt_id, "variant_model": model, **about}
         images = sorted([*self.record["images"], line], key=lambda each: int(each["level"]))

@@ -27,7 +27,7 @@ _IN_BOWL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedThing:
     """An object in the scene: `name` is that of its thing, `label` is unique, `body` is in the scene's coordinates."""
 
     name: str
@@ -45,7 +45,7 @@ def origin(scene: Scene, thing: Thing) -> Point:
     return x, y, top(carrier.kind, carrier.traits) if carrier is not None else 0.0
 
 
-def placed(scene: Scene) -> Iterator[Placed]:
+def placed(scene: Scene) -> Iterator[PlacedThing]:
     """Yield every object of every thing, of a group each one."""
     for thing in scene.things:
         at, turn = origin(scene, thing), 0.0
@@ -60,9 +60,9 @@ def placed(scene: Scene) -> Iterator[Placed]:
             body = moved(body, at, turn)
             words = tuple(part for part in body if part.form == "face")
             label = label_of(thing, number) if number < thing.count else tray_of(thing)
-            yield Placed(thing.name, label, tuple(part for part in body if part not in words))
+            yield PlacedThing(thing.name, label, tuple(part for part in body if part not in words))
             if words:
-                yield Placed(thing.name, words_of(thing), words)
+                yield PlacedThing(thing.name, words_of(thing), words)
 
 
 def label_of(thing: Thing, number: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.apps.scenes.shapes import Part
+from titjudge.apps.scenes.shapes import Primitive
 
 Mesh = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint32]]  # vertices, normals (n, 3); faces (m, 3)
 
@@ -17,7 +17,7 @@ _AROUND, _TUBE = 64, 32
 _CREASE = math.cos(math.radians(40.0))  # profile corners sharper than this stay edges
 
 
-def mesh(part: Part) -> Mesh:
+def mesh(part: Primitive) -> Mesh:
     """Make the mesh of a part at its place in the scene."""
     if part.form == "lathe":
         vertices, normals, faces = _lathe(part.profile)
@@ -31,7 +31,7 @@ def mesh(part: Part) -> Mesh:
     return vertices @ rotation.T + np.array(part.at), normals @ rotation.T, faces
 
 
-def merged(parts: Iterable[Part]) -> Mesh:
+def merged(parts: Iterable[Primitive]) -> Mesh:
     """Make one mesh of several parts."""
     vertices, normals, faces = zip(*map(mesh, parts), strict=True)
     starts = np.cumsum([0, *map(len, vertices[:-1])], dtype=np.uint32)

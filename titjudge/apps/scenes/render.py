@@ -15,7 +15,7 @@ from titjudge.apps.scenes.denoise import denoise
 from titjudge.apps.scenes.layout import placed
 from titjudge.apps.scenes.meshes import merged, write_ply
 from titjudge.apps.scenes.scene import Scene
-from titjudge.apps.scenes.shapes import Finish, Part
+from titjudge.apps.scenes.shapes import Finish, Primitive
 from titjudge.apps.scenes.textures import Pixels
 from titjudge.core.errors import MissingExtra
 from titjudge.core.signals import interrupts_noticed
@@ -95,7 +95,7 @@ class Stage:
 
     def _painted_shapes(self) -> dict[str, Any]:
         """Make the shapes of all objects; parts of one finish become one shape where possible, which is faster."""
-        groups: dict[Finish, list[Part]] = {}
+        groups: dict[Finish, list[Primitive]] = {}
         for each in self.objects:
             for part in each.body:
                 groups.setdefault(part.finish, []).append(part)
@@ -175,7 +175,7 @@ class Stage:
     def _bitmap(self, pixels: Pixels) -> dict[str, Any]:
         return {"type": "bitmap", "bitmap": self._mi.Bitmap(np.array(pixels[::-1])), "wrap_mode": "clamp"}
 
-    def _single(self, part: Part, look: dict[str, Any]) -> Any:
+    def _single(self, part: Primitive, look: dict[str, Any]) -> Any:
         """Make the shape of a part with texture coordinates, or a true sphere."""
         if part.form == "sphere" and len(set(part.size)) == 1:
             return {"type": "sphere", "center": list(part.at), "radius": part.size[0], **look}
@@ -187,7 +187,7 @@ class Stage:
             return {"type": "rectangle", "to_world": facing, **look}
         return self._mesh([part], **look)
 
-    def _mesh(self, parts: Iterable[Part], **rest: Any) -> Any:
+    def _mesh(self, parts: Iterable[Primitive], **rest: Any) -> Any:
         """Make one mesh of parts, by way of a file."""
         with tempfile.TemporaryDirectory(prefix="titjudge-") as folder:
             file = Path(folder) / "mesh.ply"

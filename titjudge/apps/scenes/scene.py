@@ -114,7 +114,7 @@ Relation = tuple[str, str, str]  # entity1, relation, entity2
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class SceneGraph:
     """What a prompt asks for."""
 
     entities: tuple[str, ...]
@@ -146,7 +146,7 @@ class Error:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownScene:
     """A scene at one level of adherence."""
 
     level: int

@@ -25,7 +25,7 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Primitive:
     """One primitive.
 
     Attributes:
@@ -46,7 +46,7 @@ class Part:
     tilt: float = 0.0
 
 
-Body = tuple[Part, ...]  # one object
+Body = tuple[Primitive, ...]  # one object
 Builder = Callable[[Mapping[str, str]], Sequence[Body]]
 
 BROWN: Colour = (0.10, 0.035, 0.012)
@@ -100,16 +100,16 @@ def _number(traits: Mapping[str, str]) -> int:
     return NUMBERS.index(traits["count"])
 
 
-def _turned(look: Finish, *profile: tuple[float, float]) -> Part:
-    return Part("lathe", look, (0.0, 0.0, 0.0), profile=profile)
+def _turned(look: Finish, *profile: tuple[float, float]) -> Primitive:
+    return Primitive("lathe", look, (0.0, 0.0, 0.0), profile=profile)
 
 
-def _can(look: Finish, radius: float, height: float, at: Point = (0.0, 0.0, 0.0)) -> Part:
+def _can(look: Finish, radius: float, height: float, at: Point = (0.0, 0.0, 0.0)) -> Primitive:
     return replace(_turned(look, (0, 0), (radius, 0), (radius, height), (0, height)), at=at)
 
 
-def _ball(look: Finish, radius: float, at: Point) -> Part:
-    return Part("sphere", look, at, (radius, radius, radius))
+def _ball(look: Finish, radius: float, at: Point) -> Primitive:
+    return Primitive("sphere", look, at, (radius, radius, radius))
 
 
 _PROFILES: dict[str, tuple[tuple[float, float], ...]] = {  # things that are one turned body
@@ -122,7 +122,7 @@ _PROFILES: dict[str, tuple[tuple[float, float], ...]] = {  # things that are one
 }  # fmt: skip
 
 
-def _one(part: Part) -> Builder:
+def _one(part: Primitive) -> Builder:
     """Return the builder of a thing that is this part in the finish asked for."""
     return lambda traits: [(replace(part, finish=finish(traits.get("material") or traits["colour"])),)]
 
@@ -138,7 +138,7 @@ def _flowers(traits: Mapping[str, str]) -> list[Body]:
         stem = _can(plain(LEAF), 0.024, math.hypot(end[0] - root[0], end[2] - root[2]), root)
         stem = replace(stem, turn=90.0, tilt=lean)
         petals = tuple(
-            Part("sphere", finish(traits["colour"]), (x + 0.1 * math.cos(a), -0.02, z + 0.1 * math.sin(a)), (0.085, 0.05, 0.085))
+            Primitive("sphere", finish(traits["colour"]), (x + 0.1 * math.cos(a), -0.02, z + 0.1 * math.sin(a)), (0.085, 0.05, 0.085))
             for a in (math.radians(72 * p + 90) for p in range(5))
         )  # fmt: skip
         heart = _ball(plain((0.75, 0.42, 0.02)) if traits["colour"] != "yellow" else plain(BROWN), 0.07, (x, -0.05, z))
@@ -154,7 +154,7 @@ def _lamp(traits: Mapping[str, str]) -> list[Body]:
 
 
 def _candle(traits: Mapping[str, str]) -> list[Body]:
-    flame = Part("sphere", Finish("glow", "flame", (9.0, 4.2, 0.8)), (0, 0, 1.3), (0.065, 0.065, 0.15))
+    flame = Primitive("sphere", Finish("glow", "flame", (9.0, 4.2, 0.8)), (0, 0, 1.3), (0.065, 0.065, 0.15))
     wax = _turned(finish(traits["colour"]), (0, 0), (0.28, 0), (0.28, 1.02), (0.25, 1.06), (0.2, 1.02), (0, 1.0))
     return [(wax, _can(plain(BROWN), 0.02, 0.2, (0, 0, 1.0)), flame)]
 
@@ -166,7 +166,7 @@ def _snowman(traits: Mapping[str, str]) -> list[Body]:
     eyes = tuple(_ball(black, 0.035, (x, -0.225, 1.53)) for x in (-0.09, 0.09))
     nose = replace(_turned(plain((0.9, 0.2, 0.01)), (0, 0), (0.055, 0), (0.004, 0.3)), at=(0, -0.21, 1.45), tilt=90.0)
     buttons = tuple(_ball(black, 0.035, (0, y, z)) for y, z in ((-0.33, 1.03), (-0.42, 0.52)))
-    neck = Part("ring", scarf, (0, 0, 1.25), (0.22, 0.085, 0))
+    neck = Primitive("ring", scarf, (0, 0, 1.25), (0.22, 0.085, 0))
     top_hat = (_can(hat, 0.33, 0.05, (0, 0, 1.64)), _can(hat, 0.21, 0.36, (0, 0, 1.66)))
     return [(*balls, *eyes, nose, *buttons, neck, *top_hat)]
 
@@ -183,14 +183,14 @@ def _blocks(traits: Mapping[str, str]) -> list[Body]:
     size = (half + 0.06, half + 0.06, half)
     turns = (4.0, -22.0, 12.0, -9.0, 26.0)
     places = ((0.03 * (-1) ** k, 0, half + k * (2 * half + 0.012)) for k in range(_number(traits)))
-    return [(Part("box", look, at, size, turn=turn),) for at, turn in zip(places, turns, strict=False)]
+    return [(Primitive("box", look, at, size, turn=turn),) for at, turn in zip(places, turns, strict=False)]
 
 
 def _mug(traits: Mapping[str, str]) -> list[Body]:
     look = finish(traits["colour"])
     drink: Colour = (0.035, 0.012, 0.005) if traits["contents"] == "coffee" else (0.88, 0.86, 0.80)
     cup = _turned(look, (0, 0), (0.29, 0), (0.33, 0.05), (0.33, 0.66), (0.285, 0.66), (0.275, 0.5), (0, 0.5))
-    handle = Part("ring", look, (0.36, 0, 0.34), (0.2, 0.055, 0), tilt=90.0)
+    handle = Primitive("ring", look, (0.36, 0, 0.34), (0.2, 0.055, 0), tilt=90.0)
     return [(cup, handle, _can(plain(drink), 0.285, 0.03, (0, 0, 0.575)))]
 
 
@@ -199,9 +199,9 @@ def _books(traits: Mapping[str, str]) -> list[Body]:
     found: list[Body] = []
     for k in range(_number(traits)):
         z, turn = _BOOK * k, (6.0, -7.0, 9.0, -4.0)[k % 4]
-        lids = tuple(Part("box", cover, (0, 0, z + at), (0.6, 0.44, 0.018)) for at in (0.02, _BOOK - 0.022))
-        spine = Part("box", cover, (-0.585, 0, z + _BOOK / 2), (0.018, 0.44, _BOOK / 2 - 0.004))
-        block = Part("box", pages, (0.0, 0, z + _BOOK / 2), (0.565, 0.41, _BOOK / 2 - 0.035))
+        lids = tuple(Primitive("box", cover, (0, 0, z + at), (0.6, 0.44, 0.018)) for at in (0.02, _BOOK - 0.022))
+        spine = Primitive("box", cover, (-0.585, 0, z + _BOOK / 2), (0.018, 0.44, _BOOK / 2 - 0.004))
+        block = Primitive("box", pages, (0.0, 0, z + _BOOK / 2), (0.565, 0.41, _BOOK / 2 - 0.035))
         found.append(moved((*lids, spine, block), (0, 0, 0), turn))
     return found
 
@@ -235,22 +235,24 @@ def _orange() -> Body:
 
 def _lemon() -> Body:
     skin = Finish("glossy", "yellow", (0.92, 0.68, 0.03))
-    tips = tuple(Part("sphere", skin, (x, 0, 0.2), (0.09, 0.06, 0.06)) for x in (-0.25, 0.25))
-    return (Part("sphere", skin, (0, 0, 0.2), (0.27, 0.2, 0.2)), *tips)
+    tips = tuple(Primitive("sphere", skin, (x, 0, 0.2), (0.09, 0.06, 0.06)) for x in (-0.25, 0.25))
+    return (Primitive("sphere", skin, (0, 0, 0.2), (0.27, 0.2, 0.2)), *tips)
 
 
 def _sign(traits: Mapping[str, str]) -> list[Body]:
     frame = finish(traits["frame colour"])
     x, z, middle, bar = SIGN_HALF[0], SIGN_HALF[1], SIGN_FOOT + SIGN_HALF[1], 0.07
     bars = (
-        Part("box", frame, (0, 0, middle - z), (x + bar, 0.07, bar)),
-        Part("box", frame, (0, 0, middle + z), (x + bar, 0.07, bar)),
-        Part("box", frame, (-x, 0, middle), (bar, 0.07, z)),
-        Part("box", frame, (x, 0, middle), (bar, 0.07, z)),
+        Primitive("box", frame, (0, 0, middle - z), (x + bar, 0.07, bar)),
+        Primitive("box", frame, (0, 0, middle + z), (x + bar, 0.07, bar)),
+        Primitive("box", frame, (-x, 0, middle), (bar, 0.07, z)),
+        Primitive("box", frame, (x, 0, middle), (bar, 0.07, z)),
     )
-    feet = tuple(Part("box", frame, (side * 0.75, 0.0, SIGN_FOOT / 2), (0.07, 0.2, SIGN_FOOT / 2)) for side in (-1, 1))
-    board = Part("box", plain((0.86, 0.86, 0.84)), (0, 0.03, middle), (x, 0.02, z))
-    words = Part("face", Finish("words", traits["text"]), (0, -0.005, middle), (x - bar, z - bar, 0))
+    feet = tuple(
+        Primitive("box", frame, (side * 0.75, 0.0, SIGN_FOOT / 2), (0.07, 0.2, SIGN_FOOT / 2)) for side in (-1, 1)
+    )
+    board = Primitive("box", plain((0.86, 0.86, 0.84)), (0, 0.03, middle), (x, 0.02, z))
+    words = Primitive("face", Finish("words", traits["text"]), (0, -0.005, middle), (x - bar, z - bar, 0))
     return [(*bars, *feet, board, words)]
 
 
@@ -284,15 +286,15 @@ def _set(traits: Mapping[str, str]) -> list[Body]:
             x = (column - (columns - 1) / 2) * 0.345 + nudge
             y = ((len(rows) - 1) / 2 - row) * 0.345 - nudge
             found.append(moved(small, (x, y, 0.04), 31.0 * len(found) if traits["of"] == "cubes" else 0.0))
-    tray = [Part("box", finish(traits["tray colour"]), (0, 0, 0.02), (*TRAY, 0.02))]
+    tray = [Primitive("box", finish(traits["tray colour"]), (0, 0, 0.02), (*TRAY, 0.02))]
     if "text" in traits:
         y, z = -TRAY[1] - 0.05, _CARD[1] + 0.01
-        tray.append(Part("box", plain((0.86, 0.86, 0.84)), (0, y, z), (_CARD[0], 0.015, _CARD[1])))
-        tray.append(Part("face", Finish("words", traits["text"]), (0, y - 0.018, z), (*_CARD, 0)))
+        tray.append(Primitive("box", plain((0.86, 0.86, 0.84)), (0, y, z), (_CARD[0], 0.015, _CARD[1])))
+        tray.append(Primitive("face", Finish("words", traits["text"]), (0, y - 0.018, z), (*_CARD, 0)))
     return [*found, tuple(tray)]
 
 
-def _scaled(part: Part, by: float) -> Part:
+def _scaled(part: Primitive, by: float) -> Primitive:
     (x, y, z), (a, b, c) = part.at, part.size
     profile = tuple((radius * by, height * by) for radius, height in part.profile)
     size = part.size if part.profile else (a * by, b * by, c * by)
@@ -301,8 +303,8 @@ def _scaled(part: Part, by: float) -> Part:
 
 _BUILDERS: dict[str, Builder] = {
     **{kind: _one(_turned(Finish(""), *profile)) for kind, profile in _PROFILES.items()},
-    "cube": _one(Part("box", Finish(""), (0, 0, _CUBE), (_CUBE, _CUBE, _CUBE), turn=24.0)),
-    "ring": _one(Part("ring", Finish(""), (0, 0, 0.2), (0.5, 0.2, 0))),
+    "cube": _one(Primitive("box", Finish(""), (0, 0, _CUBE), (_CUBE, _CUBE, _CUBE), turn=24.0)),
+    "ring": _one(Primitive("ring", Finish(""), (0, 0, 0.2), (0.5, 0.2, 0))),
     "sphere": _one(_ball(Finish(""), 0.45, (0, 0, 0.45))),
     "flowers": _flowers,
     "lamp": _lamp,

@@ -21,7 +21,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
-from titjudge.runs.api.image_tables import Cell
+from titjudge.runs.api.image_tables import ImageInTable
 from titjudge.runs.api.images_in_memory import ImagesInMemory, Placed
 from titjudge.runs.api.judged_scores import JudgedScore
 from titjudge.runs.folder.run_folder import RunFolder, resumed_budget
@@ -155,7 +155,7 @@ class ImageScorer:
 
     def _place(self, image: Any) -> Placed:
         """Place an image. A cell of a table that holds none is refused, so that the other rows are judged."""
-        if not isinstance(image, Cell):
+        if not isinstance(image, ImageInTable):
             return self._memory.place(image)
         try:
             return self._memory.place(image.load())

@@ -11,7 +11,7 @@ from titjudge.core.types import Score
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ImageInTable:
     """An image that is read from its table only when it is judged: a data set need not fit into memory."""
 
     load: Callable[[], Any]
@@ -45,8 +45,8 @@ class ImageTable:
         self._image = image
         self._prompts = [text if isinstance(text, str) else "" for text in table[prompt]]
 
-    def pairs(self) -> list[tuple[Cell, str]]:
-        return [(Cell(lambda row=row: self._load(row)), prompt) for row, prompt in enumerate(self._prompts)]  # type: ignore[misc]
+    def pairs(self) -> list[tuple[ImageInTable, str]]:
+        return [(ImageInTable(lambda row=row: self._load(row)), prompt) for row, prompt in enumerate(self._prompts)]  # type: ignore[misc]
 
     def _load(self, row: int) -> Any:
         value = self._images.iloc[row] if self._is_pandas else self._images[row][self._image]

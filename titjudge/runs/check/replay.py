@@ -27,7 +27,7 @@ from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import checksum_differs, embedding_from, reply_from, request_record
 from titjudge.core.types import Embedding, ImageFile, Reply, Request, Status
 from titjudge.data import containers
-from titjudge.data.images import ImageFiles, Shown
+from titjudge.data.images import ImageFiles, RequestImages
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.providers import Capabilities, Embedder, Provider, WrappedProvider, make_provider
@@ -217,14 +217,14 @@ class Stored:
         offsets = (offset for key in keys for offset in self._by_key.get(key))
         return any(self._replies.read(offset)["status"] == status for offset in offsets)
 
-    def images_of(self, keys: Sequence[str]) -> Shown:
+    def images_of(self, keys: Sequence[str]) -> RequestImages:
         """List the images in the questions under these keys."""
         questions = []
         for key in keys:
             for offset in self._by_key.get(key)[:1]:
                 messages = self._replies.read(offset)["messages"]
                 questions.append([part["image"] for turn in messages for part in turn if isinstance(part, dict)])
-        return Shown.of([hashes for hashes in questions if hashes])
+        return RequestImages.of([hashes for hashes in questions if hashes])
 
 
 def _parsed(content: bytes, required: Sequence[str]) -> dict[str, Any] | str:
@@ -321,7 +321,7 @@ class StoredImages(ImageFiles):
         super().__init__()
         self._complain = complain
         self.item = ""
-        self.expected: dict[Path, Shown] = {}
+        self.expected: dict[Path, RequestImages] = {}
         self._counted: set[Path] = set()
         self.seen = self.absent = 0
 
@@ -334,7 +334,7 @@ class StoredImages(ImageFiles):
             self.absent += not exists
 
     async def open(self, path: Path) -> ImageFile:
-        shown = self.expected.get(path, Shown())
+        shown = self.expected.get(path, RequestImages())
         try:
             image = await super().open(path)
         except DataError as error:
@@ -348,7 +348,7 @@ class StoredImages(ImageFiles):
             return replace(image, sha256=shown.own) if shown.own else image
         return image
 
-    def _changed(self, path: Path, shown: Shown, now: str) -> None:
+    def _changed(self, path: Path, shown: RequestImages, now: str) -> None:
         judged = f" (SHA-256 {shown.own[:16]})" if shown.own else ""
         self._complain("picture", str(path), f"the image is not the one that was judged{judged}: {now}", self.item)
 

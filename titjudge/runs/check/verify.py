@@ -25,7 +25,7 @@ from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import checksum_differs, item_from, score_from, score_record
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.data import containers
-from titjudge.data.images import Shown
+from titjudge.data.images import RequestImages
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
@@ -248,7 +248,7 @@ class _ScoreChecker:
     result: Verification
     unanswered: int = 0
     without_image: int = 0
-    _shown: Callable[[str, str], Shown] = field(init=False)
+    _shown: Callable[[str, str], RequestImages] = field(init=False)
 
     def __post_init__(self) -> None:
         self._shown = lru_cache(maxsize=4096)(lambda item, name: self.stored.images_of(self._keys(item, name)))

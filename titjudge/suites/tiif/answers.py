@@ -20,7 +20,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Score
 from titjudge.suites.base import check_generator
-from titjudge.suites.tiif.layout import LENGTHS, MOVED, NUMBER, TYPES, Cell
+from titjudge.suites.tiif.layout import LENGTHS, MOVED, NUMBER, TYPES, TypeCounts
 
 _CHUNK = 1 << 16
 _LIMIT = 64 << 20
@@ -41,7 +41,7 @@ class Problem:
 class Answers:
     """What one tree holds; `cells` are the counts by (generator, length) and then by type."""
 
-    cells: dict[tuple[str, str], dict[str, Cell]] = field(default_factory=dict)
+    cells: dict[tuple[str, str], dict[str, TypeCounts]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     @property
@@ -71,7 +71,7 @@ def read_answers(folder: Path) -> Answers:
     """
     answers, numbering = Answers(), _Numbering(folder)
     for generator, length, kind, base, names in _walk(folder, answers.problems):
-        cell = answers.cells.setdefault((generator, length), {}).setdefault(kind, Cell())
+        cell = answers.cells.setdefault((generator, length), {}).setdefault(kind, TypeCounts())
         for name in names:
             path = f"{base}/{name}"
             try:

@@ -62,7 +62,7 @@ SIZES: dict[str, dict[str, int]] = {
 
 
 @dataclass(slots=True)
-class Cell:
+class TypeCounts:
     """Counts of one generator, type and length; `image_sum` is the sum of the accuracies (fractions) of the images."""
 
     files: int = 0

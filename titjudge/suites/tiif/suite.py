@@ -17,7 +17,7 @@ from titjudge.suites.prompt_places import GENERATOR, PromptPlace
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif import dataset
 from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers, write_answers
-from titjudge.suites.tiif.layout import LENGTHS, SIZES, TYPES, Cell
+from titjudge.suites.tiif.layout import LENGTHS, SIZES, TYPES, TypeCounts
 from titjudge.suites.tiif.tables import results, tables
 from titjudge.suites.tiif.text_rendering import METRICS as TEXT_METRICS
 from titjudge.suites.tiif.text_rendering import text_table, write_ocr
@@ -201,7 +201,7 @@ class Tiif(Suite):
             hits.setdefault((known.generator, length, kind, known.prompt_id), []).append((right, len(gold)))
         for (generator, length, kind, _), images in hits.items():
             correct = [right for right, _ in images]
-            answers.cells[generator, length].setdefault(kind, Cell()).add(
+            answers.cells[generator, length].setdefault(kind, TypeCounts()).add(
                 sum(correct) / len(correct) if len(correct) > 1 else correct[0], images[0][1]
             )
         return results(answers, expected)

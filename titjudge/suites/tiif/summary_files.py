@@ -18,9 +18,9 @@ from titjudge.core.numbers import mean
 from titjudge.data.xlsx_files import openpyxl
 from titjudge.suites.spreadsheet import put_row
 from titjudge.suites.tiif.answers import Answers
-from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, Cell, roll_up
+from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, TypeCounts, roll_up
 
-_SHEETS: dict[str, Callable[[Cell], float | None]] = {
+_SHEETS: dict[str, Callable[[TypeCounts], float | None]] = {
     "Accuracy": lambda cell: cell.correct / cell.questions if cell.questions else None,
     "Total_Questions": lambda cell: float(cell.questions),
     "Correct_Answers": lambda cell: float(cell.correct),
@@ -48,7 +48,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (  # title, key of wha
 def rounded(answers: Answers) -> dict[str, dict[str, dict[str, float | None]]]:
     """Return type accuracies by generator and length as upstream passes them on: fractions with four decimals."""
 
-    def accuracy(cell: Cell | None) -> float | None:
+    def accuracy(cell: TypeCounts | None) -> float | None:
         return float(f"{cell.correct / cell.questions:.4f}") if cell and cell.questions else None
 
     return {

@@ -7,12 +7,14 @@ from typing import Any
 
 from titjudge.core.types import Table
 from titjudge.suites.tiif.answers import Answers, Problem
-from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SIZES, TYPES, Cell, roll_up, which_set
+from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SIZES, TYPES, TypeCounts, roll_up, which_set
 
 _SHOWN = 20
 
 
-def summarise(cells: Mapping[str, Cell], problems: Sequence[Problem], expected: Mapping[str, int]) -> dict[str, Any]:
+def summarise(
+    cells: Mapping[str, TypeCounts], problems: Sequence[Problem], expected: Mapping[str, int]
+) -> dict[str, Any]:
     """Compute the result of one generator and length: by the official rule, by image (paper), counts and coverage.
 
     Values are in percent, unrounded, None where nothing was answered. `expected` is the number of prompts of each type.
