@@ -43,7 +43,7 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status, Table
 from titjudge.suites.base import SuiteInputs
-from titjudge.suites.geneval import TASKS, aggregate_results
+from titjudge.suites.geneval_results import TASKS, aggregate_results
 
 SETS = 100
 NEAR = 1e-9

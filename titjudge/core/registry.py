@@ -1,6 +1,6 @@
 """The registry: names to code, imported on first use. Built-ins are in a table, everything else has entry points.
 
-A package, and `titjudge.apps` like any other, adds a provider, embedder, metric, task, suite, sink or runner with, for example,
+A package, and `titjudge.apps` like any other, adds a provider, embedder, metric, task, suite, aggregation, sink or runner with, for example,
 
     [project.entry-points."titjudge.metrics"]
     my-metric = "my_package.metric:my_metric"
@@ -80,6 +80,13 @@ TABLES: dict[str, dict[str, str]] = {
         "oneig-bench": "titjudge.suites.oneig_bench:OneIGBench",
         **{file.stem: f"{_YAML_SUITE}({file})" for file in sorted(_SUITES.glob("*.yaml"))},
     },
+    "aggregations": {
+        "geneval": "titjudge.suites.geneval_results:GENEVAL",
+        "longt2ibench": "titjudge.suites.longt2ibench.aggregation:LONGT2IBENCH",
+        "qwen-image-bench": "titjudge.suites.qwen_image_bench.aggregation:QWEN_IMAGE_BENCH",
+        "tiif": "titjudge.suites.tiif.aggregation:TIIF",
+        "tiif-text": "titjudge.suites.tiif.aggregation:TIIF_TEXT",
+    },  # what `aggregate` computes from official files
     "sinks": {},
     "runners": {},  # what runs a configuration elsewhere than in this process
 }

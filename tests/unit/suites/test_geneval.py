@@ -17,7 +17,8 @@ from titjudge.core.types import InvalidItem, Item, Reply, Score, Status
 from titjudge.metrics.answer_rules import Question
 from titjudge.metrics.questions import questions
 from titjudge.metrics.soft_tifa import geometric_mean, soft_tifa, tokens_of
-from titjudge.suites.geneval import aggregate_results, questions_of
+from titjudge.suites.geneval import questions_of
+from titjudge.suites.geneval_results import aggregate_results
 
 POSITION = {
     "tag": "position",

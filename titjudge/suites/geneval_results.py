@@ -1,0 +1,89 @@
+"""`aggregate geneval`: the table of GenEval from the results that its own script writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.core.errors import DataError
+from titjudge.core.types import Table
+from titjudge.suites.aggregation import Aggregated, Aggregation, Flag
+
+TASKS = ("single_object", "two_object", "counting", "colors", "position", "color_attr")
+_COUNTS = ("images", "prompts")
+_CORRECT = ("images_correct", "prompts_any", "prompts_all")
+
+
+def aggregate_results(files: Sequence[Path]) -> tuple[dict[str, Any], list[Table]]:
+    """Compute GenEval's table from results.jsonl files as evaluate_images.py writes them, one for each generator.
+
+    Returns:
+        By file (its name without the ending): images, prompts, shares of correct images, of prompts with any and with all
+        images correct, shares by task and their mean (`overall`); and the table.
+
+    Raises:
+        DataError: A line is none of GenEval's; names file and line.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        name = file.stem if file.stem not in found else str(file)
+        found[name] = _summary(file)
+    tasks = [task for each in found.values() for task in each["tasks"]]
+    order = [task for task in TASKS if task in tasks] + sorted({*tasks} - {*TASKS})
+    columns = ("generator", *_COUNTS, "overall", *order, "images correct", "prompts, any", "prompts, all")
+    rows = []
+    for name, each in found.items():
+        shares = (each["overall"], *map(each["tasks"].get, order))
+        rows.append((name, *(each[key] for key in _COUNTS), *shares, *(each[key] for key in _CORRECT)))
+    note = "overall is the mean of the tasks; a prompt counts as correct upstream where any of its images is (prompts, any)"
+    return found, [Table("GenEval", columns, tuple(rows), (note,))]
+
+
+def _summary(file: Path) -> dict[str, Any]:
+    from titjudge.core.files import read_jsonl
+
+    tasks: dict[str, list[bool]] = {}
+    prompts: dict[str, list[bool]] = {}
+    for number, row in read_jsonl(file, ("tag", "correct", "metadata")):
+        tag, correct, metadata = row["tag"], row["correct"], row["metadata"]
+        if not isinstance(tag, str) or not tag:
+            raise DataError("'tag' is no task", file, number)
+        if not isinstance(correct, bool):
+            raise DataError(f"'correct' is true or false, not {correct!r:.40}", file, number)
+        tasks.setdefault(tag, []).append(correct)
+        prompts.setdefault(metadata if isinstance(metadata, str) else json.dumps(metadata), []).append(correct)
+    if not tasks:
+        raise DataError("no results", file)
+    images = [correct for each in tasks.values() for correct in each]
+    shares = {task: sum(each) / len(each) for task, each in tasks.items()}
+    return {
+        "images": len(images),
+        "prompts": len(prompts),
+        "overall": sum(shares.values()) / len(shares),
+        "tasks": shares,
+        "images_correct": sum(images) / len(images),
+        "prompts_any": sum(map(any, prompts.values())) / len(prompts),
+        "prompts_all": sum(map(all, prompts.values())) / len(prompts),
+    }
+
+
+GENEVAL = Aggregation(
+    summary="GenEval: the six tasks and their mean.",
+    help="""Compute the six tasks of GenEval and their mean from the results of its script.
+
+    \b
+    Example:
+      python cli.py aggregate geneval --results flux.jsonl --results sd3.jsonl
+    """,
+    flags=(
+        Flag(
+            "results",
+            "results.jsonl of GenEval's evaluate_images.py; repeatable, one for each generator.",
+            several=True,
+            required=True,
+        ),
+    ),
+    compute=lambda results: Aggregated(*aggregate_results(results)),
+)
