@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from titjudge.core.types import Usage as Usage
     from titjudge.metrics import Metric as Metric
     from titjudge.metrics import metric as metric
+    from titjudge.metrics import task as task
     from titjudge.providers import Capabilities as Capabilities
     from titjudge.providers import Provider as Provider
     from titjudge.providers import ProviderSettings as ProviderSettings
@@ -35,7 +36,7 @@ else:
         __name__,
         {
             "titjudge.runs.api.judge": "Judge",
-            "titjudge.metrics": "Metric metric",
+            "titjudge.metrics": "Metric metric task",
             "titjudge.providers": "Capabilities Provider ProviderSettings",
             "titjudge.core.errors": "TitjudgeError Unanswered UserError",
             "titjudge.core.types": "Embedding Failure FailureKind Item Message Pair Reply Request Score Status Tool Usage",

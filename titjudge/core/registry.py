@@ -101,8 +101,8 @@ def _entry_points(kind: str) -> dict[str, str]:
 
 
 def metric_kind(suite: str) -> str:
-    """Return the kind of metric that a run over a suite uses: `tasks` over prompts alone, else `metrics`."""
-    return "tasks" if suite == "prompts" else "metrics"
+    """Return what a run over a suite does, as the suite says: `metrics` or `tasks`."""
+    return "tasks" if load("suites", suite).TASKS else "metrics"
 
 
 def is_suite_file(name: str) -> bool:

@@ -1,12 +1,15 @@
-"""A metric is an async function `(item, ask) -> Score` with a few facts about itself, attached by `@metric`."""
+"""Metrics and tasks: async functions that ask models about an item, declared by `@metric` and `@task`.
+
+A metric returns a score. A task returns lines, such as the prompts that it has written.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pickle import PicklingError
 from typing import Any, Literal, get_type_hints
 
@@ -14,9 +17,11 @@ from titjudge.core import registry
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Ask, Item, Score
 
-__all__ = ["Metric", "metric"]
+__all__ = ["Metric", "Task", "metric", "task"]
 
+Line = Mapping[str, Any]
 MetricFunction = Callable[..., Awaitable[Score]]
+TaskFunction = Callable[..., Awaitable[Sequence[Line]]]
 Scope = Literal["item", "prompt"]
 SIBLINGS = "siblings"  # in `needs`: the older way to say scope="prompt"; the images are then in `item.meta["siblings"]`
 
@@ -49,7 +54,7 @@ class Metric:
     """
 
     name: str
-    function: MetricFunction
+    function: Callable[..., Awaitable[Any]]
     roles: tuple[str, ...]
     range: tuple[float, float]
     version: str
@@ -76,14 +81,15 @@ class Metric:
         for place in ((self.function.__module__, self.function.__qualname__), ("", self.name)):
             declared = _declared(*place)
             if isinstance(declared, Metric) and declared.function is self.function:
-                own = {name: getattr(self, name) for name in self.__slots__}
+                own = {each.name: getattr(self, each.name) for each in fields(self)}
                 return _restored, (*place, {n: value for n, value in own.items() if value != getattr(declared, n)})
         raise PicklingError(f"the metric {self.name} is declared inside a function: declare it in a module")
 
     async def __call__(self, item: Item, ask: Ask) -> Score:
         if SIBLINGS in self.needs and item.same_prompt:
             item = replace(item, meta={**item.meta, SIBLINGS: list(item.same_prompt)})
-        return await self.function(item, ask, **self.options)
+        score: Score = await self.function(item, ask, **self.options)
+        return score
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -162,10 +168,40 @@ def metric(
     """
 
     def declare(function: MetricFunction) -> Metric:
-        summary = (function.__doc__ or "").strip().partition("\n")[0]
         return Metric(
-            name, function, roles, range, version, source, needs, higher_is_better, summary, extra, package,
+            name, function, roles, range, version, source, needs, higher_is_better, _summary(function), extra, package,
             applies=applies, scope=scope,
         )  # fmt: skip
 
     return declare
+
+
+@dataclass(frozen=True, slots=True)
+class Task(Metric):
+    """A task: what a model does for each prompt, such as writing it anew, and what results in lines and not in a number.
+
+    A run records a task that is done as a score of 1 with the lines among its parts. Cap, cache, ledger and resumption are
+    thus those of metrics.
+    """
+
+    async def __call__(self, item: Item, ask: Ask) -> Score:
+        lines: Sequence[Line] = await self.function(item, ask, **self.options)
+        return Score.of(1, lines=[dict(line) for line in lines])
+
+
+def task(
+    name: str, *, roles: tuple[str, ...], version: str = "1", source: str = "", needs: tuple[str, ...] = ()
+) -> Callable[[TaskFunction], Task]:
+    """Declare a task: `@task(name, roles=...)` above an async function `(item, ask) -> lines`, which are JSON objects.
+
+    Everything else is as for `metric`; a suite with `TASKS` set runs it.
+    """
+
+    def declare(function: TaskFunction) -> Task:
+        return Task(name, function, roles, (0, 1), version, source, needs, True, _summary(function))
+
+    return declare
+
+
+def _summary(function: Callable[..., Any]) -> str:
+    return (function.__doc__ or "").strip().partition("\n")[0]

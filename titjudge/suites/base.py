@@ -52,6 +52,7 @@ class Suite(ABC):
         VERSION: Raised whenever the same answers would give other tables.
         DEVIATIONS: Where results differ from those of the official code, in words.
         AGGREGATES: False where `aggregate` returns nothing, so that a run need not hold all items and scores in memory.
+        TASKS: Whether a run over it does tasks, which result in lines, and not metrics.
         MARKS_JUDGE: Metrics that, on these data, measure the judge and not which image is better.
         PROMPTS: A bundled file of prompts, where the data are images only.
         TAKES_COLUMNS: Whether it reads tables whose columns the user can name (`--columns`).
@@ -66,6 +67,7 @@ class Suite(ABC):
     VERSION: str = "1"
     DEVIATIONS: tuple[str, ...] = ()
     AGGREGATES: bool = True
+    TASKS: bool = False
     MARKS_JUDGE: frozenset[str] = frozenset()
     PROMPTS: Path | None = None
     TAKES_COLUMNS: bool = False

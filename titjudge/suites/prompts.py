@@ -1,4 +1,4 @@
-"""The suite of prompts without images, for metrics about prompts alone."""
+"""The suite of prompts without images, for tasks."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Prompts(Suite):
 
     name = "prompts"
     AGGREGATES = False
+    TASKS = True
     metrics: tuple[str, ...] = ()
 
     def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, columns: str = "") -> None:

@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import read_lines
+from builders import read_lines, write_lines
 from commands import cli
 from PIL import Image
 from servers import Scripted, Seen, Server
+
+from titjudge.apps.prompt_sets.lines import prompt_lines
+from titjudge.core.serialization import item_record, score_record
+from titjudge.core.types import Item, Score
 
 PROMPTS = {"p1": "A red cube on a wooden table, lit from the left.", "p2": "A sign that says OPEN above a blue door."}
 CHOSEN = {
@@ -215,3 +219,16 @@ def test_facets_that_the_rubric_does_not_have_are_named(data: Path, tmp_path: Pa
     with Server(Scripted) as server:
         assert reason in judged(tmp_path, server, code=1)
         assert server.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [(1, {"lines": [{"prompt": "x"}]}), (1, {"prompt": "x"}), (5, {"prompt": "x"})],
+    ids=["lines", "one line as parts", "a count as value"],
+)
+def test_lines_of_runs_before_there_were_tasks_are_read(tmp_path: Path, value: float, parts: dict[str, Any]) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps({"metrics": {"six-block": {"version": "1"}}}))
+    write_lines(tmp_path / "items.jsonl", item_record(Item("a", "a fox", None, prompt_id="a")))
+    write_lines(tmp_path / "scores.jsonl", score_record(Score("a", "six-block", value, parts=parts)))
+    (line,) = prompt_lines(tmp_path, "six-block")
+    assert (line["prompt_id"], line["prompt"], line["provenance"]["metric"]) == ("a", "x", "six-block 1")

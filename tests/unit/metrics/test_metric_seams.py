@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from titjudge.core.types import Ask, Item, Request, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
-from titjudge.metrics import metric
+from titjudge.metrics import metric, task
 from titjudge.metrics.unifiedreward import unifiedreward
 from titjudge.providers.fake import Fake
 from titjudge.runs.folder.score_digests import digest_of
@@ -97,3 +98,31 @@ async def two(item: Item, ask: Ask) -> Score:
 def test_requests_carry_the_numbers_of_the_caches_on_disk(sample: Sample, numbers: list[int]) -> None:
     _, requests = scored(Item("i", "p", None), two, sample=sample)
     assert [request.sample for request in requests] == numbers
+
+
+@task("halves", roles=("judge",))
+async def halves(item: Item, ask: Ask, *, most: int = 2) -> list[dict[str, Any]]:
+    """Cut a prompt into parts.
+
+    Args:
+        item: The prompt.
+        ask: Asks nothing.
+        most: Most parts.
+    """
+    return [{"prompt": part} for part in item.prompt.split(", ")[:most]]
+
+
+def test_a_task_is_recorded_with_its_lines() -> None:
+    score, _ = scored(Item("i", "a, b, c", None), halves.configured({"most": "3"}))
+    assert (score.value, score.status, score.parts) == (
+        1,
+        Status.OK,
+        {"lines": [{"prompt": "a"}, {"prompt": "b"}, {"prompt": "c"}]},
+    )
+    assert (halves.summary, halves.roles, halves.range) == ("Cut a prompt into parts.", ("judge",), (0, 1))
+    assert pickle.loads(pickle.dumps(halves.configured({"most": 1}))) == halves.configured({"most": 1})  # noqa: S301
+
+
+def test_a_suite_says_whether_a_run_over_it_does_tasks() -> None:
+    assert registry.metric_kind("prompts") == "tasks"
+    assert {registry.metric_kind(name) for name in registry.TABLES["suites"] if name != "prompts"} == {"metrics"}

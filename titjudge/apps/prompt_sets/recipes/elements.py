@@ -7,20 +7,19 @@ from typing import Any
 from titjudge.apps.prompt_sets.recipes.facet_map import by_pillar, mapped
 from titjudge.apps.prompt_sets.recipes.long_graph import GRAPH_CHECKS, as_lists, qualified_graph
 from titjudge.apps.prompt_sets.recipes.tiif import QUESTION_CHECKS, checked_questions
-from titjudge.core.types import Ask, Item, Score
-from titjudge.metrics import metric
+from titjudge.core.types import Ask, Item
+from titjudge.metrics import task
 from titjudge.metrics.graph_alignment import Graph, graph_of
 
 _MOST = 20  # concepts to write questions about
 
 
-@metric(
+@task(
     "elements",
     roles=("judge",),
-    range=(0, 1),
     source="steps of LongT2IBench, Qwen-Image-Bench and TIIF-Bench, as in long-graph, facets and tiif",
 )
-async def elements(item: Item, ask: Ask) -> Score:
+async def elements(item: Item, ask: Ask) -> list[dict[str, Any]]:
     """Annotate a prompt with a graph, facets, and questions with gold answers, where it has none of its own."""
     line: dict[str, Any] = dict(item.meta)
     checks = list(line.get("checks", ()))
@@ -41,7 +40,7 @@ async def elements(item: Item, ask: Ask) -> Score:
         line["questions"] = [question.question for question in questions]
         line["gold_answers"] = [question.answer for question in questions]
         checks += QUESTION_CHECKS
-    return Score.of(1, lines=[{**line, "checks": checks}])
+    return [{**line, "checks": checks}]
 
 
 def _concepts(graph: Graph) -> list[str]:

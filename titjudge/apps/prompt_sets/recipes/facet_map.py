@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import facet_name
-from titjudge.core.types import Ask, Item, Score, Status
-from titjudge.metrics import metric
+from titjudge.core.types import Ask, Item, Status
+from titjudge.metrics import task
 from titjudge.metrics.checklist import rubric
 
 FACETS = {
@@ -69,16 +69,15 @@ async def mapped(ask: Ask, prompt: str, expected: Sequence[str] = ()) -> dict[st
     return notes
 
 
-@metric(
+@task(
     "facet-map",
     roles=("judge",),
-    range=(FEWEST, len(FACETS)),
     source="Qwen-Image-Bench paper, 3.2, Eq. 4; template ours",
 )
-async def facet_map(item: Item, ask: Ask) -> Score:
-    """Count the rubric facets that a prompt tests, and name them in `parts`; no image is read.
+async def facet_map(item: Item, ask: Ask) -> list[dict[str, Any]]:
+    """Name the rubric facets that a prompt tests; no image is read.
 
     An answer with a name that is not in the rubric, or with fewer than three facets, is invalid.
     """
     notes = await mapped(ask, item.prompt)
-    return Score.of(len(notes), facets=by_pillar(notes), notes=notes)
+    return [{"facets": by_pillar(notes), "notes": notes}]

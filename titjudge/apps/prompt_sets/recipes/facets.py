@@ -18,8 +18,8 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
 )
 from titjudge.apps.prompt_sets.recipes.facet_map import FACETS, by_pillar, mapped
 from titjudge.core.errors import Unanswered
-from titjudge.core.types import Ask, Item, Score, Status
-from titjudge.metrics import metric
+from titjudge.core.types import Ask, Item, Status
+from titjudge.metrics import task
 from titjudge.metrics.checklist import rubric
 
 SHORT_EN, SHORT_ZH = 235, 70  # most characters of a short prompt; a long one has more
@@ -67,8 +67,8 @@ class FacetDraft(Bilingual):
         return {"a note on each target": unnoted, **self.checked_texts(long=False)}
 
 
-@metric("facets", roles=("judge",), range=(0, 1), source="Qwen-Image-Bench paper, 3.2, Eq. 1 to 4; templates ours")
-async def facets(item: Item, ask: Ask) -> Score:
+@task("facets", roles=("judge",), source="Qwen-Image-Bench paper, 3.2, Eq. 1 to 4; templates ours")
+async def facets(item: Item, ask: Ask) -> list[dict[str, Any]]:
     """Write a bilingual prompt, short and long, that tests the target facets, and name all facets that it tests."""
     targets = [str(name) for name in item.meta["facets"]]
     listed = bullets(f"{name}: {_criterion(name)}" for name in targets)
@@ -122,7 +122,7 @@ async def facets(item: Item, ask: Ask) -> Score:
             (True, long, _checked_long(long, short)),
         )
     ]
-    return Score.of(1, lines=lines)
+    return lines
 
 
 def _checked_long(draft: Bilingual, short: Bilingual) -> Checked:

@@ -19,8 +19,8 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
     numbered,
     words,
 )
-from titjudge.core.types import Ask, Item, Score
-from titjudge.metrics import metric
+from titjudge.core.types import Ask, Item
+from titjudge.metrics import task
 from titjudge.metrics.graph_alignment import PromptGraph
 
 IN_INTERVAL, ENTITIES_SAID = "words in the interval", "entities in the words of the prompt"
@@ -50,13 +50,12 @@ class RefinedGraph(PromptGraph, Draft):
     """What is answered to `recipes/graph_refine`."""
 
 
-@metric(
+@task(
     "long-graph",
     roles=("judge",),
-    range=(0, 1),
     source="LongT2IBench paper, data preparation and annotation; templates ours",
 )
-async def long_graph(item: Item, ask: Ask) -> Score:
+async def long_graph(item: Item, ask: Ask) -> list[dict[str, Any]]:
     """Write a prompt of a given length with its graph of entities, attributes and relations, refined and qualified."""
     fewest, most = int(item.meta["fewest"]), int(item.meta["most"])
 
@@ -69,16 +68,16 @@ async def long_graph(item: Item, ask: Ask) -> Score:
     )  # fmt: skip
     prompt = draft.prompt
     graph, categories = await qualified_graph(ask, prompt)
-    return Score.of(
-        1,
-        prompt=prompt,
-        subject=item.prompt,
-        words=len(words(prompt)),
-        interval=f"{fewest}-{most}",
-        graph=as_lists(graph),
-        relation_categories=categories,
-        checks=[IN_INTERVAL, IN_ENGLISH, *GRAPH_CHECKS],
-    )
+    line = {
+        "prompt": prompt,
+        "subject": item.prompt,
+        "words": len(words(prompt)),
+        "interval": f"{fewest}-{most}",
+        "graph": as_lists(graph),
+        "relation_categories": categories,
+        "checks": [IN_INTERVAL, IN_ENGLISH, *GRAPH_CHECKS],
+    }
+    return [line]
 
 
 async def qualified_graph(ask: Ask, prompt: str) -> tuple[RefinedGraph, list[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from titjudge.apps.prompt_sets.recipes._drafts import (
@@ -15,8 +17,8 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
     not_english,
     words,
 )
-from titjudge.core.types import Ask, Item, Score
-from titjudge.metrics import metric
+from titjudge.core.types import Ask, Item
+from titjudge.metrics import task
 
 FEWEST_WORDS = 250
 BLOCKS = ("core_subject", "environment", "composition", "lighting", "style", "details")
@@ -61,8 +63,8 @@ class Review(Draft):
     problems: list[str] = Field(default_factory=list)
 
 
-@metric("six-block", roles=("judge",), range=(0, 1), source="TIT-Score paper, 3.1, A.3 and A.6; templates ours")
-async def six_block(item: Item, ask: Ask) -> Score:
+@task("six-block", roles=("judge",), source="TIT-Score paper, 3.1, A.3 and A.6; templates ours")
+async def six_block(item: Item, ask: Ask) -> list[dict[str, Any]]:
     """Write a prompt of at least 250 words in the six blocks of LPG-Bench, from a theme or a class of themes."""
     theme_class, tags = str(item.meta.get("theme_class", "")), str(item.meta.get("tags", ""))
     theme = item.prompt
@@ -85,12 +87,12 @@ async def six_block(item: Item, ask: Ask) -> Score:
     draft = await drafted(
         ask, "recipes/six_block", SixBlocks, check, {"prompt": filler(item, 270)}, theme=theme, tags=tags
     )
-    return Score.of(
-        1,
-        prompt=draft.prompt,
-        theme=theme,
-        theme_class=theme_class,
-        tags=tags,
-        blocks={name: getattr(draft, name) for name in BLOCKS},
-        checks=[*draft.checked(), "reviewed by the model: fluent, consistent"],
-    )
+    line = {
+        "prompt": draft.prompt,
+        "theme": theme,
+        "theme_class": theme_class,
+        "tags": tags,
+        "blocks": {name: getattr(draft, name) for name in BLOCKS},
+        "checks": [*draft.checked(), "reviewed by the model: fluent, consistent"],
+    }
+    return [line]

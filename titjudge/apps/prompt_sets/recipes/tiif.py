@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -21,8 +21,8 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
 from titjudge.apps.prompt_sets.recipes.seeds import POOL_TASKS, TIIF_TYPES
 from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import Whole
-from titjudge.core.types import Ask, Item, Score, Status
-from titjudge.metrics import metric
+from titjudge.core.types import Ask, Item, Status
+from titjudge.metrics import task
 
 CONCEPTS_KEPT = "every concept kept"
 QUESTION_CHECKS = ("a question for each concept", "some answers no", "answers hold for the text")
@@ -57,8 +57,8 @@ class Answers(Draft):
     answers: list[Literal["yes", "no", "unsaid"]]
 
 
-@metric("tiif", roles=("judge",), range=(0, 1), source="TIIF-Bench paper, 3.2, 3.3; A3.1 quoted, other templates ours")
-async def tiif(item: Item, ask: Ask) -> Score:
+@task("tiif", roles=("judge",), source="TIIF-Bench paper, 3.2, 3.3; A3.1 quoted, other templates ours")
+async def tiif(item: Item, ask: Ask) -> list[dict[str, Any]]:
     """Write a short and a long prompt of the same concepts, and yes / no questions with gold answers, some of them no."""
     concepts, kind = [str(concept) for concept in item.meta["concepts"]], str(item.meta["type"])
 
@@ -87,7 +87,7 @@ async def tiif(item: Item, ask: Ask) -> Score:
         {"prompt_id": f"{item.prompt_id}_{length}", "prompt": text, "length": length, "pair": item.prompt_id, **shared}
         for length, text in (("short", short), ("long", long))
     ]
-    return Score.of(1, lines=lines)
+    return lines
 
 
 def meta_prompt(kind: str) -> str:
