@@ -18,13 +18,15 @@ from transformers import Trainer
 
 from titjudge.cli.output import show_tables
 from titjudge.core.files import write_atomic
-from titjudge.core.learned_metrics import TABLE
 from titjudge.core.numbers import finite
+from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Table
+from titjudge.data.learned_metrics import TABLE
 from titjudge.providers.learned.chat_heads import controls_of, inputs_of, question
 from titjudge.suites.longt2ibench.statistics import by_interval, interval, tables, words
 
 OPTIONS = TABLE["longt2iexpert"].options  # of the metric: what is learnt is what it will ask
+PROMPT = PromptLibrary().get(OPTIONS["template"])
 TOKEN = str(OPTIONS["token"])
 WEIGHT = 10.0  # of the loss of scores: L = L_I + 10 L_S
 
@@ -49,7 +51,7 @@ def scores(model: Any, inputs: Any) -> torch.Tensor:
 def collate(processor: Any, batch: list[Row]) -> dict[str, Any]:
     """What a step reads: the question of the metric with the score, and the interpretations that there are."""
     controls = controls_of(processor.tokenizer)
-    asked = [question(OPTIONS, picture(row["images"][0]), row["prompt"], controls) for row in batch]
+    asked = [question(PROMPT, OPTIONS, picture(row["images"][0]), row["prompt"], controls) for row in batch]
     inputs = inputs_of(processor, asked, generate=False, left=False)
     level = processor.tokenizer.convert_tokens_to_ids(TOKEN)
     made = {

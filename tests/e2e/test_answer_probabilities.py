@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 import tiny_models
 from batch_server import BatchServer
+from learned_prompts import learned_prompt
 from servers import Scripted, Seen, Server
 
 from titjudge.core.config import RoleConfig, RunConfig, load_config
-from titjudge.core.learned_metric_texts import filled
-from titjudge.core.learned_metrics import TABLE
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.cache import AnswerCache
@@ -99,7 +98,7 @@ class Serving:
         self.model.lm_head.weight = torch.nn.Parameter(self.model.lm_head.weight * 0.1)  # no longer that of the input
         with torch.no_grad():
             for key, answers in WORDS.items():
-                question = filled(TABLE[key].options["template"], "two dogs")
+                question = learned_prompt(key, "two dogs")
                 state = self.states(tiny_models.picture(80, 60, 5), question)
                 for at, word in enumerate(answers):
                     (ident,) = self.processor.tokenizer(word, add_special_tokens=False)["input_ids"]

@@ -30,10 +30,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+from learned_prompts import learned_prompt
 from test_official_code import functions, module, official, strings
 
-from titjudge.core.learned_metrics import TABLE
 from titjudge.core.types import ImageFile, Message, Request
+from titjudge.data.learned_metrics import TABLE
 from titjudge.providers import ProviderSettings
 from titjudge.providers.learned import clip_and_blip, state_dicts
 from titjudge.providers.learned.provider import Scorer
@@ -276,7 +277,7 @@ def test_vqascore_of_a_chat_model_is_the_official_number(
 def test_q_eval_asks_and_weighs_as_upstream() -> None:
     file = official("Q-Eval/utils/infer.py")
     row = TABLE["q-eval-score"]
-    assert row.options["template"] in strings(file)
+    assert learned_prompt("q-eval-score") in strings(file)
     wa5 = functions(file, "wa5")["wa5"]
     labels = dict(row.options["labels"])
     logits = dict(zip(labels, np.random.default_rng(1).normal(0, 2, len(labels)), strict=True))

@@ -23,9 +23,10 @@ from typing import Any
 
 import pytest
 import tiny_models
+from learned_prompts import learned_prompt
 from official_code import functions, module, official, strings, template
 
-from titjudge.core.learned_metrics import TABLE
+from titjudge.data.learned_metrics import TABLE
 from titjudge.providers.learned import clip_and_blip, vqascore
 
 TEXTS = [
@@ -64,9 +65,9 @@ def test_flant5_reads_the_ids_that_upstream_reads() -> None:
     file = official("t2v_metrics/t2v_metrics/models/vqascore_models/mm_utils.py")
     theirs = functions(file, "t5_tokenizer_image_token", IMAGE_TOKEN_INDEX=-200)["t5_tokenizer_image_token"]
     tok, row = tiny_models.t5_tokenizer(), TABLE["vqascore-clip-flant5-xl"]
-    before, after = str(row.options["template"]).split("<image>")
+    before, after = learned_prompt(row.key).split("<image>")
     for text in ("a red cube", "ab " * 900):
-        ids = theirs(str(row.options["template"]).format(text), tok)[: row.tokens]
+        ids = theirs(learned_prompt(row.key, text), tok)[: row.tokens]
         at = ids.index(-200)
         head, tail = tok(before)["input_ids"], tok(after.format(text), verbose=False)["input_ids"]
         assert (ids[:at], ids[at + 1 :]) == (head, tail[: row.tokens - len(head) - 1])

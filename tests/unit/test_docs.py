@@ -115,6 +115,27 @@ def test_the_provider_of_the_extension_page_answers(package: Path) -> None:
     assert made.usage_bound(Request("shout", "any", ())).input >= reply.usage.input
 
 
+@pytest.mark.slow
+def test_the_learned_metric_of_the_extension_page_scores_an_image_whatever_its_prompt(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tiny_models
+    import torch
+    from safetensors.torch import save_file
+
+    from titjudge import Judge
+
+    tiny_models.picture(60, 60).save(package / "image.png")
+    clip = tiny_models.clip(package / "clip")
+    save_file({"weight": torch.full((1, 16), 0.5), "bias": torch.tensor([2.0])}, package / "head.safetensors")
+    own = {"aesthetics": {"weights": str(package / "head.safetensors"), "base": str(clip), "device": "cpu"}}
+    (package / "scorers.yaml").write_text(json.dumps(own))
+    monkeypatch.setenv("TITJUDGE_SCORERS", str(package / "scorers.yaml"))
+    with Judge(metric="aesthetics", cache=package / "cache") as judge:
+        scores = [judge.score(package / "image.png", prompt) for prompt in ("a calm sea", "two dogs")]
+    assert scores[0].value == scores[1].value != 2.0
+
+
 def test_the_hosted_provider_of_the_extension_page_is_known_by_its_class(
     package: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

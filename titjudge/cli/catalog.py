@@ -52,8 +52,8 @@ def _also(row: Any) -> str | None:
 @JSON
 def metrics(json_file: Path | None) -> int:
     """List the metrics: the models they ask, range, source and options; and the learned baselines with their weights."""
-    from titjudge.core.learned_metrics import ASKED, LISTED
     from titjudge.core.types import Table
+    from titjudge.data.learned_metrics import ASKED, rows
     from titjudge.metrics import Metric
 
     loaded: list[Metric] = _load_all("metrics")
@@ -78,7 +78,7 @@ def metrics(json_file: Path | None) -> int:
             "tokens": row.tokens or None,
             "status": row.status,
         }
-        for row in LISTED
+        for row in rows()
     }
     shown = tuple(
         (r["metric"], re.sub(r"scorer/\S+", "weights", r["asks"]), r["range"], r["needs"], r["summary"])

@@ -87,7 +87,7 @@ def _setup(provider: str) -> list[Row]:
 
 def _weights() -> Row:
     """List the learned metrics whose weights are in `$TITJUDGE_WEIGHTS`; the others are downloaded from the hub."""
-    from titjudge.core.learned_metrics import BUILT_IN
+    from titjudge.data.learned_metrics import NATIVE, rows
     from titjudge.providers.local.hub import offline
 
     place = os.environ.get("TITJUDGE_WEIGHTS", "")
@@ -97,7 +97,7 @@ def _weights() -> Row:
     folder = Path(place).expanduser()
     if not folder.is_dir():
         return ("weights of learned metrics", "failed", f"TITJUDGE_WEIGHTS: {folder} is no folder")
-    present = [row.key for row in BUILT_IN if (folder / row.key).is_dir()]
+    present = [row.key for row in rows(NATIVE) if (folder / row.key).is_dir()]
     facts = f"{folder}: {', '.join(present) or 'none'}; others, where not cached, are {others}"
     return ("weights of learned metrics", "ok", facts)
 

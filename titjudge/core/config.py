@@ -87,9 +87,15 @@ class RoleConfig(_Strict):
         """The sampling parameters of its requests."""
         return {name: value for name in _SAMPLING if (value := getattr(self, name)) is not None}
 
-    def settings(self, timeout: float) -> ProviderSettings:
+    def settings(self, timeout: float, prompts: Path | None = None) -> ProviderSettings:
         return ProviderSettings(
-            self.model_name, self.base_url or "", self.api_key_env or "", timeout, self.structured, self.options
+            self.model_name,
+            self.base_url or "",
+            self.api_key_env or "",
+            timeout,
+            self.structured,
+            self.options,
+            prompts,
         )
 
 

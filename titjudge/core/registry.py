@@ -1,6 +1,7 @@
 """The registry: names to code, imported on first use. Built-ins are in a table, everything else has entry points.
 
-A package, and `titjudge.apps` like any other, adds a provider, embedder, metric, task, suite, aggregation, sink or runner with, for example,
+A package, and `titjudge.apps` like any other, adds a provider, embedder, metric, learned metric, task, suite, aggregation, sink or
+runner with, for example,
 
     [project.entry-points."titjudge.metrics"]
     my-metric = "my_package.metric:my_metric"
@@ -14,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, TitjudgeError, nearest
-from titjudge.core.learned_metrics import BUILT_IN, EXTERNAL
 
 _SUITES = Path(__file__).parents[1] / "suites"
 _YAML_SUITE = "titjudge.suites.question_suite:suite_of"
+_LEARNED = "titjudge.metrics.learned:learned_metric"
 TABLES: dict[str, dict[str, str]] = {
     "providers": {
         "openai": "titjudge.providers.hosted.openai:OpenAI",
@@ -52,8 +53,35 @@ TABLES: dict[str, dict[str, str]] = {
         "yes-no": "titjudge.metrics.yes_no:yes_no",
         "text-rendering": "titjudge.metrics.text_rendering:text_rendering",
         "text-rendering-vlm": "titjudge.metrics.text_rendering:text_rendering_vlm",
-        **{row.key: f"titjudge.metrics.learned:learned_metric({row.key})" for row in BUILT_IN},
-        **{row.key: f"titjudge.metrics.external:external_metric({row.key})" for row in EXTERNAL},
+        **{
+            name: f"{_LEARNED}({name})"
+            for name in (
+                "clipscore-hessel",
+                "clipscore-torchmetrics",
+                "clipscore-cosine",
+                "longclip",
+                "pickscore",
+                "hpsv2",
+                "hpsv2.1",
+                "imagereward",
+                "blip2-itm",
+                "blip2-itc",
+                "fga-blip2",
+                "vqascore-clip-flant5-xxl",
+                "vqascore-clip-flant5-xl",
+                "vqascore-qwen2.5-vl-7b",
+                "vqascore-qwen3-vl-8b",
+                "lmm-score-expected-qwen2.5-vl-7b",
+                "q-eval-score",
+                "hpsv3",
+                "librehps",
+                "longt2iexpert",
+                "mps",
+                "mps-readme",
+            )
+        },
+        "lmm4lmm": "titjudge.metrics.external:lmm4lmm",
+        "visionreward": "titjudge.metrics.external:visionreward",
         "dsg": "titjudge.metrics.dsg:dsg",
         "tifa": "titjudge.metrics.tifa:tifa",
         "viescore": "titjudge.metrics.viescore:viescore",
@@ -88,6 +116,7 @@ TABLES: dict[str, dict[str, str]] = {
         "tiif-text": "titjudge.suites.tiif.aggregation:TIIF_TEXT",
     },  # what `aggregate` computes from official files
     "sinks": {},
+    "learned_metrics": {},  # rows beside those of titjudge/data/learned_metrics.yaml
     "runners": {},  # what runs a configuration elsewhere than in this process
 }
 VENDOR_NAMES = {"google": "gemini"}  # what genai-prices calls a vendor, to what it is called here
@@ -98,6 +127,12 @@ def _entry_points(kind: str) -> dict[str, str]:
     from importlib.metadata import entry_points
 
     return {point.name: point.value for point in entry_points(group=f"titjudge.{kind}")}
+
+
+def _known(kind: str) -> dict[str, str]:
+    """Return the `module:attribute` of every name of a kind; each row of a learned metric is a metric, too."""
+    learned = names("learned_metrics") if kind == "metrics" else ()
+    return {**_entry_points(kind), **{name: f"{_LEARNED}({name})" for name in learned}, **TABLES[kind]}
 
 
 def metric_kind(suite: str) -> str:
@@ -112,7 +147,7 @@ def is_suite_file(name: str) -> bool:
 
 def names(kind: str) -> list[str]:
     """List the names of a kind (`providers`, `embedders`, `metrics`, `suites`, `sinks`) without importing code."""
-    return sorted({*TABLES[kind], *_entry_points(kind)})
+    return sorted(_known(kind))
 
 
 def check(kind: str, name: str) -> str:
@@ -121,7 +156,7 @@ def check(kind: str, name: str) -> str:
     Raises:
         ConfigError: There is no such name; the message suggests the nearest one.
     """
-    target = TABLES[kind].get(name) or _entry_points(kind).get(name)
+    target = _known(kind).get(name)
     if target is None and kind == "suites" and is_suite_file(name):
         return f"{_YAML_SUITE}({name})"
     if target is None:

@@ -220,6 +220,7 @@ class ProviderSettings:
         structured: JSON by the server's schema mode (native), by words in the prompt (prompt), or whichever works
             (auto).
         options: Settings of this provider (dtype, device_map, revision, ...).
+        prompts: Folder of the user's own prompt templates, for a provider that asks with templates itself.
     """
 
     model: str
@@ -228,6 +229,7 @@ class ProviderSettings:
     timeout: float = 120.0
     structured: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
+    prompts: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,7 +300,7 @@ class Roles:
 
     def _provider(self, config: RoleConfig) -> Provider:
         """Share a model of this machine among the roles it plays: its weights are held once."""
-        settings = config.settings(self.config.limits.timeout)
+        settings = config.settings(self.config.limits.timeout, self.config.prompts)
         for name, known, provider in self._here:
             if (name, known) == (config.provider, settings):
                 return provider

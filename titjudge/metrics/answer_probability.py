@@ -12,10 +12,9 @@ from typing import Any
 
 from titjudge.core.answer_probabilities import Expectation, Probability, expectation
 from titjudge.core.errors import Unanswered
-from titjudge.core.learned_metric_texts import filled
-from titjudge.core.learned_metrics import TABLE
 from titjudge.core.score_parts import Bounds
 from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.data.learned_metrics import TABLE
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
 
@@ -30,8 +29,7 @@ _VQA, _DIGIT, _Q_EVAL = (
 async def _probabilities(item: Item, ask: Ask, template: str, answers: Mapping[str, Any]) -> Mapping[str, Probability]:
     """Ask for the probability of each answer, which is one token exactly as spelled, as in the official code."""
     choices = {answer: (answer,) for answer in answers}
-    text = filled(template, item.prompt)
-    reply = await ask("baselines/text", role="captioner", images=[image_of(item)], prompt=text, choices=choices)
+    reply = await ask(template, role="captioner", images=[image_of(item)], prompt=item.prompt, choices=choices)
     return reply.probabilities
 
 

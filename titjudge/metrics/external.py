@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from titjudge.core.learned_metrics import EXTERNAL
 from titjudge.core.types import Ask, Item, Score
+from titjudge.data.learned_metrics import TABLE
 from titjudge.metrics import Metric, metric
 from titjudge.metrics._shared import image_of, prompt_read
 
@@ -61,11 +61,9 @@ def _score(answer: Answer) -> Score:
     return Score.of(answer.score, reason="; ".join(filter(None, reasons)), **parts)
 
 
-METRICS: dict[str, Metric] = {
-    row.key: external(row.key, range=row.range, source=row.source, summary=row.summary) for row in EXTERNAL
-}
+def _of_row(key: str) -> Metric:
+    row = TABLE[key]
+    return external(row.key, range=row.range, source=row.source, summary=row.summary)
 
 
-def external_metric(name: str) -> Metric:
-    """Return the metric of a row of the table by its name, as the registry asks for it."""
-    return METRICS[name]
+lmm4lmm, visionreward = _of_row("lmm4lmm"), _of_row("visionreward")

@@ -1,6 +1,6 @@
 """Learned metrics: CLIPScore, PickScore, HPSv2 and v3, MPS, ImageReward, BLIP-2, VQAScore, Q-Eval-Score and others.
 
-Each is a row of `titjudge.core.learned_metrics.TABLE`; its model runs as the provider `scorer`, which also returns how
+Each is a row of `titjudge.data.learned_metrics`; its model runs as the provider `scorer`, which also returns how
 many tokens of the prompt the model read.
 
 FGA-BLIP2 also scores elements of the prompt (phrases that occur in it) where `item.meta["elements"]` lists them; a type
@@ -9,13 +9,15 @@ in parentheses (`red cube (color)`, as EvalMuse writes it) is not passed to the 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from titjudge.core.learned_metrics import BUILT_IN, Baseline
+from titjudge.core.errors import ConfigError
 from titjudge.core.score_parts import ElementScores, element_words
 from titjudge.core.types import Ask, Item, Score
+from titjudge.data.learned_metrics import NATIVE, LearnedMetric, find
 from titjudge.metrics import Metric, metric
 from titjudge.metrics._shared import image_of, prompt_read
 
@@ -61,10 +63,10 @@ def _score(measured: Measurement, elements: list[str]) -> Score:
     return Score.of(measured.score, reason="; ".join(reasons), **parts)
 
 
-def _declare(row: Baseline) -> Metric:
+def _declare(row: LearnedMetric) -> Metric:
     async def measure(item: Item, ask: Ask) -> Score:
         elements = _elements(item) if row.options.get("elements") else []
-        template, variables = "baselines/text", dict[str, Any](prompt=item.prompt)
+        template, variables = "baselines/text", dict[str, Any](prompt=item.prompt if row.reads_prompt else "")
         if elements:
             template = "baselines/elements"
             variables["elements"] = [element_words(element)[0] for element in elements]
@@ -75,9 +77,14 @@ def _declare(row: Baseline) -> Metric:
     return metric(row.key, roles=(f"scorer/{row.key}",), range=row.range, source=row.source)(measure)
 
 
-METRICS: dict[str, Metric] = {row.key: _declare(row) for row in BUILT_IN}
-
-
+@functools.cache
 def learned_metric(name: str) -> Metric:
-    """Return the metric of a row of the table by its name, as the registry asks for it."""
-    return METRICS[name]
+    """Make the metric of a row, as the registry asks for it.
+
+    Raises:
+        ConfigError: There is no such row, or none that titjudge computes.
+    """
+    row = find(name)
+    if row is None or row.status != NATIVE:
+        raise ConfigError(f"there is no learned metric '{name}' that runs here")
+    return _declare(row)

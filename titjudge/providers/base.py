@@ -247,10 +247,12 @@ class Embedder(Model, ABC):
             maximum length, library version; part of the key of a vector in the cache.
         max_tokens: How many tokens of a text the model reads.
         local: It runs in this process and costs nothing.
+        version: Raised where the vectors change; `identity` may hold it.
         clip: Its vectors are CLIP text embeddings, in which alone the counts of unique prompts of TIIF-Bench are made.
     """
 
     local = True
+    version: int = 1
 
     @cached_property
     def clip(self) -> bool:

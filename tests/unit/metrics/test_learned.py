@@ -13,15 +13,14 @@ import tiny_models
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError
-from titjudge.core.learned_metrics import BUILT_IN, LISTED, TABLE
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Ask, Item, ProviderSettings, Score, Status
+from titjudge.data.learned_metrics import ASKED, COMMAND, NATIVE, TABLE, rows
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric as declare
-from titjudge.metrics.learned import METRICS
 from titjudge.providers.learned.provider import ADAPTERS, Scorer
 
 
@@ -56,7 +55,9 @@ def scored(metric: str, wanted: list[Item], cache: Path) -> tuple[list[Score], A
         roles = Roles(RunConfig())
         engine = Engine(roles, PromptLibrary(), store)
         try:
-            found = await asyncio.gather(*(score_item(engine, item, metric, METRICS[metric]) for item in wanted))
+            found = await asyncio.gather(
+                *(score_item(engine, item, metric, registry.load("metrics", metric)) for item in wanted)
+            )
             return list(found), roles[f"scorer/{metric}"].tally
         finally:
             await roles.aclose()
@@ -135,7 +136,7 @@ def with_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elements: Any
 
     row = TABLE["fga-blip2"]
     plain = dataclasses.replace(row, weights="x/y")  # the tiny folder is no released file
-    monkeypatch.setattr("titjudge.providers.learned.provider.TABLE", {**TABLE, row.key: plain})
+    monkeypatch.setattr("titjudge.data.learned_metrics.TABLE", {**TABLE, row.key: plain})
     folder = tmp_path / "weights" / "fga-blip2"
     if not folder.is_dir():
         tiny_models.blip2(folder)
@@ -168,21 +169,22 @@ def test_elements_that_are_no_texts_are_no_score(wrong: Any, tmp_path: Path, mon
 
 
 def test_the_table_says_what_is_needed() -> None:
-    assert set(METRICS) == {row.key for row in BUILT_IN}
+    named = {name for name, code in registry.TABLES["metrics"].items() if code.startswith("titjudge.metrics.learned:")}
+    assert named == {row.key for row in rows(NATIVE)}
     for key, row in TABLE.items():
         assert key == row.key
         assert row.licence
         assert row.source
         assert row.summary.endswith(".")
         assert row.range[0] < row.range[1]
-        if row in BUILT_IN:
+        if row.status == NATIVE:
             assert row.adapter in ADAPTERS
             assert row.weights.partition(":")[0].count("/") == 1 or key == "longt2iexpert"
             assert row.tokens > 0
     assert "clipscore" not in TABLE  # three dialects, no bare name
 
 
-def test_every_baseline_is_a_metric_of_its_name_and_range() -> None:
+def test_every_row_is_a_metric_of_its_name_and_range() -> None:
     from titjudge.metrics import answer_probability, dsg, external, lmm_score, tifa, unifiedreward, viescore
 
     asked = (
@@ -196,9 +198,10 @@ def test_every_baseline_is_a_metric_of_its_name_and_range() -> None:
         answer_probability.lmm_score_expected,
         answer_probability.q_eval,
     )
-    made = {**METRICS, **external.METRICS, **{each.name: each for each in asked}}
-    assert set(made) == {row.key for row in LISTED}
-    for row in LISTED:
+    assert {each.name for each in asked} == {row.key for row in rows(ASKED)}
+    made = {row.key: registry.load("metrics", row.key) for row in TABLE.values()}
+    assert [made[row.key] for row in rows(COMMAND)] == [external.lmm4lmm, external.visionreward]
+    for row in TABLE.values():
         assert made[row.key].range == row.range, row.key
         assert made[row.key].higher_is_better
         assert row.licence
@@ -221,9 +224,9 @@ def test_metrics_lists_every_baseline_with_what_a_person_must_know(tmp_path: Pat
     file = tmp_path / "metrics.json"
     result = CliRunner().invoke(metrics, ["--json", str(file)], standalone_mode=False)
     assert result.exit_code == 0, result.output
-    rows = {row["metric"]: row for row in json.loads(file.read_text())}
+    listed = {row["metric"]: row for row in json.loads(file.read_text())}
     for name in NAMED.split():
-        row = rows[name]
+        row = listed[name]
         assert row["licence"], name
         assert row["direction"] == "higher is better", name
         assert row["status"] in {"built in", "by your command", "by the models you name"}, name
@@ -244,15 +247,15 @@ def test_metrics_says_how_much_is_to_be_downloaded_and_where_own_weights_lie(tmp
     said = CliRunner().invoke(metrics, ["--json", str(file)], standalone_mode=False).output
     assert "$TITJUDGE_WEIGHTS/METRIC/" in said
     assert "$TITJUDGE_SCORERS" in said
-    rows = {row["metric"]: row for row in json.loads(file.read_text())}
-    assert all(rows[row.key]["size"].endswith(" GB") for row in BUILT_IN)
-    assert rows["mps"]["size"] == "4.42 GB"
-    assert rows["mps"]["licence"] == "code MIT; weights: none stated"
-    assert rows["hpsv3"]["size"].startswith("about 16")
-    assert rows["hpsv3"]["also_needed"] == "Qwen/Qwen2-VL-7B-Instruct (small files)"
-    assert rows["vqascore-clip-flant5-xl"]["also_needed"].endswith("(with its weights)")
-    assert rows["pickscore"]["also_needed"].startswith("laion/")
-    assert rows["clipscore-hessel"]["also_needed"] is None
+    listed = {row["metric"]: row for row in json.loads(file.read_text())}
+    assert all(listed[row.key]["size"].endswith(" GB") for row in rows(NATIVE))
+    assert listed["mps"]["size"] == "4.42 GB"
+    assert listed["mps"]["licence"] == "code MIT; weights: none stated"
+    assert listed["hpsv3"]["size"].startswith("about 16")
+    assert listed["hpsv3"]["also_needed"] == "Qwen/Qwen2-VL-7B-Instruct (small files)"
+    assert listed["vqascore-clip-flant5-xl"]["also_needed"].endswith("(with its weights)")
+    assert listed["pickscore"]["also_needed"].startswith("laion/")
+    assert listed["clipscore-hessel"]["also_needed"] is None
 
 
 def test_without_weights_one_line_says_where_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +263,7 @@ def test_without_weights_one_line_says_where_they_go(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UserError) as caught:
-        _ = Scorer(ProviderSettings("pickscore", options={"device": "cpu"}))._source
+        _ = Scorer(ProviderSettings("pickscore", options={"device": "cpu"}))._checkpoint
     assert "no model 'yuvalkirstain/PickScore_v1'" in str(caught.value)
     assert "$TITJUDGE_WEIGHTS/pickscore" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -281,7 +284,8 @@ def test_score_asks_for_no_captioner_where_the_metric_has_none(
 
 
 def test_a_metric_carries_its_row() -> None:
-    for key, metric in METRICS.items():
+    for key in (row.key for row in rows(NATIVE)):
+        metric = registry.load("metrics", key)
         assert metric.name == key
         assert metric.roles == (f"scorer/{key}",)
         assert metric.summary == TABLE[key].summary

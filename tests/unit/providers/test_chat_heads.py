@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 import tiny_models
+from learned_prompts import learned_prompt
 from test_clip_and_blip import picture, score
 from test_learned_heads import opened
 
-from titjudge.core import learned_metrics
 from titjudge.core.errors import UserError
-from titjudge.core.learned_metrics import TABLE
+from titjudge.core.prompts import PromptLibrary
+from titjudge.data import learned_metrics
+from titjudge.data.learned_metrics import TABLE
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
@@ -26,7 +28,7 @@ PAIRS = [(picture(70 + 40 * n, 60, seed=n), text) for n, text in enumerate(PROMP
 def with_options(monkeypatch: pytest.MonkeyPatch, key: str, **options: Any) -> None:
     row = TABLE[key]
     row = dataclasses.replace(row, options={**row.options, **options})
-    monkeypatch.setattr("titjudge.providers.learned.provider.TABLE", {**TABLE, key: row})
+    monkeypatch.setattr("titjudge.data.learned_metrics.TABLE", {**TABLE, key: row})
 
 
 def qwen2_vl(folder: Path, special: tuple[str, ...] = ()) -> Path:
@@ -130,7 +132,7 @@ def test_the_score_is_the_expected_label(key: str, tmp_path: Path) -> None:
     labels = TABLE[key].options["labels"]
     first = [tok(label)["input_ids"][0] for label in labels]
     for (shown, text), each in zip(PAIRS, found, strict=True):
-        question = str(TABLE[key].options["template"]).replace("{}", text, 1)
+        question = learned_prompt(key, text)
         content = [{"type": "image", "image": opened(shown)}, {"type": "text", "text": question}]
         with torch.no_grad():
             logits = model(**encoded(folder, [{"role": "user", "content": content}], True)).logits[0, -1]
@@ -181,7 +183,7 @@ def test_labels_that_start_alike_are_refused(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_released_prompt_keeps_its_literal_word_image() -> None:
-    assert str(TABLE["q-eval-score"].options["template"]).startswith("<image>Suppose you are an expert")
+    assert learned_prompt("q-eval-score").startswith("<image>Suppose you are an expert")
     assert dict(TABLE["q-eval-score"].options["labels"]) == {
         "Excellent": 1,
         "Good": 0.75,
@@ -260,7 +262,7 @@ def test_hpsv3_reads_the_mean_at_the_reward_token(
     config.text_config.vocab_size = next(v.shape[0] for k, v in load_file(file).items() if "embed_tokens" in k)
     model = Qwen2VLForConditionalGeneration.from_pretrained(None, config=config, state_dict={k: v for k, v in load_file(file).items() if "rm_head" not in k}).eval()  # fmt: skip
     for (shown, text), each in zip(PAIRS, found, strict=True):
-        question = str(TABLE["hpsv3"].options["template"]).replace("{}", text, 1)
+        question = learned_prompt("hpsv3", text)
         content = [{"type": "image", "image": opened(shown)}, {"type": "text", "text": question}]
         size = {"shortest_edge": 28 * 28 * 16, "longest_edge": 28 * 28 * 16}
         inputs = encoded(base, [{"role": "user", "content": content}], True, size=size)
@@ -316,12 +318,13 @@ def test_longt2iexpert_reads_the_level_token_of_the_answer(tmp_path: Path) -> No
 
     folder, made = longt2i(tmp_path)
     found = score("longt2iexpert", PAIRS, weights=folder, dtype="float32")
+    system = PromptLibrary().get("learned/longt2iexpert").messages({"prompt": "x"})[0].text
+    assert system.startswith("You are an expert evaluator specializing in assessing the alignment")
     model = Qwen2VLForConditionalGeneration.from_pretrained(folder).eval()
-    options = TABLE["longt2iexpert"].options
     for (shown, text), each in zip(PAIRS, found, strict=True):
-        question = str(options["template"]).replace("{}", text, 1)
+        question = learned_prompt("longt2iexpert", text)
         turns = [
-            {"role": "system", "content": [{"type": "text", "text": options["system"]}]},
+            {"role": "system", "content": [{"type": "text", "text": system}]},
             {
                 "role": "user",
                 "content": [{"type": "text", "text": question}, {"type": "image", "image": opened(shown)}],
@@ -475,4 +478,4 @@ def test_a_clip_is_no_mps(tmp_path: Path) -> None:
 
 
 def test_every_row_but_the_external_ones_is_built_in() -> None:
-    assert {row.key for row in TABLE.values() if row not in learned_metrics.BUILT_IN} == {"lmm4lmm", "visionreward"}
+    assert {row.key for row in TABLE.values() if row.status == learned_metrics.COMMAND} == {"lmm4lmm", "visionreward"}

@@ -15,8 +15,8 @@ import pytest
 import tiny_models
 
 from titjudge.core.errors import ConfigError, Unanswered, UserError
-from titjudge.core.learned_metrics import TABLE
 from titjudge.core.types import FailureKind, ImageFile, Message, Request
+from titjudge.data.learned_metrics import TABLE
 from titjudge.providers import ProviderSettings
 from titjudge.providers.learned import clip_and_blip, state_dicts
 from titjudge.providers.learned.provider import Scorer

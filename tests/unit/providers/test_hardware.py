@@ -11,15 +11,25 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from titjudge.core.learned_metrics import BUILT_IN, TABLE
-from titjudge.core.model_sizes import Size
+from titjudge.data.learned_metrics import NATIVE, TABLE, rows
+from titjudge.data.model_size import ModelSize
 from titjudge.providers.local import hardware
-from titjudge.providers.local.hardware import GIB, KNOWN, RESERVE, SHARE, Device, Model, batch_size, local_report, place
+from titjudge.providers.local.hardware import (
+    GIB,
+    KNOWN,
+    RESERVE,
+    SHARE,
+    Device,
+    KnownModel,
+    batch_size,
+    local_report,
+    place,
+)
 
-TINY = Size(1.0, layers=2, kv_heads=4, head_dim=8, hidden=100, intermediate=300, tokens=1000)
+TINY = ModelSize(1.0, layers=2, kv_heads=4, head_dim=8, hidden=100, intermediate=300, tokens=1000)
 
 
-def known(name: str) -> Model:
+def known(name: str) -> KnownModel:
     return next(model for model in KNOWN if model.name.endswith(name))
 
 
@@ -55,7 +65,7 @@ def test_more_memory_never_means_less() -> None:
 def test_the_table_holds_every_model_that_was_asked_for() -> None:
     names = {model.name for model in KNOWN}
     assert len(names) == len(KNOWN)
-    assert {f"scorer/{row.key}" for row in BUILT_IN} <= names
+    assert {f"scorer/{row.key}" for row in rows(NATIVE)} <= names
     for part in (
         "2.5-VL-3B",
         "2.5-VL-72B",
@@ -77,7 +87,7 @@ def test_what_could_not_be_counted_is_said_to_be_about() -> None:
 
 
 def test_bytes_are_those_of_the_rows_own_dtype() -> None:
-    for row in BUILT_IN:
+    for row in rows(NATIVE):
         wide = row.options.get("dtype", "float32") == "float32"
         assert known(f"scorer/{row.key}").size.bytes == (4 if wide else 2), row.key
 

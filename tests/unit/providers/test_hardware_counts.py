@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from titjudge.providers.local.hardware import KNOWN, Model
+from titjudge.providers.local.hardware import KNOWN, KnownModel
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
-Build = Callable[[Model], tuple[str, Any]]
+Build = Callable[[KnownModel], tuple[str, Any]]
 
 
 def counted(kind: str, config: Any) -> int:
@@ -25,7 +25,7 @@ def counted(kind: str, config: Any) -> int:
     return sum(value.numel() for value in dict(model.named_parameters()).values())
 
 
-def text(model: Model, heads: int, vocabulary: int, **more: Any) -> dict[str, Any]:
+def text(model: KnownModel, heads: int, vocabulary: int, **more: Any) -> dict[str, Any]:
     return {
         "vocab_size": vocabulary,
         "hidden_size": model.size.hidden,
@@ -41,7 +41,7 @@ _MROPE = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 2
 
 
 def qwen25(heads: int, *, vocabulary: int = 152064, wide: int = 3456, tied: bool = False) -> Build:
-    def build(model: Model) -> tuple[str, Any]:
+    def build(model: KnownModel) -> tuple[str, Any]:
         from transformers import Qwen2_5_VLConfig
 
         inner = text(model, heads, vocabulary, rope_parameters=_MROPE, tie_word_embeddings=tied)
@@ -58,7 +58,7 @@ def qwen25(heads: int, *, vocabulary: int = 152064, wide: int = 3456, tied: bool
     return build
 
 
-def qwen2(model: Model) -> tuple[str, Any]:
+def qwen2(model: KnownModel) -> tuple[str, Any]:
     from transformers import Qwen2VLConfig
 
     inner = text(model, 28, 152064, rope_parameters=_MROPE, tie_word_embeddings=False)
@@ -68,7 +68,7 @@ def qwen2(model: Model) -> tuple[str, Any]:
 
 
 def qwen3vl(heads: int, *, small: bool) -> Build:
-    def build(model: Model) -> tuple[str, Any]:
+    def build(model: KnownModel) -> tuple[str, Any]:
         from transformers import Qwen3VLConfig
 
         depth, width, wide, deep = (24, 1024, 4096, [5, 11, 17]) if small else (27, 1152, 4304, [8, 16, 24])
@@ -82,7 +82,7 @@ def qwen3vl(heads: int, *, small: bool) -> Build:
 
 
 def internvl(heads: int, *, large: bool = False) -> Build:
-    def build(model: Model) -> tuple[str, Any]:
+    def build(model: KnownModel) -> tuple[str, Any]:
         from transformers import InternVLConfig
 
         width, wide, depth, eyes_heads = (3200, 12800, 45, 25) if large else (1024, 4096, 24, 16)
@@ -97,7 +97,7 @@ def internvl(heads: int, *, large: bool = False) -> Build:
 
 
 def smolvlm(heads: int, *, large: bool = False) -> Build:
-    def build(model: Model) -> tuple[str, Any]:
+    def build(model: KnownModel) -> tuple[str, Any]:
         from transformers import SmolVLMConfig
 
         width, wide, depth, eyes_heads, image, patch = (
@@ -114,7 +114,7 @@ def smolvlm(heads: int, *, large: bool = False) -> Build:
 
 
 def qwen3(kind: str, heads: int, vocabulary: int) -> Build:
-    def build(model: Model) -> tuple[str, Any]:
+    def build(model: KnownModel) -> tuple[str, Any]:
         from transformers import Qwen3Config
 
         return kind, Qwen3Config(**text(model, heads, vocabulary, head_dim=model.size.head_dim))
@@ -122,7 +122,7 @@ def qwen3(kind: str, heads: int, vocabulary: int) -> Build:
     return build
 
 
-def qwen35(model: Model) -> tuple[str, Any]:
+def qwen35(model: KnownModel) -> tuple[str, Any]:
     """Every fourth of 32 layers keeps keys and values; a head of three layers on top is too small to count."""
     from transformers import Qwen3_5Config
 
@@ -143,7 +143,7 @@ CLIPS = {
 
 
 def clip(name: str, positions: int = 77) -> Build:
-    def build(model: Model) -> tuple[str, Any]:
+    def build(model: KnownModel) -> tuple[str, Any]:
         from transformers import CLIPConfig
 
         keys = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
@@ -161,7 +161,7 @@ def clip(name: str, positions: int = 77) -> Build:
 
 
 def blip2(image: int) -> Build:
-    def build(model: Model) -> tuple[str, Any]:
+    def build(model: KnownModel) -> tuple[str, Any]:
         from transformers import Blip2Config
 
         eyes = {"hidden_size": 1408, "intermediate_size": 6144, "num_hidden_layers": 39, "num_attention_heads": 16,
@@ -237,9 +237,10 @@ def parameters(name: str) -> float:
 
 
 def test_imagereward_is_blip_and_five_layers() -> None:
-    from titjudge.providers.learned.clip_and_blip import Source, _blip_config
+    from titjudge.providers.learned.base import Checkpoint
+    from titjudge.providers.learned.clip_and_blip import _blip_config
 
-    shape = _blip_config(Source("", "", "none", "", None, "float32", "cpu"))
+    shape = _blip_config(Checkpoint("", "", "none", "", None, "float32", "cpu"))
     widths = (768, 1024, 128, 64, 16, 1)
     head = sum(a * b + b for a, b in itertools.pairwise(widths))
     assert (counted("BlipForImageTextRetrieval", shape) + head) / 1e9 == pytest.approx(

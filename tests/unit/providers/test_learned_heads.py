@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import tiny_models
+from learned_prompts import learned_prompt
 from test_clip_and_blip import picture, score
 
 from titjudge.core.errors import UserError
-from titjudge.core.learned_metrics import TABLE
 from titjudge.core.types import ImageFile
+from titjudge.data.learned_metrics import TABLE
 from titjudge.providers.learned import clip_and_blip, vqascore
+from titjudge.providers.learned.base import Checkpoint
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
@@ -320,7 +322,7 @@ def test_image_reward_is_a_linear_readout_of_cls_standardised(reward: tuple[Path
 
 
 def test_image_reward_shape_has_the_small_epsilon() -> None:
-    source = clip_and_blip.Source("w", "", "bert-base-uncased", "", None, "float32", "cpu")
+    source = Checkpoint("w", "", "bert-base-uncased", "", None, "float32", "cpu")
     config = clip_and_blip._blip_config(source)
     assert config.vision_config.layer_norm_eps == 1e-6
     assert config.text_config.encoder_hidden_size == config.vision_config.hidden_size == 1024
@@ -347,7 +349,7 @@ def by_hand(folders: tuple[Path, Path], shown: ImageFile, text: str, limit: int 
     config.scale_decoder_outputs = False
     model = T5ForConditionalGeneration.from_pretrained(main, config=config).eval()
     assert torch.equal(model.lm_head.weight, state["lm_head.weight"])
-    template = str(TABLE["vqascore-clip-flant5-xl"].options["template"]).format(text)
+    template = learned_prompt("vqascore-clip-flant5-xl", text)
     before, after = template.split("<image>")
     square = vqascore.padded(opened(shown), (122, 116, 104))
     pixels = CLIPImageProcessorPil.from_pretrained(tower)(square, return_tensors="pt")["pixel_values"]
@@ -394,7 +396,7 @@ def test_the_text_is_cut_where_the_picture_is_one_token_still(
     import dataclasses
 
     row = dataclasses.replace(TABLE["vqascore-clip-flant5-xl"], tokens=300)
-    monkeypatch.setattr("titjudge.providers.learned.provider.TABLE", {**TABLE, row.key: row})
+    monkeypatch.setattr("titjudge.data.learned_metrics.TABLE", {**TABLE, row.key: row})
     pair = (picture(90, 60), "ab " * 40)
     (found,) = score(row.key, [pair], weights=flan[0], base=flan[1], dtype="float32")
     assert found["tokens_used"] < found["tokens_total"]
@@ -405,7 +407,7 @@ def test_the_text_is_cut_where_the_picture_is_one_token_still(
 def test_the_label_is_two_tokens_and_both_halves_end(flan: tuple[Path, Path]) -> None:
     tok = tiny_models.t5_tokenizer()
     assert tok("Yes")["input_ids"] == [tok.convert_tokens_to_ids("▁Yes"), tok.eos_token_id]
-    before, after = str(TABLE["vqascore-clip-flant5-xl"].options["template"]).split("<image>")
+    before, after = learned_prompt("vqascore-clip-flant5-xl").split("<image>")
     assert all(tok(each)["input_ids"][-1] == tok.eos_token_id for each in (before, after))
 
 
@@ -474,7 +476,7 @@ def test_vqascore_of_a_chat_model_is_the_chance_of_its_first_token(
     import torch
     from transformers import AutoModelForImageTextToText
 
-    from titjudge.core import learned_metrics
+    from titjudge.data import learned_metrics
     from titjudge.providers.local.loading import load_processor
 
     folder = tiny_models.qwen25_vl(tmp_path)
@@ -482,7 +484,7 @@ def test_vqascore_of_a_chat_model_is_the_chance_of_its_first_token(
     with pytest.raises(UserError, match="must be one"):
         score(row.key, [(picture(), "a")], weights=folder)
     short = dataclasses.replace(row, options={**row.options, "answer": "Y"})
-    monkeypatch.setattr("titjudge.providers.learned.provider.TABLE", {**learned_metrics.TABLE, row.key: short})
+    monkeypatch.setattr("titjudge.data.learned_metrics.TABLE", {**learned_metrics.TABLE, row.key: short})
     pairs = [(picture(60 + 30 * n, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
     found = score(row.key, pairs, weights=folder, dtype="float32")
     processor = load_processor(str(folder))

@@ -16,12 +16,14 @@ from typing import Any
 
 import pytest
 import tiny_models
+from learned_prompts import learned_prompt
 from test_clip_and_blip import picture, score
 
-from titjudge.core.learned_metrics import TABLE, Baseline
 from titjudge.core.types import ImageFile
+from titjudge.data.learned_metrics import TABLE, LearnedMetric
 from titjudge.metrics.dsg import SceneGraph
 from titjudge.providers.learned import clip_and_blip, vqascore
+from titjudge.providers.learned.base import Checkpoint
 
 TOKENS = {
     "clipscore-hessel": 77, "clipscore-torchmetrics": 77, "clipscore-cosine": 77, "pickscore": 77, "hpsv2": 77, "hpsv2.1": 77,
@@ -86,7 +88,7 @@ def test_fga_has_the_small_epsilon_of_lavis(tmp_path: Path) -> None:
 
     base = tiny_models.blip2(tmp_path / "base")
     torch.save({"model": lavis_state(base)}, tmp_path / "fga.pth")
-    source = clip_and_blip.Source("w", "", str(base), "", tmp_path / "fga.pth", "float32", "cpu")
+    source = Checkpoint("w", "", str(base), "", tmp_path / "fga.pth", "float32", "cpu")
     model = clip_and_blip.ItmHead(TABLE["fga-blip2"], source, {}).model
     assert model.vision_model.post_layernorm.eps == 1e-5
     assert model.vision_model.encoder.layers[0].layer_norm1.eps == 1e-6
@@ -112,9 +114,9 @@ def test_both_thresholds_of_mps_have_a_name() -> None:
 def test_the_two_templates_of_vqascore_differ_in_capitals() -> None:
     """3.0 asks CLIP-FlanT5 for "yes or no", 3.1 asks chat models for "Yes or No"; the answer is "Yes" in both."""
     flan, qwen = TABLE["vqascore-clip-flant5-xxl"].options, TABLE["vqascore-qwen2.5-vl-7b"].options
-    assert 'show "{}"? Please answer yes or no. ASSISTANT: ' in flan["template"]
-    assert flan["template"].count("<image>") == 1
-    assert qwen["template"] == 'Does this figure show "{}"? Please answer Yes or No.'
+    assert 'show "{}"? Please answer yes or no. ASSISTANT: ' in learned_prompt("vqascore-clip-flant5-xxl")
+    assert learned_prompt("vqascore-clip-flant5-xxl").count("<image>") == 1
+    assert learned_prompt("vqascore-qwen2.5-vl-7b") == 'Does this figure show "{}"? Please answer Yes or No.'
     assert flan["answer"] == qwen["answer"] == "Yes"
     assert TABLE["vqascore-qwen3-vl-8b"].options == qwen
 
@@ -132,14 +134,14 @@ def test_clip_flant5_pads_to_a_square_with_clips_mean_colour() -> None:
 def test_t5s_outputs_are_not_scaled(tmp_path: Path) -> None:
     """transformers scales them where it thinks the output layer tied; FLAN-T5's is its own."""
     main, tower = tiny_models.clip_flant5(tmp_path)
-    source = clip_and_blip.Source(str(main), "", str(tower), "", None, "float32", "cpu")
+    source = Checkpoint(str(main), "", str(tower), "", None, "float32", "cpu")
     model = vqascore.ClipFlanT5(TABLE["vqascore-clip-flant5-xl"], source, {}).model
     assert model.config.scale_decoder_outputs is False
 
 
-def with_answer(monkeypatch: pytest.MonkeyPatch, key: str, answer: str) -> Baseline:
+def with_answer(monkeypatch: pytest.MonkeyPatch, key: str, answer: str) -> LearnedMetric:
     row = dataclasses.replace(TABLE[key], options={**TABLE[key].options, "answer": answer})
-    monkeypatch.setattr("titjudge.providers.learned.provider.TABLE", {**TABLE, key: row})
+    monkeypatch.setattr("titjudge.data.learned_metrics.TABLE", {**TABLE, key: row})
     return row
 
 
@@ -167,8 +169,8 @@ def test_the_expected_rating_uses_digits_of_one_token() -> None:
 
 
 def test_hpsv3_sees_pictures_of_one_size() -> None:
-    assert TABLE["hpsv3"].options["pixels"] == (256 * 28 * 28, 256 * 28 * 28)
-    assert str(TABLE["hpsv3"].options["template"]).endswith("<|Reward|>\n\nEND\n")
+    assert TABLE["hpsv3"].options["pixels"] == [256 * 28 * 28, 256 * 28 * 28]
+    assert learned_prompt("hpsv3").endswith("<|Reward|>\n\nEND\n")
 
 
 def test_a_bar_in_a_tuple_breaks_no_graph() -> None:

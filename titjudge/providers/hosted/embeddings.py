@@ -77,6 +77,7 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
     """
 
     local = False
+    version = 1
     option_names = OPTIONS
 
     def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
@@ -92,7 +93,7 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
             "model": self.model,
             "base_url": self.base_url,
             "dimensions": self.settings.options.get("dimensions", 0),
-            "adapter": 1,
+            "adapter": self.version,
         }
 
     async def _embed_one(self, text: str) -> Embedding:
@@ -123,6 +124,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
     """
 
     local = False
+    version = 1
     option_names = OPTIONS
 
     def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
@@ -146,7 +148,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
             "base_url": self.base_url,
             "dimensions": options.get("dimensions", 0),
             "task_type": options.get("task_type", ""),
-            "adapter": 1,
+            "adapter": self.version,
         }
 
     async def _embed_one(self, text: str) -> Embedding:

@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import Unanswered
-from titjudge.core.learned_metrics import Baseline
+from titjudge.core.prompts import Prompt
 from titjudge.core.types import Reply, Request, Status
+from titjudge.data.learned_metrics import LearnedMetric
 from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, Provider
 from titjudge.providers.local import hub
 from titjudge.providers.local.base import LocalModel
 
-Pair = tuple[Any, str]
-"""A PIL image and a text."""
+ImageAndText = tuple[Any, str]
+"""A PIL image, and the prompt that it was made from."""
 Measured = dict[str, Any]
 """`score`, `tokens_used` and `tokens_total` of the text, and `parts`: further numbers by name."""
 
 
-class LearnedMetric(LocalModel[Any, Request, Reply], Provider):
+class LearnedMetricProvider(LocalModel[Any, Request, Reply], Provider):
     """A provider whose reply is a measurement, as JSON, of one image and one text."""
 
     capabilities = Capabilities(images=True, schema=True, omit=SAMPLING_PARAMETERS, local=True)
@@ -39,8 +40,8 @@ class LearnedMetric(LocalModel[Any, Request, Reply], Provider):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where the files of a row of the table lie, and how its model computes.
+class Checkpoint:
+    """The files that the model of a learned metric is loaded from, how it computes, and the prompt it is asked with.
 
     Attributes:
         weights: Folder, or name on the hub, of the weights.
@@ -48,6 +49,9 @@ class Source:
         base: Folder, or name on the hub, of configuration, processor and tokenizer.
         base_commit: Their commit on the hub, "" for a folder.
         file: The released file of the weights, where there is one.
+        dtype: Name of the floating-point type, as torch has it.
+        device: Where it computes, as torch names it.
+        prompt: The template that a text is put into; None where a text is read as it is.
     """
 
     weights: str
@@ -57,6 +61,7 @@ class Source:
     file: Path | None
     dtype: str
     device: str
+    prompt: Prompt | None = None
 
     @property
     def weights_pin(self) -> dict[str, Any]:
@@ -67,6 +72,10 @@ class Source:
     def base_pin(self) -> dict[str, Any]:
         """Arguments of `from_pretrained(base)` that pin the commit."""
         return _pin(self.base_commit)
+
+    def asked(self, text: str) -> str:
+        """Put a text into the template."""
+        return text if self.prompt is None else self.prompt.messages({"prompt": text})[-1].text
 
     def config(self) -> Any:
         """Load the configuration of `base`."""
@@ -97,7 +106,7 @@ class Source:
 
         return dict(torch.load(self.file, map_location="cpu", weights_only=True))
 
-    def settle(self, model: Any) -> Any:
+    def on_device(self, model: Any) -> Any:
         """Move a model to the device, in the dtype, and set it to evaluation."""
         import torch
 
@@ -109,12 +118,18 @@ def _pin(commit: str) -> dict[str, Any]:
 
 
 class Adapter:
-    """The model of a learned metric. A subclass loads it, from its own arguments of this form, and scores."""
+    """The model of a learned metric. A subclass loads it, from its own arguments of this form, and scores.
 
-    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        self.row, self.source = row, source
+    Args:
+        row: The metric.
+        checkpoint: What the model is loaded from.
+        options: The user's own, by name (see `titjudge.providers.learned.provider.Scorer`).
+    """
 
-    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
+    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
+        self.row, self.checkpoint = row, checkpoint
+
+    def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:
         """Measure each pair of an image and a text."""
         raise NotImplementedError
 

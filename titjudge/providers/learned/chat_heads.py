@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from titjudge.core.errors import Unanswered, UserError
-from titjudge.core.learned_metric_texts import filled
-from titjudge.core.learned_metrics import Baseline
+from titjudge.core.prompts import Prompt
 from titjudge.core.types import Status
-from titjudge.providers.learned.base import Adapter, Measured, Pair, Source, measured
+from titjudge.data.learned_metrics import LearnedMetric
+from titjudge.providers.learned.base import Adapter, Checkpoint, ImageAndText, Measured, measured
 from titjudge.providers.learned.state_dicts import fill, unwrapped
 from titjudge.providers.learned.vqascore import tensors, weight_files
 from titjudge.providers.local import hub, loading
@@ -77,25 +77,25 @@ class AnswerTokens(Adapter):
     together: where it is small, the model meant to answer something else.
     """
 
-    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        super().__init__(row, source, options)
-        self.loaded = _chat_model(row, source, options)
+    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
+        super().__init__(row, checkpoint, options)
+        self.loaded = _chat_model(row, checkpoint, options)
         self.answer = row.options.get("answer")
         labels: Mapping[str, float] = row.options.get("labels") or {str(self.answer): 1.0}
         encoded = [self.loaded.tokenizer(label, add_special_tokens=False)["input_ids"] for label in labels]
         if self.answer and len(encoded[0]) != 1:
-            raise UserError(f"'{self.answer}' is {len(encoded[0])} tokens of '{source.weights}', and must be one")
+            raise UserError(f"'{self.answer}' is {len(encoded[0])} tokens of '{checkpoint.weights}', and must be one")
         if len({ids[0] for ids in encoded}) < len(encoded):
-            raise UserError(f"two labels of '{row.key}' start with the same token of '{source.weights}'")
+            raise UserError(f"two labels of '{row.key}' start with the same token of '{checkpoint.weights}'")
         self.first = torch.tensor([ids[0] for ids in encoded], device=self.loaded.model.device)
         self.values = torch.tensor(list(labels.values()), device=self.loaded.model.device)
         self.controls = controls_of(self.loaded.tokenizer)
 
-    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
+    def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:
         turns = []
         for image, text in pairs:
             plain = text if self.answer else harmless(text, self.controls)
-            question = filled(str(self.row.options["template"]), plain)
+            question = self.checkpoint.asked(plain)
             content = [{"type": "image", "image": image}, {"type": "text", "text": question}]
             turns.append([{"role": "user", "content": content}])
         inputs = inputs_of(self.loaded.processor, turns, generate=True, left=True, sanitize=bool(self.answer))
@@ -114,17 +114,17 @@ class AnswerTokens(Adapter):
         ]
 
 
-def _chat_model(row: Baseline, source: Source, options: Mapping[str, Any]) -> loading.Loaded:
+def _chat_model(row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> loading.Loaded:
     """Load the vision-language model that a row scores with.
 
     Raises:
         UserError: It cannot be loaded, or reads no images.
     """
-    folder, commit = hub.folder_of(source.weights, source.weights_commit)
-    chosen = {"dtype": source.dtype, "device": source.device, **dict(options.get("local") or {})}
-    loaded = loading.load(source.weights, folder, commit, chosen)
+    folder, commit = hub.folder_of(checkpoint.weights, checkpoint.weights_commit)
+    chosen = {"dtype": checkpoint.dtype, "device": checkpoint.device, **dict(options.get("local") or {})}
+    loaded = loading.load(checkpoint.weights, folder, commit, chosen)
     if not loaded.images:
-        raise UserError(f"'{row.key}' needs a model that reads images; '{source.weights}' reads none")
+        raise UserError(f"'{row.key}' needs a model that reads images; '{checkpoint.weights}' reads none")
     return loaded
 
 
@@ -132,37 +132,39 @@ class TokenHead(Adapter):
     """A head of linear layers with ReLU between, on the last state of one token of the question or the answer.
 
     The row's options: `token`; `head` (prefix of the head's parameters in the weights, or the name of a file beside them);
-    `template`, of the question, or with `raw` of the whole conversation; `system` and `answer` (the turn with the token) where
-    there are any; `text_first`; `pixels` (least, most); `sigmoid`; `positions` ("text": the tokens of an image have positions
+    `template`, the prompt with the question, or with `raw` the whole conversation; `answer` (the turn with the token) where
+    there is one; `text_first`; `pixels` (least, most); `sigmoid`; `positions` ("text": the tokens of an image have positions
     like words, not by row and column). The head computes in float32; its first output is the score, a second one is kept as
     `sigma`. With `axes` it has two outputs for each of them, mean and log of sigma; the first is the score.
     """
 
-    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        super().__init__(row, source, options)
+    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
+        super().__init__(row, checkpoint, options)
         self.options = row.options
-        base, pinned = (source.base, source.base_pin) if source.file else (source.weights, source.weights_pin)
+        base, pinned = (
+            (checkpoint.base, checkpoint.base_pin) if checkpoint.file else (checkpoint.weights, checkpoint.weights_pin)
+        )
         self.processor = loading.load_processor(base, **_sized(row.options.get("pixels")), **pinned)
         self.tokenizer = self.processor.tokenizer
         token = str(row.options["token"])
         if token not in self.tokenizer.get_added_vocab():
-            if source.file is None:
+            if checkpoint.file is None:
                 raise UserError(
-                    f"the tokenizer in {source.weights} has no token {token}; these are not '{row.key}' weights"
+                    f"the tokenizer in {checkpoint.weights} has no token {token}; these are not '{row.key}' weights"
                 )
             self.tokenizer.add_tokens([token], special_tokens=True)
         self.token = int(self.tokenizer.convert_tokens_to_ids(token))
         self.controls = controls_of(self.tokenizer)
-        model, head = self._from_file(base, pinned) if source.file else self._from_folder(pinned)
-        self.model = model.to(device=source.device).eval()
-        self.head = head.to(device=source.device, dtype=torch.float32).eval()
+        model, head = self._from_file(base, pinned) if checkpoint.file else self._from_folder(pinned)
+        self.model = model.to(device=checkpoint.device).eval()
+        self.head = head.to(device=checkpoint.device, dtype=torch.float32).eval()
         self.positions = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or 2**31)
 
     def _from_file(self, base: str, pinned: Mapping[str, Any]) -> tuple[Any, nn.Module]:
         """Load backbone and head from one released state dict; the vocabulary has the size that the file has."""
         from transformers import AutoConfig, AutoModelForImageTextToText
 
-        state = unwrapped(self.source.state())
+        state = unwrapped(self.checkpoint.state())
         prefix = str(self.options["head"])
         of_head = {name.removeprefix(prefix): state.pop(name) for name in list(state) if name.startswith(prefix)}
         head = head_of(of_head, self.row.key)
@@ -172,7 +174,7 @@ class TokenHead(Adapter):
             raise UserError(f"the weights of '{self.row.key}' have no embedding of {self.options['token']}")
         config.get_text_config().vocab_size = rows[0]
         kind = AutoModelForImageTextToText._model_mapping[type(config)]
-        dtype = getattr(torch, self.source.dtype)
+        dtype = getattr(torch, self.checkpoint.dtype)
         model, report = kind.from_pretrained(
             None, config=config, state_dict=state, dtype=dtype, output_loading_info=True
         )
@@ -187,31 +189,33 @@ class TokenHead(Adapter):
         """Load the backbone as transformers keeps it, and the head from a file beside it or, by a prefix, from its weights."""
         from transformers import AutoModelForImageTextToText
 
-        dtype = getattr(torch, self.source.dtype)
+        dtype = getattr(torch, self.checkpoint.dtype)
         model, report = AutoModelForImageTextToText.from_pretrained(
-            self.source.weights, dtype=dtype, output_loading_info=True, **pinned
+            self.checkpoint.weights, dtype=dtype, output_loading_info=True, **pinned
         )
         if report["missing_keys"]:
             raise UserError(
-                f"{self.source.weights} lacks parameters of '{self.row.key}': {min(report['missing_keys'])}"
+                f"{self.checkpoint.weights} lacks parameters of '{self.row.key}': {min(report['missing_keys'])}"
             )
         prefix = str(self.options["head"])
         if prefix.endswith("."):
-            files = weight_files(self.source, prefix)
+            files = weight_files(self.checkpoint, prefix)
             of_head = {name.removeprefix(prefix): value for file in files for name, value in tensors(file, prefix)}
             return model, head_of(of_head, self.row.key)
-        path = Path(self.source.weights).expanduser() / prefix
+        path = Path(self.checkpoint.weights).expanduser() / prefix
         if not path.is_file():
             raise UserError(f"'{self.row.key}' needs its head, {path.name}, in the folder of its weights")
         return model, head_of(unwrapped(torch.load(path, map_location="cpu", weights_only=True)), self.row.key)
 
-    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
+    def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:
         if self.options.get("raw"):
-            texts = [filled(str(self.options["template"]), harmless(text, self.controls)) for _, text in pairs]
+            texts = [self.checkpoint.asked(harmless(text, self.controls)) for _, text in pairs]
             images = [[image] for image, _ in pairs]
             inputs = self.processor(text=texts, images=images, padding=True, padding_side="right", return_tensors="pt")
         else:
-            turns = [question(self.options, *pair, self.controls) for pair in pairs]
+            prompt = self.checkpoint.prompt
+            assert prompt is not None
+            turns = [question(prompt, self.options, *pair, self.controls) for pair in pairs]
             inputs = inputs_of(self.processor, turns, generate="answer" not in self.options, left=False)
         lengths = _lengths(inputs, self.positions, self.row.key)
         places = [int((row == self.token).nonzero()[-1]) for row in inputs["input_ids"]]
@@ -236,14 +240,15 @@ class TokenHead(Adapter):
         return {"sigma": float(row[1].clamp(-10, 2).exp()), **others}
 
 
-def question(options: Mapping[str, Any], image: Any, text: str, controls: Sequence[str]) -> list[dict[str, Any]]:
+def question(
+    prompt: Prompt, options: Mapping[str, Any], image: Any, text: str, controls: Sequence[str]
+) -> list[dict[str, Any]]:
     """Write the conversation of a `TokenHead` about an image and its prompt, with the turn of the answer, if any."""
-    text_part = {"type": "text", "text": filled(str(options["template"]), harmless(text, controls))}
-    image_part = {"type": "image", "image": image}
-    content = [text_part, image_part] if options.get("text_first") else [image_part, text_part]
-    turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
-    if "system" in options:
-        turns.insert(0, {"role": "system", "content": [{"type": "text", "text": str(options["system"])}]})
+    turns: list[dict[str, Any]] = [
+        {"role": message.role, "content": [{"type": "text", "text": message.text}]}
+        for message in prompt.messages({"prompt": harmless(text, controls)})
+    ]
+    turns[-1]["content"].insert(1 if options.get("text_first") else 0, {"type": "image", "image": image})
     if "answer" in options:
         turns.append({"role": "assistant", "content": [{"type": "text", "text": str(options["answer"])}]})
     return turns

@@ -1,6 +1,6 @@
 """Learned metrics with two encoders (CLIPScore, PickScore, HPSv2) or a matching head (BLIP-2, FGA-BLIP2, ImageReward).
 
-Stock transformers classes; the formulas are those of the source named in each row of `titjudge.core.learned_metrics.TABLE`.
+Stock transformers classes; the formulas are those of the source named in each row of `titjudge.data.learned_metrics.TABLE`.
 A score depends on its own image and text alone. Imported in the worker thread only.
 """
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import UserError
-from titjudge.core.learned_metrics import Baseline
+from titjudge.data.learned_metrics import LearnedMetric
 from titjudge.providers.learned import state_dicts
-from titjudge.providers.learned.base import Adapter, Measured, Pair, Source, counted, measured
+from titjudge.providers.learned.base import Adapter, Checkpoint, ImageAndText, Measured, counted, measured
 from titjudge.providers.local import hub
 
 IMAGEREWARD_MEAN, IMAGEREWARD_STD = 0.16717362830052426, 1.0333394966054072
@@ -26,25 +26,25 @@ _CLIP_MEAN, _CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.2613
 class DualEncoder(Adapter):
     """Cosine of image and text vector times a scale. The text is cut so that it keeps its end token."""
 
-    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
         from transformers import AutoConfig, CLIPModel
 
-        super().__init__(row, source, options)
-        if source.file:
-            config = source.config()
+        super().__init__(row, checkpoint, options)
+        if checkpoint.file:
+            config = checkpoint.config()
         else:
-            config = AutoConfig.from_pretrained(source.weights, **source.weights_pin)
+            config = AutoConfig.from_pretrained(checkpoint.weights, **checkpoint.weights_pin)
         config.text_config.max_position_embeddings = max(config.text_config.max_position_embeddings, row.tokens)
-        if source.file:
+        if checkpoint.file:
             model = CLIPModel(config)
-            state_dicts.fill(model, state_dicts.open_clip(source.state()), row.key)
+            state_dicts.fill(model, state_dicts.open_clip(checkpoint.state()), row.key)
         else:
-            model = CLIPModel.from_pretrained(source.weights, config=config, **source.weights_pin)
-        self.model = source.settle(model)
-        self.tokenizer, self.images = source.tokenizer(), source.image_processor()
+            model = CLIPModel.from_pretrained(checkpoint.weights, config=config, **checkpoint.weights_pin)
+        self.model = checkpoint.on_device(model)
+        self.tokenizer, self.images = checkpoint.tokenizer(), checkpoint.image_processor()
         self.antialias = bool(options.get("antialias", True))
 
-    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
+    def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:
         import torch
 
         options = self.row.options
@@ -133,25 +133,25 @@ def letterbox(image: Any, size: int, *, antialias: bool = True) -> Any:
 class ItmHead(Adapter):
     """BLIP-2 and BLIP with their image-text matching head; `readout` is itm, itc, fga or imagereward."""
 
-    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        super().__init__(row, source, options)
+    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
+        super().__init__(row, checkpoint, options)
         self.readout = str(row.options["readout"])
-        self.tokenizer = source.tokenizer()
+        self.tokenizer = checkpoint.tokenizer()
         model, head = self._blip() if self.readout == "imagereward" else (self._blip2(), None)
-        self.model = source.settle(model)
-        self._mlp: Any = None if head is None else source.settle(head)
+        self.model = checkpoint.on_device(model)
+        self._mlp: Any = None if head is None else checkpoint.on_device(head)
         self._token_matches: list[list[float]] = []  # of the last batch: match probability of each text token
         self.images = self._image_processor()
 
     def _blip2(self) -> Any:
         from transformers import Blip2ForImageTextRetrieval
 
-        source = self.source
-        if source.file is None:
-            model = Blip2ForImageTextRetrieval.from_pretrained(source.weights, **source.weights_pin)
+        checkpoint = self.checkpoint
+        if checkpoint.file is None:
+            model = Blip2ForImageTextRetrieval.from_pretrained(checkpoint.weights, **checkpoint.weights_pin)
         else:
-            model = Blip2ForImageTextRetrieval(source.config())
-            state_dicts.fill(model, state_dicts.lavis_blip2(source.state()), self.row.key)
+            model = Blip2ForImageTextRetrieval(checkpoint.config())
+            state_dicts.fill(model, state_dicts.lavis_blip2(checkpoint.state()), self.row.key)
             model.vision_model.post_layernorm.eps = 1e-5  # LAVIS' ln_vision
         model.config.image_token_index = None  # else forward would drop the first tokens of the text
         return model
@@ -160,10 +160,10 @@ class ItmHead(Adapter):
         import torch
         from transformers import BlipForImageTextRetrieval
 
-        if self.source.file is None:
+        if self.checkpoint.file is None:
             raise UserError(f"'{self.row.key}' needs its released file, {self.row.weights.partition(':')[2]}")
-        state, head = state_dicts.image_reward(self.source.state())
-        model = BlipForImageTextRetrieval(_blip_config(self.source))
+        state, head = state_dicts.image_reward(self.checkpoint.state())
+        model = BlipForImageTextRetrieval(_blip_config(self.checkpoint))
         state_dicts.fill(model, state, self.row.key, spare=("itm_head.",))
         widths = [head["0.weight"].shape[1], *(head[f"{n}.weight"].shape[0] for n in (0, 2, 4, 6, 7))]
         layers = [torch.nn.Linear(a, b) for a, b in itertools.pairwise(widths)]
@@ -178,11 +178,11 @@ class ItmHead(Adapter):
         from transformers import CLIPImageProcessorPil
 
         if self.readout != "imagereward":
-            return self.source.image_processor()
+            return self.checkpoint.image_processor()
         size = self.model.config.vision_config.image_size
         return CLIPImageProcessorPil(size={"shortest_edge": size}, crop_size={"height": size, "width": size})
 
-    def score(self, pairs: Sequence[Pair], elements: Sequence[Sequence[str]] = ()) -> list[Measured]:
+    def score(self, pairs: Sequence[ImageAndText], elements: Sequence[Sequence[str]] = ()) -> list[Measured]:
         """Measure each pair; with FGA-BLIP2 also how each text's `elements` match the image."""
         import torch
 
@@ -279,11 +279,11 @@ def caption(text: str, words: int | None = 50) -> str:
     return " ".join(plain.split(" ")[:words])
 
 
-def _blip_config(source: Source) -> Any:
+def _blip_config(checkpoint: Checkpoint) -> Any:
     """Make ImageReward's configuration: BLIP ViT-L/16 at 224, BERT base with cross-attention; LAYER NORM EPS 1e-6, not 1e-5."""
     from transformers import BlipConfig
 
-    given = hub.read_json(Path(source.base), "config.json")
+    given = hub.read_json(Path(checkpoint.base), "config.json")
     if given.get("model_type") == "blip":
         return BlipConfig(**given)
     vision = {

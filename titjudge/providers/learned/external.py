@@ -35,7 +35,7 @@ from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.files import read_yaml
 from titjudge.core.numbers import is_number
 from titjudge.core.types import ProviderSettings, Reply, Request, Status, Usage
-from titjudge.providers.learned.base import LearnedMetric
+from titjudge.providers.learned.base import LearnedMetricProvider
 from titjudge.providers.learned.subprocess import Outcome, run
 
 OPTIONS = frozenset({"batch_size", "command", "pass_environment", "timeout", "version"})
@@ -119,7 +119,7 @@ def _checked(where: str, given: Mapping[str, Any]) -> Command:
     return Command(tuple(words), timeout, size, str(given.get("version", "")), tuple(passed))
 
 
-class External(LearnedMetric):
+class External(LearnedMetricProvider):
     """A command that scores; it is started for each batch and ends with it.
 
     Args:

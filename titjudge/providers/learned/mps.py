@@ -15,9 +15,9 @@ from torch import nn
 from torch.nn import functional
 
 from titjudge.core.errors import UserError
-from titjudge.core.learned_metrics import Baseline
+from titjudge.data.learned_metrics import LearnedMetric
 from titjudge.providers.learned import state_dicts
-from titjudge.providers.learned.base import Adapter, Measured, Pair, Source, counted, measured
+from titjudge.providers.learned.base import Adapter, Checkpoint, ImageAndText, Measured, counted, measured
 
 CONDITION = (
     "light, color, clarity, tone, style, ambiance, artistry, shape, face, hair, hands, limbs, structure, instance, "
@@ -134,23 +134,23 @@ class CrossModel(nn.Module):  # type: ignore[misc]
 class Mps(Adapter):
     """MPS's overall score: exp(logit_scale) * cosine. The row's `threshold` is that of the condition mask."""
 
-    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
         from transformers import CLIPModel
 
-        super().__init__(row, source, options)
-        if source.file is None:
+        super().__init__(row, checkpoint, options)
+        if checkpoint.file is None:
             raise UserError(f"'{row.key}' needs its released state dict; name the file with the option weights")
-        clip, cross = state_dicts.mps(source.state())
+        clip, cross = state_dicts.mps(checkpoint.state())
         if "layers.0.0.to_kv.weight" not in cross or "layers.0.0.to_q.weight" not in cross:
             raise UserError(f"the weights of '{row.key}' hold no cross-attention; these are not MPS's")
-        self.model, self.cross = CLIPModel(source.config()), CrossModel.shaped(cross)
+        self.model, self.cross = CLIPModel(checkpoint.config()), CrossModel.shaped(cross)
         state_dicts.fill(self.model, clip, row.key)
         state_dicts.fill(self.cross, cross, row.key)
-        self.model, self.cross = source.settle(self.model), source.settle(self.cross)
-        self.tokenizer, self.images = source.tokenizer(), source.image_processor()
+        self.model, self.cross = checkpoint.on_device(self.model), checkpoint.on_device(self.cross)
+        self.tokenizer, self.images = checkpoint.tokenizer(), checkpoint.image_processor()
         self._condition: Any = None
 
-    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
+    def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:
         texts = [text for _, text in pairs]
         pixels = self.images([image for image, _ in pairs], return_tensors="pt")["pixel_values"]
         with torch.inference_mode():

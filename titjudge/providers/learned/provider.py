@@ -1,4 +1,4 @@
-"""Learned metrics that titjudge runs: the model's name is a row of `titjudge.core.learned_metrics.TABLE`.
+"""Learned metrics that titjudge runs: the model's name is a row of `titjudge.data.learned_metrics`.
 
 A request is one image and one text, the reply a JSON measurement; requests that arrive together are scored together.
 """
@@ -16,29 +16,31 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError, UserError, nearest
 from titjudge.core.files import read_yaml
-from titjudge.core.learned_metrics import BUILT_IN, TABLE, Baseline
+from titjudge.core.prompts import Prompt, PromptLibrary
 from titjudge.core.types import ProviderSettings, Reply, Request, Usage
+from titjudge.data.learned_metrics import ASKED, NATIVE, find, rows
 from titjudge.providers.base import check_options
-from titjudge.providers.learned.base import LearnedMetric, Measured, Source
+from titjudge.providers.learned.base import Checkpoint, LearnedMetricProvider, Measured
 from titjudge.providers.local import hub
 from titjudge.providers.local.images import decoded
 from titjudge.providers.local.microbatch import halve_on_failure
 
 ADAPTERS = {
-    "dual": "clip_and_blip:DualEncoder",
-    "itm": "clip_and_blip:ItmHead",
-    "t5": "vqascore:ClipFlanT5",
-    "prob": "chat_heads:AnswerTokens",
-    "mps": "mps:Mps",
-    "labels": "chat_heads:AnswerTokens",
-    "head": "chat_heads:TokenHead",
+    "dual": "titjudge.providers.learned.clip_and_blip:DualEncoder",
+    "itm": "titjudge.providers.learned.clip_and_blip:ItmHead",
+    "t5": "titjudge.providers.learned.vqascore:ClipFlanT5",
+    "prob": "titjudge.providers.learned.chat_heads:AnswerTokens",
+    "mps": "titjudge.providers.learned.mps:Mps",
+    "labels": "titjudge.providers.learned.chat_heads:AnswerTokens",
+    "head": "titjudge.providers.learned.chat_heads:TokenHead",
 }
+"""The classes that rows of titjudge's own name in short; others are `module:Class`."""
 OPTIONS = frozenset({"antialias", "base", "batch_size", "device", "dtype", "local", "weights"})
 FOLDER = "TITJUDGE_WEIGHTS"
 SETTINGS = "TITJUDGE_SCORERS"
 
 
-class Scorer(LearnedMetric):
+class Scorer(LearnedMetricProvider):
     """The model of one learned metric, loaded when the first request comes, in the thread that scores.
 
     Args:
@@ -53,12 +55,11 @@ class Scorer(LearnedMetric):
     """
 
     name = "scorer"
-    version = 2  # raised where what a row computes changes: cached scores are then not used again
 
     def __init__(self, settings: ProviderSettings) -> None:
-        row = TABLE.get(settings.model)
-        if row is None:
-            known = [each.key for each in BUILT_IN]
+        row = find(settings.model)
+        if row is None or row.status == ASKED:
+            known = [each.key for each in rows(NATIVE)]
             hint = nearest(settings.model, known)
             raise ConfigError(f"unknown learned metric '{settings.model}'.{hint} Known: {', '.join(known)}")
         if row.adapter == "external":
@@ -67,14 +68,15 @@ class Scorer(LearnedMetric):
         check_options("option of learned metrics", options, OPTIONS)
         self._size = int(options.get("batch_size", 32))
         super().__init__(max_batch=4 * self._size)
-        self.row: Baseline = row
+        self.row, self.version = row, row.version
+        self._library = PromptLibrary(settings.prompts)
         self.account = f"scorer|{row.key}"
         self._options = options
 
     # -- where the files lie -------------------------------------------------------------------------------------------
 
     @cached_property
-    def _source(self) -> Source:
+    def _checkpoint(self) -> Checkpoint:
         hub.quiet()
         own = self._own_weights()
         try:
@@ -90,12 +92,19 @@ class Scorer(LearnedMetric):
                 base = str(own)
             base = base or self.row.base or weights
             device = hub.default_device(self._options)
-            return Source(weights, commit, base, hub.folder_of(base)[1], file, self._dtype, device)
+            base_commit = hub.folder_of(base)[1]
+            return Checkpoint(weights, commit, base, base_commit, file, self._dtype, device, self._prompt)
         except UserError as error:
             raise UserError(
                 f"{error} The weights of '{self.row.key}' go into ${FOLDER}/{self.row.key}, or are named (weights, base) in "
                 f"the YAML file of ${SETTINGS}; `metrics` lists what is needed."
             ) from error
+
+    @cached_property
+    def _prompt(self) -> Prompt | None:
+        """The template of the row: the user's own, where there is one of this name, else titjudge's."""
+        name = self.row.options.get("template")
+        return self._library.get(name) if name else None
 
     @property
     def _dtype(self) -> str:
@@ -136,6 +145,8 @@ class Scorer(LearnedMetric):
         if self._options.get("base"):
             parts.append(_digest(Path(str(self._options["base"]))))
         parts += [f"{name}={self._options[name]}" for name in ("antialias", "local") if name in self._options]
+        if self._prompt and self._prompt.sha256 != bundled_digest(self._prompt.name):
+            parts.append(f"prompt={self._prompt.sha256[:16]}")
         return "scorer:" + ",".join([*filter(None, parts), f"transformers={version('transformers')}"])
 
     # -- answering -----------------------------------------------------------------------------------------------------
@@ -155,22 +166,22 @@ class Scorer(LearnedMetric):
     def _reply(self, measurement: Measured) -> Reply | Exception:
         if not math.isfinite(measurement["score"]):
             return ArithmeticError(f"'{self.row.key}' computed not-a-number in {self._dtype}; try dtype: float32")
-        source = self._source
-        pinned = source.weights_commit[:12] or "own weights"
+        checkpoint = self._checkpoint
+        pinned = checkpoint.weights_commit[:12] or "own weights"
         return Reply(
             json.dumps(measurement),
             usage=Usage(input=measurement["tokens_used"]),
             finish_reason="stop",
-            model_version=f"{pinned} {source.dtype}",
-            endpoint=f"local {source.device}",
+            model_version=f"{pinned} {checkpoint.dtype}",
+            endpoint=f"local {checkpoint.device}",
         )
 
     def _load(self) -> Any:
-        module, _, kind = ADAPTERS[self.row.adapter].partition(":")
+        module, _, kind = ADAPTERS.get(self.row.adapter, self.row.adapter).partition(":")
         try:
             hub.quiet_transformers()
-            adapter = getattr(import_module(f"titjudge.providers.learned.{module}"), kind)
-            return adapter(self.row, self._source, self._options)
+            adapter = getattr(import_module(module), kind)
+            return adapter(self.row, self._checkpoint, self._options)
         except Exception as error:  # loaders raise of every kind
             raise hub.loading_error(self.row.key, error) from error
 
@@ -190,11 +201,19 @@ def _from_file(key: str) -> dict[str, Any]:
     content = read_yaml(path, "the file of learned metrics", SETTINGS)
     if not all(isinstance(each, dict) for each in content.values()):
         raise ConfigError(f"{SETTINGS}: {path}: a mapping of learned metrics to their options is wanted")
-    known = ["all", *(row.key for row in BUILT_IN)]
+    known = ["all", *(row.key for row in rows(NATIVE))]
     for name in map(str, content):
         if name not in known:
             raise ConfigError(f"{SETTINGS}: {path}: unknown learned metric '{name}'.{nearest(name, known)}")
     return {**content.get("all", {}), **content.get(key, {})}
+
+
+def bundled_digest(name: str) -> str:
+    """Return the digest of titjudge's own template of a name, which is no part of a key; empty where there is none."""
+    try:
+        return PromptLibrary().get(name).sha256
+    except ConfigError:
+        return ""
 
 
 def _elements(request: Request) -> list[str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import UserError
-from titjudge.core.learned_metrics import Baseline
-from titjudge.providers.learned.base import Adapter, Measured, Pair, Source, measured
+from titjudge.data.learned_metrics import LearnedMetric
+from titjudge.providers.learned.base import Adapter, Checkpoint, ImageAndText, Measured, measured
 from titjudge.providers.learned.state_dicts import fill
 
 _PAD = (122, 116, 104)  # CLIP's mean colour, as t2v_metrics pads
@@ -24,7 +24,7 @@ class ClipFlanT5(Adapter):
     That is sqrt(P(Yes) * P(end | Yes)): a geometric mean over the answer's tokens, not P(Yes).
     """
 
-    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
         import torch
         from transformers import (
             AutoTokenizer,
@@ -34,28 +34,30 @@ class ClipFlanT5(Adapter):
             T5ForConditionalGeneration,
         )
 
-        super().__init__(row, source, options)
-        config = T5Config.from_pretrained(source.weights, **source.weights_pin)
+        super().__init__(row, checkpoint, options)
+        config = T5Config.from_pretrained(checkpoint.weights, **checkpoint.weights_pin)
         config.scale_decoder_outputs = False  # T5 1.1 has an output layer of its own
-        self.model = T5ForConditionalGeneration.from_pretrained(source.weights, config=config, **source.weights_pin)
+        self.model = T5ForConditionalGeneration.from_pretrained(
+            checkpoint.weights, config=config, **checkpoint.weights_pin
+        )
         if self.model.lm_head.weight.data_ptr() == self.model.shared.weight.data_ptr():
             raise UserError(f"'{row.key}' lost its output layer while loading (it was tied to the input embeddings)")
         self.model.config.scale_decoder_outputs = False
-        self.vision = CLIPVisionModel.from_pretrained(source.base, **source.base_pin)
-        self.projector = _projector(row, source)
-        self.tokenizer = AutoTokenizer.from_pretrained(source.weights, **source.weights_pin)
-        self.images = CLIPImageProcessorPil.from_pretrained(source.base, **source.base_pin)
+        self.vision = CLIPVisionModel.from_pretrained(checkpoint.base, **checkpoint.base_pin)
+        self.projector = _projector(row, checkpoint)
+        self.tokenizer = AutoTokenizer.from_pretrained(checkpoint.weights, **checkpoint.weights_pin)
+        self.images = CLIPImageProcessorPil.from_pretrained(checkpoint.base, **checkpoint.base_pin)
         for name in ("model", "vision", "projector"):
-            setattr(self, name, source.settle(getattr(self, name)))
+            setattr(self, name, checkpoint.on_device(getattr(self, name)))
         answer = self.tokenizer(str(row.options["answer"]))["input_ids"]
-        self.labels = torch.tensor(answer, device=source.device)
+        self.labels = torch.tensor(answer, device=checkpoint.device)
 
-    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
+    def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:
         import torch
 
-        before, after = str(self.row.options["template"]).split("<image>")
-        head = self.tokenizer(before)["input_ids"]
-        tails = [self.tokenizer(after.format(text), verbose=False)["input_ids"] for _, text in pairs]
+        asked = [self.checkpoint.asked(text).partition("<image>") for _, text in pairs]
+        head = self.tokenizer(asked[0][0])["input_ids"]
+        tails = [self.tokenizer(after, verbose=False)["input_ids"] for _, _, after in asked]
         with torch.inference_mode():
             features = self._features([image for image, _ in pairs])
             room = self.row.tokens - len(head) - 1  # upstream cuts where the image is one token still
@@ -102,23 +104,23 @@ def padded(image: Any, colour: tuple[int, int, int]) -> Any:
     return square
 
 
-def _projector(row: Baseline, source: Source) -> Any:
+def _projector(row: LearnedMetric, checkpoint: Checkpoint) -> Any:
     """Load the projector, Linear, GELU, Linear, from the checkpoint (transformers' T5 ignores it)."""
     import torch
 
     state: dict[str, Any] = {}
-    for path in weight_files(source, "mm_projector."):
+    for path in weight_files(checkpoint, "mm_projector."):
         for name, value in tensors(path, "mm_projector."):
             state[name.rpartition("mm_projector.")[2]] = value
     if "0.weight" not in state or "2.weight" not in state:
-        raise UserError(f"'{row.key}': no mm_projector in {source.weights}; these are not CLIP-FlanT5's weights")
+        raise UserError(f"'{row.key}': no mm_projector in {checkpoint.weights}; these are not CLIP-FlanT5's weights")
     (middle, first), last = state["0.weight"].shape, state["2.weight"].shape[0]
     projector = torch.nn.Sequential(torch.nn.Linear(first, middle), torch.nn.GELU(), torch.nn.Linear(middle, last))
     fill(projector, state, row.key)
     return projector
 
 
-def weight_files(source: Source, part: str) -> list[Path]:
+def weight_files(checkpoint: Checkpoint, part: str) -> list[Path]:
     """List the files of weights with parameters that have `part` in their name, as the index of the shards says.
 
     Other `.bin` files beside them (training_args.bin) hold no tensors.
@@ -126,7 +128,9 @@ def weight_files(source: Source, part: str) -> list[Path]:
     from transformers.utils import cached_file
 
     def find(name: str) -> Path | None:
-        path = cached_file(source.weights, name, _raise_exceptions_for_missing_entries=False, **source.weights_pin)
+        path = cached_file(
+            checkpoint.weights, name, _raise_exceptions_for_missing_entries=False, **checkpoint.weights_pin
+        )
         return None if path is None else Path(path)
 
     for name in ("model.safetensors", "pytorch_model.bin"):

@@ -24,10 +24,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from titjudge.core.learned_metrics import BUILT_IN
-from titjudge.core.model_sizes import TEXT, Size
+from titjudge.data.learned_metrics import NATIVE, rows
+from titjudge.data.model_size import ModelSize
 
 SHARE = 0.9  # of the free memory
+TEXT = 700  # tokens of a long prompt with its instruction, and of the answer
 RESERVE = 2**29  # bytes
 MOST = 512  # no batch is larger
 GIB = 2**30
@@ -46,18 +47,18 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class KnownModel:
     """A known model; `about`: its parameters could not be counted from the shapes."""
 
     name: str
-    size: Size
+    size: ModelSize
     about: bool = False
 
 
 def _chat(
     name: str, parameters: float, shape: tuple[int, int, int, int, int], image: int, *, about: bool = False
-) -> Model:
-    return Model(name, Size(parameters, *shape, tokens=image + 2 * TEXT), about)
+) -> KnownModel:
+    return KnownModel(name, ModelSize(parameters, *shape, tokens=image + 2 * TEXT), about)
 
 
 _QWEN3_8B, _QWEN3_14B = (36, 8, 128, 4096, 12288), (40, 8, 128, 5120, 17408)
@@ -65,7 +66,7 @@ _QWEN3_32B, _QWEN3_4B = (64, 8, 128, 5120, 25600), (36, 8, 128, 2560, 9728)
 _QWEN25_7B = (28, 4, 128, 3584, 18944)
 _Q25, _Q3 = 37 * 37, 32 * 32  # tokens of an image of 1024 x 1024: blocks of 28 and of 32 pixels
 _TILES = 5 * 256  # four tiles of 448 pixels and a thumbnail
-KNOWN: tuple[Model, ...] = (
+KNOWN: tuple[KnownModel, ...] = (
     _chat("local/Qwen/Qwen2.5-VL-3B-Instruct", 3.75, (36, 2, 128, 2048, 11008), _Q25),
     _chat("local/Qwen/Qwen2.5-VL-7B-Instruct", 8.29, _QWEN25_7B, _Q25),
     _chat("local/Qwen/Qwen2.5-VL-32B-Instruct", 33.5, (64, 8, 128, 5120, 27648), _Q25),
@@ -86,20 +87,20 @@ KNOWN: tuple[Model, ...] = (
     _chat("local/HuggingFaceTB/SmolVLM-Instruct", 2.25, (24, 32, 64, 2048, 8192), 17 * 81),
     _chat("local/Qwen/Qwen3-8B", 8.19, _QWEN3_8B, 0),
     _chat("local/Qwen/Qwen3-14B", 14.8, _QWEN3_14B, 0),
-    Model("sentence-transformers/Qwen/Qwen3-Embedding-0.6B", Size(0.596, 28, 8, 128, 1024, 3072, TEXT)),
-    Model("sentence-transformers/Qwen/Qwen3-Embedding-4B", Size(4.02, *_QWEN3_4B, TEXT)),
-    Model("sentence-transformers/Qwen/Qwen3-Embedding-8B", Size(7.57, *_QWEN3_8B, TEXT)),
-    *(Model(f"scorer/{row.key}", row.size) for row in BUILT_IN if row.size is not None),
+    KnownModel("sentence-transformers/Qwen/Qwen3-Embedding-0.6B", ModelSize(0.596, 28, 8, 128, 1024, 3072, TEXT)),
+    KnownModel("sentence-transformers/Qwen/Qwen3-Embedding-4B", ModelSize(4.02, *_QWEN3_4B, TEXT)),
+    KnownModel("sentence-transformers/Qwen/Qwen3-Embedding-8B", ModelSize(7.57, *_QWEN3_8B, TEXT)),
+    *(KnownModel(f"scorer/{row.key}", row.size) for row in rows(NATIVE) if row.size is not None),
 )
 
 
-def batch_size(model: Size, free: int) -> int:
+def batch_size(model: ModelSize, free: int) -> int:
     """Count the requests that fit into `free` bytes beside the weights; 0 when the model does not fit with one."""
     room = int(SHARE * free) - RESERVE - model.weights
     return max(0, min(MOST, room // model.row))
 
 
-def place(model: Model, devices: Sequence[Device]) -> Row:
+def place(model: KnownModel, devices: Sequence[Device]) -> Row:
     """Say where a model fits: on one accelerator, on several together (device_map: auto), on the processor, or nowhere."""
     accelerators = [device for device in devices if device.name != "cpu"]
     places: list[tuple[int, str]] = []  # free bytes, and where

@@ -1,13 +1,11 @@
-"""Memory that a model takes in this process, and the sizes of models that several learned metrics share."""
+"""Memory that a model takes in this process."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-TEXT = 700  # tokens of a long prompt with its instruction, and of the answer
 
-
-class Size(NamedTuple):
+class ModelSize(NamedTuple):
     """The size of a model, from which its memory follows.
 
     Attributes:
@@ -22,12 +20,12 @@ class Size(NamedTuple):
     """
 
     parameters: float
-    layers: int
-    kv_heads: int
-    head_dim: int
-    hidden: int
-    intermediate: int
-    tokens: int
+    layers: int = 0
+    kv_heads: int = 0
+    head_dim: int = 0
+    hidden: int = 0
+    intermediate: int = 0
+    tokens: int = 0
     bytes: int = 2
 
     @property
@@ -40,20 +38,3 @@ class Size(NamedTuple):
         """Bytes that each request of a batch takes."""
         cache = 2 * self.layers * self.kv_heads * self.head_dim
         return self.tokens * self.bytes * (cache + 2 * self.intermediate + 4 * self.hidden)
-
-
-def clip_l(tokens: int) -> Size:
-    return Size(0.428, 0, 0, 0, 1024, 4096, tokens, 4)
-
-
-def clip_h(tokens: int, parameters: float = 0.986) -> Size:
-    return Size(parameters, 0, 0, 0, 1280, 5120, tokens, 4)
-
-
-def blip2(tokens: int) -> Size:
-    return Size(1.17, 0, 0, 0, 1408, 6144, tokens, 4)
-
-
-def qwen_7b(tokens: int) -> Size:
-    """Qwen2-VL-7B and Qwen2.5-VL-7B; an image of 1024 x 1024 pixels is 37 x 37 blocks of 28."""
-    return Size(8.29, 28, 4, 128, 3584, 18944, tokens)
