@@ -269,7 +269,7 @@ def test_answer_is_taken_for_text_and_an_object_for_its_text(data: Path) -> None
         {"custom_id": third, "answer": VERDICT},
     ]
     assert recorded(data, given) == Kept(imported=3, already=3)
-    assert session(data).run().results["metrics"]["tit-llm"]["coverage"] == 1
+    assert session(data).run().results.metrics["tit-llm"].coverage == 1
 
 
 def test_a_rejected_answer_is_named_with_item_question_and_reason(data: Path) -> None:

@@ -129,16 +129,16 @@ def test_answers_in_the_cache_settle_for_nothing(data: Path, tmp_path: Path, ser
     free = SettlingSession(cached, Question(("old", "new"))).run()
     assert server.count() <= asked + CONCURRENCY  # images that were under way at the verdict
     assert free.results.settle["spent"] <= 0.0027 * CONCURRENCY
-    assert free.results.settle["pairs"] == found.results["settle"]["pairs"]
+    assert free.results.settle["pairs"] == found.results.settle["pairs"]
 
 
 def test_close_generators_are_equivalent_and_a_race_finds_the_best(data: Path, tmp_path: Path, server: Server) -> None:
     near = settled(data, tmp_path, "old", "near", margin=8)
-    assert near.results["settle"]["pairs"][0]["verdict"] == "equivalent"
+    assert near.results.settle["pairs"][0]["verdict"] == "equivalent"
     race = settled(data, tmp_path / "race", "old", "near", "new")
-    (pair,) = race.results["settle"]["pairs"]
+    (pair,) = race.results.settle["pairs"]
     assert pair["verdict"] == "new"
-    assert race.results["settle"]["images"] < 3 * PROMPTS / 2
+    assert race.results.settle["images"] < 3 * PROMPTS / 2
 
 
 def test_a_prompt_without_a_score_is_left_out(data: Path, tmp_path: Path, server: Server) -> None:
@@ -146,7 +146,7 @@ def test_a_prompt_without_a_score_is_left_out(data: Path, tmp_path: Path, server
     assert rate is not None
     server.handler = lambda seen: Scripted("no number") if "number 7" in seen.text else rate(seen)
     found = settled(data, tmp_path, "old", "new")
-    assert found.results["settle"]["pairs"][0]["verdict"] == "new"
+    assert found.results.settle["pairs"][0]["verdict"] == "new"
     kept = [score.value for score in RunFolder(found.folder).scores().values()]
     assert None in kept
 
