@@ -27,6 +27,7 @@ from benchmarks import ceiling
 from benchmarks.verdicts import HUMAN
 from titjudge.core.types import Pair
 from titjudge.report.svg import Drawing
+from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.generators.generator_differences import generator_differences
 from titjudge.stats.generators.planning import prompts_needed
@@ -34,7 +35,7 @@ from titjudge.stats.generators.replay_settling import replay_pairs
 from titjudge.stats.generators.sequential import OPEN
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values, pair_index, pairwise_accuracy
-from titjudge.stats.scores.scores_table import Entry, ScoreTable, read_scores, score_table
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PART = re.compile(

@@ -48,7 +48,7 @@ def test_tiif_answers_to_every_official_file(tmp_path: Path) -> None:
 
 
 def test_answers_of_others_become_scores_to_compare_with(tmp_path: Path) -> None:
-    from titjudge.stats.people.human_data import read_human_scores
+    from titjudge.runs.study.human_files import read_human_scores
 
     folder = tmp_path / "answers" / "mine" / "style" / "short"
     folder.mkdir(parents=True)

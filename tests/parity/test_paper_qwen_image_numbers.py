@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from titjudge.runs.study.ranking_files import compare_ranks
 from titjudge.stats.generators.published_tables import published
 from titjudge.stats.generators.slices import between_variance, tier_means
-from titjudge.stats.ranking.correlation import compare_ranks
 from titjudge.stats.ranking.leaderboard import rank_correlation
 
 PILLARS = published("qwen-image-bench").columns

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from titjudge.runs.study.ranking_files import compare_ranks
 from titjudge.stats.chance_level import Guessing, guessing, paper_threshold
 from titjudge.stats.generators.published_tables import published
-from titjudge.stats.ranking.correlation import compare_ranks
 from titjudge.stats.ranking.leaderboard import rank_correlation
 
 PRINTED = {

@@ -92,11 +92,11 @@ def runs(
     from titjudge.probes.canary import refuse_drift
     from titjudge.runs.folder.run_folder import RunFolder
     from titjudge.runs.results import not_applicable
+    from titjudge.runs.study.human_files import read_votes
     from titjudge.stats.generators.paired_differences import differences_table, paired_differences
     from titjudge.stats.pairwise_accuracy import values_by_metric
     from titjudge.stats.people.agreement import agreement
     from titjudge.stats.people.agreement_tables import agreement_tables
-    from titjudge.stats.people.human_data import read_votes
     from titjudge.stats.people.votes import human_ceiling
     from titjudge.suites.folder import read_pairs
 
@@ -128,7 +128,7 @@ def runs(
     notes = []
     if votes_file is not None:
         ceiling = human_ceiling(read_votes(votes_file))
-        results["human_ceiling"] = ceiling.to_json()
+        results["human_ceiling"] = ceiling
         notes.append(ceiling.line() or f"{votes_file}: no vote on a pair that others decide: no human ceiling")
     if human is not None:
         correlated, results["human_scores"] = _correlations(human, items, scores, names, by)
@@ -142,7 +142,7 @@ def runs(
         differences = _without_people(judged)
     if differences:
         tables.append(differences_table(differences))
-        results["differences"] = [difference.to_json() for difference in differences]
+        results["differences"] = differences
     results["spent"] = known_sum(sum(run.spent or 0.0 for run in stored), sum(run.unpriced for run in stored))
     results["list_cost"] = known_sum(
         sum(run.list_cost or 0.0 for run in stored), sum(run.list_cost is None for run in stored)
@@ -195,11 +195,10 @@ def _correlations(
 
     Over all images, and over the generators by their means; these also over the images of each value of the column `by`.
     """
-    from dataclasses import asdict
-
+    from titjudge.core.serialization import fields_of
     from titjudge.core.tables import plain
     from titjudge.core.types import Table
-    from titjudge.stats.people.human_data import SCORE, read_human_scores
+    from titjudge.runs.study.human_files import SCORE, read_human_scores
     from titjudge.stats.ranking.correlation import correlation, generator_correlation
     from titjudge.stats.scores.part_scores import part_scores
 
@@ -227,7 +226,7 @@ def _correlations(
                 [rated.get(image) for image in order],
                 [items[image].prompt_id for image in order],
             )
-            entry: dict[str, Any] = asdict(c)
+            entry = fields_of(c)
             for kind, images in slices.items():
                 g = generator_correlation(
                     [judged.get(image) for image in images],
@@ -236,9 +235,9 @@ def _correlations(
                     [items[image].prompt_id for image in images],
                 )
                 if kind:
-                    entry.setdefault("generators_by", {})[kind] = asdict(g)
+                    entry.setdefault("generators_by", {})[kind] = g
                 else:
-                    entry["generators"] = asdict(g)
+                    entry["generators"] = g
                 if g.n > 1:
                     cells = (plain(g.srcc, g.srcc_interval), plain(g.krcc, g.krcc_interval), g.n, g.images, g.reason)
                     generator_rows.append((name, part, *([kind or "all"] if by else []), *cells))
@@ -298,7 +297,7 @@ def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
     Example:
       python cli.py compare ranks --csv leaderboards.csv --reference human
     """
-    from titjudge.stats.ranking.correlation import compare_ranks
+    from titjudge.runs.study.ranking_files import compare_ranks
 
     results, table = compare_ranks(csv_file, reference)
     show_results([table], results, json_file)
@@ -324,7 +323,7 @@ def votes(
       python cli.py compare votes votes.csv --pairs-out pairs.jsonl
     """
     from titjudge.core.files import Appender
-    from titjudge.stats.people.human_data import pair_records, read_votes
+    from titjudge.runs.study.human_files import pair_records, read_votes
     from titjudge.stats.people.votes import aggregate_votes
 
     summary = aggregate_votes(read_votes(votes_file), read_votes(experts) if experts else (), annotators=annotators)

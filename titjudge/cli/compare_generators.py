@@ -17,7 +17,8 @@ from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from titjudge.stats.generators.generator_differences import Gate, GeneratorDifference
+    from titjudge.stats.generators.gate import Gate
+    from titjudge.stats.generators.generator_differences import GeneratorDifference
     from titjudge.stats.scores.scores_table import ScoreTable
 
 
@@ -69,7 +70,8 @@ def generators(
           --fail-if-worse 0.01 --out verdict.md
     """
     from titjudge.report.verdict_charts import write_differences
-    from titjudge.stats.generators.generator_differences import gate, generator_differences, is_best, verdict_tables
+    from titjudge.stats.generators.gate import gate
+    from titjudge.stats.generators.generator_differences import generator_differences, is_best, verdict_tables
 
     if baseline is None and (fail_if_worse is not None or strict):
         raise ConfigError("--fail-if-worse needs --baseline GENERATOR: worse than what?")
@@ -102,10 +104,10 @@ def generators(
         "source": table.source, "metric": table.metric, "baseline": baseline, "missing": table.missing,
         "adjustment": "best" if chosen else "Holm",
         "generators": [dict(zip(tables[0].columns, row, strict=True)) for row in tables[0].rows],
-        "pairs": [difference.to_json() for difference in differences], "notes": notes,
+        "pairs": differences, "notes": notes,
     }  # fmt: skip
     if verdict is not None:
-        record["gate"] = verdict.to_json()
+        record["gate"] = verdict
     files.finish(
         tables,
         record,
@@ -122,7 +124,7 @@ def generators(
 def _show_gate(verdict: Gate, differences: Sequence[GeneratorDifference], strict: bool) -> None:
     """Print a line for each generator that the gate has compared with the baseline."""
     from titjudge.runs.study.gate_files import verdict_line
-    from titjudge.stats.generators.generator_differences import CANNOT_TELL, WORSE
+    from titjudge.stats.generators.gate import CANNOT_TELL, WORSE
 
     colours = {WORSE: "red", CANNOT_TELL: "yellow"}
     say()
@@ -189,7 +191,7 @@ def settle(
     raced = [race for names in races for race in replay_race(table, names, margin=margin, repeat=repeat, seed=seed)]
     record: dict[str, Any] = {
         "source": table.source, "metric": table.metric, "margin": margin, "repeat": repeat, "seed": seed,
-        "pairs": [pair.to_json() for pair in settled],
+        "pairs": settled,
     }  # fmt: skip
     if raced:
         record["races"] = raced
@@ -308,7 +310,7 @@ def plan(
     record = {
         "source": table.source, "metric": table.metric, "difference": difference, "power": power, "image_cost": cost,
         "pilots": [{"a": p.a, "b": p.b, "prompts": p.prompts, "variance": p.variance} for p in pilots],
-        "plans": [option.to_json() for option in options],
+        "plans": options,
     }  # fmt: skip
     draw = partial(write_power, options, pilots[0], difference, power)
     files.finish([plan_table(options, pilots, difference, power)], record, notes=table.notes, lines=lines, draw=draw)

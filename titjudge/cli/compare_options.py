@@ -50,7 +50,7 @@ class ScoreSource(NamedTuple):
         if self.scores is not None and self.scores.is_dir():
             raise ConfigError(f"{self.scores} is a folder: a run is named without --scores")
         if self.scores is not None:
-            from titjudge.stats.scores.scores_table import read_scores
+            from titjudge.runs.study.score_files import read_scores
 
             return read_scores(self.scores, self.metric, by, rule, self.range)
         if self.range is not None:

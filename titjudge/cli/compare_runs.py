@@ -66,11 +66,12 @@ def people(
         return 0
     if pairs_file is not None:
         raise ConfigError("--gold stands in the place of people: it does not go with --pairs")
+    from titjudge.core.serialization import fields_of
     from titjudge.stats.ppi.two_tier import two_tier
 
     cheap, dear = read_judged(run, metric), read_judged(gold, gold_metric or metric)
     estimated = two_tier(cheap, dear, level=level)
-    record = {"run": str(run), "gold": str(gold), "metric": dear.metric, **estimated.to_json()}
+    record = {"run": str(run), "gold": str(gold), "metric": dear.metric, **fields_of(estimated)}
     rows = [(generator.names[0], generator.estimate) for generator in estimated.generators]
     files.finish(
         estimated.tables(),
@@ -180,6 +181,7 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
       python cli.py compare forgetting runs/first --metric tit-agent \\
         --plot curve.svg --json curve.json
     """
+    from titjudge.core.serialization import fields_of
     from titjudge.report.verdict_charts import write_forgetting
     from titjudge.runs.folder.run_folder import RunFolder
     from titjudge.runs.study.human_study import claims_of_run
@@ -187,7 +189,7 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
 
     name, claims = claims_of_run(RunFolder(run), metric)
     by_place = curve(claims, bins=bins)
-    record = {"run": str(run), "metric": name, "claims": len(claims), **by_place.to_json()}
+    record = {"run": str(run), "metric": name, "claims": len(claims), **fields_of(by_place)}
     files.finish(by_place.tables(), record, draw=partial(write_forgetting, by_place))
     return 0
 
@@ -217,7 +219,7 @@ def elements(run: Path, human: Path, metric: str | None, out: Path | None, json_
     files.check()
     chosen, marks, notes = element_marks(run, human, metric)
     agreement = element_agreement(marks)
-    record = {"run": str(run), "metric": chosen, "elements": {kind: of.to_json() for kind, of in agreement.items()}}
+    record = {"run": str(run), "metric": chosen, "elements": agreement}
     files.finish([agreement_table(f"{chosen} against people, by element", agreement, notes)], record)
     return 0
 

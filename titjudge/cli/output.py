@@ -178,9 +178,11 @@ def write_json(path: Path | None, content: Any) -> None:
     """Write the file of `--json`; `-` is standard output."""
     import json
 
+    from titjudge.core.serialization import json_value
+
     if path is None:
         return
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=json_value) + "\n"
     if str(path) == "-":
         context = click.get_current_context(silent=True)
         out: Any = context.meta.get(STDOUT, sys.stdout) if context is not None else sys.stdout

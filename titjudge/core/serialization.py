@@ -7,7 +7,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -46,6 +46,21 @@ def json_bytes(value: Any, option: int = 0) -> bytes:
         return orjson.dumps(value, option=option)
     except TypeError:  # of all reasons this one alone can be mended, and looking for it first would cost as much again
         return orjson.dumps(without_surrogates(value), option=option)
+
+
+def fields_of(record: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, as they are."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def json_value(value: Any) -> Any:
+    """Convert a record for JSON, as `default=` of `json.dumps`: by its own `to_json`, else a dataclass by its fields.
+
+    Anything else becomes text.
+    """
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    return fields_of(value) if is_dataclass(value) else str(value)
 
 
 def request_record(request: Request) -> dict[str, Any]:

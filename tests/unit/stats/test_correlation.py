@@ -1,18 +1,15 @@
-"""Correlations over all images, and `compare_ranks` on good and bad CSV files."""
+"""Correlations over all images, and of generators by their means."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from titjudge.core.errors import DataError
 from titjudge.stats.bootstrap import FEW_PROMPTS, multiplicities
 from titjudge.stats.generators.published_tables import published
 from titjudge.stats.ranking import correlation as module
-from titjudge.stats.ranking.correlation import compare_ranks, correlation, generator_correlation
+from titjudge.stats.ranking.correlation import correlation, generator_correlation
 
 
 def test_the_three_are_scipys_and_missing_numbers_are_counted() -> None:
@@ -93,66 +90,6 @@ def test_one_prompt_has_no_interval() -> None:
 def test_lengths_must_match() -> None:
     with pytest.raises(ValueError):
         correlation([1, 2], [1])
-
-
-def write(path: Path, text: str | bytes) -> Path:
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def test_ranks_with_labels_gaps_and_a_byte_order_mark(tmp_path: Path) -> None:
-    text = "\ufeffmodel,people,tit,clip,link\nInfinity,1,1,4,x\nB,2,2,,y\nC,3,4,2,z\n\nD,4,3,1,w\n"
-    found, table = compare_ranks(write(tmp_path / "r.csv", text), "people")
-    assert found == {
-        "reference": "people",
-        "columns": {
-            "tit": {"srcc": pytest.approx(0.8), "krcc": pytest.approx(2 / 3), "n": 4},
-            "clip": {"srcc": pytest.approx(-1.0), "krcc": pytest.approx(-1.0), "n": 3},
-        },
-    }
-    assert table.columns == ("column", "SRCC", "KRCC", "n")
-    assert table.notes == ("model: not a ranking, left out", "link: not a ranking, left out")
-
-
-def test_too_few_rows_are_undefined_with_a_reason(tmp_path: Path) -> None:
-    found, table = compare_ranks(write(tmp_path / "r.csv", "people,tit,flat\n1,2,1\n2,,1\n3,1,1\n"), "people")
-    assert found["columns"]["tit"] == {
-        "srcc": None,
-        "krcc": None,
-        "n": 2,
-        "reason": "fewer than 3 rows with both numbers",
-    }
-    assert found["columns"]["flat"]["reason"] == "one side does not vary"
-    assert len(table.notes) == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "reference", "message"),
-    [
-        ("people,tit\n1,1\n", "peple", "Did you mean 'people'"),
-        ("model,people,tit\nA,1,1\n", "model", "holds no numbers"),
-        ("people,tit\n1,1\n2,two\n3,3\n", "people", ":3: column 'tit': 'two' is not a finite number"),
-        ("people,tit\n1,1\n2,inf\n3,3\n", "people", ":3: column 'tit': 'inf'"),
-        ("people,tit\nfirst,1\n2,2\n", "people", ":2: column 'people': 'first'"),
-        ("people,tit\n1,1\n2\n", "people", ":3: 1 cells where the first line has 2 columns"),
-        ("people,people\n1,1\n", "people", "two columns are called 'people'"),
-        ("people\n1\n2\n", "people", "no ranking beside 'people'"),
-        ("", "people", "the file is empty"),
-        ("people,tit\n", "people", "holds no numbers"),
-        (b"people,tit\n1,\xff\n", "people", "not UTF-8"),
-    ],
-)
-def test_bad_files_are_named_with_the_line(tmp_path: Path, text: str | bytes, reference: str, message: str) -> None:
-    with pytest.raises(DataError) as caught:
-        compare_ranks(write(tmp_path / "r.csv", text), reference)
-    assert message in str(caught.value)
-    assert "r.csv" in str(caught.value)
-
-
-def test_a_missing_file_and_a_folder_are_user_errors(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.csv", tmp_path):
-        with pytest.raises(DataError, match="cannot be read"):
-            compare_ranks(path, "people")
 
 
 def test_generators_are_compared_by_their_means_over_the_images_that_have_both_numbers() -> None:

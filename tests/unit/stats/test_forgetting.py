@@ -106,7 +106,7 @@ def test_rates_by_place_kind_and_length() -> None:
     first = found.tables()[0]
     assert first.rows[0] == ("0-10%", percent(0.5), 2)
     assert "1 claims cannot be seen" in first.notes[0]
-    assert found.to_json()["kinds"][0]["rate"] == 0.5
+    assert found.kinds[0].rate == 0.5
 
 
 def test_generators_are_told_apart_and_intervals_are_by_prompt() -> None:

@@ -13,16 +13,11 @@ import pytest
 
 from benchmarks import verdicts
 from titjudge.core.errors import DataError
-from titjudge.stats.generators.generator_differences import (
-    CANNOT_TELL,
-    NOT_WORSE,
-    WORSE,
-    gate,
-    generator_differences,
-    verdict_tables,
-)  # fmt: skip
+from titjudge.runs.study.score_files import read_scores
+from titjudge.stats.generators.gate import CANNOT_TELL, NOT_WORSE, WORSE, gate
+from titjudge.stats.generators.generator_differences import generator_differences, verdict_tables
 from titjudge.stats.scores.per_prompt import PerPrompt
-from titjudge.stats.scores.scores_table import Entry, ScoreTable, read_scores, score_table
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 from titjudge.stats.significance import holm, sign_flip_p
 
 

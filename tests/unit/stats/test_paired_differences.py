@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from titjudge.core.errors import ConfigError
+from titjudge.core.serialization import fields_of
 from titjudge.core.types import Item, Pair, Score
 from titjudge.stats.generators.paired_differences import (
     below_the_best,
@@ -101,7 +102,7 @@ def test_baseline_adjustment_and_table() -> None:
     assert [d.p_adjusted for d in found] == pytest.approx(stats.false_discovery_control(raw).tolist())
     assert len(differences_table(found).rows) == 2
     assert len(differences_table(found).columns) == len(differences_table(found).rows[0])
-    json.dumps([d.to_json() for d in found], allow_nan=False)
+    json.dumps(found, allow_nan=False, default=fields_of)
     with pytest.raises(ConfigError, match="unknown baseline"):
         paired_differences(pairs, values, baseline="w")
 

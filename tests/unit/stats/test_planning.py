@@ -11,8 +11,9 @@ from scipy.stats import nct, t
 
 from benchmarks import unkind, verdicts
 from titjudge.core.errors import DataError
+from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.generators.planning import Pilot, cheapest, plan_table, plans, power_of, prompts_needed
-from titjudge.stats.scores.scores_table import Entry, ScoreTable, read_scores, score_table
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 PROMPT, SEED, JUDGE = 0.3, 0.5, 0.4  # standard deviations of what makes a difference
 

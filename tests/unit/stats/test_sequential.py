@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks import verdicts
 from titjudge.core.errors import DataError
+from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.generators.replay_settling import replay_pairs, replay_race
 from titjudge.stats.generators.sequential import (
     ASYMPTOTIC,
@@ -25,7 +26,7 @@ from titjudge.stats.generators.sequential import (
     radius,
     settle,
 )
-from titjudge.stats.scores.scores_table import Entry, ScoreTable, read_scores, score_table
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 NAMES = ("a", "b")
 

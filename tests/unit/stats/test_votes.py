@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
+from titjudge.core.serialization import json_value
 from titjudge.stats.bootstrap import multiplicities
 from titjudge.stats.people.votes import BOTH_BAD, Rule, Vote, _alphas, aggregate_votes, decide, krippendorff_alpha
 
@@ -114,7 +115,7 @@ def test_the_summary_counts_every_rule_and_names_the_open_pairs() -> None:
     found = aggregate_votes(votes, resamples=200)
     assert found.rules["consensus"] == found.rules["needs experts"] == found.rules["incomplete"] == 1
     assert [(o.a, o.b) for o in found.needs_experts] == [("x", "z")]
-    as_json = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    as_json = json.loads(json.dumps(found, allow_nan=False, default=json_value))
     assert as_json["needs_experts"] == [{"prompt_id": "p", "image_a": "x", "image_b": "z"}]
     assert (as_json["pairs"], as_json["decided"], as_json["annotators"]) == (3, 1, 15)
     assert dict(found.table().rows)["needs experts"] == 1

@@ -17,7 +17,7 @@ from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Pair
 from titjudge.runs import RunFolder
-from titjudge.stats.people.human_data import pair_records, read_votes
+from titjudge.runs.study.human_files import pair_records, read_votes
 from titjudge.stats.people.votes import Rule, Vote, aggregate_votes, decide
 from titjudge.suites.folder import Folder, read_pairs
 

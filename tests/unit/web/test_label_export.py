@@ -17,7 +17,7 @@ from titjudge.apps.label.rankings import leaderboard, ranks
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
-from titjudge.stats.people.human_data import read_votes
+from titjudge.runs.study.human_files import read_votes
 from titjudge.stats.people.votes import Outcome
 from titjudge.suites.folder import read_pairs
 

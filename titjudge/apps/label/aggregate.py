@@ -18,7 +18,7 @@ from titjudge.apps.label.store import Vote
 from titjudge.core.files import csv_text
 from titjudge.core.numbers import mean
 from titjudge.core.types import Table
-from titjudge.stats.people.human_data import COLUMNS
+from titjudge.runs.study.human_files import COLUMNS
 from titjudge.stats.people.votes import BOTH_BAD
 from titjudge.stats.people.votes import Vote as Choice
 

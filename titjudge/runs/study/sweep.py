@@ -135,7 +135,7 @@ class Swept:
             "rows": [row.to_json() for row in self.rows],
             "runs": {name: outcome.status for name, outcome in self.outcomes.items()},
             "failed": self.failed,
-            "pool": None if self.pool is None else self.pool.to_json(),
+            "pool": self.pool,
         }
 
 

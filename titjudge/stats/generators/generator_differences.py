@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,17 +19,14 @@ from titjudge.core.errors import DataError
 from titjudge.core.tables import p_value
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval
-from titjudge.stats.bounds import approximate_bound, bound
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.generators.slices import averages
-from titjudge.stats.intervals import TAIL, exact_bound, mean_interval, mean_p, moments
+from titjudge.stats.intervals import TAIL, exact_bound, mean_interval, moments
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
 
 POWER = 0.8
-_MOST_PROMPTS = 100_000
 _TOGETHER = 1024  # columns of differences that are tested at once
-WORSE, NOT_WORSE, CANNOT_TELL = "worse", "not worse", "cannot tell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,6 @@ class GeneratorDifference:
     Attributes:
         wins, same, losses: Prompts on which `a` is better, equal, worse.
         detectable: The smallest difference that as many prompts with this spread show with a power of 80%.
-        error, skewness: Of the difference, as `intervals.moments` gives them.
         by: Column -> value -> the same over the prompts with this value.
     """
 
@@ -54,50 +50,8 @@ class GeneratorDifference:
     losses: int
     prompts: int
     detectable: float | None
-    error: float = 0.0
-    skewness: float = 0.0
     reason: str = ""
     by: Mapping[str, Mapping[str, GeneratorDifference]] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields by name, without `error` and `skewness`."""
-        record = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("error", "skewness")}
-        return record | {"by": {c: {v: each.to_json() for v, each in values.items()} for c, values in self.by.items()}}
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """The verdict on each candidate: worse than the baseline by more than `delta`, not worse, or cannot tell.
-
-    Attributes:
-        least: By candidate, the lower end of its difference whatever the scores look like; on a scale with ends.
-        needed: By candidate, the number of prompts like these after which it would be said to be not worse.
-        reasons: By candidate, why the scores that are left out may decide.
-    """
-
-    delta: float
-    verdicts: Mapping[str, str]
-    least: Mapping[str, float] = field(default_factory=dict)
-    needed: Mapping[str, int] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def failed(self) -> bool:
-        """Whether any candidate is worse than allowed."""
-        return WORSE in self.verdicts.values()
-
-    @property
-    def open(self) -> bool:
-        """Whether these prompts cannot tell for some candidate."""
-        return CANNOT_TELL in self.verdicts.values()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields by name, and the outcome over all candidates."""
-        outcome = WORSE if self.failed else CANNOT_TELL if self.open else NOT_WORSE
-        return {
-            "delta": self.delta, "verdicts": dict(self.verdicts), "outcome": outcome, "least": dict(self.least),
-            "needed": dict(self.needed), "reasons": dict(self.reasons),
-        }  # fmt: skip
 
 
 def generator_differences(
@@ -115,47 +69,80 @@ def generator_differences(
     Raises:
         DataError: The baseline is unknown, there are fewer than two generators, or no two of them share two prompts.
     """
-    if len(table.generators) < 2:
-        only = f"only the generator '{table.generators[0]}'" if table.generators else "no generator"
-        raise DataError(f"{only}: a comparison needs two", table.source)
-    if baseline is None:
-        pairs = list(combinations(range(len(table.generators)), 2))
-    else:
-        base = table.column(baseline)
-        pairs = [(k, base) for k in range(len(table.generators)) if k != base]
-    cuts = [("", "", table.means)]
-    cuts += [(column, value, means) for column, values in table.slices.items() for value, means in values.items()]
-    scales = {column: table.on_scale_of(column) for column in ("", *table.slices)}
-    columns = [score_differences(means[:, a], means[:, b]) for a, b in pairs for _, _, means in cuts]
-    shared = [int(np.isfinite(columns[k]).sum()) for k in range(0, len(columns), len(cuts))]
-    if max(shared) < 2:
-        names = [table.generators[k] for k in pairs[shared.index(max(shared))]]
-        raise table.too_few(names, max(shared), "a comparison needs two")
+    pairs = _pairs(table, baseline)
+    cuts = [_Slice("", "", table.means, table)]
+    for column, values in table.slices.items():
+        scale = table.on_scale_of(column)
+        cuts += [_Slice(column, value, means, scale) for value, means in values.items()]
+    columns = [score_differences(cut.means[:, a], cut.means[:, b]) for a, b in pairs for cut in cuts]
+    _check_shared(table, pairs, columns[:: len(cuts)])
     blocks = (np.stack(columns[k : k + _TOGETHER], axis=1) for k in range(0, len(columns), _TOGETHER))
     ps = [p for block in blocks for p in sign_flip_p(block)]
     tail = TAIL / comb(len(table.generators), 2) if chosen else TAIL
     differences = []
     for k, (a, b) in enumerate(pairs):
-        start = k * len(cuts)
-        overall, *slices = [
-            _difference(
-                table.generators[a], table.generators[b], columns[start + j], scales[column], ps[start + j], tail
-            )
-            for j, (column, _, _) in enumerate(cuts)
-        ]
-        by: dict[str, dict[str, GeneratorDifference]] = {column: {} for column in table.slices}
-        for (column, value, _), one in zip(cuts[1:], _adjusted(slices, benjamini_hochberg), strict=True):
-            if one.prompts:
-                by[column][value] = one
-        differences.append(replace(overall, by=by))
+        of_pair = slice(k * len(cuts), (k + 1) * len(cuts))
+        names = table.generators[a], table.generators[b]
+        overall, *sliced = (
+            _difference(*names, column, cut.scale, p, tail)
+            for column, cut, p in zip(columns[of_pair], cuts, ps[of_pair], strict=True)
+        )
+        differences.append(replace(overall, by=_by_column(cuts[1:], _adjusted(sliced, benjamini_hochberg))))
     if not chosen or baseline is None:
         return _adjusted(differences, holm)
-    average = averages(table.means)
-    order = sorted(range(len(differences)), key=lambda k: -np.nan_to_num(average[pairs[k][0]], nan=-np.inf))
-    below = below_best_p(table.means[:, [table.column(baseline), *(pairs[k][0] for k in order)]])
-    for k, p in zip(order, below, strict=True):
-        differences[k] = replace(differences[k], p_adjusted=p)
-    return differences
+    return _below_best(table, baseline, differences)
+
+
+class _Slice(NamedTuple):
+    """The mean scores of the prompts with one value of a column; all prompts where the column has no name."""
+
+    column: str
+    value: str
+    means: Floats
+    scale: ScoreTable
+
+
+def _pairs(table: ScoreTable, baseline: str | None) -> list[tuple[int, int]]:
+    """List the columns of every two generators, or of each other one with the baseline."""
+    count = len(table.generators)
+    if count < 2:
+        only = f"only the generator '{table.generators[0]}'" if count else "no generator"
+        raise DataError(f"{only}: a comparison needs two", table.source)
+    if baseline is None:
+        return list(combinations(range(count), 2))
+    base = table.column(baseline)
+    return [(k, base) for k in range(count) if k != base]
+
+
+def _check_shared(table: ScoreTable, pairs: Sequence[tuple[int, int]], differences: Sequence[Floats]) -> None:
+    """Check that some pair has two prompts in common."""
+    shared = [int(np.isfinite(column).sum()) for column in differences]
+    if max(shared) < 2:
+        names = [table.generators[k] for k in pairs[shared.index(max(shared))]]
+        raise table.too_few(names, max(shared), "a comparison needs two")
+
+
+def _by_column(
+    slices: Sequence[_Slice], differences: Sequence[GeneratorDifference]
+) -> dict[str, dict[str, GeneratorDifference]]:
+    """Arrange differences by column and value; those without any prompt are left out."""
+    by: dict[str, dict[str, GeneratorDifference]] = {part.column: {} for part in slices}
+    for part, difference in zip(slices, differences, strict=True):
+        if difference.prompts:
+            by[part.column][part.value] = difference
+    return by
+
+
+def _below_best(
+    table: ScoreTable, baseline: str, differences: Sequence[GeneratorDifference]
+) -> list[GeneratorDifference]:
+    """Adjust p for the choice of the baseline as the best."""
+    average = dict(zip(table.generators, np.nan_to_num(averages(table.means), nan=-np.inf).tolist(), strict=True))
+    best_first = sorted(differences, key=lambda difference: -average[difference.a])
+    columns = [table.column(baseline), *(table.column(difference.a) for difference in best_first)]
+    below = below_best_p(table.means[:, columns])
+    adjusted_p = {difference.a: p for difference, p in zip(best_first, below, strict=True)}
+    return [replace(difference, p_adjusted=adjusted_p[difference.a]) for difference in differences]
 
 
 def is_best(table: ScoreTable, generator: str) -> bool:
@@ -170,7 +157,7 @@ def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tai
 
     d = column[np.isfinite(column)]
     n = len(d)
-    _, mean, error, skewness = moments(d, np.ones(n))[0]
+    _, mean, error, _ = moments(d, np.ones(n))[0]
     interval = mean_interval(d, table.spans(declared=True), tail)
     if interval is None and n > 1 and (spans := table.spans()) is not None:
         interval = exact_bound(mean, n, spans, tail)
@@ -189,68 +176,13 @@ def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tai
         losses=int((d < 0).sum()),
         prompts=n,
         detectable=detectable,
-        error=error,
-        skewness=skewness,
         reason="" if interval else FEW_PROMPTS if n < 2 else "every prompt shows the same",
     )
 
 
 def _adjusted(differences: Sequence[GeneratorDifference], correction: Any) -> list[GeneratorDifference]:
-    ps = adjusted([each.p for each in differences], correction)
-    return [replace(each, p_adjusted=p) for each, p in zip(differences, ps, strict=True)]
-
-
-def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreTable) -> Gate:
-    """Decide for each candidate (`a`) whether it is worse than the baseline (`b`) by more than `delta`.
-
-    It is worse when the whole interval lies below -delta. With several candidates "worse" is corrected by Holm, so that any
-    false alarm is as rare as with one. It is not worse when the whole interval lies above, and on a scale with ends
-    Gaffke's bound too, which holds also where a few collapses have not come yet (`bounds`); unless one of the two lacks
-    scores on clearly more prompts.
-
-    Args:
-        differences: Of the candidates from the baseline.
-        delta: The loss that is allowed.
-        table: The scores, of which the differences are.
-    """
-    below = [_beyond(each, -delta) for each in differences]
-    worse = holm([1.0 if p is None else p for p in below])
-    verdicts: dict[str, str] = {}
-    least: dict[str, float] = {}
-    needed: dict[str, int] = {}
-    reasons: dict[str, str] = {}
-    for each, p in zip(differences, worse, strict=True):
-        columns = table.column(each.a), table.column(each.b)
-        above = each.interval is not None and each.interval[0] > -delta
-        if table.width is not None and each.interval is not None:
-            d = table.differences(*columns)
-            least[each.a] = bound(d, -table.width, TAIL)
-            above &= least[each.a] > -delta
-            if not above and (prompts := _prompts_for(d, -table.width, -delta)):
-                needed[each.a] = prompts
-        if reason := table.unequally_missing(*columns):
-            reasons[each.a] = reason
-        verdicts[each.a] = WORSE if p < TAIL else NOT_WORSE if above and not reason else CANNOT_TELL
-    return Gate(delta, verdicts, least, needed, reasons)
-
-
-def _prompts_for(d: Floats, end: float, limit: float) -> int | None:
-    """Estimate how many prompts like these have Gaffke's bound above the limit; None where 100,000 have not."""
-    counts = np.unique(np.geomspace(len(d) + 1, _MOST_PROMPTS, 400).round())
-    enough = counts[approximate_bound(d, end, TAIL, counts) > limit]
-    return int(enough[0]) if len(enough) else None
-
-
-def _beyond(each: GeneratorDifference, limit: float) -> float | None:
-    """One-sided p of the hypothesis that the mean is not below `limit`; below .025 exactly where the interval is below."""
-    if each.interval is None or each.difference is None:
-        return None
-    if each.error > 1e-12:
-        return mean_p((limit - each.difference) / each.error, each.prompts, each.skewness)
-    high = each.interval[1]  # every prompt shows the same: the exact bound
-    room = (high - each.difference) / (1 - TAIL ** (1 / each.prompts))
-    share = (limit - each.difference) / room if room else 1.0
-    return float((1 - min(share, 1.0)) ** each.prompts) if share > 0 else 1.0
+    ps = adjusted([difference.p for difference in differences], correction)
+    return [replace(difference, p_adjusted=p) for difference, p in zip(differences, ps, strict=True)]
 
 
 def generators_table(table: ScoreTable) -> Table:

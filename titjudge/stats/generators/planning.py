@@ -10,9 +10,8 @@ has not shown no range of it can hold, so the table says what it would change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -147,10 +146,6 @@ class Plan:
     judgements: int
     dollars: tuple[float, float, float] | None
     variance: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return asdict(self)
 
     def price(self) -> float | None:
         """Return the cost of one prompt in USD."""

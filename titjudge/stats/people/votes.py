@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 from titjudge.core.errors import DataError
+from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Table, percent
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Interval, codes, multiplicities, percentile_interval
@@ -108,10 +109,6 @@ class Ceiling:
     votes: int
     annotators: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return asdict(self)
-
     def line(self) -> str:
         """Summarise in one line; empty where it is undefined."""
         if self.accuracy is None:
@@ -155,7 +152,7 @@ class VoteSummary:
             "alpha_pairs": alpha.pairs,
             "annotators": alpha.annotators,
             "alpha_reason": alpha.reason,
-            "human_ceiling": self.ceiling.to_json(),
+            "human_ceiling": fields_of(self.ceiling),
         }
 
     def table(self) -> Table:

@@ -8,7 +8,7 @@ its coverage for generators that were left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -74,10 +74,6 @@ class BridgedGenerator:
     prompts: int
     outside: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
@@ -108,7 +104,7 @@ class Bridge:
                     "intercept": float(self.line.y.mean() - self.line.slope * self.line.x.mean())},
             "leave_one_out": {"held": self.held, "of": len(self.anchors), "half_width": self.half_width,
                               "error_without_bridge": self.unbridged},
-            "generators": [each.to_json() for each in self.standings], "left_out": list(self.left_out),
+            "generators": list(self.standings), "left_out": list(self.left_out),
         }  # fmt: skip
 
 

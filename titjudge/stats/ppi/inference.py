@@ -17,8 +17,7 @@ unanswered unlabelled pairs are listed as ties, too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -53,10 +52,6 @@ class Estimate:
     prompts: int
     worth: float | None
     reason: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

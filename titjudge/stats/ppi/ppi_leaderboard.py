@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 
+from titjudge.core.serialization import fields_of
 from titjudge.core.types import Pair, Table
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, codes
 from titjudge.stats.equality import with_ties
@@ -83,11 +84,11 @@ class PeopleBoard:
         """Return the leaderboard with all estimates."""
         return {
             "generators": [
-                {"generator": s.generator, "rank": s.rank, "ranks": s.ranks, **s.win_rate.to_json()}
+                {"generator": s.generator, "rank": s.rank, "ranks": s.ranks, **fields_of(s.win_rate)}
                 for s in self.standings
             ],
-            "couples": [{"first": c.first, "second": c.second, **c.win_rate.to_json()} for c in self.couples],
-            "gaps": [asdict(gap) for gap in self.gaps],
+            "couples": [{"first": c.first, "second": c.second, **fields_of(c.win_rate)} for c in self.couples],
+            "gaps": list(self.gaps),
             "level": self.level,
             "power": self.power,
             "labelled": self.labelled,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.errors import DataError
+from titjudge.core.serialization import fields_of
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval
 from titjudge.stats.equality import with_ties
@@ -46,7 +47,7 @@ class Tier:
     def to_json(self) -> dict[str, Any]:
         """Return the estimate by name, that of the dear judge alone as `dear`."""
         estimate = {("dear" + key.removeprefix("people") if key.startswith("people") else key): value
-                    for key, value in self.estimate.to_json().items() if not key.startswith("naive")}  # fmt: skip
+                    for key, value in fields_of(self.estimate).items() if not key.startswith("naive")}  # fmt: skip
         return {"generators": list(self.names), "saved": self.saved, **estimate}
 
 
@@ -58,13 +59,6 @@ class TwoTier:
     differences: tuple[Tier, ...]
     notes: tuple[str, ...]
     level: float = LEVEL
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all estimates."""
-        return {
-            "level": self.level, "generators": [each.to_json() for each in self.generators],
-            "differences": [each.to_json() for each in self.differences], "notes": list(self.notes),
-        }  # fmt: skip
 
     def tables(self) -> list[Table]:
         """Tabulate the generators, and the differences of neighbours."""

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from titjudge.core.errors import DataError, nearest
-from titjudge.core.files import csv_rows
-from titjudge.core.numbers import finite
-from titjudge.core.types import Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.stats.equality import with_ties
 from titjudge.stats.ranking.rankdata import rankdata
@@ -39,10 +33,6 @@ class Correlation:
     krcc: float | None
     krcc_interval: Interval | None
     reason: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return asdict(self)
 
 
 def correlation(
@@ -220,80 +210,3 @@ def _repeated_tau(x: Floats, y: Floats, weights: Floats) -> float:
 
     picked = np.repeat(np.arange(len(x)), weights.astype(np.int64))
     return float(kendalltau(x[picked], y[picked]).statistic)
-
-
-def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any], Table]:
-    """Compute SRCC and KRCC (tau-b) of every column of a CSV with the column `reference`.
-
-    One row is a generator, one column a ranking. Columns that are not mostly numbers (names, links) are left out, and named
-    in the table's notes. A row with an empty cell is left out of that column.
-    A column of scores, where more is better, correlates negatively with a column of ranks, where less is.
-
-    Returns:
-        `({"reference": NAME, "columns": {NAME: {"srcc", "krcc", "n"}}}, table)`; a correlation over fewer than three
-        rows, or without variation, is None with a "reason".
-
-    Raises:
-        DataError: No such file or column (the nearest name is suggested), uneven rows, or a cell that is not a number.
-    """
-    path = Path(csv_path)
-    names, columns = _ranking_columns(path, reference)
-    if reference not in columns:
-        kind = "holds no numbers" if reference in names else "does not exist"
-        known = f" Columns with numbers: {', '.join(columns) or 'none'}"
-        raise DataError(f"the column '{reference}' {kind}.{nearest(reference, columns)}{known}", path)
-    against = columns.pop(reference)
-    if not columns:
-        raise DataError(f"there is no ranking beside '{reference}' to compare it with", path)
-    result = {name: _rank_entry(column, against) for name, column in columns.items()}
-    table = Table(
-        f"Rank correlation with {reference}",
-        ("column", "SRCC", "KRCC", "n"),
-        tuple((name, each["srcc"], each["krcc"], each["n"]) for name, each in result.items()),
-        (
-            *(f"{name}: {each['reason']}" for name, each in result.items() if "reason" in each),
-            *(f"{name}: not a ranking, left out" for name in names if name != reference and name not in columns),
-        ),
-    )
-    return {"reference": reference, "columns": result}, table
-
-
-def _rank_entry(column: Sequence[float | None], against: Sequence[float | None]) -> dict[str, Any]:
-    computed = correlation(column, against, resamples=0)
-    entry: dict[str, Any] = {"srcc": computed.srcc, "krcc": computed.krcc, "n": computed.n}
-    if computed.srcc is None:
-        entry["reason"] = computed.reason.replace("images", "rows")
-    return entry
-
-
-def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, list[float | None]]]:
-    """Read the names of all columns, and the columns that are rankings: mostly numbers, or the reference with any number."""
-    rows = list(csv_rows(path))
-    if not rows:
-        raise DataError("the file is empty; the first line must name the columns", path)
-    names = [name.strip() for name in rows[0][1]]
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"two columns are called '{name}'", path, rows[0][0])
-    for line, cells in rows[1:]:
-        if len(cells) != len(names):
-            raise DataError(f"{len(cells)} cells where the first line has {len(names)} columns", path, line)
-    columns: dict[str, list[float | None]] = {}
-    for k, name in enumerate(names):
-        column = [(line, row[k].strip()) for line, row in rows[1:]]
-        filled = [text for _, text in column if text]
-        numbers = sum(finite(text) is not None for text in filled)
-        if 2 * numbers > len(filled) or (name == reference and numbers):
-            columns[name] = [_cell(text, name, path, line) for line, text in column]
-    return names, columns
-
-
-def _cell(text: str, name: str, path: Path, line: int) -> float | None:
-    if not text:
-        return None
-    value = finite(text)
-    if value is None:
-        raise DataError(
-            f"column '{name}': '{text}' is not a finite number; leave the cell empty if it is missing", path, line
-        )
-    return value

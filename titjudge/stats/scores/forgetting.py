@@ -7,7 +7,7 @@ image (`met` is None) are counted, but are part of no rate. Claims of one prompt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -100,10 +100,6 @@ class Forgetting:
     kinds: tuple[Rate, ...]
     lengths: tuple[Rate, ...]
     steps: tuple[Step, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the rates and steps as lists of their fields by name."""
-        return {name: list(of) for name, of in asdict(self).items()}
 
     def tables(self) -> list[Table]:
         """Tabulate the rates and the steps."""

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.errors import DataError, nearest
 from titjudge.core.words import count_words
-from titjudge.data.tables import read_table
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
 from titjudge.stats.equality import score_differences
 from titjudge.stats.scores.missing_scores import unequally_missing
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
 
-REQUIRED = ("prompt_id", "generator")
-# columns that tell the images of one prompt apart, and those that tell the answers to one image apart
+# Columns that tell the images of one prompt apart.
 IMAGE_COLUMNS = ("image", "image_id", "image_index", "image_path", "item", "seed", "file", "filename")
-SAMPLE_COLUMNS = ("sample", "repeat")
-FORMATS = (".csv", ".csv.gz", ".jsonl", ".parquet")
-LARGEST = 1e60  # of a score in a file: fourth powers, as the kurtosis needs them, are finite up to here
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,92 +233,6 @@ def _without_score(entries: Sequence[Entry], generators: Sequence[str], prompts:
     return np.array([row[p] * len(generators) + column[g] for p, g, _ in lost], dtype=np.int64)
 
 
-def read_scores(
-    path: Path,
-    metric: str | None = None,
-    by: Sequence[str] = (),
-    per_prompt: PerPrompt = MEAN,
-    bounds: Interval | None = None,
-) -> ScoreTable:
-    """Read a table with `prompt_id`, `generator` and a score for each image, and any further columns as categories.
-
-    Several images of a prompt need a column that tells them apart (`image`, `item`, `seed`, ...; where there is none of
-    these, `sample`), several answers to one image a column `repeat`, or `sample` beside such a column. An empty score is a
-    missing one.
-
-    Args:
-        path: CSV, JSON lines or parquet.
-        metric: The column with the scores [score].
-        by: Columns with categories of prompts.
-        per_prompt: How the images of a prompt become one score; more is better in a table.
-        bounds: Ends of the scale of a score, where they are known.
-
-    Raises:
-        DataError: A duplicate, a score outside the bounds, a text where a number belongs, a category that differs within a prompt; names file and row.
-        MissingExtra: Parquet without pyarrow.
-        ConfigError: An unknown column.
-    """
-    wanted = metric or "score"
-    entries: list[Entry] = []
-    seen: dict[tuple[str, ...], int] = {}
-    columns: dict[str, None] = {}
-    categories: dict[str, dict[str, str]] = {column: {} for column in by if column not in DERIVED}
-    texts: dict[str, str] = {}
-    for line, record in _rows(path):
-        if not columns or path.suffix.lower() == ".jsonl":
-            columns |= dict.fromkeys(map(str, record))
-            if wanted not in columns:
-                hint = f"choose one with --metric (there are: {', '.join(columns)})"
-                raise DataError(f"the column '{wanted}' is missing: {hint}", path, line)
-        prompt, generator = (_text(record.get(name), name, path, line) for name in REQUIRED)
-        known = [name for name in IMAGE_COLUMNS if name in record] or ["sample"]
-        image, sample = (
-            "/".join(_shown(record[name]) for name in names if name in record)
-            for names in (known, [name for name in SAMPLE_COLUMNS if name not in known])
-        )
-        if (before := seen.setdefault((prompt, generator, image, sample), line)) != line:
-            hint = "" if image.strip("/") else "; several images of a prompt need a column 'image' or 'seed'"
-            raise DataError(
-                f"prompt '{prompt}' has generator '{generator}' a second time (first in row {before}){hint}", path, line
-            )
-        value = _number(record.get(wanted), wanted, path, line)
-        if value is not None and bounds is not None and not bounds[0] <= value <= bounds[1]:
-            raise DataError(
-                f"'{wanted}' is {value:g}, outside the scale from {bounds[0]:g} to {bounds[1]:g}", path, line
-            )
-        entries.append(Entry(prompt, generator, image, value))
-        for column, values in categories.items():
-            shown = _shown(record.get(column))
-            if values.setdefault(prompt, shown) != shown:
-                raise DataError(
-                    f"'{column}' is '{shown}' here and '{values[prompt]}' in another row of prompt '{prompt}'",
-                    path,
-                    line,
-                )
-        if isinstance(record.get("prompt"), str):
-            texts[prompt] = record["prompt"]
-    if not entries:
-        raise DataError("no row with a score", path)
-    for column in categories:
-        if column not in columns:
-            raise ConfigError(
-                f"{path}: no column '{column}'.{nearest(column, columns)} There are: {', '.join(columns)}"
-            )
-    if wordless := [column for column in by if column in DERIVED and not texts]:
-        raise ConfigError(f"{path}: --by {wordless[0]} needs a column 'prompt' with the texts of the prompts")
-    categories |= {
-        column: {each: DERIVED[column](text) for each, text in texts.items()} for column in by if column in DERIVED
-    }
-    return score_table(
-        entries,
-        metric=wanted,
-        source=str(path),
-        categories={column: categories[column] for column in by},
-        per_prompt=per_prompt.of_metric(bounds, True, str(path)),
-        bounds=bounds,
-    )
-
-
 def length_of(prompt: str) -> str:
     """Return the bin of a prompt's length in words; the names of the bins sort in order."""
     words = count_words(prompt)
@@ -334,39 +241,3 @@ def length_of(prompt: str) -> str:
 
 
 DERIVED = {"prompt_length": length_of}  # categories derived from the text of a prompt
-
-
-def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the rows of a table with their line, or record, numbers."""
-    if not path.exists():
-        raise DataError("no such file, or run folder", path)
-    name = path.name.lower()
-    if not name.endswith(FORMATS):
-        raise DataError(f"a table of scores is one of {', '.join(FORMATS)}", path)
-    return read_table(path, REQUIRED)
-
-
-def _shown(value: Any) -> str:
-    return "" if value is None else str(value).strip()
-
-
-def _text(value: Any, name: str, path: Path, line: int) -> str:
-    text = _shown(value)
-    if not text:
-        raise DataError(f"'{name}' is empty", path, line)
-    return text
-
-
-def _number(value: Any, name: str, path: Path, line: int) -> float | None:
-    """Read a finite number; None for an empty cell, or a NaN of a binary table."""
-    if not _shown(value) or (isinstance(value, float) and math.isnan(value)):
-        return None
-    try:
-        number = float(value) if "_" not in str(value) else math.nan
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise DataError(f"'{name}' is a number, not '{str(value)[:80]}'", path, line)
-    if abs(number) > LARGEST:
-        raise DataError(f"'{name}' is too large to compute with: {number:g}", path, line)
-    return number

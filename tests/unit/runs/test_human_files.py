@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.errors import DataError
-from titjudge.stats.people.human_data import COLUMNS, pair_records, read_votes
+from titjudge.runs.study.human_files import COLUMNS, pair_records, read_votes
 from titjudge.stats.people.votes import Vote, aggregate_votes
 
 HEADER = ",".join(COLUMNS)

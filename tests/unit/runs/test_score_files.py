@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from titjudge.core.errors import ConfigError, DataError, MissingExtra
-from titjudge.stats.scores.scores_table import read_scores
+from titjudge.runs.study.score_files import read_scores
 
 HEAD = "prompt_id,generator,score,theme\n"
 ROWS = "p1,a,0.5,food\np1,b,0.25,food\np2,a,1,city\np2,b,,city\n"
