@@ -384,8 +384,12 @@ class TableRecord(_Record):
 
     @classmethod
     def of_table(cls, table: Table) -> Self:
-        """Record a table, cells as text."""
-        return cls(title=table.title, columns=list(table.columns), rows=table.plain_rows, notes=list(table.notes))
+        """Record a table; cells, and what a suite of another package gives that is not JSON, become text."""
+        rows = [
+            [value if isinstance(value, str | int | float | None) else str(value) for value in row]
+            for row in table.plain_rows
+        ]
+        return cls(title=table.title, columns=list(table.columns), rows=rows, notes=list(table.notes))
 
 
 class InvalidRecord(_Record):

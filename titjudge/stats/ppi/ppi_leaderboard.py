@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.serialization import fields_of
-from titjudge.core.types import Pair, Table
+from titjudge.core.tables import Cell, Table, percent
+from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, codes
 from titjudge.stats.equality import with_ties
 from titjudge.stats.ppi.inference import (
@@ -122,8 +123,6 @@ class PeopleBoard:
         return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes)
 
     def _gaps(self) -> Table:
-        from titjudge.core.tables import percent
-
         columns = ("neighbours", "difference", "separated", "more labels", "note")
         rows = tuple(
             (
@@ -142,9 +141,7 @@ class PeopleBoard:
 _WAYS = ("people, with the judge", "people alone", "judge alone")
 
 
-def _ways(rate: Estimate) -> tuple[str | None, str | None, str | None]:
-    from titjudge.core.tables import percent
-
+def _ways(rate: Estimate) -> tuple[Cell | None, Cell | None, Cell | None]:
     return (
         percent(rate.value, rate.interval),
         percent(rate.people, rate.people_interval),
