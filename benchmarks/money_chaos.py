@@ -528,13 +528,19 @@ def _prepare(providers: Sequence[str]) -> None:
         "cli.dispatch",
         "cli.judge",
         "cli.sweep",
-        "cli.serve",
+        "apps.rewards.command",
         "cli.probe",
         "cli.verify",
         "runs.session",
-        "runs.sweep",
+        "runs.study.sweep",
     )
-    for name in (*import_all, "runs.verify", "runs.reward_server", "providers.hosted.sdk", "providers.batch.provider"):
+    for name in (
+        *import_all,
+        "runs.check.verify",
+        "apps.rewards.rewards",
+        "providers.hosted.sdk",
+        "providers.batch.provider",
+    ):
         __import__(f"titjudge.{name}")
     import aiohttp  # noqa: F401
     import openai  # noqa: F401

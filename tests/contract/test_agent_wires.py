@@ -21,13 +21,13 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
-from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
 from titjudge.metrics.agent.loop import SPARE_ROUNDS
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.agent.tool_calls import MOST_CALLS, NO_LOOK_LEFT
+from titjudge.runs.open_run import open_planner
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
@@ -402,7 +402,7 @@ def test_the_plan_is_what_is_asked(judging: Judging, way: Way) -> None:
         config = judging.config(server)
 
         async def expected() -> list[Any]:
-            planner = Planner(config, PromptLibrary(), None)
+            planner = open_planner(config, PromptLibrary(), None)
             found = await planner.expect(judging.item(max_looks=3), {"tit-agent": tit_agent})
             await planner.aclose()
             return found

@@ -160,7 +160,7 @@ def test_the_same_options_are_the_same_run_wherever_they_are_given(tmp_path: Pat
     base = {"data": data, "captioner": "openai/gpt-4o", "judge": "openai/gpt-4o", "metrics": ["tit-agent"]}
 
     def folder(**more: Any) -> str:
-        return default_folder(resolve(load_config(None, base | more))).name
+        return default_folder(resolve(load_config(None, base | more)).config).name
 
     typed, filed = ({"metric_options": {"tit-agent": {"max_looks": value}}} for value in ("12", 12))
     assert folder(**typed) == folder(**filed) != folder()

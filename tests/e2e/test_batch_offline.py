@@ -14,6 +14,7 @@ from titjudge.core.config import load_config
 from titjudge.runs.offline.answers import import_answers
 from titjudge.runs.offline.export import export
 from titjudge.runs.offline.files import Imported
+from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
 VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 70})
@@ -49,7 +50,6 @@ def exported(data: Path, name: str = "questions.jsonl", **more: Any) -> list[dic
     out = data.parent / name
     made = session(data, **more)
     done = export(made, out)
-    made.cache.close()
     lines = [json.loads(line) for file in done.files for line in file.read_text().splitlines()]
     assert done.requests == len(lines)
     return lines
@@ -59,10 +59,7 @@ def imported(data: Path, lines: list[Any], **more: Any) -> Imported:
     file = data.parent / "answers.jsonl"
     file.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
     made = session(data, **more)
-    try:
-        return import_answers(made, file)
-    finally:
-        made.cache.close()
+    return import_answers(made, file)
 
 
 def chat(key: str, text: str | None, model: str = "gpt-4o-2024-08-06", **more: Any) -> dict[str, Any]:
@@ -153,10 +150,10 @@ def test_an_answer_that_is_there_is_never_replaced(data: Path) -> None:
     found = imported(data, [{"custom_id": key, "text": "the second"} for key in keys])
     assert found == Imported(already=4)
     made = session(data)
-    kept = made.cache.get(keys[0])
+    with open_cache(made.config.cache) as cache:
+        kept = cache.get(keys[0])
     assert kept is not None
     assert kept["text"] == "the first"
-    made.cache.close()
 
 
 def test_of_two_lines_with_one_key_the_good_one_counts(data: Path) -> None:
@@ -175,7 +172,6 @@ def test_files_beyond_the_limits_go_on_in_the_next(data: Path) -> None:
     made = session(data)
     out = data.parent / "deep" / "q.jsonl"
     done = export(made, out, max_requests=3)
-    made.cache.close()
     assert [file.name for file in done.files] == ["q.jsonl", "q-2.jsonl"]
     assert [len(file.read_text().splitlines()) for file in done.files] == [3, 1]
     assert sorted(file.name for file in out.parent.iterdir()) == ["q-2.jsonl", "q.jsonl"]

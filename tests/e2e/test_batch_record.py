@@ -53,7 +53,6 @@ def session(data: Path, model: str = "recorded", **more: Any) -> Session:
 def exported(data: Path, **more: Any) -> list[dict[str, Any]]:
     made = session(data, **more)
     done = export(made, data.parent / "questions.jsonl")
-    made.cache.close()
     return [json.loads(line) for file in done.files for line in file.read_text().splitlines()]
 
 
@@ -61,10 +60,7 @@ def recorded(data: Path, given: list[Any], by: str = WHO, **more: Any) -> Kept:
     file = data.parent / "given.jsonl"
     file.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in given))
     made = session(data, **more)
-    try:
-        return record(made, [file] if given else [], data / "answers.jsonl", by=by)
-    finally:
-        made.cache.close()
+    return record(made, [file] if given else [], data / "answers.jsonl", by=by)
 
 
 def all_answered(data: Path) -> None:
@@ -125,7 +121,6 @@ def test_what_a_paid_run_answered_is_recorded_from_its_cache(data: Path) -> None
         file.write_text("\n".join(map(json.dumps, lines)))
         made = session(data, **hosted)
         assert import_answers(made, file).imported == 3
-        made.cache.close()
     assert recorded(data, [], by="", **hosted) == Kept(imported=6)
     assert {line["by"] for line in kept(data)} == {"gpt-4o-2024"}
     assert recorded(data, [], by="", **hosted) == Kept(already=6)
@@ -174,7 +169,6 @@ def test_a_recorded_answer_is_not_for_the_cache(data: Path) -> None:
     made = session(data)
     with pytest.raises(ConfigError, match="batch record"):
         import_answers(made, data.parent / "given.jsonl")
-    made.cache.close()
 
 
 def test_beside_another_model_only_its_own_questions_are_exported(data: Path) -> None:
@@ -209,7 +203,6 @@ def test_no_question_is_built_on_an_answer_that_is_still_open(data: Path) -> Non
     crops = data.parent / "crops"
     made = session(data, **more)
     (file,) = export(made, data.parent / "again.jsonl", crops=crops).files
-    made.cache.close()
     (crop,) = json.loads(file.read_text().splitlines()[1])["images"]
     assert Path(crop).parent == crops
     assert Path(crop).read_bytes() == base64.b64decode(content)
@@ -253,7 +246,6 @@ def test_with_nothing_to_ask_no_old_question_stays_in_the_files(data: Path) -> N
     mine.write_text("a file of mine\n")
     all_answered(data)
     done = export(made, data.parent / "q.jsonl", max_requests=1)
-    made.cache.close()
     assert (done.requests, done.files) == (0, [data.parent / "q.jsonl"])
     assert (data.parent / "q.jsonl").read_bytes() == b""
     assert sorted(file.name for file in data.parent.glob("q[.-]*")) == ["q-4.jsonl", "q.jsonl"]
@@ -290,10 +282,7 @@ def corrected(data: Path, given: list[Any], **more: Any) -> Kept:
     file = data.parent / "corrections.jsonl"
     file.write_text("\n".join(map(json.dumps, given)))
     made = session(data, **more)
-    try:
-        return record(made, [file], data / "answers.jsonl", by="another person", replace=True)
-    finally:
-        made.cache.close()
+    return record(made, [file], data / "answers.jsonl", by="another person", replace=True)
 
 
 def test_a_corrected_answer_takes_the_place_of_the_old_and_drops_what_was_built_on_it(data: Path) -> None:

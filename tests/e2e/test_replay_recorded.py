@@ -117,13 +117,15 @@ def test_answers_are_replayed_to_the_templates_they_were_given_to(example: Path,
     (data / "prompts" / "agent").mkdir(parents=True)
     bundled = bundled_root() / "agent" / "split.md"
     (data / "prompts" / "agent" / "split.md").write_text(bundled.read_text(encoding="utf-8") + "And so on.\n", "utf-8")
-    recorded = resolve(load_config(None, {"data": data, "captioner": "recorded", "judge": "recorded"}))
+    recorded = resolve(load_config(None, {"data": data, "captioner": "recorded", "judge": "recorded"})).config
     assert recorded.prompts == data / "prompts"
-    asked = resolve(load_config(None, {"data": data, "captioner": "recorded", "judge": "fake/m"}))
+    asked = resolve(load_config(None, {"data": data, "captioner": "recorded", "judge": "fake/m"})).config
     assert asked.prompts is None
     outcome = replay(data, tmp_path / "run", ["tit-agent"], limit=1)
     assert [status for _, status, _ in outcome.failures] == ["missing"]
-    mine = resolve(load_config(None, {"data": data, "captioner": "recorded", "judge": "recorded", "prompts": example}))
+    mine = resolve(
+        load_config(None, {"data": data, "captioner": "recorded", "judge": "recorded", "prompts": example})
+    ).config
     assert mine.prompts == example
 
 
@@ -168,24 +170,22 @@ def test_every_recorded_answer_says_what_was_asked_of_which_image_and_who_answer
 
 def test_the_suite_alone_replays_what_is_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("titjudge.runs.resolve._installed", lambda metric: True)
-    whole = resolve(load_config(None, {"suite": "known-answer"}))
+    whole = resolve(load_config(None, {"suite": "known-answer"})).config
     assert whole.metrics == ["tit", "tit-llm", "yes-no", "graph-alignment", "text-rendering"]
     assert (whole.captioner.model, whole.judge.model) == ("recorded", "recorded")  # type: ignore[union-attr]
-    seen = resolve(load_config(None, {"suite": "known-answer", "captioner": "openai/gpt-4o"}))
+    seen = resolve(load_config(None, {"suite": "known-answer", "captioner": "openai/gpt-4o"})).config
     assert seen.judge is None  # nothing is recorded about other descriptions
-    assert resolve(load_config(None, {})).judge is None
+    assert resolve(load_config(None, {})).config.judge is None
 
 
 def test_what_lacks_its_package_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("titjudge.runs.resolve._installed", lambda metric: metric.name != "text-rendering")
     session = Session(load_config(None, {"suite": "known-answer"}))
-    session.cache.close()
     assert "text-rendering" not in session.metrics
     assert [line for line in session.warnings if "text-rendering" in line] == [
         "text-rendering is left out, its package is not installed: pip install 'titjudge[ocr]'"
     ]
     named = Session(load_config(None, {"suite": "known-answer", "metrics": ["text-rendering"]}))
-    named.cache.close()
     assert list(named.metrics) == ["text-rendering"]  # asked for by name, it says itself what it needs
     assert not named.warnings
 
@@ -193,11 +193,9 @@ def test_what_lacks_its_package_is_left_out_with_a_note(monkeypatch: pytest.Monk
 def test_what_lacks_a_model_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("titjudge.runs.resolve._installed", lambda metric: True)
     session = Session(load_config(None, {"suite": "known-answer", "captioner": "fake/eyes"}))
-    session.cache.close()
     assert [line for line in session.warnings if "left out" in line] == [
         f"{name} is left out, it needs a judge: --judge PROVIDER/MODEL"
         for name in ("tit-llm", "yes-no", "graph-alignment")
     ]
     plain = Session(load_config(None, {"captioner": "fake/eyes"}))
-    plain.cache.close()
     assert not plain.warnings

@@ -113,7 +113,6 @@ def test_a_session_that_ended_before_it_judged_leaves_nothing_that_looks_done(da
     listed(data, GENERATORS)
     session = Session(load_config(None, {"data": data, "metrics": ["pairwise"], "judge": "fake/m"}))
     run.list_items(session.listed())  # as a session does that is then killed
-    session.cache.close()
     judged(data)
     assert rivals(run) == everybody_else(data)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +83,8 @@ def export(**flags: Any) -> int:
     from titjudge.runs.offline.batch import only_recorded
     from titjudge.runs.offline.export import export as export_requests
 
-    with _session(flags) as session:
-        exported = export_requests(session, flags["out"], crops=flags["crops"])
+    session = _session(flags)
+    exported = export_requests(session, flags["out"], crops=flags["crops"])
     if exported.requests:
         for file in exported.files:
             say(f"wrote {file}")
@@ -116,8 +115,8 @@ def import_(**flags: Any) -> int:
 
     from titjudge.runs.offline.answers import import_answers
 
-    with _session(flags) as session:
-        imports = {str(file): import_answers(session, file) for file in flags["files"]}
+    session = _session(flags)
+    imports = {str(file): import_answers(session, file) for file in flags["files"]}
     for name, result in imports.items():
         say(f"{name}: {result.imported} answers imported, {result.already} were there already")
         _show_unused(result)
@@ -151,12 +150,12 @@ def record(**flags: Any) -> int:
     from titjudge.providers.recorded import ANSWERS
     from titjudge.runs.offline.recording import record as record_answers
 
-    with _session(flags) as session:
-        folder = Path(session.config.data or "")
-        if flags["to"] is None and not folder.is_dir():
-            raise ConfigError(f"{folder} is no folder that could hold {ANSWERS}: --to names the recording")
-        to = flags["to"] or folder / ANSWERS
-        result = record_answers(session, flags["files"], to, by=flags["by"] or "", replace=flags["replace"])
+    session = _session(flags)
+    folder = Path(session.config.data or "")
+    if flags["to"] is None and not folder.is_dir():
+        raise ConfigError(f"{folder} is no folder that could hold {ANSWERS}: --to names the recording")
+    to = flags["to"] or folder / ANSWERS
+    result = record_answers(session, flags["files"], to, by=flags["by"] or "", replace=flags["replace"])
     say(f"{to}: {result.imported} answers recorded, {result.already} were there already")
     if result.replaced:
         say(f"  {result.replaced} of them in the place of others; {result.dropped} answers built on those were dropped")
@@ -182,13 +181,8 @@ def _show_some(what: str, lines: Sequence[str]) -> None:
         say(f"    ... and {len(lines) - _SHOWN} more", err=True)
 
 
-@contextmanager
-def _session(flags: dict[str, Any]) -> Iterator[Session]:
+def _session(flags: dict[str, Any]) -> Session:
     from titjudge.runs.session import Session
 
     chosen = metric_options_of(flags["metric_options"], flags["max_looks"])
-    session = Session(config_of({**flags, "out": None}, metric_options=chosen))  # `--out` of an export is no run folder
-    try:
-        yield session
-    finally:
-        session.cache.close()
+    return Session(config_of({**flags, "out": None}, metric_options=chosen))  # `--out` of an export is no run folder

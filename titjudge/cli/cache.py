@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,11 +30,10 @@ def cache() -> None:
     """
 
 
-def _open(folder: Path | None) -> AnswerCache:
-    from titjudge.core.paths import cache_folder
-    from titjudge.engine.cache import AnswerCache
+def _open(folder: Path | None) -> AbstractContextManager[AnswerCache]:
+    from titjudge.runs.open_run import open_cache
 
-    return AnswerCache(cache_folder(folder))
+    return open_cache(folder)
 
 
 @cache.command()
@@ -44,7 +43,7 @@ def stats(folder: Path | None, json_file: Path | None) -> int:
     """Show the folder of the cache, its size and entries."""
     from titjudge.core.types import Table
 
-    with closing(_open(folder)) as opened:
+    with _open(folder) as opened:
         kinds = Counter(key.partition(":")[0] for key in opened.keys())  # noqa: SIM118
         size = opened.size()
         names = {"ask": "answers", "embed": "embeddings", "image": "image verdicts"}
@@ -60,7 +59,7 @@ def stats(folder: Path | None, json_file: Path | None) -> int:
 @option("--yes", "Do not ask for confirmation.", is_flag=True)
 def clear(folder: Path | None, yes: bool) -> int:
     """Delete all entries. Answers that were paid for are lost."""
-    with closing(_open(folder)) as opened:
+    with _open(folder) as opened:
         if not yes:
             click.confirm(f"Forget {len(opened)} entries in {opened.folder}?", abort=True)
         say(f"{opened.clear()} entries forgotten")

@@ -45,19 +45,17 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
       python cli.py doctor --ask --judge openai/m --base-url http://HOST:8000/v1
     """
     from titjudge.core import registry
-    from titjudge.core.paths import cache_folder
     from titjudge.core.retirements import default_model, notices
     from titjudge.core.types import Table
-    from titjudge.engine.cache import AnswerCache
+    from titjudge.runs.open_run import open_cache
 
     config = config_of(flags)
     providers = dict.fromkeys([*registry.TABLES["providers"], *registry.names("providers")])
     rows = [row for name in providers for row in _setup(name)]
     rows.append(_embedder(config))
-    cache = AnswerCache(cache_folder(config.cache))
-    facts = "; ".join([str(cache.folder), f"{len(cache)} entries", *cache.warnings])
-    rows.append(("cache", "warning" if cache.warnings else "ok", facts))
-    cache.close()
+    with open_cache(config.cache) as cache:
+        facts = "; ".join([str(cache.folder), f"{len(cache)} entries", *cache.warnings])
+        rows.append(("cache", "warning" if cache.warnings else "ok", facts))
     roles = [role for name, role in config.roles.items() if name != "embedder"]
     models = [(role.provider, role.model_name) for role in roles] or [(name, default_model(name)) for name in providers]
     rows += [("retirement", "announced", line) for line in notices(models)]
@@ -106,16 +104,13 @@ def _embedder(config: RunConfig) -> Row:
     """Embed a text with the configured model."""
     import asyncio
 
-    from titjudge.engine.roles import Roles
+    from titjudge.runs.open_run import open_engine
 
     async def embed() -> str:
-        roles = Roles(config)
-        try:
-            embedder = roles.embedder()
+        async with open_engine(config) as engine:
+            embedder = engine.roles.embedder()
             (vector,) = await embedder.embed(["a red cube"])
             return f"{embedder.name}: {len(vector.vector)} dimensions, reads {embedder.max_tokens} tokens"
-        finally:
-            await roles.aclose()
 
     try:
         return (f"embedder {config.embedder.model}", "ok", asyncio.run(embed()))
@@ -126,20 +121,16 @@ def _embedder(config: RunConfig) -> Row:
 def _ask(config: RunConfig) -> list[Row]:
     """Ask each captioner and judge, at each of its addresses, one question."""
     import asyncio
-    import contextlib
 
-    from titjudge.core.prompts import PromptLibrary
     from titjudge.core.types import Message
-    from titjudge.engine.pipeline import Engine
-    from titjudge.engine.roles import Roles
+    from titjudge.runs.open_run import open_engine
 
     models = [(n, role) for n, role in config.roles.items() if n != "embedder" and role.provider != "recorded"]
     if not models:
         raise UserError("--ask needs a model: add --captioner or --judge PROVIDER/MODEL")
 
     async def ask(name: str, judge: Any, address: str) -> Row:
-        roles = Roles(config.model_copy(update={"judge": judge}))
-        async with contextlib.aclosing(Engine(roles, PromptLibrary(config.prompts))) as engine:
+        async with open_engine(config.model_copy(update={"judge": judge})) as engine:
             role = engine.roles["judge"]
             request = engine.request(
                 role,

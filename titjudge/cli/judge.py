@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from titjudge.core.config import RunConfig
     from titjudge.core.run_records import Results
     from titjudge.runs.outcome import Outcome
+    from titjudge.runs.resolve import ResolvedRun
     from titjudge.runs.study.settling import Question
 
 BUDGET_REACHED = 3  # exit code
@@ -143,8 +144,6 @@ def judge(**flags: Any) -> int:
     )
     question = _question(flags["settle"], flags["margin"], config)
     sinks = parse_targets(flags["sinks"], flags["step"])
-    if flags["official_files"] is not None:
-        _check_official(config)
     work: Callable[[], Outcome]
     if config.engine == "ray" and not flags["dry_run"]:
         from titjudge.core import registry
@@ -152,26 +151,28 @@ def judge(**flags: Any) -> int:
         cluster = registry.load("runners", config.engine)(
             config, address=config.ray_address, workers=config.workers, say=say
         )
-        config, work = cluster.config, cluster.run
+        run, work = cluster.resolved, cluster.run
+        _check_official(run, flags["official_files"])
     else:
         from titjudge.cli.progress import watcher
 
         session = Session(config) if question is None else SettlingSession(config, question)
-        config = session.config
+        run = session.resolved
+        _check_official(run, flags["official_files"])
         if flags["dry_run"]:
             forecast = session.dry_run()
-            _show_retirements(config)
+            _show_retirements(run.config)
             if question is not None:
                 say("  note: all that --settle could cost: it stops when the question is settled")
             show_forecast(forecast, flags["json_file"])
             return 0 if forecast.items else 1
         work = lambda: session.run(watcher(config.limits.max_cost))  # noqa: E731
-    say(_opening(config))
-    _show_retirements(config)
+    say(_opening(run.config))
+    _show_retirements(run.config)
     outcome = work()
-    code = _show_outcome(outcome, flags["json_file"], config.limits.min_coverage)
+    code = _show_outcome(outcome, flags["json_file"], run.config.limits.min_coverage)
     if flags["official_files"] is not None:
-        _write_official(config, outcome, flags["official_files"])
+        _write_official(run.suite, outcome, flags["official_files"])
     return code if send_to_sinks(outcome.folder, sinks, flags["step"]) else code or 1
 
 
@@ -227,22 +228,19 @@ def _question(names: str | None, margin: float | None, config: RunConfig) -> Que
     return Question(tuple(name.strip() for name in names.split(",")), margin)
 
 
-def _check_official(config: RunConfig) -> None:
+def _check_official(run: ResolvedRun, folder: Path | None) -> None:
     """Refuse a suite that cannot write official files, before anything is asked."""
-    from titjudge.runs.resolve import load_suite
-
-    if not load_suite(config).writes_official:
+    if folder is not None and not run.suite.writes_official:
         raise ConfigError(
-            f"--official-files: what the official scripts of the suite {config.suite} write is not known here"
+            f"--official-files: what the official scripts of the suite {run.config.suite} write is not known here"
         )
 
 
-def _write_official(config: RunConfig, outcome: Outcome, folder: Path) -> None:
+def _write_official(suite: Any, outcome: Outcome, folder: Path) -> None:
     from titjudge.runs.folder.run_folder import RunFolder
-    from titjudge.runs.resolve import load_suite
 
     run = RunFolder(outcome.folder)
-    count = load_suite(config).write_official(list(run.judged()), list(run.scores().values()), folder)
+    count = suite.write_official(list(run.judged()), list(run.scores().values()), folder)
     say(f"official files: {count:,} written to {folder}")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from titjudge.core.config import RoleConfig, RunConfig
+from titjudge.core.config import RoleConfig
 from titjudge.core.errors import BudgetHeld
 from titjudge.core.grouped_reasons import Refused, listed
 from titjudge.core.prompts import PromptLibrary
@@ -17,7 +17,7 @@ from titjudge.core.types import InvalidItem, Item, Status, Table, Usage
 from titjudge.engine.budget import Budget, Reservation, job_entry
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import EmbedderRole, ProviderRole, Roles
+from titjudge.engine.roles import EmbedderRole, ProviderRole
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.providers import Embedder, Provider, make_embedder, make_provider
@@ -73,51 +73,75 @@ class CapReach:
         )
 
 
-class Planner:
-    """Prices items before they are asked.
+class Estimates:
+    """Stand-ins for the models of a plan, which note what they are asked.
 
     Args:
+        library: The templates, which say how long answers are.
+        timeout: As of the real models, in seconds.
         per_item: Whether a question that several items ask counts for each of them, as when budget is reserved for one
             item, and not for the first alone, as in the price of a run.
+
+    Attributes:
+        embeddings: Texts that would be embedded.
+        embedding_tokens: Their tokens.
     """
 
-    def __init__(
-        self, config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, *, per_item: bool = False
-    ) -> None:
-        self._found: dict[str, dict[str, Expected]] = defaultdict(dict)
+    def __init__(self, library: PromptLibrary, timeout: float, *, per_item: bool = False) -> None:
+        self.embeddings = self.embedding_tokens = 0
+        self.per_item = per_item
+        self._library, self._timeout = library, timeout
+        self._requests: dict[str, dict[str, Expected]] = defaultdict(dict)  # by item, by key
         self._asked: set[str] = set()
-        self.embedding_tokens = 0
-        self.embeddings = 0
-        self.refused: list[Refused] = []  # of a dry run: items that no metric could use
-        self._per_item = per_item
-        self._panel = Panel.of(config)
-        self._timeout = config.limits.timeout
-        self.library = library
-        self.roles = Roles(config, make=self._provider, embedder=self._embedder)
-        view: Any = None if cache is None else _Blank(cache)
-        self.engine = Engine(self.roles, library, view, dry_run=True, failed=config.failed)
 
-    def _provider(self, config: RoleConfig) -> Provider:
+    def provider(self, config: RoleConfig) -> Provider:
+        """Make the stand-in for the provider of a role."""
         return Estimate(make_provider(config.provider, config.settings(self._timeout)), self._lengths, self._note)
 
-    def _note(self, found: Expected) -> None:
-        """Keep a request once: an item's metrics share answers, and a dry run's items do, too."""
-        if not self._per_item:
-            if found.key in self._asked:
-                return
-            self._asked.add(found.key)
-        self._found[found.item_id][found.key] = found
-
-    def _embedder(self, config: RoleConfig) -> Embedder:
+    def embedder(self, config: RoleConfig) -> Embedder:
+        """Make the stand-in for the embedder."""
         real = make_embedder(config.provider, config.model_name, config.settings(self._timeout))
         return EstimateEmbedder(real, self._count_embedding)
+
+    def take(self, item: str) -> list[Expected]:
+        """Take what was asked about an item and not taken yet."""
+        return list(self._requests.pop(item, {}).values())
+
+    def take_all(self) -> list[Expected]:
+        """Take all that was asked and not taken yet."""
+        return [request for item in list(self._requests) for request in self.take(item)]
+
+    def _note(self, request: Expected) -> None:
+        """Keep a request once: an item's metrics share answers, and a dry run's items do, too."""
+        if not self.per_item:
+            if request.key in self._asked:
+                return
+            self._asked.add(request.key)
+        self._requests[request.item_id][request.key] = request
 
     def _count_embedding(self, tokens: int) -> None:
         self.embeddings += 1
         self.embedding_tokens += tokens
 
     def _lengths(self, template: str) -> Lengths | None:
-        return self.library.get(template).output_tokens
+        return self._library.get(template).output_tokens
+
+
+class Planner:
+    """Prices items before they are asked.
+
+    Args:
+        engine: Asks the stand-ins, over a cache to which it writes nothing.
+        estimates: The stand-ins.
+
+    Attributes:
+        refused: Of a dry run: items that no metric could use.
+    """
+
+    def __init__(self, engine: Engine, estimates: Estimates) -> None:
+        self.engine, self.estimates, self.roles = engine, estimates, engine.roles
+        self.refused: list[Refused] = []
+        self._panel = Panel.of(engine.roles.config)
 
     def role(self, name: str) -> ProviderRole | EmbedderRole:
         return self.roles.embedder_role() if name == "embedder" else self.roles[name]
@@ -128,18 +152,12 @@ class Planner:
             *(self._panel.score(self.engine, item, name, each) for name, each in metrics.items() if each.applies(item))
         )
         scores = [score for each in found for score in each]
-        requests = list(self._found.pop(item.id, {}).values())
+        requests = self.estimates.take(item.id)
         # Without a request it has failed before it asked anything.
         hopeless = (Status.BAD_INPUT,) if requests else (Status.BAD_INPUT, Status.FAILED)
-        if not self._per_item and scores and all(score.status in hopeless for score in scores):
+        if not self.estimates.per_item and scores and all(score.status in hopeless for score in scores):
             self.refused.append((item.id, scores[0].reason))
         return requests
-
-    def noted(self) -> list[Expected]:
-        """All requests that were walked through and not told yet."""
-        found = [each for of_item in self._found.values() for each in of_item.values()]
-        self._found.clear()
-        return found
 
     async def reserve(
         self, item: Item, metrics: Mapping[str, Metric], budget: Budget, held: BudgetHeld | None = None
@@ -192,7 +210,7 @@ class Planner:
         await self.engine.aclose()
 
 
-class _Blank:
+class ReadOnlyCache:
     """A cache as a plan sees it: nothing is written, and vectors are as blank as those of the estimating embedder."""
 
     def __init__(self, cache: AnswerCache) -> None:
@@ -357,9 +375,9 @@ class ForecastSum:
     def forecast(self, items: int) -> Forecast:
         """Price what was added, for so many items that can be judged."""
         planner, roles = self._planner, self._roles
-        if planner.embeddings and not planner.roles.embedder().is_free:
-            tokens = Usage(input=planner.embedding_tokens)
-            roles["embedder"] = RoleForecast(planner.embeddings, tokens, tokens, tokens)
+        if planner.estimates.embeddings and not planner.roles.embedder().is_free:
+            tokens = Usage(input=planner.estimates.embedding_tokens)
+            roles["embedder"] = RoleForecast(planner.estimates.embeddings, tokens, tokens, tokens)
         costs: dict[str, tuple[float, float, float] | None] = {}
         for name, role in roles.items():
             asked = planner.role(name)
@@ -375,7 +393,7 @@ class ForecastSum:
             {name: planner.role(name).label for name in roles},
             costs,
             {role.name: role.tally.cached for role in planner.roles.open() if role.tally.cached},
-            planner.embeddings,
+            planner.estimates.embeddings,
             (self._repairs, None if unpriced else self._repair_cost),
             saved=(self._saved, None if unpriced else self._saved_cost),
         )

@@ -7,7 +7,7 @@
 | `self_preference` | whether a judge prefers texts of its own model family |
 | `item_scorer`, `effect_size` | scoring the items of a battery; the unit of the effects |
 | `trust_card` | effects, intervals, p-values and verdicts of a card |
-| `canary`, `canary_run` | frozen questions, asked again before a run, that show whether a model has changed |
+| `canary` | frozen questions, asked again before a run, that show whether a model has changed |
 """
 
 from __future__ import annotations

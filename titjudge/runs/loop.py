@@ -45,6 +45,12 @@ class Progress:
     started: float = field(default_factory=time.monotonic)
     status: str = "running"
 
+    def count(self, score: Score) -> None:
+        """Count a score of an item that is done with it."""
+        self.done += 1
+        self.scored += score.value is not None
+        self.failed += score.value is None
+
 
 class RunLoop:
     """Scores every item by every metric, `in_flight` items at a time.
@@ -65,10 +71,11 @@ class RunLoop:
         done: set[tuple[str, str]] | None = None,
         on_score: Callable[[Score, str], None],
         in_flight: int = 64,
+        progress: Progress | None = None,
     ) -> None:
         self.engine, self.metrics, self.planner = engine, metrics, planner
         self.panel = panel or Panel()
-        self.progress = Progress()
+        self.progress = progress or Progress()
         self._done = done or set()
         self._on_score = on_score
         self._in_flight = in_flight

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,55 +14,131 @@ from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.paths import example_folder
 from titjudge.metrics import Metric
+from titjudge.runs.folder.identity import default_folder
 from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.image_tree import split_pattern
 from titjudge.suites.loading import open_suite, suite_class
 
 
-def resolve(config: RunConfig) -> RunConfig:
-    """Fill in the defaults of a configuration from the data.
+@dataclass(frozen=True, slots=True)
+class ResolvedMetrics:
+    """Metrics of which everything is known before a model is opened.
+
+    Attributes:
+        config: The configuration, complete.
+        metrics: Its metrics by name, with their options.
+    """
+
+    config: RunConfig
+    metrics: dict[str, Metric]
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles that the metrics ask, each once."""
+        return list(dict.fromkeys(role for metric in self.metrics.values() for role in metric.roles))
+
+    @property
+    def models(self) -> list[str]:
+        """The roles with, for `judge`, its whole panel."""
+        return sorted({*self.roles, *(self.config.judge_roles if "judge" in self.roles else ())})
+
+    @property
+    def folder(self) -> Path:
+        """The run folder: as configured, else one that is named after data and models."""
+        return self.config.out or default_folder(self.config)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRun(ResolvedMetrics):
+    """A run over data.
+
+    Attributes:
+        suite: Reads the data.
+        left_out: The suite's metrics that the run leaves out for lack of a model or a package, a line each.
+    """
+
+    suite: Suite
+    left_out: list[str] = field(default_factory=list)
+
+
+def resolve(config: RunConfig) -> ResolvedRun:
+    """Fill in the defaults of a configuration from the data, and load its suite and metrics.
 
     Raises:
         ConfigError: there are no data, or a metric lacks a model.
     """
-    config = with_tree(config)
+    asked, config = config.metrics, _with_recordings(_with_data(with_tree(config)))
+    suite = load_suite(config)
+    listed = {name: load_metric(name, config.suite) for name in asked or suite.metrics}
+    if not asked:
+        config = config.model_copy(update={"metrics": _runnable(listed, config)})
+    metrics = _configured(listed, config)
+    if config.metric_options:  # parsed: "8" on the command line and 8 in a file are the same run
+        options = {name: dict(metric.options) for name, metric in metrics.items() if metric.options}
+        config = config.model_copy(update={"metric_options": options})
+    if lacking := lacking_role(config, metrics):
+        assert config.data is not None
+        next(iter(suite.load(config.data)), None)  # malformed data are reported first
+        raise ConfigError(f"{lacking[1]}{_hint(lacking[0], config.data)}")
+    return ResolvedRun(config, metrics, suite, [] if asked else _left_out(listed, config))
+
+
+def stored_run(config: RunConfig) -> ResolvedRun:
+    """Load suite and metrics of a configuration that is complete, as a run folder holds it.
+
+    Raises:
+        ConfigError: its suite or a metric is missing here.
+    """
+    return ResolvedRun(config, load_metrics(config), load_suite(config))
+
+
+def resolve_metrics(config: RunConfig) -> ResolvedMetrics:
+    """Load the metrics of a configuration for images that come one by one; the keys that name data are ignored.
+
+    Raises:
+        ConfigError: a metric is missing, or an option is unknown.
+    """
+    return ResolvedMetrics(config, load_metrics(config))
+
+
+def _with_data(config: RunConfig) -> RunConfig:
+    """Name the data, and the templates beside a suite that is a file.
+
+    Raises:
+        ConfigError: there are none.
+    """
     changes: dict[str, Any] = {}
-    data = config.data
     if registry.is_suite_file(config.suite):
         changes["suite"] = os.path.abspath(config.suite)
         templates = Path(changes["suite"]).parent / "prompts"
         if config.prompts is None and templates.is_dir():
             changes["prompts"] = templates
-    if data is None:
-        data = example_folder()
-        if data is None or config.suite not in ("folder", "known-answer"):
+    if config.data is None:
+        changes["data"] = example_folder()
+        if changes["data"] is None or config.suite not in ("folder", "known-answer"):
             raise ConfigError("nothing to judge: give --data DIR")
-        changes["data"] = data
-    if not data.exists():
-        raise ConfigError(f"{data}: no such file or folder")
+    config = config.model_copy(update=changes)
+    if config.data is not None and not config.data.exists():
+        raise ConfigError(f"{config.data}: no such file or folder")
+    return config
+
+
+def _with_recordings(config: RunConfig) -> RunConfig:
+    """Let recorded answers beside the data answer where no model is named, with the templates beside them."""
+    assert config.data is not None
+    data, captioner, judge = config.data, config.captioner, config.judge
     recorded = data / "descriptions.jsonl"
-    captioner, judge = config.captioner, config.judge
     if captioner is None and recorded.is_file():
         captioner = RoleConfig(model="recorded")
         if judge is None and config.suite == "known-answer" and (data / "answers.jsonl").is_file():
             judge = RoleConfig(model="recorded")
     beside = recorded if data.is_dir() else data.with_name("descriptions.jsonl")
-    changes |= {"captioner": _replaying(captioner, beside), "judge": _replaying(judge, beside)}
+    changes: dict[str, Any] = {"captioner": _replaying(captioner, beside), "judge": _replaying(judge, beside)}
     changes["panel"] = [_replaying(role, beside) for role in config.panel]
-    done = config.model_copy(update=changes)
-    if done.prompts is None:
-        done = done.model_copy(update={"prompts": _recorded_templates(done, data)})
-    if not config.metrics:
-        names = _runnable(suite_class(config.suite).metrics, done)
-        done = done.model_copy(update={"metrics": names})
-    metrics = load_metrics(done)
-    if config.metric_options:  # parsed: "8" on the command line and 8 in a file are the same run
-        options = {name: dict(metric.options) for name, metric in metrics.items() if metric.options}
-        done = done.model_copy(update={"metric_options": options})
-    if lacking := lacking_role(done, metrics):
-        next(iter(load_suite(done).load(data)), None)  # malformed data are reported first
-        raise ConfigError(f"{lacking[1]}{_hint(lacking[0], data)}")
-    return done
+    config = config.model_copy(update=changes)
+    if config.prompts is None:
+        config = config.model_copy(update={"prompts": _recorded_templates(config, data)})
+    return config
 
 
 def lacking_role(config: RunConfig, metrics: Mapping[str, Metric]) -> tuple[str, str] | None:
@@ -117,16 +194,15 @@ def _hint(role: str, data: Path) -> str:
     return f" (or --{role} recorded: there are recorded answers)" if (data / "answers.jsonl").is_file() else ""
 
 
-def _runnable(names: Sequence[str], config: RunConfig) -> list[str]:
+def _runnable(metrics: Mapping[str, Metric], config: RunConfig) -> list[str]:
     """List the suite's metrics whose models are configured and whose packages are installed.
 
     Where no metric that asks a model has one, all are listed, so that the error names the missing role. Metrics without their
     package are listed where nothing else remains.
     """
-    metrics = {name: load_metric(name, config.suite) for name in names}
     configured = [name for name, metric in metrics.items() if all(map(config.role, metric.roles))]
     if not any(metrics[name].roles for name in configured):
-        return list(names)
+        return list(metrics)
     return [name for name in configured if _installed(metrics[name])] or configured
 
 
@@ -134,15 +210,14 @@ def _installed(metric: Metric) -> bool:
     return not metric.package or importlib.util.find_spec(metric.package) is not None
 
 
-def left_out(config: RunConfig, done: RunConfig) -> list[str]:
+def _left_out(metrics: Mapping[str, Metric], config: RunConfig) -> list[str]:
     """List the suite's metrics that a run without --metric leaves out for lack of a model or a package, one line each.
 
     The suite `folder` has no metrics of its own: there the configured models decide, and only packages can be missing.
     """
-    names = [] if config.metrics else suite_class(config.suite).metrics
     lines = []
-    for metric in (load_metric(name, config.suite) for name in names if name not in done.metrics):
-        roles = [role for role in metric.roles if done.role(role) is None]
+    for metric in (metric for name, metric in metrics.items() if name not in config.metrics):
+        roles = [role for role in metric.roles if config.role(role) is None]
         what = f"its package is not installed: pip install 'titjudge[{metric.extra}]'"
         if roles:
             what = f"it needs a {' and a '.join(roles)}: {' '.join(f'--{role} PROVIDER/MODEL' for role in roles)}"
@@ -157,24 +232,22 @@ def load_metric(name: str, suite: str) -> Metric:
     return metric
 
 
-def asked_roles(metrics: Mapping[str, Metric]) -> list[str]:
-    """List the roles that metrics ask, each once."""
-    return list(dict.fromkeys(role for metric in metrics.values() for role in metric.roles))
-
-
 def load_metrics(config: RunConfig) -> dict[str, Metric]:
     """Load the metrics with their options.
 
     Raises:
         ConfigError: an unknown option, a value that does not fit, or options for a metric that the run does not have.
     """
+    return _configured({name: load_metric(name, config.suite) for name in config.metrics}, config)
+
+
+def _configured(metrics: Mapping[str, Metric], config: RunConfig) -> dict[str, Metric]:
+    """Give the metrics of a run their options."""
     for name in config.metric_options:
         if name not in config.metrics:
             what = f"there are options for {name}, which is no metric of this run ({', '.join(config.metrics)})"
             raise ConfigError(f"{what}: add --metric {name}")
-    return {
-        name: load_metric(name, config.suite).configured(config.metric_options.get(name, {})) for name in config.metrics
-    }
+    return {name: metrics[name].configured(config.metric_options.get(name, {})) for name in config.metrics}
 
 
 def load_suite(config: RunConfig) -> Suite:

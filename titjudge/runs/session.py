@@ -5,44 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from titjudge.core.config import RunConfig
-from titjudge.core.errors import FatalProviderError, TitjudgeError, UserError
-from titjudge.core.numbers import known_sum
-from titjudge.core.paths import cache_folder
-from titjudge.core.prompts import PromptLibrary
-from titjudge.core.retirements import OTHER_MODEL
-from titjudge.core.run_records import Manifest, Results
-from titjudge.core.serialization import reply_from, reply_record
+from titjudge.core.run_records import Results
 from titjudge.core.signals import terminated_like_ctrl_c
-from titjudge.core.types import InvalidItem, Item, Pair, Status
-from titjudge.engine.cache import AnswerCache
+from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
-from titjudge.runs.folder.fingerprints import Pins
-from titjudge.runs.folder.identity import default_folder
-from titjudge.runs.folder.manifest import changed_versions, mixed, provenance
-from titjudge.runs.folder.run_folder import RunFolder, caps, resumed_budget
+from titjudge.runs.folder.manifest import changed_versions
+from titjudge.runs.folder.run_folder import RunFolder, caps
 from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import Progress, RunLoop, prepared
+from titjudge.runs.open_run import OpenRun, open_cache, open_folder, open_planner, planning
 from titjudge.runs.outcome import Outcome, finish
-from titjudge.runs.resolve import asked_roles, left_out, load_metrics, load_suite, resolve
+from titjudge.runs.resolve import resolve
 from titjudge.runs.run_input import RunInput
 from titjudge.stats.scores.per_prompt import PerPrompt
 
-if TYPE_CHECKING:
-    from titjudge.probes.canary_run import CanaryOutcome
-    from titjudge.providers.batch.provider import Batches
-
 _PROGRESS_INTERVAL = 0.2  # seconds between two updates of the progress
-_MANIFEST_INTERVAL = 3.0  # seconds between two manifests while a run is going on
-_ANSWERED = frozenset({Status.OK, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
 
 
 class Watcher:
@@ -55,50 +39,43 @@ class Watcher:
     def close(self) -> None: ...
 
 
-@dataclass(slots=True)
-class RunContext:
-    """State that the steps of a running evaluation share."""
-
-    folder: RunFolder
-    watcher: Watcher
-    before: Manifest  # of the run's earlier sessions
-    pins: dict[str, Any]  # the models behind the roles, as the manifest records them
-    engine: Engine
-    loop: RunLoop
-    done: set[tuple[str, str]]  # item and metric of the scores that are still valid
-    started: float
-    canaries: CanaryOutcome | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How the requests of a run ended."""
+    """How the requests of a run ended.
+
+    Attributes:
+        status: As the manifest says it.
+        reason: Why a cap ended it; else empty.
+        uncertain: USD that requests without an answer may have cost.
+        money: Sums of the ledger (`RunFolder.money`).
+        notes: Warnings about the cache, models, money and canaries.
+    """
 
     status: str
-    reason: str  # why a cap ended it; else empty
-    uncertain: float  # USD that requests without an answer may have cost
-    money: dict[str, Any]  # sums of the ledger (`RunFolder.money`)
-    notes: list[str]  # warnings about models and money
-    canaries: list[str]  # warnings about canaries
+    reason: str
+    uncertain: float
+    money: dict[str, Any]
+    notes: list[str]
 
 
 class Session:
-    """One session of a run: suite, metrics, cache and input of a configuration.
+    """One session of a run: what a configuration names, ready to be judged.
+
+    Attributes:
+        resolved: Configuration, metrics and suite.
+        warnings: What people should know of the run.
 
     Raises:
-        UserError: something that the configuration names is missing (folder, price, prompt, cache).
+        UserError: Something that the configuration names is missing (folder, prompt, metric, model).
     """
 
     def __init__(self, config: RunConfig) -> None:
-        self.config = resolve(config)
-        self.metrics = load_metrics(self.config)
+        self.resolved = resolve(config)
+        self.config, self.metrics, self.suite = self.resolved.config, self.resolved.metrics, self.resolved.suite
         for metric in self.metrics.values():
             PerPrompt.parse(self.config.per_prompt).of_metric(metric.range, metric.higher_is_better, metric.name)
-        self.suite = load_suite(self.config)
         self.input = RunInput(self.config, self.suite)
-        self.library = PromptLibrary(self.config.prompts)
-        self.cache = AnswerCache(cache_folder(self.config.cache))
-        self.warnings = left_out(config, self.config)
+        self.warnings = list(self.resolved.left_out)
 
     def items(self) -> Iterator[Item | InvalidItem]:
         """Read the items of this run, invalid ones included."""
@@ -122,28 +99,29 @@ class Session:
 
     def dry_run(self) -> Forecast:
         """Estimate the price of the run without sending anything."""
-        self._check_recordings()
         return asyncio.run(self._dry_run())
 
-    def _check_recordings(self) -> None:
-        Roles(self.config).check_recordings(asked_roles(self.metrics))
-
     async def _dry_run(self) -> Forecast:
-        from titjudge.probes.canary_run import plan_before
+        from titjudge.runs.canaries import plan_before
 
-        planner = Planner(self.config, self.library, self.cache)
-        parts = (self.config, self.metrics, self.library, self.cache)
-        try:
-            canaries, canary_note = await plan_before(*parts) if self.config.canary else ([], "")
-            result = await forecast(planner, prepared(self.items(), self.metrics), self.metrics, canaries)
-            notes = [*self.input.notes(self.metrics.values()), canary_note, *planner.roles.notes()]
-            if live := self._live_jobs():
-                notes.append(f"{live} batch jobs of this run are live: what is in them is counted, and not sent again")
-            result.notes = [note for note in notes if note]
-            return result
-        finally:
-            await planner.aclose()
-            self.cache.close()
+        with open_cache(self.config.cache) as cache:
+            async with planning(self.config, cache) as planner:
+                planner.roles.check_recordings(self.resolved.roles)
+                canaries, note = await plan_before(self.resolved, cache) if self.config.canary else ([], "")
+                result = await forecast(planner, prepared(self.items(), self.metrics), self.metrics, canaries)
+                notes = [*self.input.notes(self.metrics.values()), note, *planner.roles.notes(), self._live_jobs()]
+        result.notes = [note for note in notes if note]
+        return result
+
+    def _live_jobs(self) -> str:
+        """Say how many batch jobs of this run have not been collected."""
+        place = self.resolved.folder / "batches"
+        if not self.config.limits.batch or not place.is_dir():
+            return ""
+        from titjudge.providers.batch.provider import live_jobs
+
+        live = live_jobs(place)
+        return f"{live} batch jobs of this run are live: what is in them is counted, and not sent again" if live else ""
 
     def run(self, watcher: Watcher | None = None) -> Outcome:
         """Judge every item, write the run folder and compare with the human pairs.
@@ -151,118 +129,66 @@ class Session:
         Raises:
             FatalProviderError: a key, a quota or a model name is wrong; answers up to then are kept.
         """
-        folder = RunFolder(self.config.out or default_folder(self.config))
         pairs = self.pairs()  # malformed pairs fail before anything is paid
-        self._check_recordings()
         self.input.check()
-        folder.open(self.config)
-        try:
+        with open_folder(self.resolved) as folder:
             end = asyncio.run(self._run(folder, watcher or Watcher()))  # its memory is free before tables are made
-            # with --limit pairs of other images are left out on purpose
-            kept = pairs_among(pairs, folder.items(slim=True)) if self.config.limit else pairs
-            manifest = folder.manifest()
-            warnings = [
-                *self.cache.notes(),
-                *self.warnings,
-                *end.notes,
-                *self.input.notes(self.metrics.values(), pairs, kept),
-                *changed_versions(manifest),
-                *manifest.mixed,
-                *end.canaries,
-            ]
-            outcome = finish(
-                folder, self.suite, kept, self.metrics,
-                status=end.status, extra_warnings=warnings, report=self.config.report, per_prompt=self.config.per_prompt,
-                findings=self._findings, money=end.money,
-            )  # fmt: skip
-            outcome.reason, outcome.uncertain, outcome.mixed = end.reason, end.uncertain, manifest.mixed
-            return outcome
-        except TitjudgeError as error:
-            if isinstance(error, UserError):
-                folder.discard()
-            if (folder.path / "manifest.json").is_file() and folder.manifest().status == "running":
-                folder.set_status(f"failed: {error}")  # the status of an earlier session that ended stays
-            raise
-        finally:
-            folder.close()
-            self.cache.close()
+            return self._finish(folder, pairs, end)
+
+    def _finish(self, folder: RunFolder, pairs: list[Pair], end: RunEnd) -> Outcome:
+        """Make the tables and the report."""
+        # With --limit pairs of other images are left out on purpose.
+        kept = pairs_among(pairs, folder.items(slim=True)) if self.config.limit else pairs
+        manifest = folder.manifest()
+        notes = [*end.notes, *self.input.notes(self.metrics.values(), pairs, kept)]
+        outcome = finish(
+            folder, self.suite, kept, self.metrics,
+            status=end.status, extra_warnings=[*notes, *changed_versions(manifest), *manifest.mixed],
+            report=self.config.report, per_prompt=self.config.per_prompt, findings=self._findings, money=end.money,
+        )  # fmt: skip
+        outcome.reason, outcome.uncertain, outcome.mixed = end.reason, end.uncertain, manifest.mixed
+        return outcome
 
     async def _run(self, folder: RunFolder, watcher: Watcher) -> RunEnd:
-        run = self._prepare(folder, watcher)
-        status, fatal = "", None
-        watch = asyncio.create_task(self._watch(run))
-        try:
-            with _signals(run.loop, watcher):
-                if self.config.canary:
-                    await run.loop.before(self._ask_canaries(run))
-                if line := await self._reach(run):
-                    watcher.say(line)
-                status = await run.loop.run(self._items_to_judge(run))
-        except FatalProviderError as error:
-            fatal, status = error, f"failed: {error}"
-        finally:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
-            watcher.show(run.loop.progress, run.engine)
-            watcher.close()
-            await run.engine.aclose()
-            if run.loop.planner is not None:
-                await run.loop.planner.aclose()
-        money = folder.money()
-        self._write_manifest(run, status, known_sum(money["list_cost"], money["unlisted"]))
-        if fatal is not None:
-            raise fatal
-        budget, canaries = run.engine.budget, run.canaries.lines() if run.canaries else []
-        notes = [*run.engine.roles.notes(), *budget.notes()]
-        return RunEnd(status, budget.reason, budget.uncertain, money, notes, canaries)
+        notes: list[str] = []
+        async with OpenRun(self.resolved, folder, items=self.listed(), say=watcher.say) as run:
+            loop = self._loop(run)
+            async with _shown(run, watcher), _closing(loop.planner):
+                with _signals(loop, watcher):
+                    if self.config.canary:
+                        await loop.before(self._ask_canaries(run, notes))
+                    if line := await self._reach(run, loop.planner):
+                        watcher.say(line)
+                    run.status = await loop.run(self._items_to_judge(run, loop))
+        budget = run.engine.budget
+        notes = [*run.cache.notes(), *self.warnings, *run.engine.roles.notes(), *budget.notes(), *notes]
+        return RunEnd(run.status, budget.reason, budget.uncertain, run.money, notes)
 
-    def _prepare(self, folder: RunFolder, watcher: Watcher) -> RunContext:
-        """Make engine, planner and loop, resuming from what earlier sessions left in the folder.
-
-        Raises:
-            UserError: a prompt, a metric or a model has changed since the run began, or a price is missing.
-        """
-        config, limits, before = self.config, self.config.limits, folder.manifest()
-        batches = self._batches(folder, watcher)
-        roles = Roles(config, batches=batches)
-        pins = self._check_unchanged(folder, before, roles)
-        total, done = folder.list_items(self.listed(), self.metrics)
-        if len(done) < total * len(self.metrics):
-            self.restore(folder)
-        roles.check_prices(asked_roles(self.metrics))
-        engine = self.engine(roles, folder)
-        planner = Planner(config, self.library, self.cache, per_item=True) if caps(limits) else None
-        loop = RunLoop(
-            engine, self.metrics, panel=Panel.of(config), planner=planner, done=done, on_score=folder.add_score,
-            in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),
-        )  # fmt: skip
-        loop.progress.total = total
-        return RunContext(folder, watcher, before, pins, engine, loop, done, time.time())
-
-    def engine(self, roles: Roles, folder: RunFolder) -> Engine:
-        """Make an engine that writes to an open run folder and goes on with the budget of its earlier sessions."""
-        return Engine(
-            roles, self.library, self.cache, resumed_budget(self.config.limits, folder.money()),
-            journal=folder.journal, known=folder.known_keys(), failed=self.config.failed,
+    def _loop(self, run: OpenRun) -> RunLoop:
+        limits, total = self.config.limits, run.progress.total or 0
+        planner = open_planner(self.config, run.library, run.cache, per_item=True) if caps(limits) else None
+        return RunLoop(
+            run.engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=run.done,
+            on_score=run.folder.add_score, progress=run.progress,
+            in_flight=max(1, min(total, 50_000)) if limits.batch else max(64, 2 * limits.concurrency),
         )  # fmt: skip
 
-    async def _reach(self, run: RunContext) -> str:
+    async def _reach(self, run: OpenRun, planner: Planner | None) -> str:
         """Say how far the cap carries where it may not carry to the end; else return nothing."""
-        budget, planner = run.engine.budget, run.loop.planner
-        if budget.max_cost is None or planner is None:
+        budget = run.engine.budget
+        metrics = {name: metric for name, metric in self.metrics.items() if not compares_images(metric)}
+        if budget.max_cost is None or planner is None or not metrics:
             return ""
-        of_item = [name for name, metric in self.metrics.items() if not compares_images(metric)]
-        metrics = {name: self.metrics[name] for name in of_item}
         open_items = (
             item for item in run.folder.items()
-            if isinstance(item, Item) and any((item.id, name) not in run.done for name in of_item)
+            if isinstance(item, Item) and any((item.id, name) not in run.done for name in metrics)
         )  # fmt: skip
         left = max(0.0, budget.max_cost - budget.spent - budget.uncertain)
-        reach = await planner.reach(open_items, metrics, left) if metrics else None
-        waiting = (run.loop.progress.total or 0) - len({item for item, _ in run.done})
+        reach = await planner.reach(open_items, metrics, left)
+        waiting = (run.progress.total or 0) - len({item for item, _ in run.done})
         return "" if reach is None else reach.line(waiting)
 
-    def _items_to_judge(self, run: RunContext) -> Iterator[Item | InvalidItem]:
+    def _items_to_judge(self, run: OpenRun, loop: RunLoop) -> Iterator[Item | InvalidItem]:
         """Yield the items to judge, in order."""
         return run.folder.items()
 
@@ -270,98 +196,39 @@ class Session:
         """Return further keys of results.json that this kind of run adds to `results`."""
         return Results()
 
-    def _live_jobs(self) -> int:
-        """Count the batch jobs of this run that have not been collected."""
-        place = (self.config.out or default_folder(self.config)) / "batches"
-        if not self.config.limits.batch or not place.is_dir():
-            return 0
-        from titjudge.providers.batch.provider import live_jobs
-
-        return live_jobs(place)
-
-    async def _ask_canaries(self, run: RunContext) -> None:
+    async def _ask_canaries(self, run: OpenRun, notes: list[str]) -> None:
         """Ask the frozen canary questions before the run, to find out whether a model has changed since."""
-        from titjudge.probes.canary_run import ask_before
+        from titjudge.runs.canaries import ask_before
 
-        run.canaries = await ask_before(self.config, run.engine, self.metrics, self.cache, run.folder.journal)
+        notes += await ask_before(run)
 
-    def _batches(self, folder: RunFolder, watcher: Watcher) -> Batches | None:
-        """Open the batch jobs of this run; None where requests are sent one by one."""
-        limits, place = self.config.limits, folder.path / "batches"
-        if not limits.batch and not place.is_dir():
-            return None
-        from titjudge.providers.batch.provider import Batches, BatchTiming, live_jobs
 
-        if limits.batch:
-            pace = BatchTiming(limits.batch_poll, limits.batch_idle)
-            return Batches(place, say=watcher.say, pace=pace, again=self.config.failed == "again")
-        if live := live_jobs(place):
-            watcher.say(
-                f"{live} batch jobs of this run are live: --batch collects them, without it they are paid again"
-            )
-        return None
+@contextlib.asynccontextmanager
+async def _shown(run: OpenRun, watcher: Watcher) -> AsyncIterator[None]:
+    """Show the progress of a run."""
 
-    def restore(self, folder: RunFolder) -> None:
-        """Put the paid answers of the run's journal into the cache, where a kill, a full disk or a lost cache left gaps."""
-        for record in folder.replies():
-            if record["provider"] == "recorded" or record["status"] not in _ANSWERED or OTHER_MODEL in record["flags"]:
-                continue
-            cached = self.cache.get(record["key"])
-            if cached is None or (cached["status"] != Status.OK and record["status"] == Status.OK):
-                self.cache.set(record["key"], reply_record(reply_from(record)))
-        for record in folder.vectors():
-            if self.cache.get(record["key"]) is None:
-                self.cache.set(record["key"], {name: record[name] for name in ("vector", "used", "total")})
-
-    def _check_unchanged(self, folder: RunFolder, before: Manifest, roles: Roles) -> dict[str, Any]:
-        """Check that prompts, metrics and models are those the run began with; returns the pins for its manifest.
-
-        Raises:
-            UserError: one has changed.
-        """
-        pins = Pins(roles, asked_roles(self.metrics))
-        pins.check(folder, together=any(map(compares_images, self.metrics.values())))
-        for name, digest in before.prompts.items():
-            if self.library.get(name).sha256 != digest:
-                raise UserError(
-                    f"{folder.path}: the prompt {name} has changed since this run began: choose another --out"
-                )
-        for name, record in before.metrics.items():
-            if name in self.metrics and self.metrics[name].version != record.version:
-                raise UserError(
-                    f"{folder.path}: the metric {name} has changed since this run began: choose another --out"
-                )
-        return pins.record(before)
-
-    async def _watch(self, run: RunContext) -> None:
-        written = 0.0
+    async def show() -> None:
         while True:
-            run.watcher.show(run.loop.progress, run.engine)
-            if time.monotonic() - written > _MANIFEST_INTERVAL:
-                self._write_manifest(run, "running", known_sum(run.engine.budget.list_cost, run.engine.budget.unpriced))
-                written = time.monotonic()
+            watcher.show(run.progress, run.engine)
             await asyncio.sleep(_PROGRESS_INTERVAL)
 
-    def _write_manifest(self, run: RunContext, status: str, list_cost: float | None) -> None:
-        progress, budget = run.loop.progress, run.engine.budget
-        manifest = provenance(
-            self.config, run.engine, self.metrics, run.before,
-            suite={"name": self.suite.name, "version": self.suite.VERSION, "deviations": list(self.suite.DEVIATIONS)},
-            status=status,
-            started=run.started,
-            updated=time.time(),
-            progress={name: getattr(progress, name) for name in ("total", "done", "scored", "failed")},
-            spent=known_sum(budget.spent, budget.unpriced),
-            unpriced=budget.unpriced,
-            list_cost=list_cost,
-            uncertain=round(budget.uncertain, 6),
-            **run.pins,
-        )  # fmt: skip
-        if lines := mixed(manifest.roles):
-            manifest = manifest.with_(mixed=lines)
-        if run.canaries is not None and run.canaries.report is not None:
-            manifest = manifest.with_(canary=run.canaries.report.to_json())
-        run.folder.write_manifest(manifest, sync=status != "running")
+    showing = asyncio.create_task(show())
+    try:
+        yield
+    finally:
+        showing.cancel()
+        await asyncio.gather(showing, return_exceptions=True)
+        watcher.show(run.progress, run.engine)
+        watcher.close()
+
+
+@contextlib.asynccontextmanager
+async def _closing(planner: Planner | None) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        if planner is not None:
+            await planner.aclose()
 
 
 def pairs_among(pairs: Iterable[Pair], items: Iterable[Item | InvalidItem]) -> list[Pair]:

@@ -15,13 +15,13 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Reply, Request, Score, Usage
 from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache
-from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.runs.loop import RunLoop
+from titjudge.runs.open_run import open_planner
 
 QUESTIONS = 3
 
@@ -89,7 +89,7 @@ def test_the_money_that_items_hold_is_used_before_a_run_ends(tmp_path: Path, cap
 def test_an_item_that_stepped_back_reserves_what_it_lacked_also_when_nothing_new_begins() -> None:
     async def work() -> tuple[float, float]:
         config = load_config(None, {"judge": "openai/m", "prices": {"m": {"input": 1.0, "output": 1.0}}})
-        planner, budget = Planner(config, PromptLibrary(), None, per_item=True), Budget(max_cost=1.0)
+        planner, budget = open_planner(config, PromptLibrary(), None, per_item=True), Budget(max_cost=1.0)
         budget.exhausted = True
         item = Item("i", "p", None, "g", "p")
         with pytest.raises(BudgetExhausted):

@@ -18,7 +18,6 @@ from titjudge.core.config import RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Message, Request, Score, Status
 from titjudge.engine.cache import AnswerCache
-from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
@@ -28,6 +27,7 @@ from titjudge.metrics.dsg import SceneGraph, dsg, dsg_score, valid_questions
 from titjudge.metrics.tifa import ChoiceQuestion, by_type, read_choice, tifa
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
+from titjudge.runs.open_run import open_planner
 
 # The example of the paper's notebook (t2i_eval_example.ipynb): it prints 0.4.
 PARENTS = {1: [0], 2: [0], 3: [0], 4: [3], 5: [1], 6: [2], 7: [2], 8: [0], 9: [8], 10: [8]}
@@ -285,7 +285,7 @@ def test_a_plan_counts_the_questions_a_prompt_will_bring(tmp_path: Path, metric:
 
     async def go() -> int:
         cache = AnswerCache(tmp_path / "cache")
-        planner = Planner(config(), PromptLibrary(), cache, per_item=True)
+        planner = open_planner(config(), PromptLibrary(), cache, per_item=True)
         try:
             return len(await planner.expect(item, {metric.name: metric}))
         finally:

@@ -19,7 +19,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Message, Reply, Request
 from titjudge.data import image_decoding, image_process, images
 from titjudge.data.images import ImageFiles
-from titjudge.engine.forecast import Planner, forecast
+from titjudge.engine.forecast import forecast
 from titjudge.engine.roles import Roles
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.providers import ProviderSettings
@@ -27,6 +27,7 @@ from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.local import huggingface, vllm
 from titjudge.runs.folder.identity import identity
+from titjudge.runs.open_run import open_planner
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def test_a_role_says_it_and_a_model_here_is_not_told() -> None:
 def test_a_dry_run_says_what_it_saves(photo: Path) -> None:
     async def planned(**more: Any) -> Any:
         role = {"model": "gemini/gemini-2.5-pro", **more}
-        planner = Planner(load_config(None, {"captioner": role}), PromptLibrary(), None)
+        planner = open_planner(load_config(None, {"captioner": role}), PromptLibrary(), None)
         found = await forecast(planner, [Item("i", "a gradient", photo)], {"lmm-score": lmm_score})
         await planner.aclose()
         return found

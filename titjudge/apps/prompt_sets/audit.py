@@ -13,13 +13,8 @@ from titjudge.apps.prompt_sets.audit_statistics import Audit, audit
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.paths import cache_folder
-from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import InvalidItem
-from titjudge.engine.cache import AnswerCache
-from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Roles
-from titjudge.runs.folder.run_folder import resumed_budget
+from titjudge.runs.open_run import open_cache, open_engine
 from titjudge.runs.prompt_languages import script
 from titjudge.runs.resolve import load_suite
 from titjudge.suites.prompts import Prompts
@@ -115,14 +110,11 @@ class EmbeddedTexts(NamedTuple):
 
 async def embed_texts(config: RunConfig, texts: Sequence[str]) -> EmbeddedTexts:
     """Embed distinct texts."""
-    cache, roles = AnswerCache(cache_folder(config.cache)), Roles(config)
-    engine = Engine(roles, PromptLibrary(config.prompts), cache, resumed_budget(config.limits))
-    try:
-        embeddings = dict(zip(texts, [embedding for _, embedding in await engine.embed(texts)], strict=True))
-        name, clip = f"the embedder {roles.embedder().name}", roles.embedder().clip
-    finally:
-        await engine.aclose()
-        cache.close()
+    with open_cache(config.cache) as cache:
+        async with open_engine(config, cache, asks=["embedder"]) as engine:
+            embeddings = dict(zip(texts, [embedding for _, embedding in await engine.embed(texts)], strict=True))
+            embedder = engine.roles.embedder()
+    name, clip = f"the embedder {embedder.name}", embedder.clip
     vectors = {text: embedding.vector for text, embedding in embeddings.items()}
     tokens = {text: embedding.tokens_total for text, embedding in embeddings.items()}
     return EmbeddedTexts(vectors, tokens, name, clip)

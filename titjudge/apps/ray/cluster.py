@@ -29,10 +29,10 @@ from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, 
 from titjudge.core.run_records import ProgressRecord
 from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.runs.check.merge import merge
-from titjudge.runs.folder.identity import default_folder
 from titjudge.runs.folder.run_folder import RunFolder, caps
+from titjudge.runs.open_run import open_cache
 from titjudge.runs.outcome import Outcome
-from titjudge.runs.resolve import asked_roles, load_metrics, resolve
+from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
 
 LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # they use the worker's GPU
@@ -63,8 +63,9 @@ class Worker:
             os.chdir(folder)
         try:
             session = Session(RunConfig.model_validate(settings))
-            if session.cache.network:
-                return {"error": _SHARED_CACHE.format(session.cache.folder, session.cache.network)}
+            with open_cache(session.config.cache) as cache:
+                if cache.network:
+                    return {"error": _SHARED_CACHE.format(cache.folder, cache.network)}
             return {"status": session.run().status}
         except FatalProviderError as error:
             return {"fatal": str(error)}
@@ -130,8 +131,9 @@ class Cluster:
     ) -> None:
         if config.shard is not None:
             raise ConfigError("--shard and --engine ray are two ways to divide a run: give one")
-        self.config = resolve(config)
-        self.out = (self.config.out or default_folder(self.config)).resolve()
+        self.resolved = resolve(config)
+        self.config = self.resolved.config
+        self.out = self.resolved.folder.resolve()
         manifest = self.out / "manifest.json"
         if manifest.is_file() and RunFolder(self.out).manifest().merged is None:
             raise UserError(f"{self.out} holds a run of one machine: choose another --out")
@@ -210,7 +212,7 @@ class Cluster:
         """Whether a worker loads models: in a role, as a learned metric, or as the embedder of a metric that embeds."""
         roles = (self.config.captioner, self.config.judge, *self.config.panel)
         providers = {role.provider for role in roles if role is not None}
-        asked = asked_roles(load_metrics(self.config))
+        asked = self.resolved.roles
         providers |= {name.partition("/")[0] for name in asked}
         if "embedder" in asked:
             providers.add(self.config.embedder.provider)

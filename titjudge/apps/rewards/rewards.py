@@ -7,7 +7,6 @@ import contextlib
 import gc
 import hashlib
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from titjudge.apps.rewards.server import MAX_BODY, Missing, build_app
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import CacheWriteError, ConfigError, TitjudgeError, UserError
 from titjudge.core.files import Appender
-from titjudge.core.numbers import known_sum
 from titjudge.core.serialization import item_record, with_checksum
 from titjudge.core.types import Item, Score
 from titjudge.metrics import SIBLINGS
@@ -25,11 +23,9 @@ from titjudge.providers.base import Model
 from titjudge.runs.api.image_scorer import ImageScorer
 from titjudge.runs.api.images_in_memory import HeldImages, check
 from titjudge.runs.api.judged_scores import JudgedScore
-from titjudge.runs.folder.fingerprints import Pins
 from titjudge.runs.folder.identity import default_folder
-from titjudge.runs.folder.manifest import provenance
-from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.resolve import asked_roles, lacking_role, load_metrics
+from titjudge.runs.open_run import open_folder
+from titjudge.runs.resolve import ResolvedMetrics, lacking_role, resolve_metrics
 from titjudge.web.http_guard import address, is_loopback, listen, run
 
 PORT = 8767
@@ -38,7 +34,6 @@ _COLLECTED = (
     10,
     10,
 )  # new objects between two looks for garbage: what waits for an answer is none, and not few
-_MANIFEST_INTERVAL = 3.0  # seconds between two manifests
 
 
 class Rewards:
@@ -56,36 +51,21 @@ class Rewards:
     """
 
     def __init__(self, config: RunConfig, loading: Callable[[str], None] | None = None) -> None:
-        metrics = load_metrics(config)
-        if lacking := lacking_role(config, metrics):
-            raise ConfigError(lacking[1])
-        for metric in metrics.values():
-            if data := [key for key in metric.needs if key != SIBLINGS]:
-                raise ConfigError(
-                    f"{metric.name} needs {' and '.join(data)} with each prompt, which no training framework sends: "
-                    "`serve` takes the metrics that look at prompt and image alone"
-                )
-        self._config = config
-        self._folder = RunFolder(config.out or _folder(config))
-        self._folder.open(config)
-        try:
-            self._scorer = ImageScorer(config, self._folder, memory=HeldImages())
-            self._engine = self._scorer.open()
-            self._before = self._folder.manifest()
-            pins = Pins(self._engine.roles, asked_roles(self._scorer.metrics))
-            pins.check(self._folder, together=False)
+        run = resolve_metrics(config)
+        _check(run)
+        with contextlib.ExitStack() as stack:
+            self._folder = stack.enter_context(open_folder(run, config.out or _folder(config)))
+            self._scorer = ImageScorer(run, self._folder, memory=HeldImages(), kind="serve")
+            self._run = self._scorer.open()
             self._check_ready(loading)
-            self._pins = pins.record(self._before)
             self._items = Appender(self._folder.path / "items.jsonl")
-        except TitjudgeError:
-            self._folder.discard()
-            raise
-        self.names = tuple(self._scorer.metrics)
+            stack.callback(self._items.close)
+            self._stack = stack.pop_all()
+        self.names = tuple(run.metrics)
         self._item_ids = {item.id for item in self._folder.items(slim=True)}
         scores = self._folder.scores(slim=True).items()
         self._scored = {key: score.value for key, score in scores if score.value is not None}  # as last written
-        self._failed, self._started = 0, time.time()
-        self._manifest_task: asyncio.Task[None] | None = None
+        self._count()
 
     def _check_ready(self, loading: Callable[[str], None] | None) -> None:
         """Check keys and load models now, so that the first reward of a training run neither fails nor waits.
@@ -93,10 +73,10 @@ class Rewards:
         Raises:
             UserError: A key or a model is missing.
         """
-        roles = self._engine.roles
-        names = roles.with_panel(asked_roles(self._scorer.metrics))
+        roles, config = self._run.engine.roles, self._run.config
+        names = self._run.run.models
         models: list[Model] = [roles.embedder()] if "embedder" in names else []
-        models += [roles.made(role) for name in names if name != "embedder" and (role := self._config.role(name))]
+        models += [roles.made(role) for name in names if name != "embedder" and (role := config.role(name))]
         for model in models:
             model.ready()
         for model in dict.fromkeys(models):
@@ -110,16 +90,15 @@ class Rewards:
 
     @property
     def trouble(self) -> str:
-        sender = self._engine.sender
+        sender = self._run.engine.sender
         return str(sender.fatal or sender.disk or "")
 
     @property
     def capped(self) -> str:
-        return self._engine.budget.reason
+        return self._run.engine.budget.reason
 
     def counters(self) -> dict[str, float]:
-        budget, roles = self._engine.budget, self._engine.roles.open()
-        limits = self._config.limits
+        budget, roles, limits = self._run.engine.budget, self._run.engine.roles.open(), self._run.config.limits
         return {
             "spent_usd": budget.spent,
             "uncertain_usd": budget.uncertain,
@@ -133,18 +112,12 @@ class Rewards:
         }
 
     async def start(self) -> None:
-        self._manifest_task = asyncio.create_task(self._keep_manifest())
+        self._run.keep_manifest()
 
     async def close(self) -> None:
         """Await the answers in flight, and close everything."""
-        if self._manifest_task is not None:
-            self._manifest_task.cancel()
-            await asyncio.gather(self._manifest_task, return_exceptions=True)
-        await self._scorer.aclose()
-        with contextlib.suppress(OSError):
-            self._write_manifest(f"failed: {self.trouble}" if self.trouble else "complete")
-        self._items.close()
-        self._folder.close()
+        with self._stack:
+            await self._scorer.aclose()
 
     async def scores(self, batch: Batch) -> list[dict[str, Score]]:
         """Score every pair of a batch by the metrics that it names.
@@ -179,7 +152,8 @@ class Rewards:
         digest = hashlib.sha256(score.prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         item = f"{score.item_id[:24]}-{digest}"  # picture-0123456789abcdef-0123456789abcdef
         has_value = score.value is not None and math.isfinite(score.value)
-        self._failed += not has_value
+        self._run.progress.failed += not has_value
+        self._count()
         written = self._scored.get((item, score.metric))
         if written is not None and (not has_value or score.value == written):
             return
@@ -193,25 +167,13 @@ class Rewards:
             raise CacheWriteError(f"the run folder cannot be written: {error.strerror}") from error
         if score.value is not None and has_value:
             self._scored[item, score.metric] = score.value
+            self._count()
 
-    async def _keep_manifest(self) -> None:
-        while True:
-            with contextlib.suppress(OSError):  # a full disk is reported where a score cannot be written
-                self._write_manifest("running")
-            await asyncio.sleep(_MANIFEST_INTERVAL)
-
-    def _write_manifest(self, status: str) -> None:
-        budget, scored = self._engine.budget, len(self._scored)
-        done = scored + self._failed
-        record = provenance(
-            self._config, self._engine, self._scorer.metrics, self._before,
-            kind="serve", status=status, started=self._started, updated=time.time(),
-            progress={"total": done, "done": done, "scored": scored, "failed": self._failed},
-            spent=known_sum(budget.spent, budget.unpriced), unpriced=budget.unpriced,
-            list_cost=known_sum(budget.list_cost, budget.unpriced), uncertain=round(budget.uncertain, 6),
-            **self._pins,
-        )  # fmt: skip
-        self._folder.write_manifest(record, sync=status != "running")
+    def _count(self) -> None:
+        """Count the rewards for the manifest: those that have a value, each once."""
+        progress = self._run.progress
+        progress.scored = len(self._scored)
+        progress.total = progress.done = progress.scored + progress.failed
 
 
 def serve_rewards(
@@ -257,6 +219,22 @@ def serve_rewards(
     gc.freeze()  # what is there now stays: looking through it again and again cost a sixth of the processor time
     gc.set_threshold(*_COLLECTED)
     run(app, sock, lifespan="on")
+
+
+def _check(run: ResolvedMetrics) -> None:
+    """Check that every metric has its models, and looks at prompt and image alone.
+
+    Raises:
+        ConfigError: One does not.
+    """
+    if lacking := lacking_role(run.config, run.metrics):
+        raise ConfigError(lacking[1])
+    for metric in run.metrics.values():
+        if data := [key for key in metric.needs if key != SIBLINGS]:
+            raise ConfigError(
+                f"{metric.name} needs {' and '.join(data)} with each prompt, which no training framework sends: "
+                "`serve` takes the metrics that look at prompt and image alone"
+            )
 
 
 def _folder(config: RunConfig) -> Path:

@@ -10,25 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from titjudge.core.config import RunConfig
 from titjudge.core.errors import BudgetExhausted
-from titjudge.core.paths import cache_folder
-from titjudge.core.prompts import PromptLibrary
 from titjudge.core.redaction import one_line
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Item, Score, Status
-from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
 from titjudge.runs.api.image_tables import ImageInTable
 from titjudge.runs.api.images_in_memory import ImagesInMemory, Placed
 from titjudge.runs.api.judged_scores import JudgedScore
-from titjudge.runs.folder.run_folder import RunFolder, resumed_budget
+from titjudge.runs.folder.run_folder import NOTHING, RunFolder
 from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import prepared
+from titjudge.runs.open_run import OpenRun
 from titjudge.runs.prompt_languages import Foreign
-from titjudge.runs.resolve import asked_roles, load_metrics
+from titjudge.runs.resolve import ResolvedMetrics
 
 T = TypeVar("T")
 _SMALL = 2**19  # bytes of an image that are hashed and kept about as fast as a thread is started
@@ -38,70 +34,62 @@ class ImageScorer:
     """Scores images in memory or files, many at a time, inside one event loop.
 
     Args:
-        config: Models, metrics and limits; the keys that name data are ignored.
+        run: Its metrics and models.
         folder: An open run folder for the ledger and the answers.
         spent: What counts against the caps already, without a folder (`Budget.used`).
         memory: Where images in memory are kept while they are judged; without it in files, which a notebook shows.
-
-    Raises:
-        ConfigError: An unknown metric or option.
+        kind: What the manifest of the folder calls the run.
     """
 
     def __init__(
         self,
-        config: RunConfig,
+        run: ResolvedMetrics,
         folder: RunFolder | None = None,
-        spent: Mapping[str, Any] | None = None,
+        spent: Mapping[str, Any] = NOTHING,
         memory: ImagesInMemory | None = None,
+        kind: str = "python",
     ) -> None:
-        self.config, self.folder, self.metrics = config, folder, load_metrics(config)
-        self._spent = dict(spent or {})
-        self._panel = Panel.of(config)
+        self.resolved, self.config, self.metrics, self.folder = run, run.config, run.metrics, folder
+        self._spent, self._kind = spent, kind
+        self._panel = Panel.of(run.config)
         self._memory = memory or ImagesInMemory()
         self._foreign, self._warned = Foreign(), False
-        self._embeds = any("embedder" in metric.roles for metric in self.metrics.values())
         self._left_out: set[str] = set()  # lines about parameters that are not sent, as was warned of
-        self._engine: Engine | None = None
-        self._cache: AnswerCache | None = None
+        self._run: OpenRun | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def open(self) -> Engine:
-        """Open models, cache and budget before the first score needs them, and return the engine.
+    def open(self) -> OpenRun:
+        """Open models, cache and budget before the first score needs them.
 
         Raises:
             ConfigError: A cap on a model without a known price.
         """
-        if self._engine is None:
-            folder, roles = self.folder, Roles(self.config)
-            roles.check_prices(asked_roles(self.metrics))
-            self._cache = AnswerCache(cache_folder(self.config.cache))
-            self._engine = Engine(
-                roles, PromptLibrary(self.config.prompts), self._cache,
-                resumed_budget(self.config.limits, folder.money() if folder else self._spent),
-                journal=folder.journal if folder else None, known=folder.known_keys() if folder else None,
-            )  # fmt: skip
-        return self._engine
+        if self._run is None:
+            self._run = OpenRun(self.resolved, self.folder, kind=self._kind, spent=self._spent)
+        return self._run
 
-    def spent(self) -> dict[str, Any]:
-        """Return what counts against the caps up to now, as `resumed_budget` takes it."""
-        return self._spent if self._engine is None else self._engine.budget.used()
+    def spent(self) -> Mapping[str, Any]:
+        """Return what counts against the caps up to now (`Budget.used`)."""
+        return self._spent if self._run is None else self._run.engine.budget.used()
 
     async def aclose(self) -> None:
         """Close connections and the cache, and delete copies of images. Answers in flight are awaited and kept."""
         await _cancel(self._tasks)  # of a stream that was left early
         self._memory.close()
-        if self._engine is not None:
-            await self._engine.aclose()
-            self._spent, self._engine = self._engine.budget.used(), None
-        if self._cache is not None:
-            self._cache.close()
-            self._cache = None
+        run, self._run = self._run, None
+        if run is not None:
+            try:
+                await run.aclose()
+            finally:
+                self._spent = run.engine.budget.used()
 
     async def stream(
         self, pairs: Sequence[tuple[Any, str]], names: Iterable[str] | None = None
     ) -> AsyncGenerator[JudgedScore, None]:
         """Yield the scores of (image, prompt) pairs, as they come; `names` are some of the metrics, None all."""
-        engine, metrics = self.open(), {name: self.metrics[name] for name in (self.metrics if names is None else names)}
+        run, metrics = self.open(), {name: self.metrics[name] for name in (self.metrics if names is None else names)}
+        engine = run.engine
+        run.keep_manifest()
         self._warn(pairs)
         gate = asyncio.Semaphore(max(64, 2 * self.config.limits.concurrency))
         in_groups = any(map(compares_images, metrics.values()))  # images are compared: all are placed first
@@ -164,7 +152,7 @@ class ImageScorer:
 
     def _warn(self, pairs: Iterable[tuple[Any, str]]) -> None:
         """Warn once that the embedder does not know the script of a prompt."""
-        if self._warned or not self._embeds:
+        if self._warned or "embedder" not in self.resolved.roles:
             return
         for _, prompt in pairs:
             self._foreign.look(Item("", prompt, Path(), prompt_id=prompt))

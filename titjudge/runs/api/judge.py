@@ -18,7 +18,8 @@ from titjudge.runs.api.images_in_memory import check, images_of, is_array
 from titjudge.runs.api.judged_scores import JudgedScore, Scores
 from titjudge.runs.api.loop_thread import LoopThread
 from titjudge.runs.api.score_stream import ScoreStream, collected
-from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import NOTHING, RunFolder
+from titjudge.runs.resolve import resolve_metrics
 
 _lock = threading.Lock()
 
@@ -93,10 +94,8 @@ class Judge:
         judge._prepare(config, folder)
         return judge
 
-    def _prepare(
-        self, config: RunConfig, folder: RunFolder | None = None, spent: Mapping[str, Any] | None = None
-    ) -> None:
-        self._scorer, self._process = ImageScorer(config, folder, spent), os.getpid()
+    def _prepare(self, config: RunConfig, folder: RunFolder | None = None, spent: Mapping[str, Any] = NOTHING) -> None:
+        self._scorer, self._process = ImageScorer(resolve_metrics(config), folder, spent), os.getpid()
         self._thread: LoopThread | None = None
         self._finalizer: weakref.finalize[Any, Any] | None = None
 
@@ -110,7 +109,7 @@ class Judge:
         """
 
         async def opened() -> Engine:
-            return self._scorer.open()
+            return self._scorer.open().engine
 
         return self._running().call(opened())
 

@@ -34,7 +34,7 @@ from titjudge.runs.folder.identity import config_of, identity
 from titjudge.runs.folder.journal import damage_lines, write_records
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.outcome import Outcome, finish
-from titjudge.runs.resolve import load_metrics, load_suite
+from titjudge.runs.resolve import stored_run
 from titjudge.suites.base import Suite
 
 
@@ -77,7 +77,8 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
 def _join(
     parts: Sequence[Part], target: RunFolder, config: RunConfig, pairs: Sequence[Pair] | None, report: bool
 ) -> Outcome:
-    metrics, suite = load_metrics(config), load_suite(config)
+    run = stored_run(config)
+    metrics, suite = run.metrics, run.suite
     if pairs is None:
         pairs = _pairs(parts, suite, config)
     status = _status(parts)

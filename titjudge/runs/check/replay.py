@@ -8,10 +8,11 @@ model, sample, attempt). A request without a stored answer fails as missing.
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,14 @@ from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.files import JsonlReader
 from titjudge.core.keys import content_key, request_key, short_digest
-from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import checksum_differs, embedding_from, reply_from, request_record
 from titjudge.core.types import Embedding, ImageFile, Reply, Request, Status
 from titjudge.data import containers
 from titjudge.data.images import ImageFiles, RequestImages
 from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Roles
 from titjudge.providers import Capabilities, Embedder, Provider, WrappedProvider, make_provider
+from titjudge.runs.open_run import open_engine
 
 Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
 _CONTENT = ("messages", "model", "sample", "attempt")
@@ -357,10 +357,11 @@ def _missing_image() -> bytes:
     raise DataError("the image is not here")
 
 
-def replay_engine(
-    config: RunConfig, manifest: Manifest, library: PromptLibrary, stored: Stored, images: StoredImages
-) -> Engine:
-    """Make the engine of a run, with its stored answers in place of its models."""
+@contextlib.asynccontextmanager
+async def replay_engine(
+    config: RunConfig, manifest: Manifest, stored: Stored, images: StoredImages
+) -> AsyncIterator[Engine]:
+    """Open the models of a run, with its stored answers in their place."""
     addresses = {record.model: record.base_url for record in manifest.roles.values()}
 
     def make(role: RoleConfig) -> Any:
@@ -368,7 +369,6 @@ def replay_engine(
         address = None if role.base_url else addresses.get(label)
         return StoredModel(role, stored, address, config.limits.timeout)
 
-    roles = Roles(config, make=make, embedder=lambda role: StoredEmbedder(role, stored))
-    engine = Engine(roles, library)
-    engine.images = images
-    return engine
+    async with open_engine(config, make=make, embedder=lambda role: StoredEmbedder(role, stored)) as engine:
+        engine.images = images
+        yield engine

@@ -35,8 +35,9 @@ from titjudge.runs.folder import journal
 from titjudge.runs.folder.identity import config_of
 from titjudge.runs.folder.run_folder import FILES, RunFolder, slim_item, slim_score
 from titjudge.runs.loop import prepared
+from titjudge.runs.open_run import open_library
 from titjudge.runs.outcome import slimness
-from titjudge.runs.resolve import load_metrics, load_suite
+from titjudge.runs.resolve import stored_run
 from titjudge.runs.results import summarize
 from titjudge.stats.intervals import WAY
 from titjudge.stats.scores.per_prompt import PerPrompt
@@ -119,9 +120,9 @@ async def _verify(folder: RunFolder) -> Verification:
     config = config_of(manifest.identity, folder.path)
     if not folder.begun:
         raise DataError("nothing was judged in this run: there is nothing to verify", folder.path)
-    metrics, suite = load_metrics(config), load_suite(config)
-    library = PromptLibrary(config.prompts)
-    _check_versions(manifest, metrics, library, result)
+    run = stored_run(config)
+    metrics, suite = run.metrics, run.suite
+    _check_versions(manifest, metrics, open_library(config.prompts), result)
     if checksum_differs(orjson.loads((folder.path / "manifest.json").read_bytes())):
         result.add("manifest", "manifest.json", BAD_CHECKSUM)
     complete = manifest.status == "complete"
@@ -135,15 +136,12 @@ async def _verify(folder: RunFolder) -> Verification:
     result.checked["items"] = len(items)
     if (folder.path / "billing.jsonl").is_file():
         result.checked["bills"] = sum("cost" in bill for _, bill in _located(folder, "billing.jsonl", result))
-    engine = replay_engine(config, manifest, library, stored, images)
-    checker = _ScoreChecker(engine, stored, images, Panel.of(config), scores, result)
-    try:
+    async with replay_engine(config, manifest, stored, images) as engine:
+        checker = _ScoreChecker(engine, stored, images, Panel.of(config), scores, result)
         for item in prepared(folder.items() if slim_items else items, metrics):
             if isinstance(item, Item):
                 for name, metric in metrics.items():
                     await checker.check(item, name, metric, complete)
-    finally:
-        await engine.aclose()
     result.checked.update(answers=stored.answers, vectors=stored.vectors, images=images.seen)
     checker.add_notes()
     if (folder.path / "report.html").is_file():

@@ -22,7 +22,7 @@ from titjudge.runs.folder.run_folder import RunFolder
 
 
 class Pins:
-    """Fingerprints of the models of some roles (for `judge`, of its whole panel), computed without asking them.
+    """Fingerprints of the models of some roles computed without asking them.
 
     Attributes:
         models: fingerprint by role.
@@ -32,7 +32,7 @@ class Pins:
     def __init__(self, roles: Roles, names: Iterable[str]) -> None:
         self.models: dict[str, str] = {}
         self.recorded: dict[str, Recorded] = {}
-        for name in roles.with_panel(names):
+        for name in sorted(names):
             with contextlib.suppress(UserError):  # a model that is missing is reported when it is asked
                 if name == "embedder":
                     self.models[name] = ",".join(f"{key}={value}" for key, value in roles.embedder().identity.items())

@@ -31,7 +31,7 @@ from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_lock
 from titjudge.core.score_parts import SUMMED
 from titjudge.core.serialization import item_from, lean_item, lean_score, score_from, score_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Score, Status
-from titjudge.engine.budget import JOB, Budget
+from titjudge.engine.budget import JOB
 from titjudge.metrics import Metric
 from titjudge.runs.folder import journal
 from titjudge.runs.folder.identity import differing, extends, identity, other_run
@@ -416,20 +416,6 @@ def slim_score(record: dict[str, Any]) -> dict[str, Any]:
 def caps(limits: Limits) -> dict[str, float]:
     """Return the caps that are set, by name: USD, requests, tokens."""
     return {name: cap for name in _CAPS if (cap := getattr(limits, name)) is not None}
-
-
-def resumed_budget(limits: Limits, money: Mapping[str, Any] = NOTHING) -> Budget:
-    """Make the budget of a run; `money` is what its earlier sessions have spent (`RunFolder.money`)."""
-    budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
-    if money:
-        in_jobs = money["in_jobs"] if limits.batch else {}  # without --batch the questions in jobs are paid once more
-        uncertain = max(0.0, money["uncertain"] - sum(cost for cost, _ in in_jobs.values()))
-        tokens = money["uncertain_tokens"] - sum(count for _, count in in_jobs.values())
-        budget.resume(
-            money["spent"], money["requests"] - len(in_jobs), money["tokens"], uncertain, tokens, in_jobs=in_jobs,
-            overrun=money["overrun"], unpriced=money["unpriced"],
-        )  # fmt: skip
-    return budget
 
 
 def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:

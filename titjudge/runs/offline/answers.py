@@ -15,6 +15,7 @@ from titjudge.core.types import Reply, Request, Status
 from titjudge.providers import Provider, WrappedProvider
 from titjudge.runs.offline.batch import Asked, only_recorded, walk
 from titjudge.runs.offline.files import IMPORTED, Imported, read_answers
+from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
 
@@ -37,10 +38,12 @@ def import_answers(session: Session, file: Path) -> Imported:
     def stand_in(config: RoleConfig, real: Provider) -> Provider:
         return FileAnswers(real, answers, asked) if real.capabilities.cache else real  # recorded answers are at hand
 
-    asyncio.run(walk(session, stand_in, seen=seen))
+    with open_cache(session.config.cache) as cache:
+        asyncio.run(walk(session, cache, stand_in, seen=seen))
+        stored = {key: cache.get(key) for key in answers}
     result.unusable = [(key, seen[key].refusal(why) if key in seen else why) for key, why in result.unusable]
     for key, reply in answers.items():
-        cached = session.cache.get(key)
+        cached = stored[key]
         if key in asked:
             if cached is not None and IMPORTED in cached["flags"] and cached["text"] == reply.text:
                 result.imported += 1

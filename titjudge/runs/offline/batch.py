@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from titjudge.core import structured_output
@@ -15,13 +16,13 @@ from titjudge.core.config import RoleConfig
 from titjudge.core.errors import Unanswered
 from titjudge.core.keys import request_key
 from titjudge.core.types import Embedding, Reply, Request, Status
+from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
 from titjudge.metrics.agent.crops import Origin, origin
 from titjudge.providers import Embedder, Provider, make_provider
 from titjudge.runs.loop import RunLoop
-from titjudge.runs.resolve import asked_roles
+from titjudge.runs.open_run import open_engine
 from titjudge.runs.session import Session
 
 Journal = Callable[[str, dict[str, Any]], None]
@@ -44,15 +45,13 @@ class Asked:
 
 def only_recorded(session: Session) -> bool:
     """Tell whether every model that the metrics of a run ask is `recorded`."""
-    names = set(asked_roles(session.metrics)) - {"embedder"}
-    if "judge" in names:
-        names.update(session.config.judge_roles)
-    roles = [session.config.role(name) for name in names]
+    roles = [session.config.role(name) for name in session.resolved.models if name != "embedder"]
     return bool(roles) and all(role is not None and role.provider == "recorded" for role in roles)
 
 
 async def walk(
     session: Session,
+    cache: AnswerCache,
     stand_in: Callable[[RoleConfig, Provider], Provider],
     journal: Journal | None = None,
     *,
@@ -71,14 +70,12 @@ async def walk(
         return stand_in(role, make_provider(role.provider, settings))
 
     metrics = {name: metric for name, metric in session.metrics.items() if set(metric.roles) - {"embedder"}}
-    roles = Roles(config, make=make, embedder=lambda _: _NoEmbedder())
-    roles.check_recordings(asked_roles(metrics))
-    engine = _NotingEngine(seen, roles, session.library, session.cache, journal=journal, failed="drop")
-    loop = RunLoop(engine, metrics, panel=Panel.of(config), on_score=lambda score, digest: None, in_flight=16)
-    try:
+    async with open_engine(
+        config, cache, make=make, embedder=lambda _: _NoEmbedder(), recorded=session.resolved.roles,
+        kind=partial(_NotingEngine, seen), journal=journal, failed="drop",
+    ) as engine:  # fmt: skip
+        loop = RunLoop(engine, metrics, panel=Panel.of(config), on_score=lambda score, digest: None, in_flight=16)
         await loop.run(session.items())
-    finally:
-        await engine.aclose()
 
 
 class _NotingEngine(Engine):

@@ -26,6 +26,7 @@ from titjudge.providers.batch.openai import openai_line
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.runs.offline.batch import Asked, only_recorded, walk
 from titjudge.runs.offline.files import Exported, SplitJsonlWriter, question_text
+from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # limits of an OpenAI batch file
@@ -74,7 +75,8 @@ def export(
         return _PlainQuestionExporter(real, writer, session.config.data, crops) if plain else real
 
     try:
-        asyncio.run(walk(session, stand_in, seen=seen))
+        with open_cache(session.config.cache) as cache:
+            asyncio.run(walk(session, cache, stand_in, seen=seen))
         return writer.finish(rank, ready)
     except OSError as error:
         raise UserError(f"{out}: {error.strerror}") from error

@@ -22,6 +22,7 @@ from titjudge.providers.recorded import read_answers as read_recording
 from titjudge.runs.offline.answers import FileAnswers
 from titjudge.runs.offline.batch import Asked, only_recorded, walk
 from titjudge.runs.offline.files import IMPORTED, Imported, question_text, read_answers
+from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
 
@@ -114,7 +115,8 @@ def _walked(session: Session, answers: Mapping[str, Reply], *, replace: bool = F
         if kind == "reply" and reply["status"] == Status.OK and not reply["attempt"]:
             result.used[reply["key"]] = reply
 
-    asyncio.run(walk(session, stand_in, journal, seen=result.seen))
+    with open_cache(session.config.cache) as cache:
+        asyncio.run(walk(session, cache, stand_in, journal, seen=result.seen))
     return result
 
 
@@ -159,15 +161,17 @@ class _Place:
 
 async def _paths(session: Session, home: Path) -> dict[str, _Place]:
     """Map the hash of what is sent of each image to its place."""
-    images, places = ImageFiles(session.cache), dict[str, _Place]()
-    for item in session.items():
-        if isinstance(item, Item) and item.image is not None:
-            try:
-                digest = (await images.open(item.image)).sha256
-            except DataError:
-                continue  # no question showed it
-            places[digest] = _Place.of(item.image, home)
-            images.forget(item.image)
+    places: dict[str, _Place] = {}
+    with open_cache(session.config.cache) as cache:
+        images = ImageFiles(cache)
+        for item in session.items():
+            if isinstance(item, Item) and item.image is not None:
+                try:
+                    digest = (await images.open(item.image)).sha256
+                except DataError:
+                    continue  # no question showed it
+                places[digest] = _Place.of(item.image, home)
+                images.forget(item.image)
     return places
 
 

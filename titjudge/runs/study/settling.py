@@ -17,7 +17,9 @@ from titjudge.core.numbers import sum_words
 from titjudge.core.run_records import Results
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
-from titjudge.runs.session import RunContext, Session, pairs_among
+from titjudge.runs.loop import RunLoop
+from titjudge.runs.open_run import OpenRun
+from titjudge.runs.session import Session, pairs_among
 from titjudge.runs.subset import prompt_of
 from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN, Race
 from titjudge.stats.scores.missing_scores import unequally_missing
@@ -189,11 +191,11 @@ class SettlingSession(Session):
         """List the human pairs whose two images are among those of this run."""
         return pairs_among(super().pairs(), self.items())
 
-    def _items_to_judge(self, run: RunContext) -> Iterator[Item]:
-        run.loop.until(self._take, self._settling.ahead, self.config.limits.concurrency)
+    def _items_to_judge(self, run: OpenRun, loop: RunLoop) -> Iterator[Item]:
+        loop.until(self._take, self._settling.ahead, self.config.limits.concurrency)
         for (item, metric), score in run.folder.scores(slim=True).items():
             if (item, metric) in run.done and self._take(score):
-                run.loop.settle()
+                loop.settle()
         return self._settling.order()
 
     def _findings(self, results: Results) -> Results:

@@ -32,7 +32,7 @@ from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import without_credentials
 from titjudge.runs.folder.run_folder import RunFolder, rest_of_caps
 from titjudge.runs.outcome import Outcome
-from titjudge.runs.resolve import load_metrics, resolve
+from titjudge.runs.resolve import ResolvedRun
 from titjudge.runs.session import Session, Watcher
 from titjudge.runs.study.human_study import oriented_values
 from titjudge.stats.pairwise_accuracy import Values
@@ -183,36 +183,37 @@ class Sweep:
             FatalProviderError, UserError: every combination failed; the last one's error.
         """
         outcomes: dict[str, Outcome] = {}
+        runs: dict[str, ResolvedRun] = {}
         failed: dict[str, str] = {}
         status = "complete"
         for combination in self.combinations:
             config = self._with_rest_of_cap(combination)
             say(f"{combination.number} of {len(self.combinations)}: {combination.folder}")
             try:
-                outcome = Session(config).run(watcher(config) if watcher else None)
+                session = Session(config)
+                outcome = session.run(watcher(config) if watcher else None)
             except (FatalProviderError, UserError) as error:
                 failed[combination.folder] = str(error)
                 if len(failed) == len(self.combinations):
                     raise
                 continue
-            outcomes[combination.folder] = outcome
+            outcomes[combination.folder], runs[combination.folder] = outcome, session.resolved
             if outcome.status != "complete":
                 status = outcome.status
             if "interrupted" in outcome.status or "disk" in outcome.status:
                 break
         if failed and status == "complete":
             status = f"incomplete: {len(failed)} of {len(self.combinations)} combinations failed"
-        return self._finish(outcomes, failed, status)
+        return self._finish(outcomes, runs, failed, status)
 
-    def _finish(self, outcomes: dict[str, Outcome], failed: dict[str, str], status: str) -> Swept:
+    def _finish(
+        self, outcomes: dict[str, Outcome], runs: Mapping[str, ResolvedRun], failed: dict[str, str], status: str
+    ) -> Swept:
         rows: dict[tuple[Any, ...], Row] = {}
         pairs: dict[Pair, None] = {}
-        for combination in self.combinations:
-            outcome = outcomes.get(combination.folder)
-            if outcome is None:
-                continue
+        for folder, outcome in outcomes.items():
             pairs |= dict.fromkeys(RunFolder(outcome.folder).results().human_pairs)
-            for row in rows_of(combination, outcome):
+            for row in _rows_of(folder, runs[folder], outcome):
                 rows.setdefault((row.metric, *row.models.values()), row)  # one row for the same models
         ranked = _ranked(list(rows.values()), list(pairs))
         sums = [RunFolder(self.folder / each.folder).money() for each in self.combinations]
@@ -257,20 +258,17 @@ def _slug(value: Any) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", str(value).rstrip("/").rpartition("/")[2]).strip("-.").lower()
 
 
-def rows_of(combination: Combination, outcome: Outcome) -> list[Row]:
+def _rows_of(name_of_run: str, run: ResolvedRun, outcome: Outcome) -> list[Row]:
     """Make a row for each metric of a combination."""
-    config = resolve(combination.config)
     folder = RunFolder(outcome.folder)
     scores = folder.scores()
     answers = {record["key"]: (record["list_cost"], record["seconds"]) for record in folder.replies()}
     rows = []
-    for name, metric in load_metrics(config).items():
+    for name, metric in run.metrics.items():
         own = [score for (_, metric_name), score in scores.items() if metric_name == name]
-        numbers, refusals = (
-            outcome.results.metrics.get(name, MetricResult()),
-            sum(s.status is Status.REFUSED for s in own),
-        )
-        row = Row(name, _models(config, metric), combination.folder, numbers, *_per_thousand(own, answers), refusals)
+        numbers = outcome.results.metrics.get(name, MetricResult())
+        refusals = sum(score.status is Status.REFUSED for score in own)
+        row = Row(name, _models(run.config, metric), name_of_run, numbers, *_per_thousand(own, answers), refusals)
         row.values = oriented_values(own, name)
         rows.append(row)
     return rows

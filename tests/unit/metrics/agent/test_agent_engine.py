@@ -20,7 +20,6 @@ from titjudge.core.types import Item, Reply, Request, Score, Status, Tool, ToolC
 from titjudge.engine.ask import BoundAsk
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
-from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
@@ -28,6 +27,7 @@ from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.tit import tit_llm
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
+from titjudge.runs.open_run import open_planner
 
 Answers = Callable[[Request], Any]
 SPLIT = json.dumps({"claims": [dict(zip(("claim", "kind", "level", "span"), each, strict=True)) for each in CLAIMS]})
@@ -139,7 +139,7 @@ def planned(folder: Path, **meta: Any) -> Counter[str]:
     who = Item(who.id, who.prompt, who.image, meta=meta)
 
     async def run() -> Counter[str]:
-        planner = Planner(config(), PromptLibrary(), AnswerCache(folder / "cache"), per_item=True)
+        planner = open_planner(config(), PromptLibrary(), AnswerCache(folder / "cache"), per_item=True)
         found = await planner.expect(who, {"tit-agent": tit_agent})
         await planner.aclose()
         return Counter(each.template for each in found)
@@ -260,7 +260,7 @@ def test_a_dry_run_ends_where_the_budget_of_an_item_does(
     )
 
     async def run() -> Counter[str]:
-        planner = Planner(priced, PromptLibrary(), AnswerCache(tmp_path / "cache"))
+        planner = open_planner(priced, PromptLibrary(), AnswerCache(tmp_path / "cache"))
         found = await planner.expect(item(tmp_path), {"tit-agent": tit_agent.configured({"max_cost": dollars})})
         await planner.aclose()
         return Counter(each.template for each in found)

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from titjudge.core.config import RunConfig
 from titjudge.core.paths import cache_folder, example_folder
-from titjudge.core.prompts import PromptLibrary
 from titjudge.engine.cache import AnswerCache
-from titjudge.engine.forecast import Planner
-from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Roles
-from titjudge.engine.sender import Journal
 from titjudge.metrics import Metric
 from titjudge.probes.canary import CanaryReport, ask_canaries, canary_file, plan_canaries
 from titjudge.providers.dry_run import Expected
+from titjudge.runs.open_run import OpenRun, planning
+from titjudge.runs.resolve import ResolvedMetrics
 
 _MODELS = ("captioner", "judge")
-
-
-@dataclass(frozen=True, slots=True)
-class CanaryOutcome:
-    """The report of a run's canaries, or why there is none."""
-
-    report: CanaryReport | None
-    why: str = ""
-
-    def lines(self) -> list[str]:
-        if self.report is None:
-            return [f"canaries: none was asked: {self.why}"]
-        if self.report.state == "same":
-            return [
-                f"canaries: {self.report.asked} asked again, {len(self.report.flips)} have another answer: no drift"
-            ]
-        return self.report.lines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +26,12 @@ class _Setup:
     config: RunConfig
 
 
-def _setup(config: RunConfig, metrics: Mapping[str, Metric]) -> _Setup | str:
+def _setup(run: ResolvedMetrics) -> _Setup | str:
     """Select the metrics that ask a model that can have changed (a recording cannot); or say why there are none.
 
     A recorded captioner replays the descriptions of the bundled example, so that the judge is asked.
     """
+    config, metrics = run.config, run.metrics
     recorded = {name for name in _MODELS if (role := config.role(name)) is not None and role.provider == "recorded"}
     usable = {
         name: metric for name, metric in metrics.items() if metric.scope == "item" and _changeable(metric, recorded)
@@ -68,43 +48,41 @@ def _setup(config: RunConfig, metrics: Mapping[str, Metric]) -> _Setup | str:
     return _Setup(usable, data, config)
 
 
-async def ask_before(
-    config: RunConfig, engine: Engine, metrics: Mapping[str, Metric], cache: AnswerCache, journal: Journal | None
-) -> CanaryOutcome:
-    """Ask the canaries of a run.
+async def ask_before(run: OpenRun) -> list[str]:
+    """Ask the canaries of a run, put their report into its manifest, and say what they have shown, a line each.
 
     Raises:
         DataError: The file of canaries is damaged.
         FatalProviderError: As the engine raises it.
     """
-    setup = _setup(config, metrics)
+    setup = _setup(run.run)
     if isinstance(setup, str):
-        return CanaryOutcome(None, setup)
-    file = canary_file(cache_folder(config.cache), engine, setup.metrics)
-    if setup.config is config:
-        return CanaryOutcome(await ask_canaries(engine, setup.metrics, setup.data, file))
-    other = Engine(Roles(setup.config), engine.library, cache, engine.budget, journal=journal)
-    other.sender = engine.sender  # what stops the run stops the canaries
-    try:
-        return CanaryOutcome(await ask_canaries(other, setup.metrics, setup.data, file))
-    finally:
-        await other.aclose()
+        return [f"canaries: none was asked: {setup}"]
+    file = canary_file(cache_folder(run.config.cache), run.engine, setup.metrics)
+    if setup.config is run.run.config:
+        report = await ask_canaries(run.engine, setup.metrics, setup.data, file)
+    else:
+        async with run.other_models(setup.config) as engine:
+            report = await ask_canaries(engine, setup.metrics, setup.data, file)
+    run.canary = report.to_json()
+    return _lines(report)
 
 
-async def plan_before(
-    config: RunConfig, metrics: Mapping[str, Metric], library: PromptLibrary, cache: AnswerCache
-) -> tuple[list[Expected], str]:
+def _lines(report: CanaryReport) -> list[str]:
+    if report.state == "same":
+        return [f"canaries: {report.asked} asked again, {len(report.flips)} have another answer: no drift"]
+    return report.lines()
+
+
+async def plan_before(run: ResolvedMetrics, cache: AnswerCache) -> tuple[list[Expected], str]:
     """Return the expected requests of a run's canaries, and a line on them for the dry run."""
-    setup = _setup(config, metrics)
+    setup = _setup(run)
     if isinstance(setup, str):
         return [], f"canaries: none would be asked: {setup}"
-    planner = Planner(setup.config, library, cache)
-    try:
-        file = canary_file(cache_folder(config.cache), planner.engine, setup.metrics)
+    async with planning(setup.config, cache) as planner:
+        file = canary_file(cache_folder(run.config.cache), planner.engine, setup.metrics)
         rounds = await plan_canaries(planner.engine, setup.metrics, setup.data, file)
-        requests = planner.noted()
-    finally:
-        await planner.aclose()
+        requests = planner.estimates.take_all()
     often = f"{rounds} times, as they are frozen" if rounds > 1 else "once, to compare"
     return requests, f"canaries: {len(requests)} of the requests, each question asked {often}"
 

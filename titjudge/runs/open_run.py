@@ -1,0 +1,392 @@
+"""Open a run. Nowhere else are prompts, cache, models, budget and engine put together, or the manifest of a run written.
+
+open_folder(run)          its folder: lock and identity; one in which nothing was asked leaves no trace
+OpenRun(run, folder)    prompts, metrics and models as the run began with, what earlier sessions have paid and spent,
+the manifest while it goes on, and how it ended
+open_engine(config)       models without a run: for single questions, and for a walk with stand-ins
+open_planner(config, ...) what a run would ask, and its price
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from titjudge.core.config import Limits, RoleConfig, RunConfig
+from titjudge.core.errors import BudgetExhausted, TitjudgeError, UserError
+from titjudge.core.numbers import known_sum
+from titjudge.core.paths import cache_folder
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.retirements import OTHER_MODEL
+from titjudge.core.run_records import Manifest
+from titjudge.core.serialization import reply_from, reply_record
+from titjudge.core.types import InvalidItem, Item, Status
+from titjudge.engine.budget import Budget
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.forecast import Estimates, Planner, ReadOnlyCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
+from titjudge.runs.folder.fingerprints import Pins
+from titjudge.runs.folder.manifest import mixed, provenance
+from titjudge.runs.folder.run_folder import NOTHING, RunFolder
+from titjudge.runs.folder.score_digests import compares_images
+from titjudge.runs.loop import Progress
+from titjudge.runs.resolve import ResolvedMetrics, ResolvedRun
+
+if TYPE_CHECKING:
+    from titjudge.providers import Embedder, Provider
+    from titjudge.providers.batch.provider import Batches
+
+COMPLETE, INTERRUPTED, BUDGET = "complete", "incomplete: interrupted", "incomplete: budget"
+_MANIFEST_INTERVAL = 3.0  # seconds between two manifests while a run is going on
+_ANSWERED = frozenset({Status.OK, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
+
+
+@contextlib.contextmanager
+def open_folder(run: ResolvedMetrics, path: Path | None = None) -> Iterator[RunFolder]:
+    """Open the folder of a run, to begin the run or go on with it.
+
+    Args:
+        run: The run.
+        path: The folder, where it is not that of the run.
+
+    Raises:
+        UserError: It belongs to another run, or another process is writing it.
+    """
+    folder = RunFolder(path or run.folder)
+    folder.open(run.config)
+    try:
+        yield folder
+    except TitjudgeError as error:
+        if (folder.path / "manifest.json").is_file() and folder.manifest().status == "running":
+            folder.set_status(f"failed: {error}")  # the status of an earlier session that ended stays
+        if isinstance(error, UserError):
+            folder.discard()
+        raise
+    finally:
+        folder.close()
+
+
+@contextlib.contextmanager
+def open_cache(folder: Path | None) -> Iterator[AnswerCache]:
+    """Open the cache in a folder, or where none is named in the usual one.
+
+    Raises:
+        UserError: Its folder cannot be used.
+    """
+    with contextlib.closing(AnswerCache(cache_folder(folder))) as cache:
+        yield cache
+
+
+def open_library(overlay: Path | None) -> PromptLibrary:
+    """Open the prompt templates, those in a folder before the bundled ones.
+
+    Raises:
+        ConfigError: There is no such folder.
+    """
+    return PromptLibrary(overlay)
+
+
+@contextlib.asynccontextmanager
+async def open_engine(
+    config: RunConfig,
+    cache: AnswerCache | None = None,
+    *,
+    asks: Iterable[str] = (),
+    make: Callable[[RoleConfig], Provider] | None = None,
+    embedder: Callable[[RoleConfig], Embedder] | None = None,
+    recorded: Iterable[str] = (),
+    kind: Callable[..., Engine] = Engine,
+    **options: Any,
+) -> AsyncIterator[Engine]:
+    """Open models without a run.
+
+    Args:
+        config: Names models, templates and limits.
+        cache: Where answers are kept; None keeps none.
+        asks: The roles whose answers are paid: their prices must be known, and the caps hold.
+        make: Makes stand-ins for providers.
+        embedder: Makes a stand-in for the embedder.
+        recorded: Roles whose recordings are read at once, where they are `recorded`.
+        kind: Makes the engine.
+        **options: Further arguments of it.
+
+    Raises:
+        ConfigError: A cap on a model without a known price, or a folder of templates is missing.
+    """
+    roles = Roles(config, make=make, embedder=embedder)
+    roles.check_recordings(recorded)
+    roles.check_prices(asks)
+    budget = _budget(config.limits) if asks else None
+    async with contextlib.aclosing(kind(roles, open_library(config.prompts), cache, budget, **options)) as engine:
+        yield engine
+
+
+def open_planner(
+    config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, *, per_item: bool = False
+) -> Planner:
+    """Open stand-ins for the models of a configuration, which say what would be asked; nothing is sent or kept."""
+    estimates = Estimates(library, config.limits.timeout, per_item=per_item)
+    roles = Roles(config, make=estimates.provider, embedder=estimates.embedder)
+    view: Any = None if cache is None else ReadOnlyCache(cache)
+    return Planner(Engine(roles, library, view, dry_run=True, failed=config.failed), estimates)
+
+
+@contextlib.asynccontextmanager
+async def planning(config: RunConfig, cache: AnswerCache | None) -> AsyncIterator[Planner]:
+    """Open a planner for a dry run."""
+    planner = open_planner(config, open_library(config.prompts), cache)
+    try:
+        yield planner
+    finally:
+        await planner.aclose()
+
+
+class OpenRun:
+    """A session of a run: its models over the folder, and the manifest of it.
+
+    As a context manager it writes the manifest every three seconds, and at the end, whatever that is, awaits the answers in
+    flight and writes how the run ended. Ctrl-C and errors name themselves; else the end is `status`.
+
+    Args:
+        run: The run.
+        folder: Its open folder; without one it has no ledger and no manifest (the Python API).
+        kind: What the manifest calls it: `judge`, `probe`, `serve` or `python`.
+        models: The configuration of its models, where it asks more than those of the run (the rivals of a probe).
+        items: What will be judged, each with its position among all shards; None where that comes bit by bit.
+        spent: What counts against the caps already, without a folder (`Budget.used`).
+        say: Called with lines on the run's batch jobs; None sends no jobs.
+
+    Attributes:
+        engine: Asks the models.
+        progress: Counts for the manifest.
+        status: How it will have ended.
+        done: Item and metric of the scores that are still valid.
+        money: Sums of the ledger (`RunFolder.money`), once it has ended.
+        canary: The record of its canaries for the manifest.
+
+    Raises:
+        UserError: A prompt, a metric or a model has changed since the run began, a recording is damaged, a cap on a model
+            without a known price, or the cache cannot be used.
+    """
+
+    def __init__(
+        self,
+        run: ResolvedMetrics,
+        folder: RunFolder | None = None,
+        *,
+        kind: str = "judge",
+        models: RunConfig | None = None,
+        items: Iterable[tuple[Item | InvalidItem, int | None]] | None = None,
+        spent: Mapping[str, Any] = NOTHING,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        self.run, self.kind, self._folder = run, kind, folder
+        self.config = models or run.config
+        if say is None and self.config.limits.batch:  # what is not sent in jobs is not sold at their price
+            limits = self.config.limits.model_copy(update={"batch": False})
+            self.config = self.config.model_copy(update={"limits": limits})
+        self.before = folder.manifest() if folder else Manifest()
+        self.library = open_library(self.config.prompts)
+        self.progress, self.status = Progress(), COMPLETE
+        self.done: set[tuple[str, str]] = set()
+        self.money: dict[str, Any] = {}
+        self.canary: dict[str, Any] | None = None
+        self._started = time.time()
+        self._keeping: asyncio.Task[None] | None = None
+        with contextlib.ExitStack() as stack:
+            self.cache = stack.enter_context(open_cache(self.config.cache))
+            self.engine = self._engine(self._roles(say), items, spent)
+            self._stack = stack.pop_all()
+
+    def _roles(self, say: Callable[[str], None] | None) -> Roles:
+        """Make the models, and check that they and the templates are those that the run began with."""
+        folder = self._folder
+        roles = Roles(self.config, batches=self._batches(say) if folder and say else None)
+        roles.check_recordings(self.run.roles)
+        pins = Pins(roles, self.run.models)
+        if folder is not None:
+            pins.check(folder, together=any(map(compares_images, self.run.metrics.values())))
+            self._check_unchanged(folder)
+        self._pins = pins.record(self.before)
+        return roles
+
+    @property
+    def folder(self) -> RunFolder:
+        """The folder of the run."""
+        assert self._folder is not None, "this run has no folder"
+        return self._folder
+
+    def _check_unchanged(self, folder: RunFolder) -> None:
+        """Check that templates and metrics are those that the run began with.
+
+        Raises:
+            UserError: One has changed.
+        """
+        changed = [
+            f"prompt {name}" for name, was in self.before.prompts.items() if self.library.get(name).sha256 != was
+        ]
+        versions = {name: metric.version for name, metric in self.run.metrics.items()}
+        changed += [
+            f"metric {name}"
+            for name, was in self.before.metrics.items()
+            if versions.get(name, was.version) != was.version
+        ]
+        if changed:
+            raise UserError(f"{folder.path}: the {changed[0]} has changed since this run began: choose another --out")
+
+    def _engine(
+        self, roles: Roles, items: Iterable[tuple[Item | InvalidItem, int | None]] | None, spent: Mapping[str, Any]
+    ) -> Engine:
+        folder, metrics = self._folder, self.run.metrics
+        if folder is None:
+            roles.check_prices(self.run.roles)
+            return Engine(
+                roles, self.library, self.cache, _budget(self.config.limits, spent), failed=self.config.failed
+            )
+        total = None
+        if items is not None:
+            total, self.done = folder.list_items(items, metrics)
+        if total is None or len(self.done) < total * len(metrics):
+            self._restore(folder)
+        roles.check_prices(self.run.roles)
+        self.progress.total = total
+        return Engine(
+            roles, self.library, self.cache, _budget(self.config.limits, folder.money()),
+            journal=folder.journal, known=folder.known_keys(), failed=self.config.failed,
+        )  # fmt: skip
+
+    def _batches(self, say: Callable[[str], None]) -> Batches | None:
+        """Open the batch jobs of this run; None where requests are sent one by one."""
+        limits, place = self.config.limits, self.folder.path / "batches"
+        if not limits.batch and not place.is_dir():
+            return None
+        from titjudge.providers.batch.provider import Batches, BatchTiming, live_jobs
+
+        if limits.batch:
+            pace = BatchTiming(limits.batch_poll, limits.batch_idle)
+            return Batches(place, say=say, pace=pace, again=self.config.failed == "again")
+        if live := live_jobs(place):
+            say(f"{live} batch jobs of this run are live: --batch collects them, without it they are paid again")
+        return None
+
+    def _restore(self, folder: RunFolder) -> None:
+        """Put the paid answers of the run's journal into the cache, where a kill, a full disk or a lost cache left gaps."""
+        for record in folder.replies():
+            if record["provider"] == "recorded" or record["status"] not in _ANSWERED or OTHER_MODEL in record["flags"]:
+                continue
+            cached = self.cache.get(record["key"])
+            if cached is None or (cached["status"] != Status.OK and record["status"] == Status.OK):
+                self.cache.set(record["key"], reply_record(reply_from(record)))
+        for record in folder.vectors():
+            if self.cache.get(record["key"]) is None:
+                self.cache.set(record["key"], {name: record[name] for name in ("vector", "used", "total")})
+
+    @contextlib.asynccontextmanager
+    async def other_models(self, config: RunConfig) -> AsyncIterator[Engine]:
+        """Open an engine for other models, which shares the rest with the run: what stops the run stops it."""
+        engine = Engine(Roles(config), self.library, self.cache, self.engine.budget)
+        engine.sender = self.engine.sender
+        async with contextlib.aclosing(engine):
+            yield engine
+
+    # -- the manifest ----------------------------------------------------------------------------------------------
+
+    def keep_manifest(self) -> None:
+        """Begin to write the manifest every three seconds; a second call does nothing."""
+        if self._folder is not None and self._keeping is None:
+            self._keeping = asyncio.create_task(self._keep_manifest())
+
+    async def _keep_manifest(self) -> None:
+        while True:
+            self._write_manifest("running")
+            await asyncio.sleep(_MANIFEST_INTERVAL)
+
+    def _write_manifest(self, status: str) -> None:
+        """Write the manifest. That a disk is full is reported where a score cannot be written."""
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                self._folder.write_manifest(self._manifest(status), sync=status != "running")
+
+    def _manifest(self, status: str) -> Manifest:
+        budget, money = self.engine.budget, self.money
+        list_cost = (money["list_cost"], money["unlisted"]) if money else (budget.list_cost, budget.unpriced)
+        more: dict[str, Any] = dict(self._pins)
+        if isinstance(self.run, ResolvedRun):
+            suite = self.run.suite
+            more["suite"] = {"name": suite.name, "version": suite.VERSION, "deviations": list(suite.DEVIATIONS)}
+        if self.canary is not None:
+            more["canary"] = self.canary
+        manifest = provenance(
+            self.run.config, self.engine, self.run.metrics, self.before,
+            kind=self.kind, status=status, started=self._started, updated=time.time(),
+            progress={name: getattr(self.progress, name) for name in ("total", "done", "scored", "failed")},
+            spent=known_sum(budget.spent, budget.unpriced), unpriced=budget.unpriced,
+            list_cost=known_sum(*list_cost), uncertain=round(budget.uncertain, 6), **more,
+        )  # fmt: skip
+        lines = mixed(manifest.roles)
+        return manifest.with_(mixed=lines) if lines else manifest
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self.keep_manifest()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.status = _ended_by(error)
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Await the answers in flight, let go of everything, and write how the run ended."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+        try:
+            with self._stack:
+                await self.engine.aclose()
+            self.status = self._trouble() if self.status == COMPLETE else self.status
+        except BaseException as error:
+            self.status = _ended_by(error)
+            raise
+        finally:
+            self.money = self._folder.money() if self._folder else {}
+            self._write_manifest(self.status)
+
+    def _trouble(self) -> str:
+        """Return the status of a run that nobody has ended for a reason of its own."""
+        sender, budget = self.engine.sender, self.engine.budget
+        if failed := sender.fatal or sender.disk:
+            return f"failed: {failed}"
+        return BUDGET if budget.exhausted else COMPLETE
+
+
+def _ended_by(error: BaseException) -> str:
+    """Return the status of a run that an exception ended."""
+    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, BudgetExhausted):
+        return BUDGET
+    return f"failed: {error}" if isinstance(error, TitjudgeError) else "failed"
+
+
+def _budget(limits: Limits, money: Mapping[str, Any] = NOTHING) -> Budget:
+    """Make the budget of a run; `money` is what its earlier sessions have spent (`RunFolder.money`)."""
+    budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
+    if money:
+        in_jobs = money["in_jobs"] if limits.batch else {}  # without --batch the questions in jobs are paid once more
+        uncertain = max(0.0, money["uncertain"] - sum(cost for cost, _ in in_jobs.values()))
+        tokens = money["uncertain_tokens"] - sum(count for _, count in in_jobs.values())
+        budget.resume(
+            money["spent"], money["requests"] - len(in_jobs), money["tokens"], uncertain, tokens, in_jobs=in_jobs,
+            overrun=money["overrun"], unpriced=money["unpriced"],
+        )  # fmt: skip
+    return budget
