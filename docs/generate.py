@@ -32,14 +32,13 @@ def table(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 def help_(name: str) -> str:
     import click
 
-    from titjudge.cli import help_text
-    from titjudge.cli.dispatch import command_of
+    from titjudge.cli.commands import command_of, commands
 
+    settings = {**commands.context_settings, "max_content_width": 110, "terminal_width": 110}
+    top = click.Context(commands, info_name="python cli.py", **settings)
     if not name:
-        return fenced(help_text("python cli.py"))
-    command = command_of(name)
-    context = click.Context(command, info_name=f"python cli.py {name}", max_content_width=110, terminal_width=110)
-    return fenced(command.get_help(context))
+        return fenced(commands.get_help(top))
+    return fenced(command_of(name).get_help(click.Context(command_of(name), parent=top, info_name=name)))
 
 
 def metrics(_: str) -> str:
@@ -118,20 +117,24 @@ def filled(text: str) -> str:
     return PART.sub(lambda match: f"{match[1]}{MAKERS[match[2]](match[3])}\n{match[4]}", text)
 
 
+def changed(file: Path, content: str) -> bool:
+    """Whether a file has another content; it is written, unless `--check` is given."""
+    if file.exists() and file.read_text(encoding="utf-8") == content:
+        return False
+    if "--check" not in sys.argv:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(content, encoding="utf-8")
+    return True
+
+
 def main() -> None:
     sys.path.insert(0, str(ROOT))
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    current = {page: filled(page.read_text(encoding="utf-8")) for page in pages}
-    current |= schemas()
-    stale = []
-    for file, text in current.items():
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
-            stale.append(str(file.relative_to(ROOT)))
-            if "--check" not in sys.argv:
-                file.parent.mkdir(exist_ok=True)
-                file.write_text(text, encoding="utf-8")
+    stale = [file for file, content in schemas().items() if changed(file, content)]  # first: help is made from them
+    stale += [page for page in pages if changed(page, filled(page.read_text(encoding="utf-8")))]
     if stale and "--check" in sys.argv:
-        sys.exit(f"{', '.join(stale)}: not current: run python docs/generate.py")
+        names = ", ".join(str(file.relative_to(ROOT)) for file in stale)
+        sys.exit(f"{names}: not current: run python docs/generate.py")
 
 
 if __name__ == "__main__":

@@ -181,15 +181,14 @@ def test_a_command_is_silent_and_logs_where_it_is_told_to(tmp_path: Path) -> Non
 def test_every_command_can_be_asked_for_its_log() -> None:
     import click
 
-    from titjudge.cli.commands import COMMANDS
-    from titjudge.cli.dispatch import command_of
+    from titjudge.cli.commands import command_of, names
 
     def leaves(command: click.Command) -> list[click.Command]:
         if isinstance(command, click.Group):
             return [leaf for below in command.commands.values() for leaf in leaves(below)]
         return [command]
 
-    for name in COMMANDS:
+    for name in names():
         for leaf in leaves(command_of(name)):
             options = [option for parameter in leaf.params for option in parameter.opts]
             assert options.count("--log-level") == options.count("--log-file") == 1, (name, leaf.name)

@@ -13,6 +13,7 @@ import click
 import commands
 import pytest
 
+from titjudge.cli import commands as all_commands
 from titjudge.cli import dispatch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +42,7 @@ def ends_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     def failing() -> None:
         raise error
 
-    monkeypatch.setattr(dispatch, "command_of", lambda name: failing)
+    monkeypatch.setattr(all_commands, "command_of", lambda name: failing)
     return dispatch.run_command("titjudge", ["judge"])
 
 
@@ -72,15 +73,14 @@ main(["judge"])
 def test_ctrl_c_while_ctrl_c_is_told_is_no_traceback(tmp_path: Path) -> None:
     script = """
 import os, signal
-from titjudge.cli import dispatch, main
-dispatch.command_of = lambda name: os.kill(os.getpid(), signal.SIGINT)
-dispatch.ended_by_ctrl_c = dispatch.terminated_like_ctrl_c
+from titjudge.cli import commands, dispatch, main
+commands.command_of = lambda name: os.kill(os.getpid(), signal.SIGINT)
 dispatch.say = lambda *told, **how: os.kill(os.getpid(), signal.SIGINT)
 main(["judge"])
 """
     with commands.start(tmp_path, script=script, PYTHONPATH=os.pathsep.join(sys.path)) as process:
-        assert process.communicate(timeout=60) == ("", "")
-    assert process.returncode == 130
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == (130, "", "")
 
 
 def test_an_interrupt_that_a_library_wraps_is_one_too(

@@ -67,6 +67,7 @@ def test_the_run_yaml_loads(tmp_path: Path) -> None:
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The examples of docs/extending.md as a package, announced as its entry points would announce it."""
+    from titjudge.cli import commands
     from titjudge.core import registry
 
     page = ROOT / "docs" / "extending.md"
@@ -80,7 +81,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for kind, entry, target in re.findall(
         r'\[project\.entry-points\."titjudge\.(\w+)"\]\n(\w+) = "([\w.:]+)"', text(page)
     ):
-        monkeypatch.setitem(registry.TABLES[kind], entry, target)
+        monkeypatch.setitem(commands.announced() if kind == "commands" else registry.TABLES[kind], entry, target)
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in [name for name in sys.modules if name.partition(".")[0] == "my_package"]:
         monkeypatch.delitem(sys.modules, name)
@@ -176,6 +177,7 @@ def test_the_suite_of_the_extension_page_is_judged_and_its_run_read_and_shown(
 
     from PIL import Image
 
+    from titjudge.cli.dispatch import run_command
     from titjudge.core.config import load_config
     from titjudge.report.sinks import Target, send
     from titjudge.runs import RunFolder, Session
@@ -198,6 +200,8 @@ def test_the_suite_of_the_extension_page_is_judged_and_its_run_read_and_shown(
     assert shown["Metrics"][0]["metric"] == "mood"
     worst = importlib.import_module("my_package.worst").worst
     assert worst(package / "run", "mood") == (["a-calm-sea.png"], {})
+    assert run_command("titjudge", ["worst", "run", "--metric", "mood", "--json", "worst.json"]) == 0
+    assert json.loads(text(package / "worst.json")) == ["a-calm-sea.png"]
 
 
 def test_the_suite_file_of_the_extension_page_is_judged(tmp_path: Path) -> None:
@@ -269,7 +273,7 @@ def test_the_query_over_all_runs_counts_the_last_line_of_each_image(
 
 def command_in(name: str, rest: str) -> click.Command:
     """The command behind `cli.py NAME REST`; a first word that is no path of the examples must be a sub-command."""
-    from titjudge.cli.dispatch import command_of
+    from titjudge.cli.commands import command_of
 
     command, word = command_of(name), next(iter(rest.split()), "")
     if not isinstance(command, click.Group):
@@ -289,14 +293,14 @@ def test_a_sub_command_that_is_gone_is_no_path_of_the_examples() -> None:
 
 
 def test_every_command_of_the_shell_blocks_exists() -> None:
-    from titjudge.cli.commands import COMMANDS
+    from titjudge.cli.commands import names
 
     used = re.findall(r"python cli\.py ([a-z-]+)((?: [^`#\n]*)?)", "\n".join(blocks("sh")))
     assert used
     for name, rest in used:
         command = command_in(name, rest)
         options = {option for parameter in command.params for option in parameter.opts}
-        assert name in COMMANDS
+        assert name in names()
         unquoted = re.sub(r"'[^']*'", "''", rest)  # a command of the user's in quotes has options of its own
         assert {word for word in unquoted.split() if word.startswith("--")} <= options, (name, rest)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from titjudge.cli.commands import COMPARE, Group
 from titjudge.cli.options import JSON, PATH, option, with_options
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from titjudge.core.types import Item, Score
 
 
-@click.group()
+@click.group(cls=Group, section=COMPARE)
 def aggregate() -> None:
     """Compute the official tables of a benchmark from files that its scripts, or a run, have written. No model is asked.
 

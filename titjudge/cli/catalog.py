@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
+from titjudge.cli.commands import LOOK_UP, PROMPTS, Command, Group
+from titjudge.cli.completion import completer
 from titjudge.cli.coverage import export
-from titjudge.cli.options import JSON, PATH, GroupByDefault, option
+from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.output import show_results, show_tables
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -48,7 +50,7 @@ def _also(row: Any) -> str | None:
     return f"{row.also} ({'with its weights' if row.whole_base else 'small files'})" if row.also else None
 
 
-@click.command()
+@click.command(cls=Command, section=LOOK_UP)
 @JSON
 def metrics(json_file: Path | None) -> int:
     """List the metrics: the models they ask, range, source and options; and the learned baselines with their weights."""
@@ -107,7 +109,7 @@ def metrics(json_file: Path | None) -> int:
     return 0
 
 
-@click.command()
+@click.command(cls=Command, section=LOOK_UP)
 @JSON
 def providers(json_file: Path | None) -> int:
     """List the providers and embedders, and the environment variable that holds the key of each."""
@@ -124,7 +126,7 @@ def providers(json_file: Path | None) -> int:
     return 0
 
 
-@click.command()
+@click.command(cls=Command, section=LOOK_UP)
 @JSON
 def suites(json_file: Path | None) -> int:
     """List the suites: version, metrics, what they need, and how they deviate from the official code."""
@@ -153,16 +155,14 @@ def _needed(metrics: tuple[str, ...]) -> str:
     return ", ".join(["--data DIR", *(f"--{role}" for role in sorted(roles) if "/" not in role)])
 
 
-class _Prompts(GroupByDefault):
-    """`prompts tit/compare` is `prompts show tit/compare`, and `prompts` alone lists all templates."""
-
-    default = "show"
+class _Prompts(Group):
+    """`prompts` alone lists all templates."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or [self.default])
 
 
-@click.group(cls=_Prompts)
+@click.group(cls=_Prompts, section=PROMPTS, default="show")
 def prompts() -> None:
     """List the prompt templates, show one, or export the prompts of a suite.
 
@@ -178,7 +178,7 @@ prompts.add_command(export)
 
 
 @prompts.command(short_help="List the templates, or show the file of one.")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completer("prompts"))
 @option(
     "--prompts", "Folder of templates that replace the bundled ones of the same name.", "DIR", name="overlay", type=PATH
 )

@@ -1,75 +1,203 @@
-"""The commands: where the code of each is, and what it does. Nothing is imported here, so that `--help` stays fast."""
+"""The commands: those here and those that packages announce, each imported when it is used or listed.
+
+A package, and `titjudge.apps` like any other, announces a command by an entry point:
+
+    [project.entry-points."titjudge.commands"]
+    my-command = "my_package.command:my_command"
+"""
 
 from __future__ import annotations
 
-GROUPS = {
-    "Judge images": {
-        "judge": ("judge", "Judge the images of a data folder, and measure how far the judges agree with people."),
-        "score": ("score", "Score a few images against one prompt."),
-        "sweep": ("sweep", "Run captioners x embedders x judges x templates, and compare them in one table."),
-        "batch": ("batch", "Export the questions of a run to a file; import or record answers from a file."),
-        "merge": ("merge", "Join the run folders of shards into one run."),
-        "verify": ("verify", "Recompute a run from its stored answers, and name what differs."),
-        "serve": ("titjudge.apps.rewards.command:serve", "Serve rewards to training frameworks over HTTP."),
-    },
-    "Compare and report": {
-        "compare": ("compare", "Compare generators, or judges with people: runs, votes, ranks, elements, cascades."),
-        "report": ("report", "Write the report of one or several runs again, or export their tables."),
-        "aggregate": ("aggregate", "Compute official tables from answers that exist already; no model is asked."),
-        "reference": ("reference", "List or show leaderboards published in papers."),
-        "view": ("view", "Serve the runs folder: progress, cost, reports."),
-        "export": (
-            "titjudge.apps.training.command:export",
-            "Write finished runs as training data; split data by prompt.",
-        ),
-    },
-    "Trust a judge": {
-        "probe": ("probe", "Test a judge on known errors, planted errors and bribes; print its trust card."),
-        "known-answer": ("titjudge.apps.scenes.command:known_answer", "Make test images whose errors are known."),
-        "label": (
-            "titjudge.apps.label.command:label",
-            "Serve a page where people vote; turn votes into pairs and ranks.",
-        ),
-    },
-    "Prompts and images": {
-        "prompts": ("catalog:prompts", "List or show the prompt templates; export the prompts of a suite."),
-        "make-prompts": (
-            "titjudge.apps.prompt_sets.make_command:make_prompts",
-            "Make a set of prompts by the recipe of a paper, and check each.",
-        ),
-        "review-prompts": (
-            "titjudge.apps.prompt_sets.review_command:review_prompts",
-            "Serve a page where people accept, edit or reject prompts; export them.",
-        ),
-        "audit-prompts": (
-            "titjudge.apps.prompt_sets.audit_command:audit_prompts",
-            "Audit a set of prompts: lengths, near-duplicates, leaks, balance, language.",
-        ),
-        "facets": (
-            "titjudge.apps.prompt_sets.facets_command:facets",
-            "Let a judge name the checklist facets that each prompt tests.",
-        ),
-        "fetch": ("fetch", "Download the published prompt files of a suite, pinned and verified."),
-        "generate": (
-            "titjudge.apps.generate.command:generate",
-            "Make the images of exported prompts with a command or a pipeline.",
-        ),
-        "coverage": ("coverage", "List the missing images of each generator; no model is asked."),
-    },
-    "Look things up": {
-        "metrics": ("catalog:metrics", "List the metrics, what each needs and where it comes from."),
-        "suites": ("catalog:suites", "List the suites, their versions and deviations."),
-        "providers": ("catalog:providers", "List the providers and embedders and the keys they read."),
-        "cache": ("cache", "Show or clear the cache of answers."),
-        "doctor": ("doctor", "Check what works here: keys, models, cache, endpoints."),
-    },
+import functools
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from titjudge import __version__
+from titjudge.cli.logs import add_log_options
+from titjudge.core.errors import ConfigError, UserError, nearest
+from titjudge.core.signals import ended_by_ctrl_c
+
+SECTIONS = JUDGE, COMPARE, TRUST, PROMPTS, LOOK_UP, OTHERS = (
+    "Judge images",
+    "Compare and report",
+    "Trust a judge",
+    "Prompts and images",
+    "Look things up",
+    "Other packages",
+)
+"""Titles of `--help`, in this order; those that a package adds come last."""
+
+_BUILT_IN = {
+    "judge": "titjudge.cli.judge:judge",
+    "score": "titjudge.cli.score:score",
+    "sweep": "titjudge.cli.sweep:sweep",
+    "batch": "titjudge.cli.batch:batch",
+    "merge": "titjudge.cli.merge:merge",
+    "verify": "titjudge.cli.verify:verify",
+    "compare": "titjudge.cli.compare:compare",
+    "report": "titjudge.cli.report:report",
+    "aggregate": "titjudge.cli.aggregate:aggregate",
+    "reference": "titjudge.cli.reference:reference",
+    "view": "titjudge.cli.view:view",
+    "probe": "titjudge.cli.probe:probe",
+    "prompts": "titjudge.cli.catalog:prompts",
+    "fetch": "titjudge.cli.fetch:fetch",
+    "coverage": "titjudge.cli.coverage:coverage",
+    "metrics": "titjudge.cli.catalog:metrics",
+    "suites": "titjudge.cli.catalog:suites",
+    "providers": "titjudge.cli.catalog:providers",
+    "cache": "titjudge.cli.cache:cache",
+    "doctor": "titjudge.cli.doctor:doctor",
 }
-"""Title of a group -> command -> (module of `titjudge.cli`, with `:FUNCTION` if named otherwise; what it does)."""
+"""Name -> `module:attribute`; no package can take such a name."""
 
-RESUMED = frozenset({
-    "batch", "facets", "fetch", "generate", "judge", "known-answer", "label", "make-prompts", "probe", "review-prompts", "score",
-    "serve", "sweep",
-})  # fmt: skip
-"""Commands that, stopped and given again, go on where they stopped; the others start anew."""
 
-COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
+class Command(click.Command):
+    """A command of titjudge.
+
+    Attributes:
+        section: The title under which `--help` lists it.
+        resumed: Whether it goes on where it stopped, if it is stopped and given again.
+    """
+
+    def __init__(self, *arguments: Any, section: str = OTHERS, resumed: bool = False, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.section, self.resumed = section, resumed
+
+
+class Group(Command, click.Group):
+    """A command with sub-commands, of which it runs `default` when the first argument names none.
+
+    `compare RUN` is `compare runs RUN`.
+    """
+
+    def __init__(self, *arguments: Any, default: str = "", **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self.default and args and args[0] not in (*self.commands, *ctx.help_option_names):
+            if not (ctx.resilient_parsing or Path(args[0]).exists()) and (meant := nearest(args[0], self.commands)):
+                raise UserError(f"{args[0]}: no such command, file or folder.{meant}")
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+
+class _Broken(Command):
+    """Stands for a command of another package that does not load: `--help` lists the reason, a call raises it."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, short_help=reason)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return []
+
+    def invoke(self, ctx: click.Context) -> NoReturn:
+        raise ConfigError(f"the command '{self.name}' of another package {self.short_help}")
+
+
+class Commands(click.Group):
+    """All commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return names()
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return command_of(cmd_name) if _target(cmd_name) else None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] == "help":
+            args = [*args[1:], "--help"]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if _target(args[0]) is None and not ctx.resilient_parsing:
+            meant = nearest(args[0], names())
+            raise UserError(f"there is no command '{args[0]}'.{meant} Try `{ctx.info_name} --help`.")
+        return super().resolve_command(ctx, args)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(inspect.cleandoc(self.help or "").replace("python cli.py", ctx.info_name or ""))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+        for name in names():
+            command = command_of(name)
+            section = command.section if isinstance(command, Command) else OTHERS
+            sections.setdefault(section, []).append((name, command.get_short_help_str(limit=1000)))
+        for title, rows in sections.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+@functools.cache
+def announced() -> dict[str, str]:
+    """Return the entry points of commands: name -> `module:attribute`."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group="titjudge.commands")}
+
+
+def names() -> list[str]:
+    """List the names of all commands; nothing is imported."""
+    return [*_BUILT_IN, *sorted(announced().keys() - _BUILT_IN.keys())]
+
+
+def _target(name: str) -> str | None:
+    return _BUILT_IN.get(name) or announced().get(name)
+
+
+@functools.cache
+def command_of(name: str) -> click.Command:
+    """Import a command, and add the options that every command has."""
+    target = _target(name) or ""
+    with ended_by_ctrl_c():
+        command = _imported(target) if name in _BUILT_IN else _of_package(name, target)
+    add_log_options(command)
+    return command
+
+
+def _of_package(name: str, target: str) -> click.Command:
+    try:
+        return _imported(target)
+    except Exception as error:
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        return _Broken(name, f"({target}) does not load: {cause}")
+
+
+def _imported(target: str) -> click.Command:
+    module, _, attribute = target.partition(":")
+    command = getattr(importlib.import_module(module), attribute)
+    if not isinstance(command, click.Command):
+        raise TypeError(f"{target} is no command of click")
+    return command
+
+
+@click.group(
+    cls=Commands,
+    options_metavar="",
+    subcommand_metavar="COMMAND [OPTIONS] [ARGUMENTS]",
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+@click.version_option(__version__, "--version", "-V", message="titjudge %(version)s")
+def commands() -> None:
+    """Judge text-to-image outputs against their prompts with vision-language models, language models and embeddings.
+
+    It also measures how far the judgement agrees with people.
+
+    \b
+    Examples:
+      python cli.py judge             the bundled example: no key, no network
+      python cli.py judge --data my_images --provider gemini --max-cost 5
+      python cli.py score --prompt "a red cube" --provider openai image.png
+      python cli.py COMMAND --help    options and examples of a command
+    """

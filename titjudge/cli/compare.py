@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli import compare_generators, compare_runs
-from titjudge.cli.options import JSON, PATH, GroupByDefault, option
+from titjudge.cli.commands import COMPARE, Group
+from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError, nearest
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
     from titjudge.stats.generators.paired_differences import Difference
 
 
-class _RunsByDefault(GroupByDefault):
-    """`compare RUN...` without a further word."""
-
-    default = "runs"
-
-
-@click.group(cls=_RunsByDefault)
+@click.group(cls=Group, section=COMPARE, default="runs")
 def compare() -> None:
     """Measure how far runs agree with human pairs (`compare RUN...`), compare generators and judges, convert votes and ranks.
 

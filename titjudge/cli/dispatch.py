@@ -1,21 +1,19 @@
-"""Find and run one command; turn its errors into one line and an exit code."""
+"""Run one command; turn its errors into one line and an exit code."""
 
 from __future__ import annotations
 
 import errno
-import functools
-import importlib
 import os
 import sys
 
 import click
 
-from titjudge.cli.commands import COMMANDS, RESUMED
-from titjudge.cli.logs import add_log_options
+from titjudge.cli.commands import Command, command_of, commands, names
 from titjudge.cli.terminal import say
-from titjudge.core.errors import BudgetExhausted, TitjudgeError, nearest
-from titjudge.core.signals import INTERRUPTED, ended_by_ctrl_c, terminated_like_ctrl_c
+from titjudge.core.errors import BudgetExhausted, TitjudgeError
+from titjudge.core.signals import INTERRUPTED, terminated_like_ctrl_c
 
+_COMPLETE = "_TITJUDGE_COMPLETE"  # environment variable with the request of a shell that completes a command
 _PATH_ERRORS = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}  # the user named a wrong path
 _MACHINE_ERRORS = {
     errno.ENOSPC,
@@ -30,16 +28,6 @@ _MACHINE_ERRORS = {
 }
 
 
-@functools.cache
-def command_of(name: str) -> click.Command:
-    """Load a command, with the options that every command has."""
-    module, _, attribute = COMMANDS[name][0].partition(":")
-    place = module if "." in module else f"titjudge.cli.{module}"
-    command: click.Command = getattr(importlib.import_module(place), attribute or module)
-    add_log_options(command)
-    return command
-
-
 def _open_closed_streams() -> None:
     """Discard what is written to standard output or error if the shell has closed it (`>&-`)."""
     for name in ("stdout", "stderr"):
@@ -50,21 +38,15 @@ def _open_closed_streams() -> None:
 def run_command(program: str, arguments: list[str]) -> int:
     """Run the command that `arguments` name; returns its exit code."""
     _open_closed_streams()
-    name = arguments[0]
-    if name not in COMMANDS:
-        say(f"titjudge: there is no command '{name}'.{nearest(name, COMMANDS)} Try `{program} --help`.", err=True)
-        return 2
     try:
-        with ended_by_ctrl_c():
-            command = command_of(name)
         with terminated_like_ctrl_c():
-            result = command.main(arguments[1:], prog_name=f"{program} {name}", standalone_mode=False)
+            result = commands.main(arguments, prog_name=program, complete_var=_COMPLETE, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
         error.show()
         return 2
     except (click.Abort, KeyboardInterrupt):
-        return _interrupted(name)
+        return _interrupted(arguments)
     except BudgetExhausted as error:
         say(f"titjudge: {error}", err=True)
         return 3
@@ -84,10 +66,11 @@ def run_command(program: str, arguments: list[str]) -> int:
         # asyncio's, which is not imported for --help; pydantic puts an error of its own in the place of a KeyboardInterrupt
         if type(error).__name__ != "CancelledError" and "KeyboardInterrupt" not in str(error):
             raise
-        return _interrupted(name)
+        return _interrupted(arguments)
 
 
-def _interrupted(name: str) -> int:
-    ends = "; the same command goes on where it stopped" if name in RESUMED else ""
+def _interrupted(arguments: list[str]) -> int:
+    command = command_of(arguments[0]) if {*arguments[:1]} & {*names()} else None
+    ends = "; the same command goes on where it stopped" if isinstance(command, Command) and command.resumed else ""
     say(f"titjudge: interrupted{ends}", err=True)
     return INTERRUPTED

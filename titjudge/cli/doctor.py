@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from titjudge.cli.commands import LOOK_UP, Command
 from titjudge.cli.options import JSON, config_of, model_options, option
 from titjudge.cli.output import show_results
 from titjudge.core.errors import ConfigError, TitjudgeError, UserError
@@ -19,7 +20,7 @@ Row = tuple[str, str, str]
 _COLUMNS = ("what", "state", "facts")
 
 
-@click.command()
+@click.command(cls=Command, section=LOOK_UP)
 @option(
     "--ask",
     "Send a tiny question to the captioner and judge, at each of their addresses, and show which endpoint and model version "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from titjudge.cli.commands import JUDGE, Command
 from titjudge.cli.options import (
     DRY_RUN,
     JSON,
@@ -38,7 +39,12 @@ if TYPE_CHECKING:
 BUDGET_REACHED = 3  # exit code
 
 
-@click.command(epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.")
+@click.command(
+    cls=Command,
+    section=JUDGE,
+    resumed=True,
+    epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.",
+)
 @key_option("data", "DATA")
 @key_option("images", "PATTERN")
 @key_option("prompt_file", "FILE[:ID,PROMPT]")

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from titjudge.cli.commands import JUDGE, Command
 from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.output import show_notes, show_places, show_tables, write_json
 from titjudge.cli.terminal import say
 
 
-@click.command()
+@click.command(cls=Command, section=JUDGE)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @option("--out", "The run folder to write.", "DIR", type=PATH, required=True)
 @option("--pairs", "Human pairs (jsonl or csv)  [default: those of the runs].", "FILE", type=PATH)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import ast
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
-from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from titjudge.cli.completion import COMPLETED, completer
 from titjudge.cli.terminal import say
-from titjudge.core.errors import UserError, nearest
+from titjudge.core.errors import UserError
+from titjudge.core.paths import run_schema
 
 if TYPE_CHECKING:
     from titjudge.core.config import RunConfig
@@ -23,22 +23,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 
 
-class GroupByDefault(click.Group):
-    """A group that runs its command `default` when the first argument names no command: `compare RUN` is `compare runs RUN`."""
-
-    default = ""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in (*self.commands, "--help"):
-            if not Path(args[0]).exists() and (meant := nearest(args[0], self.commands)):
-                raise UserError(f"{args[0]}: no such command, file or folder.{meant}")
-            args = [self.default, *args]
-        return super().parse_args(ctx, args)
-
-
 def option(flag: str, text: str, metavar: str | None = None, name: str = "", **attributes: Any) -> Callable[[F], F]:
-    """Make a click option whose help shows the default, if there is one."""
+    """Make a click option whose help shows the default, if there is one; a shell completes names of models, metrics, ..."""
     attributes.setdefault("show_default", attributes.get("default") not in (None, ""))
+    if flag in COMPLETED:
+        attributes["shell_complete"] = completer(COMPLETED[flag])
     return click.option(flag, *([name] if name else []), help=text, metavar=metavar, **attributes)
 
 
@@ -128,39 +117,25 @@ def send_to_sinks(run: Path, sinks: Sequence[Any], step: int | None) -> bool:
     return not failures
 
 
-class _Key(NamedTuple):
-    """A key of run.yaml: its type annotation, default and docstring in the source of `core.config`."""
-
-    annotation: ast.expr
-    default: Any
-    text: str
-
-    def type(self) -> Any:
-        """Translate the annotation into a click type; bool means a flag."""
-        names = [node.id for node in ast.walk(self.annotation) if isinstance(node, ast.Name)]
-        if "Literal" in names:
-            choices = (node.slice for node in ast.walk(self.annotation) if isinstance(node, ast.Subscript))
-            return click.Choice(ast.literal_eval(next(choices)))
-        types = {"Path": PATH, "bool": bool, "float": float, "int": int, "Positive": int}
-        return next((types[name] for name in names if name in types), str)
-
-
 @cache
-def _keys() -> dict[str, _Key]:
-    """Parse the keys of run.yaml and of its `limits` from their source: importing pydantic would make `--help` slow."""
-    module = "titjudge.core.config"
-    loader: Any = getattr(find_spec(module), "loader", None)
-    keys = {}
-    for model in ast.parse(loader.get_source(module)).body:
-        if isinstance(model, ast.ClassDef) and model.name in ("Limits", "RunConfig"):
-            for field, text in pairwise(model.body):
-                match field, text:
-                    case ast.AnnAssign(ast.Name(name), annotation, value), ast.Expr(ast.Constant(str(doc))):
-                        keywords = getattr(value, "keywords", ())  # of Field(default=...)
-                        default = next((keyword.value for keyword in keywords if keyword.arg == "default"), value)
-                        constant = default.value if isinstance(default, ast.Constant) else None
-                        keys[name] = _Key(annotation, constant, doc)
-    return keys
+def _keys() -> dict[str, dict[str, Any]]:
+    """Read the keys of run.yaml, and of its `limits`, from their JSON schema: importing pydantic would make `--help` slow."""
+    schema = json.loads(run_schema().read_bytes())
+    return {**schema["$defs"]["Limits"]["properties"], **schema["properties"]}
+
+
+def _type_of(schema: Mapping[str, Any]) -> Any:
+    """Translate the JSON schema of a key, or of the values of its list, into a type of click."""
+    match [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]:
+        case [{"type": "array", "items": values}]:
+            return _type_of(values)
+        case [{"enum": choices}]:
+            return click.Choice(choices)
+        case [{"format": "path"}]:
+            return PATH
+        case [{"type": name}]:
+            return {"boolean": bool, "number": float, "integer": int}.get(name, str)
+    return str
 
 
 def key_option(key: str, metavar: str | None = None, flag: str = "", **attributes: Any) -> Callable[[F], F]:
@@ -172,18 +147,16 @@ def key_option(key: str, metavar: str | None = None, flag: str = "", **attribute
         flag: The flag, if it is not `--the-key`.
         attributes: Further arguments of `click.option`; `help` replaces the text of the key.
     """
-    entry = _keys()[key]
-    kind, help_text = entry.type(), attributes.pop("help", entry.text)
+    schema = _keys()[key]
+    kind, default, text = _type_of(schema), schema.get("default"), attributes.pop("help", schema["description"])
     if kind is bool:
         attributes |= {"default": None, "is_flag": True}
     elif attributes.get("multiple"):
-        help_text += " Repeatable."
-    if entry.default is not None and entry.default is not False:
-        shown = "yes" if entry.default is True else entry.default
-        help_text = f"{help_text.removesuffix('.')}  [default: {shown}]."
-    return click.option(
-        flag or f"--{key.replace('_', '-')}", key, type=kind, metavar=metavar, help=help_text, **attributes
-    )
+        text += " Repeatable."
+    if default not in (None, False) and not isinstance(default, dict):
+        text = f"{text.removesuffix('.')}  [default: {'yes' if default is True else default}]."
+    flag = flag or f"--{key.replace('_', '-')}"
+    return option(flag, text, metavar, key, type=kind, **attributes)
 
 
 def key_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from titjudge.cli.commands import COMPARE, Group
 from titjudge.cli.options import JSON
 from titjudge.cli.output import show_results
 
 
-@click.group()
+@click.group(cls=Group, section=COMPARE)
 def reference() -> None:
     """List or show leaderboards published in papers; `report RUN --reference NAME` puts a run among their rows.
 

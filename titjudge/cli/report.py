@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from titjudge.cli.commands import COMPARE, Command
 from titjudge.cli.options import JSON, PATH, option, send_to_sinks, sink_options
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
@@ -14,7 +15,7 @@ from titjudge.core.errors import ConfigError
 _SUFFIX = {"latex": "tex", "markdown": "md"}
 
 
-@click.command()
+@click.command(cls=Command, section=COMPARE)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @option("--out", "The file to write, or its folder  [default: the first run].", "FILE", type=PATH)
 @option(

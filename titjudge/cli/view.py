@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from titjudge.cli.commands import COMPARE, Command
 from titjudge.cli.options import PATH, address_options, say_address
 
 
-@click.command()
+@click.command(cls=Command, section=COMPARE)
 @click.argument("runs", type=PATH, default=Path("runs"))
 @address_options(8766)
 def view(runs: Path, host: str, port: int | None) -> int:

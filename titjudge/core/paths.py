@@ -1,4 +1,4 @@
-"""Paths of titjudge's own files: bundled prompts, the bundled example, the cache."""
+"""Paths of titjudge's own files: bundled prompts, the bundled example, the schema of run.yaml, the cache."""
 
 from __future__ import annotations
 
@@ -36,3 +36,9 @@ def cache_folder(named: Path | None = None) -> Path:
     if (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "cache").is_dir():
         return _CHECKOUT / "cache"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "titjudge"
+
+
+def run_schema() -> Path:
+    """Return the JSON schema of run.yaml, which `docs/generate.py` writes: inside the wheel, or in a checkout."""
+    inside = _PACKAGE / "_schemas"
+    return (inside if inside.is_dir() else _CHECKOUT / "docs" / "schemas") / "run.schema.json"

@@ -11,7 +11,7 @@ import click
 import pytest
 from report_runs import picture, score, write_run
 
-from titjudge.cli import dispatch
+from titjudge.cli import commands
 from titjudge.cli.dispatch import run_command
 from titjudge.core.types import Item
 
@@ -288,8 +288,8 @@ def test_only_commands_that_keep_their_work_say_so_when_interrupted(
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dispatch, "command_of", lambda name: interrupted)
-    assert dispatch.run_command("titjudge", [name]) == 130
+    monkeypatch.setattr(commands, "command_of", lambda name: interrupted)
+    assert run_command("titjudge", [name]) == 130
     said = capsys.readouterr().err
     assert "titjudge: interrupted" in said
     assert ("the same command goes on" in said) == goes_on

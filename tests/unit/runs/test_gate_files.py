@@ -14,7 +14,7 @@ from commands import cli
 from PIL import Image
 from report_runs import picture, score, write_run
 
-from titjudge.cli.dispatch import command_of
+from titjudge.cli.commands import command_of
 from titjudge.core.types import Item
 
 ROOT = Path(__file__).resolve().parents[3]

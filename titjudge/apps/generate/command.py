@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from titjudge.cli.commands import PROMPTS, Command
 from titjudge.cli.options import JSON, PATH, key_values, option
 from titjudge.cli.output import show_problems, write_json
 from titjudge.cli.progress import PLAIN_INTERVAL, duration
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from titjudge.apps.generate.generating import Generated
 
 
-@click.command()
+@click.command(cls=Command, section=PROMPTS, resumed=True)
 @click.argument("todo", type=PATH)
 @option(
     "--command",

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, GroupByDefault, address_options, option, say_address, with_options
+from titjudge.cli.commands import TRUST, Group
+from titjudge.cli.options import JSON, PATH, address_options, option, say_address, with_options
 from titjudge.cli.output import show_problems, show_results
 from titjudge.cli.terminal import say
 
@@ -26,13 +27,7 @@ _both_bad = option(
 )
 
 
-class _ServeByDefault(GroupByDefault):
-    """`label DATA` is `label serve DATA`."""
-
-    default = "serve"
-
-
-@click.group(cls=_ServeByDefault)
+@click.group(cls=Group, section=TRUST, resumed=True, default="serve")
 def label() -> None:
     """Let people vote on pairs of images, or mark single images (`label DATA`); turn votes into labels and agreement.
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
+from titjudge.cli.commands import PROMPTS, Command
 from titjudge.cli.judge import run_prompts
 from titjudge.cli.options import DRY_RUN, JSON, PATH, config_of, key_option, model_options, option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 
 
-@click.command()
+@click.command(cls=Command, section=PROMPTS, resumed=True)
 @option(
     "--recipe",
     "six-block: long prompts as in LPG-Bench. tiif: short and long ones, with questions. facets: bilingual, short and long "

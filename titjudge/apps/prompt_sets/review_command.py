@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from titjudge.cli.commands import PROMPTS, Command
 from titjudge.cli.options import PATH, address_options, option, say_address
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
 
-@click.command()
+@click.command(cls=Command, section=PROMPTS, resumed=True)
 @click.argument("file", type=PATH)
 @option("--reviewer", "Name under which decisions are recorded.", "NAME", default="reviewer")
 @address_options(8767)

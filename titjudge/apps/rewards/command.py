@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from titjudge.cli.commands import JUDGE, Command
 from titjudge.cli.options import (
     PATH,
     address_options,
@@ -24,7 +25,9 @@ from titjudge.core.errors import UserError
 _TOKEN = "TITJUDGE_TOKEN"
 
 
-@click.command(epilog="See docs/serve.md for the lines to change in each framework.")
+@click.command(
+    cls=Command, section=JUDGE, resumed=True, epilog="See docs/serve.md for the lines to change in each framework."
+)
 @key_option("metrics", "NAME", "--metric", multiple=True)
 @model_options
 @key_option("max_requests", "N")

@@ -1,0 +1,165 @@
+"""All commands: those of titjudge, those of its wing and those of other packages, and their help."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from commands import cli
+
+from titjudge.cli import commands
+from titjudge.cli.commands import OTHERS, SECTIONS, Command, command_of, names
+from titjudge.cli.dispatch import run_command
+
+ROOT = Path(__file__).resolve().parents[3]
+HEAVY = [
+    "openai",
+    "google",
+    "litellm",
+    "torch",
+    "transformers",
+    "numpy",
+    "scipy",
+    "pydantic",
+    "rich",
+    "jinja2",
+    "pandas",
+    "aiohttp",
+]
+Announce = Callable[[str, str], None]
+
+
+@pytest.fixture
+def announce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Announce:
+    """Announce a command of another package, whose module has this source."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def add(name: str, source: str) -> None:
+        module = f"package_with_{name}"
+        (tmp_path / f"{module}.py").write_text(source)
+        monkeypatch.setitem(commands.announced(), name, f"{module}:command")
+
+    return add
+
+
+def imported(code: str) -> list[str]:
+    """Return what the code has printed in a new process, whose last line lists the heavy modules it has imported."""
+    ask = f"{code}\nimport sys\nprint([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_the_commands_of_the_wing_are_announced_as_those_of_any_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wing = project["entry-points"]["titjudge.commands"]
+    assert {target.partition(".command")[0].split(".")[1] for target in wing.values()} == {"apps"}
+    assert wing.items() <= commands.announced().items()
+    assert {*wing} <= {*names()}
+
+
+def test_the_help_lists_every_command_in_its_section(tmp_path: Path) -> None:
+    text = cli(tmp_path, "--help")
+    titles = [line.removesuffix(":") for line in text.splitlines() if line.removesuffix(":") in SECTIONS]
+    assert titles == [title for title in SECTIONS if title != OTHERS]
+    assert [name for name in names() if f"\n  {name} " not in text] == []
+
+
+@pytest.mark.parametrize("words", [(), ("-h",), ("help",)])
+def test_help_has_several_names(words: tuple[str, ...], tmp_path: Path) -> None:
+    assert cli(tmp_path, *words) == cli(tmp_path, "--help")
+    assert cli(tmp_path, *words, "judge") == cli(tmp_path, "judge", "-h") if "help" in words else True
+
+
+def test_the_help_shows_how_titjudge_was_started(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command("titjudge", ["--help"]) == 0
+    assert "  titjudge judge --data my_images" in capsys.readouterr().out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys\nfrom titjudge.cli.dispatch import run_command\nrun_command('titjudge', ['--help'])"
+    assert imported(code)[-1] == "[]"
+
+
+def test_help_of_every_command_imports_nothing_heavy() -> None:
+    code = """
+from titjudge.cli.commands import names
+from titjudge.cli.dispatch import run_command
+for name in names():
+    assert run_command("titjudge", [name, "--help"]) == 0"""
+    lines = imported(code)
+    assert lines[-1] == "[]"
+    assert len([line for line in lines if line.startswith("Usage: titjudge ")]) == len(names())
+
+
+def test_a_slip_is_named_with_what_was_meant(tmp_path: Path) -> None:
+    said = cli(tmp_path, "jugde", code=2)
+    assert said == "titjudge: there is no command 'jugde'. Did you mean 'judge'? Try `python cli.py --help`.\n"
+
+
+def test_a_slip_in_the_second_word_is_no_folder(tmp_path: Path) -> None:
+    for words, meant in (("compare", "generatrs", "x"), "generators"), (("label", "exprot", "a.db", "b"), "export"):
+        assert f"{words[1]}: no such command, file or folder. Did you mean '{meant}'?" in cli(tmp_path, *words, code=2)
+    (tmp_path / "peopel").mkdir()
+    assert "peopel: not a run folder" in cli(tmp_path, "compare", "peopel", code=2)
+
+
+def test_a_plain_command_of_another_package_runs(announce: Announce, tmp_path: Path) -> None:
+    announce(
+        "mood", "import click\n@click.command(help='Tell the mood. Nothing else.')\ndef command():\n    return 4\n"
+    )
+    assert f"{OTHERS}:\n  mood  Tell the mood." in cli(tmp_path, "--help")
+    assert cli(tmp_path, "mood", code=4) == ""
+    assert "--log-file" in cli(tmp_path, "mood", "--help")
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "cause"),
+    [
+        ("m1", "import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("m2", "def command(): pass", "TypeError: package_with_m2:command is no command of click"),
+        ("m3", "", "AttributeError: module 'package_with_m3' has no attribute 'command'"),
+    ],
+)  # a command is loaded once, so each has a name of its own
+def test_a_broken_command_is_one_line_and_the_others_work(
+    name: str, source: str, cause: str, announce: Announce, tmp_path: Path
+) -> None:
+    announce(name, source)
+    line = f"(package_with_{name}:command) does not load: {cause}"
+    listed = cli(tmp_path, "--help").partition(f"{OTHERS}:\n")[2]
+    assert " ".join(listed.split()) == f"{name} {line}"
+    assert (
+        cli(tmp_path, name, "--some", "thing", code=2) == f"titjudge: the command '{name}' of another package {line}\n"
+    )
+    assert cli(tmp_path, "--version").startswith("titjudge ")
+
+
+def test_no_package_takes_the_name_of_a_command(announce: Announce) -> None:
+    announce("judge", "raise SystemExit('taken')")
+    assert names().count("judge") == 1
+    assert command_of("judge").short_help is None
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_command_that_goes_on_promises_it_when_it_is_stopped(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(context: click.Context) -> None:
+        raise KeyboardInterrupt
+
+    command = command_of(name)
+    assert isinstance(command, Command)
+    monkeypatch.setattr(command, "parse_args", lambda context, arguments: [])
+    monkeypatch.setattr(command, "invoke", stopped)
+    assert run_command("titjudge", [name]) == 130
+    assert ("goes on where it stopped" in capsys.readouterr().err) == command.resumed
+
+
+def test_what_is_made_anew_promises_nothing() -> None:
+    listed = {name for name in names() if getattr(command_of(name), "resumed", False)}
+    assert {"judge", "serve", "label", "fetch"} <= listed
+    assert listed.isdisjoint({"metrics", "doctor", "merge", "compare", "report"})
