@@ -183,9 +183,12 @@ def test_every_command_can_be_asked_for_its_log() -> None:
 
     from titjudge.cli.commands import command_of, names
 
-    def leaves(command: click.Command) -> list[click.Command]:
+    def leaves(command: click.Command | None) -> list[click.Command]:
+        assert command is not None
         if isinstance(command, click.Group):
-            return [leaf for below in command.commands.values() for leaf in leaves(below)]
+            context = click.Context(command)
+            parts = [command.get_command(context, part) for part in command.list_commands(context)]
+            return [leaf for part in parts for leaf in leaves(part)]
         return [command]
 
     for name in names():

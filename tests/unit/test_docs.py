@@ -278,10 +278,13 @@ def command_in(name: str, rest: str) -> click.Command:
     command, word = command_of(name), next(iter(rest.split()), "")
     if not isinstance(command, click.Group):
         return command
-    if word not in command.commands:
+    context = click.Context(command)
+    if word not in command.list_commands(context):
         assert "/" in word or word == "my_images", f"'{name}' has no sub-command '{word}'"
         word = command.default  # type: ignore[attr-defined]
-    return command.commands[word]
+    part = command.get_command(context, word)
+    assert part is not None
+    return part
 
 
 def test_a_sub_command_that_is_gone_is_no_path_of_the_examples() -> None:

@@ -8,19 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.commands import COMPARE, Group
+from titjudge.cli.commands import COMPARE, Broken, Group
+from titjudge.cli.logs import add_log_options
 from titjudge.cli.options import JSON, PATH, option, with_options
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
-from titjudge.core import registry
 from titjudge.core.errors import ConfigError
-from titjudge.suites.aggregation import Aggregation, Flag
 
 if TYPE_CHECKING:
     from titjudge.core.types import Item, Score
+    from titjudge.suites.aggregation import Aggregation, Flag
 
 
-@click.group(cls=Group, section=COMPARE)
+class _Aggregations(Group):
+    """What suites announce, each loaded when it is used or listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from titjudge.core import registry
+
+        return registry.names("aggregations")
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _command_of(cmd_name) if cmd_name in self.list_commands(ctx) else None
+
+
+@click.group(cls=_Aggregations, section=COMPARE)
 def aggregate() -> None:
     """Compute the official tables of a benchmark from files that its scripts, or a run, have written. No model is asked.
 
@@ -31,6 +43,18 @@ def aggregate() -> None:
       python cli.py aggregate qwen-image-bench --responses r.jsonl \\
         --metadata bench_metadata.json
     """
+
+
+@functools.cache
+def _command_of(name: str) -> click.Command:
+    from titjudge.core import registry
+
+    try:
+        command = make_command(name, registry.load("aggregations", name))
+    except ConfigError as error:  # another package's
+        return Broken(name, str(error))
+    add_log_options(command)
+    return command
 
 
 def make_command(name: str, aggregation: Aggregation) -> click.Command:
@@ -70,10 +94,3 @@ def _judged(run: Path, metrics: tuple[str, ...]) -> tuple[list[Item], list[Score
     folder.manifest()
     scores = [score for score in folder.scores().values() if score.metric in metrics]
     return list(folder.judged()), scores
-
-
-for _name in registry.names("aggregations"):
-    try:
-        aggregate.add_command(make_command(_name, registry.load("aggregations", _name)))
-    except ConfigError as error:  # another package's
-        say(f"{error}", err=True)

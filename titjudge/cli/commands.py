@@ -87,8 +87,8 @@ class Group(Command, click.Group):
         return super().parse_args(ctx, args)
 
 
-class _Broken(Command):
-    """Stands for a command of another package that does not load: `--help` lists the reason, a call raises it."""
+class Broken(Command):
+    """Stands for a command of another package that does not load: `--help` lists the reason, and a call raises it."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, short_help=reason)
@@ -97,7 +97,7 @@ class _Broken(Command):
         return []
 
     def invoke(self, ctx: click.Context) -> NoReturn:
-        raise ConfigError(f"the command '{self.name}' of another package {self.short_help}")
+        raise ConfigError(self.short_help or "")
 
 
 class Commands(click.Group):
@@ -171,7 +171,7 @@ def _of_package(name: str, target: str) -> click.Command:
         return _imported(target)
     except Exception as error:
         cause = " ".join(f"{type(error).__name__}: {error}".split())
-        return _Broken(name, f"({target}) does not load: {cause}")
+        return Broken(name, f"the command '{name}' of an entry point ({target}) does not load: {cause}")
 
 
 def _imported(target: str) -> click.Command:

@@ -129,12 +129,10 @@ def test_a_broken_command_is_one_line_and_the_others_work(
     name: str, source: str, cause: str, announce: Announce, tmp_path: Path
 ) -> None:
     announce(name, source)
-    line = f"(package_with_{name}:command) does not load: {cause}"
+    line = f"the command '{name}' of an entry point (package_with_{name}:command) does not load: {cause}"
     listed = cli(tmp_path, "--help").partition(f"{OTHERS}:\n")[2]
     assert " ".join(listed.split()) == f"{name} {line}"
-    assert (
-        cli(tmp_path, name, "--some", "thing", code=2) == f"titjudge: the command '{name}' of another package {line}\n"
-    )
+    assert cli(tmp_path, name, "--some", "thing", code=2) == f"titjudge: {line}\n"
     assert cli(tmp_path, "--version").startswith("titjudge ")
 
 
