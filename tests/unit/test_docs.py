@@ -218,7 +218,8 @@ def test_the_suite_file_of_the_extension_page_is_judged(tmp_path: Path) -> None:
     keys = {"data": tmp_path / "data", "suite": str(tmp_path / "my_suite.yaml"), "judge": {"model": "fake/any"}}
     config = load_config(None, {**keys, "out": tmp_path / "run", "cache": tmp_path / "cache", "report": False})
     outcome = Session(config).run()
-    assert [(name, status) for name, status, _ in outcome.failures] == [("gen/1_0.png", "unparsed")]  # it describes
+    assert outcome.failures == []
+    assert [table.rows for table in outcome.tables if table.title == "Colours"] == [(("gen", 1, 1, 100.0, 100.0),)]
 
 
 def test_the_examples_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.keys import request_key
-from titjudge.core.structured_output import smallest
-from titjudge.core.types import Embedding, Reply, Request, ToolCall, Usage
+from titjudge.core.types import Embedding, Reply, Request, Usage
 from titjudge.providers import token_counts
 from titjudge.providers.base import Embedder, Provider
 from titjudge.providers.image_size import fitted
+from titjudge.providers.made_up import made_up_reply
 from titjudge.providers.wrapper import WrappedProvider
 
 Lengths = tuple[int, int, int]  # output tokens at p10, p50, p90
@@ -76,12 +74,8 @@ class Estimate(WrappedProvider):
         self._sink(
             Expected(key, request.item_id, request.role, request.template, low, middle, high, bound, structured, saved)
         )
-        text, calls = _answer(request, f"{key} " + "words " * words)
-        likely = math.log(1 / len(request.choices)) if request.choices else 0.0
-        first = FirstToken(tuple((token, likely) for token in request.choices)) if request.choices else None
-        return Reply(
-            text, usage=middle, finish_reason="stop", model_version=_MODEL, endpoint=_MODEL, tool_calls=calls, first_token=first
-        )  # fmt: skip
+        reply = made_up_reply(request, f"{key} " + "words " * words)
+        return replace(reply, usage=middle, model_version=_MODEL, endpoint=_MODEL)
 
     def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:
         """Estimate the usage at p10, p50 and p90."""
@@ -106,18 +100,6 @@ class Estimate(WrappedProvider):
     def _image_tokens(self, request: Request) -> int:
         model, detail = self.listed_as or request.model, str(request.params.get("detail", ""))
         return sum(token_counts.image_tokens(self.name, model, p.width, p.height, detail) for p in request.images)
-
-
-def _answer(request: Request, usual: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return text and tool calls of a made-up answer: as the metric plans it, else the smallest of its schema, else `usual`."""
-    planned = request.planned
-    if isinstance(planned, str):
-        return planned, ()
-    if isinstance(planned, tuple):
-        return usual, planned
-    if request.schema is None:
-        return usual, ()
-    return smallest(request.schema, planned), ()
 
 
 class EstimateEmbedder(Embedder):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from titjudge.core.structured_output import smallest
 from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Usage
 from titjudge.providers.base import Capabilities, Provider, check_options
+from titjudge.providers.made_up import made_up_reply
 
 Answer = str | Reply | Exception
 
@@ -18,9 +19,11 @@ class Fake(Provider):
     Args:
         settings: As for other providers; may be None. With the option `remember: false` no requests are kept.
         answers: A function from Request to text, Reply or Exception; or an iterable of those, used in order; without
-            it a structured request gets the smallest valid instance of its schema and any other a fixed sentence. A
-            Reply may hold `tool_calls` or a `first_token`, where `capabilities` has `tools` or `probabilities`.
+            it a request gets the answer that its metric can read (the best one of a question's rule, the smallest valid instance
+            of a schema, each choice as likely as the others), and any other a fixed sentence. A Reply may hold `tool_calls` or a
+            `first_token`, where `capabilities` has `tools` or `probabilities`.
         latency: Seconds each answer takes.
+        capabilities: What it can do; by default it runs in this process and, without `answers`, has probabilities.
 
     `requests` lists every request it was sent.
 
@@ -39,36 +42,41 @@ class Fake(Provider):
         settings: ProviderSettings | None = None,
         answers: Callable[[Request], Answer] | Iterable[Answer] | None = None,
         latency: float = 0.0,
-        capabilities: Capabilities = Capabilities(local=True),
+        capabilities: Capabilities | None = None,
     ) -> None:
         check_options("option of the fake provider", settings.options if settings else (), ("remember",))
-        self.capabilities = capabilities
+        self.capabilities = capabilities or Capabilities(local=True, probabilities=answers is None)
         self.latency = latency
         self.requests: list[Request] = []
         self._remember = settings is None or settings.options.get("remember", True)
-        self._function = answers if callable(answers) else None
-        self._queue = iter(answers) if answers is not None and not callable(answers) else None
+        self._answer = _function_of(answers)
 
     async def complete(self, request: Request) -> Reply:
         if self._remember:
             self.requests.append(request)
         await asyncio.sleep(self.latency)
-        if self._function is not None:
-            answer = self._function(request)
-        elif self._queue is not None:
-            answer = next(self._queue, RuntimeError("the fake provider has no answer left"))
-        else:
-            answer = smallest(request.schema) if request.schema else "A picture of something."
+        answer = self._answer(request)
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, Reply):
-            return answer
-        return Reply(
-            answer, usage=Usage(input=10, output=5), finish_reason="stop", model_version="fake-1", endpoint="fake"
-        )
+        return _from_fake(Reply(answer, finish_reason="stop")) if isinstance(answer, str) else answer
 
     def classify(self, error: Exception) -> Failure:
         return Failure(FailureKind.RETRY if isinstance(error, ConnectionError) else FailureKind.REJECTED, str(error))
 
     def usage_bound(self, request: Request) -> Usage:
         return Usage(input=10, output=int(request.params.get("max_tokens", 5)))
+
+
+def _function_of(answers: Callable[[Request], Answer] | Iterable[Answer] | None) -> Callable[[Request], Answer]:
+    """Make a function of what a Fake is to answer."""
+    if answers is None:
+        return lambda request: _from_fake(made_up_reply(request, "A picture of something."))
+    if callable(answers):
+        return answers
+    queue = iter(answers)
+    return lambda request: next(queue, RuntimeError("the fake provider has no answer left"))
+
+
+def _from_fake(reply: Reply) -> Reply:
+    """Say of a reply what a server would: its usage, model and address."""
+    return replace(reply, usage=Usage(input=10, output=5), model_version="fake-1", endpoint="fake")

@@ -192,7 +192,7 @@ def test_a_stopped_run_waits_for_no_retry_after(tmp_path: Path, monkeypatch: pyt
             engine.stop()
             return Status(FailureKind.RATE_LIMIT, retry_after=25.0)
 
-        fake._function = limited
+        fake._answer = limited
         fake.classify = lambda error: error.failure  # type: ignore[attr-defined, method-assign]
         with pytest.raises(sender.Interrupted):
             await ask(engine, "p")

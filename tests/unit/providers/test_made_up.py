@@ -1,0 +1,64 @@
+"""Stand-ins answer what the metric can read: by its plan, by the choices, by the schema."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from pathlib import Path
+
+import pytest
+from builders import png
+from commands import cli
+
+from titjudge.core.structured_output import schema_of
+from titjudge.core.types import Request, ToolCall
+from titjudge.metrics.answer_rules import Question
+from titjudge.providers.fake import Fake
+from titjudge.providers.made_up import made_up_reply
+
+SCHEMA = schema_of(Question)
+COLOURS = """
+name: colours
+summary: Do the colours fit the prompt?
+prompts: {files: [prompts.csv], id: id, prompt: prompt}
+questions: [{question: "Is it red?"}, {question: "Is it bright?"}]
+tables: [{title: Colours}]
+"""
+TEMPLATE = "---\nversion: 1\nsource: ours\nvars: [prompt, fields, questions]\n---\n{{ questions }}\n"
+
+
+def test_the_plan_of_the_metric_goes_before_the_schema() -> None:
+    assert made_up_reply(Request("p", "m", (), planned="yes"), "usual").text == "yes"
+    planned = made_up_reply(Request("p", "m", (), schema=SCHEMA, planned={"question": "Is it?"}), "usual")
+    assert json.loads(planned.text)["question"] == "Is it?"
+    calls = (ToolCall("id", "look", "{}"),)
+    assert made_up_reply(Request("p", "m", (), planned=calls), "usual").tool_calls == calls
+    assert Question.model_validate_json(made_up_reply(Request("p", "m", (), schema=SCHEMA), "usual").text)
+    assert made_up_reply(Request("p", "m", ()), "usual").text == "usual"
+
+
+def test_choices_are_equally_likely() -> None:
+    first = asyncio.run(Fake().complete(Request("p", "m", (), choices=("yes", "no")))).first_token
+    assert first is not None
+    assert {token: math.exp(chance) for token, chance in first.tokens} == pytest.approx({"yes": 0.5, "no": 0.5})
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        "{}",
+        "{template: mine/ask, each: image, answer: labels}",
+        "{template: mine/ask, each: image, answer: score-list}",
+    ],
+)
+def test_a_question_suite_is_tried_without_a_key(tmp_path: Path, ask: str) -> None:
+    (tmp_path / "colours.yaml").write_text(f"{COLOURS}ask: {ask}\n")
+    (tmp_path / "prompts.csv").write_text("id,prompt\n1,a red cat\n")
+    (tmp_path / "prompts" / "mine").mkdir(parents=True)
+    (tmp_path / "prompts" / "mine" / "ask.md").write_text(TEMPLATE)
+    png(tmp_path / "images" / "mine" / "1.png")
+    arguments = ("--suite", "colours.yaml", "--data", ".", "--provider", "fake", "--no-report", "--json", "out.json")
+    cli(tmp_path, "judge", *arguments)
+    (scored,) = json.loads((tmp_path / "out.json").read_text())["metrics"].values()
+    assert (scored["scored"], scored["mean"]) == (1, 1)
