@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from titjudge.core.answer_probabilities import FirstToken
+from titjudge.core.score_parts import SUMMED
 from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
 
 T = TypeVar("T")
@@ -222,31 +223,46 @@ _NONE: Mapping[str, Any] = {}
 _LONG = 100  # characters
 
 
-def lean_score(record: Mapping[str, Any]) -> Score:
-    """Make a score without what only a case of a report shows: replies, the reason of a value, some parts."""
-    reason = record["reason"] if record["value"] is None else ""
-    parts = {name: part for name, part in record["parts"].items() if name not in _SHOWN_ONLY}
-    return score_from(
-        {**record, "metric": sys.intern(record["metric"]), "reason": reason, "replies": (), "parts": parts or _NONE}
-    )
+def lean_score(record: Mapping[str, Any], *, counted: bool = False) -> Score:
+    """Make a score without what only a case of a report shows: replies, the reason of a value, some parts.
 
-
-def lean_item(item: Item, texts: dict[str, str], *, alone: bool = False) -> Item:
-    """Keep a text that several items have once (`texts`), and of a long description only a digest, to compare it.
-
-    `alone` leaves the digest out too, where no other run can have the same item.
+    Args:
+        record: As `score_record` makes it; strings that repeat are kept once.
+        counted: Whether to leave out all parts but those that tables sum up.
     """
-    meta = item.meta or _NONE
-    if not isinstance(given := meta.get("description"), str) or len(given) <= _LONG:
-        pass
-    elif alone:
-        meta = {name: value for name, value in meta.items() if name != "description"} or _NONE
-    else:
-        meta = {**meta, "description": hashlib.blake2b(given.encode(errors="replace"), digest_size=16).hexdigest()}
-    prompt, generator, prompt_id = (
-        texts.setdefault(text, text) for text in (item.prompt, item.generator, item.prompt_id)
-    )
-    return replace(item, prompt=prompt, generator=generator, prompt_id=prompt_id, meta=meta)
+    parts = record["parts"]
+    kept = {name: parts[name] for name in parts if (name in SUMMED if counted else name not in _SHOWN_ONLY)}
+    shared = {name: sys.intern(record[name]) for name in ("item", "metric", "generator", "group")}
+    reason = record["reason"] if record["value"] is None else ""
+    return score_from({**record, **shared, "reason": reason, "replies": (), "parts": kept or _NONE})
+
+
+def lean_item(item: Item | InvalidItem, *, alone: bool = False, counted: bool = False) -> Item | InvalidItem:
+    """Keep of a long description only a digest, to compare it; texts that several items have are kept once.
+
+    Args:
+        item: The item.
+        alone: Whether to leave the digest out too, as no other run can have the same item.
+        counted: Whether to leave out prompt, image and meta, as the item is only counted.
+    """
+    id, generator, prompt_id = map(sys.intern, (item.id, item.generator, item.prompt_id))
+    if isinstance(item, InvalidItem):
+        return replace(item, id=id, generator=generator, prompt_id=prompt_id)
+    if counted:
+        return Item(id, "", None, generator, prompt_id, _NONE, item.sample)
+    meta, prompt = _lean_meta(item.meta, alone), sys.intern(item.prompt)
+    return replace(item, id=id, prompt=prompt, generator=generator, prompt_id=prompt_id, meta=meta)
+
+
+def _lean_meta(meta: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
+    description = meta.get("description")
+    if not isinstance(description, str) or len(description) <= _LONG:
+        return meta or _NONE
+    others = {name: value for name, value in meta.items() if name != "description"}
+    if alone:
+        return others or _NONE
+    digest = hashlib.blake2b(description.encode(errors="replace"), digest_size=16).hexdigest()
+    return {**others, "description": digest}
 
 
 def checksum(record: Mapping[str, Any]) -> str:

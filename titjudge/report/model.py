@@ -129,13 +129,10 @@ class Offsets:
 class Scores(dict[tuple[str, str], Score]):
     """The scores of a run, without reasons of values, replies and parts that no table or figure needs; `whole` has all."""
 
-    def __init__(self, run: StoredRun, items: Mapping[str, Item | InvalidItem]) -> None:
+    def __init__(self, run: StoredRun) -> None:
         super().__init__()
         self._offsets = Offsets()
         for offset, record in run.located("scores.jsonl"):
-            item = items.get(record["item"])
-            if item is not None and (item.generator, item.prompt_id) == (record["generator"], record["group"]):
-                record |= {"item": item.id, "generator": item.generator, "group": item.prompt_id}  # texts once
             score = lean_score(record)
             self[score.item_id, score.metric] = score
             self._offsets.add((score.item_id, score.metric), offset)
@@ -241,14 +238,11 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) 
 
 def _load(run: StoredRun, name: str, *, alone: bool) -> Loaded:
     manifest, results = run.manifest(), run.results()
-    texts: dict[str, str] = {}
-    items = {item.id: lean_item(item, texts, alone=alone) if isinstance(item, Item) else item for item in run.items()}
+    items = {item.id: lean_item(item, alone=alone) for item in run.items()}
     replies = Answers(run, "replies.jsonl", lambda record: record.get("status") == "ok")
     vectors = Answers(run, "vectors.jsonl", lambda record: True)
     card = _card(run.path / CARD, run.path.parent / CARD)
-    return Loaded(
-        name, manifest, results, list(items.values()), Scores(run, items), replies, vectors, card, run.stats()
-    )
+    return Loaded(name, manifest, results, list(items.values()), Scores(run), replies, vectors, card, run.stats())
 
 
 def _card(*files: Path) -> Json:

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import JsonlReader
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest
-from titjudge.core.serialization import checksum_differs, item_from, score_from, score_record
+from titjudge.core.serialization import checksum_differs, item_from, lean_item, lean_score, score_from, score_record
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.data import containers
 from titjudge.data.images import RequestImages
@@ -33,7 +33,7 @@ from titjudge.runs.check.replay import BAD_CHECKSUM, Stored, StoredImages, repla
 from titjudge.runs.check.results_diff import added, cells, same, shown, without_intervals
 from titjudge.runs.folder import journal
 from titjudge.runs.folder.identity import config_of
-from titjudge.runs.folder.run_folder import FILES, RunFolder, slim_item, slim_score
+from titjudge.runs.folder.run_folder import FILES, RunFolder
 from titjudge.runs.loop import prepared
 from titjudge.runs.open_run import open_library
 from titjudge.runs.outcome import slimness
@@ -130,9 +130,8 @@ async def _verify(folder: RunFolder) -> Verification:
     stored, images = Stored(folder.path, result.add), StoredImages(result.add)
     slim_items, slim = slimness(suite, metrics)
     scores = _StoredScores(folder, result, slim=slim)
-    items = [
-        item_from(slim_item(record) if slim_items else record) for _, record in _located(folder, "items.jsonl", result)
-    ]
+    listed = (item_from(record) for _, record in _located(folder, "items.jsonl", result))
+    items = [lean_item(item, counted=True) if slim_items else item for item in listed]
     result.checked["items"] = len(items)
     if (folder.path / "billing.jsonl").is_file():
         result.checked["bills"] = sum("cost" in bill for _, bill in _located(folder, "billing.jsonl", result))
@@ -205,11 +204,11 @@ class _StoredScores:
 
     def __init__(self, folder: RunFolder, result: Verification, *, slim: bool) -> None:
         self.for_tables: dict[tuple[str, str], Score] = {}
-        self._slim = slim_score if slim else dict
+        self._score: Callable[[dict[str, Any]], Score] = partial(lean_score, counted=True) if slim else score_from
         self._offsets: dict[tuple[str, str], int] = {}
         for offset, record in _located(folder, "scores.jsonl", result):
             try:
-                score = score_from(self._slim(record))
+                score = self._score(record)
             except (TypeError, ValueError) as error:
                 result.add("line", "scores.jsonl", f"not a score ({error})", str(record["item"]))
                 continue
@@ -225,7 +224,7 @@ class _StoredScores:
 
     def replace(self, score: Score) -> None:
         """Put another score into the tables."""
-        self.for_tables[score.item_id, score.metric] = score_from(self._slim(score_record(score)))
+        self.for_tables[score.item_id, score.metric] = self._score(score_record(score))
 
 
 @dataclass(slots=True)

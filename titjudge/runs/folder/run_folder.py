@@ -16,7 +16,6 @@ import contextlib
 import fcntl
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -28,7 +27,6 @@ from titjudge.core.config import Limits, RunConfig
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender, write_atomic
 from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
-from titjudge.core.score_parts import SUMMED
 from titjudge.core.serialization import item_from, lean_item, lean_score, score_from, score_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.budget import JOB
@@ -79,7 +77,8 @@ class RunFolder:
     def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
         """Read the items; `slim` leaves out prompt, image and meta, to save memory where items are only counted."""
         for record in self.read("items.jsonl"):
-            yield item_from(slim_item(record) if slim else record)
+            item = item_from(record)
+            yield lean_item(item, counted=True) if slim else item
 
     def judged(self) -> Iterator[Item]:
         """Read the valid items."""
@@ -87,15 +86,10 @@ class RunFolder:
 
     def compared(self) -> tuple[dict[str, Item], dict[tuple[str, str], Score]]:
         """Read the valid items and the scores without what no comparison needs (`lean_item`, `lean_score`)."""
-        texts: dict[str, str] = {}
-        items = {item.id: lean_item(item, texts) for item in self.judged()}
-        scores: dict[tuple[str, str], Score] = {}
-        for record in self.read("scores.jsonl"):
-            item = items.get(record["item"])
-            if item is not None and (item.generator, item.prompt_id) == (record["generator"], record["group"]):
-                record |= {"item": item.id, "generator": item.generator, "group": item.prompt_id}  # texts once
-            scores[record["item"], record["metric"]] = lean_score(record)
-        return items, scores
+        leaned = (lean_item(item) for item in self.items())
+        items = {item.id: item for item in leaned if isinstance(item, Item)}
+        scores = (lean_score(record) for record in self.read("scores.jsonl"))
+        return items, {(score.item_id, score.metric): score for score in scores}
 
     def stats(self) -> dict[str, Any]:
         """Read size (bytes) and modification time (ns) of each image file as it was judged, by item id."""
@@ -105,7 +99,7 @@ class RunFolder:
         """Read the last score of each item and metric; `slim` leaves out replies and the parts that no table sums up."""
         scores: dict[tuple[str, str], Score] = {}
         for record in self.read("scores.jsonl"):
-            score = score_from(slim_score(record) if slim else record)
+            score = lean_score(record, counted=True) if slim else score_from(record)
             scores[score.item_id, score.metric] = score
         return scores
 
@@ -395,22 +389,6 @@ class RunFolder:
                 self._spare.unlink()
             os.close(self._lock)
             self._lock = None
-
-
-def slim_item(record: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what of an item's record no table needs; strings that repeat are kept once."""
-    names = {name: sys.intern(record[name]) for name in ("id", "generator", "group")}
-    return record | names | ({} if "bad" in record else {"prompt": "", "image": None, "meta": NOTHING})
-
-
-def slim_score(record: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what of a score's record no table needs; strings that repeat are kept once."""
-    return record | {
-        **{name: sys.intern(record[name]) for name in ("item", "metric", "generator", "group")},
-        "replies": (),
-        "reason": "" if record["value"] is not None else record["reason"],
-        "parts": {key: value for key, value in record["parts"].items() if key in SUMMED} or NOTHING,
-    }
 
 
 def caps(limits: Limits) -> dict[str, float]:

@@ -3,7 +3,8 @@
 | module | what it computes |
 | --- | --- |
 | `paired_differences` | differences of metrics, or runs, on the same pairs or images |
-| `generator_differences` | differences of generators on the same prompts, with a gate |
+| `generator_differences` | differences of generators on the same prompts |
+| `gate` | whether a candidate is worse than the baseline |
 | `slices` | categories of prompts, first places, tiers |
 | `planning` | numbers of prompts, images and answers that a wanted difference needs, from a pilot |
 | `sequential` | confidence sequences: stop as soon as one generator is known to be better |

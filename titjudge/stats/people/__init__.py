@@ -6,6 +6,5 @@
 | `agreement_tables` | its tables |
 | `votes` | votes of annotators to one preference a pair, and their agreement |
 | `pair_conflicts` | pairs that contradict one another |
-| `human_data` | ranks and scores of people, from files |
 | `element_agreement` | marks of elements, against those of people |
 """
