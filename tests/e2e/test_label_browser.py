@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from PIL import Image
 
+from titjudge.apps.label.questions import Question
 from titjudge.apps.label.store import Store
 from titjudge.core.types import Pair
 
@@ -126,7 +127,9 @@ def press(page: Any, key: str) -> None:
     page.wait_for_function("before => document.body.dataset.question !== before", arg=before)
 
 
-def votes(store: Path, query: str = "SELECT annotator, answer FROM votes ORDER BY id") -> list[Any]:
+def votes(
+    store: Path, query: str = "SELECT annotator, answer FROM answers WHERE answer IS NOT NULL ORDER BY id"
+) -> list[Any]:
     with contextlib.closing(sqlite3.connect(store)) as connection:
         return connection.execute(query).fetchall()
 
@@ -151,8 +154,8 @@ def test_two_annotators_vote_with_the_keyboard_at_once(browser: Any, data: Path,
         assert one.evaluate("Math.max(...performance.getEntriesByName('next-pair').map((e) => e.duration))") < 5000
     mine = {name: [a for who, a in votes(store) if who == name] for name in ("annotator-01", "annotator-02")}
     assert mine == {"annotator-01": ["left", "tie", "left", "right"], "annotator-02": ["right", "right", "tie"]}
-    assert len(votes(store, "SELECT * FROM undos")) == 1
-    assert all(0 <= row[0] < 60_000 for row in votes(store, "SELECT duration_ms FROM votes"))
+    assert len(votes(store, "SELECT * FROM answers WHERE answer IS NULL")) == 1
+    assert all(0 <= row[0] < 60_000 for row in votes(store, "SELECT duration_ms FROM answers WHERE answer IS NOT NULL"))
 
 
 def test_a_prompt_is_shown_as_text_and_images_appear(browser: Any, data: Path, tmp_path: Path) -> None:
@@ -218,7 +221,7 @@ def test_a_reason_is_written_beside_a_vote_and_its_keys_do_not_vote(browser: Any
         press(page, "z")
         assert page.input_value("#note") == why
         press(page, "1")
-    assert votes(store, "SELECT answer, note FROM votes") == [("right", why), ("left", why)]
+    assert votes(store, "SELECT answer, note FROM answers WHERE answer IS NOT NULL") == [("right", why), ("left", why)]
 
 
 @pytest.mark.slow
@@ -310,7 +313,7 @@ def test_a_graph_is_marked_with_the_keyboard_and_by_touch(browser: Any, data: Pa
             before = page.evaluate("document.body.dataset.question")
             page.tap("#submit")
             page.wait_for_function("before => document.body.dataset.question !== before", arg=before)
-    sent = votes(store, "SELECT annotator, marks FROM submissions ORDER BY id")
+    sent = votes(store, "SELECT annotator, answer FROM answers ORDER BY id")
     said = [(who, marks and [value for _, _, value in json.loads(marks)]) for who, marks in sent]
     assert said == [
         ("annotator-01", ["yes", "yes", "no", "yes"]),
@@ -330,9 +333,9 @@ def split(store: Path, mode: str) -> None:
         for who, answer, value in (("one", "left", "0"), ("two", "right", "1"), ("three", "tie", "2")):
             if mode == "all":
                 for a, b in (images[:2], images[2:]):
-                    opened.add(who, "pair", "p", a, b, answer, note=why)
+                    opened.add(who, Question("pair", "p", (a, b)), answer, note=why)
             else:
-                opened.submit(who, images[0], [(FACET, "Quality", value)], note=why)
+                opened.add(who, Question("image", "p", (images[0],)), json.dumps([(FACET, "Quality", value)]), note=why)
 
 
 @pytest.mark.slow
@@ -348,7 +351,7 @@ def test_an_expert_sees_what_was_said_and_decides_with_the_keyboard(browser: Any
         assert page.evaluate("document.querySelector('#said-notes *:not(li)') === null && window.hacked === undefined")
         page.focus("#said")
         page.keyboard.press("ArrowDown")  # scrolls
-        assert votes(store, "SELECT * FROM votes WHERE annotator LIKE 'expert-%'") == []
+        assert votes(store, "SELECT * FROM answers WHERE annotator LIKE 'expert-%'") == []
         axe = ROOT / "tests" / "vendor" / "axe.min.js"
         if axe.is_file():
             page.evaluate(axe.read_text())
@@ -359,8 +362,8 @@ def test_an_expert_sees_what_was_said_and_decides_with_the_keyboard(browser: Any
         assert page.is_visible("#done")
         press(page, "z")
         press(page, "3")
-    said = votes(store, "SELECT answer, both_bad FROM votes WHERE annotator = 'expert-01' ORDER BY id")
-    assert said == [("left", 0), ("tie", 1), ("right", 0)]
+    said = votes(store, "SELECT answer FROM answers WHERE annotator = 'expert-01' ORDER BY id")
+    assert said == [("left",), ("both_bad",), (None,), ("right",)]
 
 
 @pytest.mark.slow
@@ -383,7 +386,7 @@ def test_an_expert_marks_what_is_open_on_a_phone(browser: Any, data: Path, tmp_p
         value.tap()
         page.tap("#submit")
         page.wait_for_selector("body[data-state=done]")
-    said = votes(store, "SELECT marks FROM submissions WHERE annotator = 'expert-01'")
+    said = votes(store, "SELECT answer FROM answers WHERE annotator = 'expert-01'")
     assert [json.loads(marks) for (marks,) in said] == [[[FACET, "Quality", "2"]]]
 
 
@@ -394,8 +397,8 @@ def test_who_is_stopped_reads_thanks_and_can_undo_nothing(browser: Any, data: Pa
         images = sorted(path.name for path in data.glob("*.png"))
         opened.describe({}, [], [Pair("p", a, b, "a") for a, b in itertools.combinations(images, 2)][:4])
         for pair in opened.gold()[:3]:
-            opened.add("annotator-01", "gold", "p", pair.a, pair.b, "right")
-        opened.add("annotator-01", "gold", "p", images[1], images[2], "right")
+            opened.add("annotator-01", Question("gold", "p", (pair.a, pair.b)), "right")
+        opened.add("annotator-01", Question("gold", "p", (images[1], images[2])), "right")
     with serving(data, store) as (_, links), page_of(browser, links[0]) as page:
         assert page.is_visible("#stopped")
         assert page.is_hidden("#done")
@@ -404,7 +407,7 @@ def test_who_is_stopped_reads_thanks_and_can_undo_nothing(browser: Any, data: Pa
         page.keyboard.press("1")
         assert page.is_hidden("#notice")
     assert len(votes(store)) == 4
-    assert votes(store, "SELECT * FROM undos") == []
+    assert votes(store, "SELECT * FROM answers WHERE answer IS NULL") == []
 
 
 def test_a_link_without_its_token_opens_nothing(browser: Any, data: Path, tmp_path: Path) -> None:

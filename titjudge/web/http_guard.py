@@ -1,4 +1,4 @@
-"""What all served pages share: checks of host and origin, security headers, tokens, static files, and the socket.
+"""What all servers share: checks of host and origin, security headers, tokens, JSON, and the socket.
 
 `Guard` is an ASGI layer in front of the whole application, so that no route can forget the checks.
 """
@@ -9,8 +9,7 @@ import hmac
 import ipaddress
 import re
 import socket
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -138,19 +137,6 @@ def bearer_token(request: Any) -> str:
 def same(expected: str, given: str) -> bool:
     """Compare secrets in constant time."""
     return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
-
-
-def static_routes(files: Mapping[str, Path]) -> list[Any]:
-    """Make routes that serve files of the package; each file is read anew for each request."""
-    from starlette.responses import Response
-    from starlette.routing import Route
-
-    types = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-
-    def serve(file: Path) -> Callable[[Any], Any]:
-        return lambda request: Response(file.read_bytes(), media_type=types[file.suffix])
-
-    return [Route(path, serve(file)) for path, file in files.items()]
 
 
 def listen(host: str, port: int | None, usual: int = 0) -> socket.socket:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from commands import cli
 from PIL import Image
 
 from titjudge.apps.label.export import export_labels
+from titjudge.apps.label.questions import Question
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Pair
@@ -135,8 +135,8 @@ def begin(path: Path) -> Store:
 def test_votes_go_out_as_battles_and_come_back_as_they_were(tmp_path: Path) -> None:
     store = begin(tmp_path / "v.db")
     for (left, right), answer in {"xw": "left", "yx": "both_bad", "zy": "both_bad"}.items():
-        store.add("ann", "pair", "p", left, right, answer)
-    assert [(vote.answer, vote.outcome) for vote in store.votes()] == [("left", 1), ("both_bad", 0), ("both_bad", 0)]
+        store.add("ann", Question("pair", "p", (left, right)), answer)
+    assert [vote.text for vote in store.answers()] == ["left", "both_bad", "both_bad"]
     store.close()
     result, tables = export_labels(tmp_path / "v.db", tmp_path / "out")
     assert result["annotator_details"][0]["both_bad_share"] == pytest.approx(2 / 3)
@@ -148,18 +148,6 @@ def test_votes_go_out_as_battles_and_come_back_as_they_were(tmp_path: Path) -> N
     assert (battles[0]["model_a"], battles[0]["judge"]) == ("gen-x", "ann")
     back = read_pairs(tmp_path / "out" / "battles.jsonl")
     assert [(p.a, p.b, p.choice) for p in back] == [("x", "w", "a"), ("y", "x", "both_bad"), ("z", "y", "both_bad")]
-
-
-def test_a_store_from_before_takes_the_new_answer(tmp_path: Path) -> None:
-    begin(tmp_path / "v.db").close()
-    with sqlite3.connect(tmp_path / "v.db") as old:  # as it was made before there was such an answer
-        old.execute("ALTER TABLE votes DROP COLUMN both_bad")
-    old.close()
-    store = Store(tmp_path / "v.db")
-    store.add("ann", "pair", "p", "x", "y", "both_bad")
-    store.add("ann", "pair", "p", "x", "z", "tie")
-    assert [vote.answer for vote in store.votes()] == ["both_bad", "tie"]
-    store.close()
 
 
 def test_a_run_takes_battles_and_keeps_what_is_bad(tmp_path: Path) -> None:

@@ -11,6 +11,27 @@ from titjudge.data.data_paths import inside
 from titjudge.data.images import check_header
 
 
+@dataclass(frozen=True, slots=True)
+class Element:
+    """Something to mark in an image.
+
+    Attributes:
+        name: Its name, as `compare elements` reads it.
+        kind: Its type or pillar, or entity, attribute or relation; agreement is reported by kind.
+        values: The allowed values.
+        text: The text on the page.
+        hint: An explanation below the text.
+        needs: Names of elements; if one of them is `no`, this one is `no`, too.
+    """
+
+    name: str
+    kind: str
+    values: tuple[str, ...]
+    text: str
+    hint: str = ""
+    needs: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class LabelingData:
     """Prompts with at least two usable images each, or one if images are not compared.
@@ -22,6 +43,7 @@ class LabelingData:
         items: Image id to item.
         gold: Pairs whose answer is known.
         known: Elements with a known value: image -> element -> value.
+        elements: What is marked in each image.
         problems: What was left out and why, a line each.
         broken: Images that cannot be shown, with the reason.
     """
@@ -32,6 +54,7 @@ class LabelingData:
     items: dict[str, Item] = field(default_factory=dict)
     gold: tuple[Pair, ...] = ()
     known: dict[str, dict[str, str]] = field(default_factory=dict)
+    elements: dict[str, tuple[Element, ...]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
 

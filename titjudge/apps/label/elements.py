@@ -1,40 +1,21 @@
-"""What people mark in one image: questions, facets, elements of a graph, or pillars, each with its allowed values."""
+"""What people mark in one image: questions, facets, elements of a graph, or pillars, each with its allowed and its known values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from titjudge.apps.label.dataset import LabelingData, is_utf8
+from titjudge.apps.label.dataset import Element, LabelingData, is_utf8
+from titjudge.apps.label.marks import CANNOT_TELL
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.score_parts import element_name, facet_name
 from titjudge.core.types import Item
+from titjudge.data.tables import read_table
 from titjudge.metrics.checklist import activated_facets, rubric
 from titjudge.metrics.graph_alignment import graph_of
 
-CANNOT_TELL = "cannot tell"
 LOCKED = "no"  # the value of an element that needs a missing one
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """Something to mark in an image.
-
-    Attributes:
-        name: Its name, as `compare elements` reads it.
-        kind: Its type or pillar, or entity, attribute or relation; agreement is reported by kind.
-        values: The allowed values.
-        text: The text on the page.
-        hint: An explanation below the text.
-        needs: Names of elements; if one of them is `no`, this one is `no`, too.
-    """
-
-    name: str
-    kind: str
-    values: tuple[str, ...]
-    text: str
-    hint: str = ""
-    needs: tuple[str, ...] = ()
 
 
 def _questions(item: Item) -> Iterator[Element]:
@@ -121,8 +102,11 @@ def find_elements(material: LabelingData, mode: str) -> dict[str, tuple[Element,
     return by_image
 
 
-def settle(elements: Sequence[Element], values: object) -> dict[str, str]:
+def check_values(elements: Sequence[Element], values: object) -> list[tuple[str, str, str]]:
     """Check the values that an annotator gives to the elements, in their order; a locked element becomes `no`.
+
+    Returns:
+        (element, kind, value) of every element.
 
     Raises:
         DataError: An element that is not locked has no value, or a value that is not allowed.
@@ -130,12 +114,55 @@ def settle(elements: Sequence[Element], values: object) -> dict[str, str]:
     if not isinstance(values, list) or len(values) != len(elements):
         raise DataError(f"the answer is a list of {len(elements)} values")
     given = dict(zip((element.name for element in elements), values, strict=True))
-    checked: dict[str, str] = {}
+    marks = []
     for element in elements:
-        value = given[element.name]
-        if any(given.get(name) == LOCKED for name in element.needs):
-            value = LOCKED
+        value = LOCKED if any(given.get(name) == LOCKED for name in element.needs) else given[element.name]
         if value not in element.values:
             raise DataError(f"'{element.text[:80]}' is one of {', '.join(element.values)}")
-        checked[element.name] = str(value)
-    return checked
+        marks.append((element.name, element.kind, str(value)))
+    return marks
+
+
+def right_values(known: str) -> set[str]:
+    """List the right values: the known one or, for ratings, each of a range such as 7-9."""
+    low, dash, high = (part.strip() for part in known.partition("-"))
+    if dash and low.isdecimal() and high.isdecimal() and len(high) < 4:
+        return {str(value) for value in range(int(low), int(high) + 1)}
+    return {known}
+
+
+def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = None) -> dict[str, dict[str, str]]:
+    """Read elements with a known value: rows of image, element, value (for ratings also a range).
+
+    Args:
+        file: CSV or JSON lines.
+        elements: The elements of each image; if given, every row must name one of them.
+
+    Raises:
+        DataError: A column is missing, or an element is listed twice or is not in the data; names file and row.
+    """
+    by_image: dict[str, dict[str, str]] = defaultdict(dict)
+    for number, record in read_table(file, ("image", "element", "value")):
+        image, name, value = (str(record[key]) for key in ("image", "element", "value"))
+        key, value = name.strip().casefold(), value.strip().casefold()
+        if key in by_image[image]:
+            raise DataError(f"'{name}' of '{image}' is there twice", file, number)
+        if elements is not None:
+            _check_known(elements, image, name, value, file, number)
+        by_image[image][key] = value
+    if not by_image:
+        raise DataError("no known element in it", file)
+    return dict(by_image)
+
+
+def _check_known(
+    elements: Mapping[str, Sequence[Element]], image: str, name: str, value: str, file: Path, line: int
+) -> None:
+    if image not in elements:
+        raise DataError(f"no image '{image}' in the data that has something to mark", file, line)
+    values = {element.name.strip().casefold(): element.values for element in elements[image]}
+    allowed_values = values.get(name.strip().casefold())
+    if allowed_values is None:
+        raise DataError(f"'{image}' has no element '{name}'", file, line)
+    if not (right := right_values(value)) or not right <= set(allowed_values):
+        raise DataError(f"'{name}' is one of {', '.join(allowed_values)}, not '{value}'", file, line)

@@ -20,15 +20,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from titjudge.apps.label.dataset import is_utf8, load_material
-from titjudge.apps.label.elements import LOCKED, MODES, Element, find_elements, settle
+from titjudge.apps.label.dataset import Element, LabelingData, is_utf8, load_material
+from titjudge.apps.label.elements import LOCKED, check_values
+from titjudge.apps.label.forms import MODES, PAIRS, form_of
 from titjudge.apps.label.question_order import draw, shuffled
-from titjudge.apps.label.store import ANSWERS, Store, current_submissions
+from titjudge.apps.label.questions import IMAGE, PAIR, Question
+from titjudge.apps.label.store import Store
+from titjudge.apps.label.votes import ANSWERS
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json, write_atomic
 
-PAIRS = "pairs"
-_NEEDED = {PAIRS: ("prompt_id", "left_image", "right_image"), "marks": ("prompt_id", "image_id", "elements")}
 _LISTS = ("choices", "text")
 _WHAT_TO_DO = "export the project as JSON (not JSON-MIN or CSV)"
 
@@ -96,16 +97,98 @@ class Imported(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Annotation:
-    """The answer of one person to one task; `subject` identifies the pair or the image."""
+    """The answer of one person to one task."""
 
     annotator: str
-    subject: tuple[str, ...]
+    question: Question
     data: Mapping[str, Any]
-    said: Any
+    text: str
     note: str
     duration_ms: int | None
     at: float | None
     source: str
+
+
+class _PairTasks:
+    """Tasks of pairs."""
+
+    needed = ("prompt_id", "left_image", "right_image")
+
+    def shown(self, material: LabelingData, group: str, seed: int, address: str) -> Iterator[dict[str, Any]]:
+        """List what the task of each pair of a prompt shows, in random order and with random sides."""
+        for a, b in shuffled(itertools.combinations(material.usable(group), 2), seed, group):
+            left, right = (a, b) if draw(seed, "side", group, a, b) & 1 else (b, a)
+            yield {
+                "left_image": left,
+                "right_image": right,
+                "left": address + quote(left),
+                "right": address + quote(right),
+            }
+
+    def config(self, material: LabelingData, both_bad: bool) -> str:
+        """Write the interface."""
+        return _PAIRS_CONFIG if both_bad else _PAIRS_CONFIG.replace(_BOTH_BAD_CHOICE, "")
+
+    def question(self, data: Mapping[str, Any]) -> Question:
+        """Return the question of a task."""
+        return Question(PAIR, str(data["prompt_id"]), (str(data["left_image"]), str(data["right_image"])))
+
+    def answer(self, result: Sequence[Mapping[str, Any]], data: Mapping[str, Any]) -> str:
+        """Read the answer of an annotation."""
+        for given in _values(result, None, "selected", "choices"):
+            if given.lower() in ANSWERS:
+                return given.lower()
+        raise DataError("none of left, right, tie and both_bad")
+
+
+class _ElementTasks:
+    """Tasks of images whose elements are marked."""
+
+    needed = ("prompt_id", "image_id", "elements")
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+
+    def shown(self, material: LabelingData, group: str, seed: int, address: str) -> Iterator[dict[str, Any]]:
+        """List what the task of each image of a prompt shows, in random order."""
+        for image in shuffled(material.usable(group), seed, group):
+            shown = {"mode": self._mode, "image_id": image, "image": address + quote(image)}
+            yield {**shown, "elements": _tree(material.elements[image])}
+
+    def config(self, material: LabelingData, both_bad: bool) -> str:
+        """Write the interface; all elements of a mode have the same values."""
+        values = next(iter(material.elements.values()))[0].values
+
+        def control(place: str) -> str:
+            head = f'name="mark_{place}" toName="element_{place}" required="true"'
+            if self._mode == "rating":
+                return f'<Rating {head} maxRating="{values[-1]}"/>'
+            choices = "".join(f'<Choice value="{value}"/>' for value in values)
+            return f'<Choices {head} choice="single" showInline="true">{choices}</Choices>'
+
+        locked = _LOCKED_CONFIG.format(control=control("{{i}}_{{j}}")) if self._mode == "graph" else ""
+        return _MARKS_CONFIG.format(title=_TITLES[self._mode], control=control("{{i}}"), locked=locked)
+
+    def question(self, data: Mapping[str, Any]) -> Question:
+        """Return the question of a task."""
+        return Question(IMAGE, str(data["prompt_id"]), (str(data["image_id"]),))
+
+    def answer(self, result: Sequence[Mapping[str, Any]], data: Mapping[str, Any]) -> str:
+        """Read the marks of an annotation, in the order of the elements."""
+        given: list[tuple[int, Element, str | None]] = []
+        try:
+            for place, record in _numbered(data["elements"]):
+                value = next(_values(result, f"mark_{place}", "choices", "rating"), None)
+                given.append((record["number"], _element(record), value))
+            given.sort(key=lambda mark: mark[0])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError("the elements in its data are not those that `label tasks` wrote") from error
+        marks = check_values([element for _, element, _ in given], [value for *_, value in given])
+        return json.dumps(marks, ensure_ascii=False)
+
+
+def _tasks_of(mode: str) -> _PairTasks | _ElementTasks:
+    return _PairTasks() if mode == PAIRS else _ElementTasks(mode)
 
 
 def write_tasks(
@@ -128,43 +211,19 @@ def write_tasks(
         DataError: There is nothing to compare, or to mark.
         UserError: `out` cannot be written.
     """
-    material = load_material(data, least=2 if mode == PAIRS else 1)
-    elements = {} if mode == PAIRS else find_elements(material, mode)
-    tasks: list[dict[str, Any]] = []
-    for group in shuffled(material.images, seed, "prompts"):
-        shared = {"prompt_id": group, "prompt": material.prompts[group]}
-        if mode == PAIRS:
-            for a, b in shuffled(itertools.combinations(material.usable(group), 2), seed, group):
-                left, right = (a, b) if draw(seed, "side", group, a, b) & 1 else (b, a)
-                shown = {"left": address + quote(left), "right": address + quote(right)}
-                tasks.append({"data": {**shared, "left_image": left, "right_image": right, **shown}})
-        else:
-            for image in shuffled(material.usable(group), seed, group):
-                shown = {"mode": mode, "image_id": image, "image": address + quote(image)}
-                tasks.append({"data": {**shared, **shown, "elements": _tree(elements[image])}})
-    pairs_config = _PAIRS_CONFIG if both_bad else _PAIRS_CONFIG.replace(_BOTH_BAD_CHOICE, "")
-    config = pairs_config if mode == PAIRS else _marks_config(mode, next(iter(elements.values()))[0].values)
+    material, form = form_of(mode).load(data), _tasks_of(mode)
+    tasks = [
+        {"data": {"prompt_id": group, "prompt": material.prompts[group], **shown}}
+        for group in shuffled(material.images, seed, "prompts")
+        for shown in form.shown(material, group, seed, address)
+    ]
     try:
         write_atomic(out, json.dumps(tasks, indent=1, ensure_ascii=False))
-        write_atomic(out.with_suffix(".xml"), config)
+        write_atomic(out.with_suffix(".xml"), form.config(material, both_bad))
     except OSError as error:
         raise UserError(f"{out}: cannot be written: {error.strerror}") from error
     problems = [problem.partition(": ") for problem in material.problems]
     return len(tasks), [(image, reason) for image, _, reason in problems]
-
-
-def _marks_config(mode: str, values: Sequence[str]) -> str:
-    """Write the interface of a mode; all its elements have these values."""
-
-    def control(place: str) -> str:
-        head = f'name="mark_{place}" toName="element_{place}" required="true"'
-        if mode == "rating":
-            return f'<Rating {head} maxRating="{values[-1]}"/>'
-        choices = "".join(f'<Choice value="{value}"/>' for value in values)
-        return f'<Choices {head} choice="single" showInline="true">{choices}</Choices>'
-
-    locked = _LOCKED_CONFIG.format(control=control("{{i}}_{{j}}")) if mode == "graph" else ""
-    return _MARKS_CONFIG.format(title=_TITLES[mode], control=control("{{i}}"), locked=locked)
 
 
 def _tree(elements: Sequence[Element]) -> list[dict[str, Any]]:
@@ -199,30 +258,30 @@ def read_annotations(file: Path, store: Path, data: Path | None = None) -> Impor
         UserError: The store has another mode.
     """
     mode, tasks = _load(file)
-    last: dict[tuple[str, tuple[str, ...]], _Annotation] = {}
+    last: dict[tuple[str, Question], _Annotation] = {}
     skipped = 0
     for annotation in _annotations(tasks, mode, file):
         if annotation is None:
             skipped += 1
             continue
-        before = last.get((annotation.annotator, annotation.subject))
+        before = last.get((annotation.annotator, annotation.question))
         if before is None or (before.at or 0) <= (annotation.at or 0):
-            last[annotation.annotator, annotation.subject] = annotation
+            last[annotation.annotator, annotation.question] = annotation
     generators = (
         {} if data is None else {item.id: item.generator for item in load_material(data, least=1).items.values()}
     )
     with closing(Store(store)) as opened, opened.writing():
         _check_store(opened, mode)
-        ids = ("left_image", "right_image") if mode == PAIRS else ("image_id",)
-        shown = [annotation.data for annotation in last.values()]
-        images = [(str(of[key]), str(of["prompt_id"]), generators.get(str(of[key]), "")) for of in shown for key in ids]
-        opened.describe({str(of["prompt_id"]): str(of.get("prompt", "")) for of in shown}, images, ())
-        added = (_add_votes if mode == PAIRS else _add_marks)(opened, last.values())
+        prompts = {a.question.prompt_id: str(a.data.get("prompt", "")) for a in last.values()}
+        questions = [annotation.question for annotation in last.values()]
+        images = [(image, q.prompt_id, generators.get(image, "")) for q in questions for image in q.images]
+        opened.describe(prompts, images)
+        added = _add(opened, last.values())
     return Imported(added, len(last) - added, skipped)
 
 
 def _check_store(store: Store, mode: str) -> None:
-    plan = store.setting("plan") or (PAIRS if store.votes(undone=True) else mode)
+    plan = store.setting("plan") or (PAIRS if store.answers(ended=True) else mode)
     known = plan if plan in MODES else PAIRS
     if known != mode:
         raise UserError(f"{store.path} has {known}, and the export has {mode}: use another store")
@@ -230,35 +289,25 @@ def _check_store(store: Store, mode: str) -> None:
         store.setting("plan", mode)
 
 
-def _add_votes(store: Store, annotations: Iterable[_Annotation]) -> int:
-    last = {(vote.annotator, vote.prompt_id, vote.left, vote.right): vote for vote in store.votes()}
+def _add(store: Store, annotations: Iterable[_Annotation]) -> int:
+    """Add the annotations that are not in the store in this form or a newer one; returns how many."""
+    last = {(answer.annotator, answer.question): answer for answer in store.answers()}
     added = 0
     for given in annotations:
-        group, left, right = given.subject
-        before = last.get((given.annotator, group, left, right))
+        before = last.get((given.annotator, given.question))
         if before and (
-            (before.answer, before.note) == (given.said, given.note)
-            or (given.at is not None and given.at <= before.voted_at)
+            (before.text, before.note) == (given.text, given.note)
+            or (given.at is not None and given.at <= before.answered_at)
         ):
             continue
-        if before:
-            store.undo(given.annotator, before.id)
-        vote = (given.annotator, "pair", group, left, right, given.said)
-        store.add(*vote, duration_ms=given.duration_ms, voted_at=given.at, source=given.source, note=given.note)
-        added += 1
-    return added
-
-
-def _add_marks(store: Store, annotations: Iterable[_Annotation]) -> int:
-    last = {(row.annotator, row.image): row for row in current_submissions(store.submissions())}
-    added = 0
-    for given in annotations:
-        (image,) = given.subject
-        before = last.get((given.annotator, image))
-        if before and ((before.marks, before.note) == (given.said, given.note) or (given.at or 1e11) <= before.sent_at):
-            continue
-        store.submit(
-            given.annotator, image, given.said, note=given.note, duration_ms=given.duration_ms, sent_at=given.at
+        store.add(
+            given.annotator,
+            given.question,
+            given.text,
+            note=given.note,
+            answered_at=given.at,
+            duration_ms=given.duration_ms,
+            source=given.source,
         )
         added += 1
     return added
@@ -277,9 +326,9 @@ def _load(file: Path) -> tuple[str, list[dict[str, Any]]]:
         if not is_utf8(json.dumps(task, ensure_ascii=False)):
             raise DataError(f"task {number} is not valid UTF-8", file)
         mode = str(data.get("mode", PAIRS))
-        if mode != PAIRS and mode not in MODES:
-            raise DataError(f"task {number}: mode is one of {', '.join((PAIRS, *MODES))}, not '{mode[:40]}'", file)
-        absent = [key for key in _NEEDED.get(mode, _NEEDED["marks"]) if not data.get(key)]
+        if mode not in MODES:
+            raise DataError(f"task {number}: mode is one of {', '.join(MODES)}, not '{mode[:40]}'", file)
+        absent = [key for key in _tasks_of(mode).needed if not data.get(key)]
         if absent:
             todo = "label tasks of `label tasks` alone"
             raise DataError(f"task {number}: the key '{absent[0]}' is missing in its data: {todo}", file)
@@ -292,6 +341,7 @@ def _load(file: Path) -> tuple[str, list[dict[str, Any]]]:
 
 def _annotations(tasks: Iterable[Mapping[str, Any]], mode: str, file: Path) -> Iterator[_Annotation | None]:
     """Read the annotations of each task; None for one that was skipped."""
+    form = _tasks_of(mode)
     for number, task in enumerate(tasks, 1):
         annotations = task.get("annotations") or task.get("completions") or []
         if not isinstance(annotations, list) or not all(isinstance(annotation, dict) for annotation in annotations):
@@ -309,25 +359,24 @@ def _annotations(tasks: Iterable[Mapping[str, Any]], mode: str, file: Path) -> I
                 raise DataError(f"{where}: its result is a list of objects", file)
             data = task["data"]
             try:
-                said: Any = _answer(result) if mode == PAIRS else _marks(result, data["elements"])
+                text = form.answer(result, data)
             except DataError as error:
                 raise DataError(f"{where}: {error.message}: complete or delete it in Label Studio", file) from error
             person = annotation.get("completed_by")
             if isinstance(person, dict):
                 person = person.get("email") or person.get("id")
-            keys = ("prompt_id", "left_image", "right_image") if mode == PAIRS else ("image_id",)
-            subject = tuple(str(data[key]) for key in keys)
+            question = form.question(data)
             seconds = annotation.get("lead_time")
             timed = isinstance(seconds, int | float) and 0 <= seconds < 1e6
             yield _Annotation(
                 annotator=f"label-studio:{'unknown' if person is None else person}",
-                subject=subject,
+                question=question,
                 data=data,
-                said=said,
+                text=text,
                 note=next(_values(result, "note", "text"), ""),
                 duration_ms=round(seconds * 1000) if timed else None,
                 at=_time(annotation.get("updated_at")) or _time(annotation.get("created_at")),
-                source=f"label-studio:{annotation.get('id') or '|'.join((*subject, str(place)))}",
+                source=f"label-studio:{annotation.get('id') or '|'.join((question.prompt_id, *question.images, str(place)))}",
             )
 
 
@@ -344,30 +393,13 @@ def _values(result: Iterable[Mapping[str, Any]], name: str | None, *keys: str) -
                     yield str(given).strip()
 
 
-def _answer(result: Sequence[Mapping[str, Any]]) -> str:
-    for given in _values(result, None, "selected", "choices"):
-        if given.lower() in ANSWERS:
-            return given.lower()
-    raise DataError("none of left, right, tie and both_bad")
-
-
-def _marks(result: Sequence[Mapping[str, Any]], data: Any) -> tuple[tuple[str, str, str], ...]:
-    """Read the marks of an image in the order of its elements."""
-    given: list[tuple[int, Element, str | None]] = []
-    try:
-        for place, record in _numbered(data):
-            name, kind, text, *rest = (record[key] for key in ("name", "kind", "text", "values", "needs"))
-            values, needs = map(tuple, rest)
-            if not all(isinstance(part, str) for part in (name, kind, text, *values, *needs)):
-                raise TypeError
-            value = next(_values(result, f"mark_{place}", "choices", "rating"), None)
-            given.append((record["number"], Element(name, kind, values, text, needs=needs), value))
-        given.sort(key=lambda mark: mark[0])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError("the elements in its data are not those that `label tasks` wrote") from error
-    elements = [element for _, element, _ in given]
-    settled = settle(elements, [value for *_, value in given])
-    return tuple((element.name, element.kind, settled[element.name]) for element in elements)
+def _element(record: Mapping[str, Any]) -> Element:
+    """Read an element of a task."""
+    name, kind, text, *rest = (record[key] for key in ("name", "kind", "text", "values", "needs"))
+    values, needs = map(tuple, rest)
+    if not all(isinstance(part, str) for part in (name, kind, text, *values, *needs)):
+        raise TypeError
+    return Element(name, kind, values, text, needs=needs)
 
 
 def _numbered(elements: Any) -> Iterator[tuple[str, Any]]:

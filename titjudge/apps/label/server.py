@@ -1,41 +1,29 @@
-"""`label`: serve the page where people vote.
-
-Every annotator has a personal link. Its token is the fragment (after `#`), which browsers do not send, and is sent as a
-header. Without a cookie, no page of another site can make requests in the name of an annotator.
-"""
+"""`label`: serve the page where people answer. Every annotator has a personal link, whose key is their token."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from titjudge.apps.label.collected import collect
-from titjudge.apps.label.dataset import load_material
-from titjudge.apps.label.element_service import ElementService
-from titjudge.apps.label.elements import find_elements
-from titjudge.apps.label.reliability import LEAST, read_known
-from titjudge.apps.label.service import AnnotationService, LabelingService, Stale
+from titjudge.apps.label.dataset import LabelingData
+from titjudge.apps.label.forms import collect, form_of
+from titjudge.apps.label.reliability import LEAST
+from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError
+from titjudge.data.images import ImageFiles
 from titjudge.stats.people.votes import PANEL
-from titjudge.web.http_guard import (
-    App,
-    Guard,
-    address,
-    bearer_token,
-    json_response,
-    listen,
-    read_json,
-    run,
-    static_routes,
-)
+from titjudge.web.http_guard import App, json_response, read_json
+from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page
 
 PORT = 8765
 _log = logging.getLogger("titjudge.apps.label")
 _STATIC = Path(__file__).parent / "static"
+_PART = re.compile(r"<!-- part: (\w+) -->")
 
 
 def serve_label(
@@ -79,27 +67,19 @@ def serve_label(
         UserError: The store or the address cannot be used.
         DataError: The data cannot be used.
     """
-    pairs = mode == "pairs"
-    material = load_material(data, gold if pairs else None, least=2 if pairs else 1)
-    elements = {} if pairs else find_elements(material, mode)
-    if gold is not None and not pairs:
-        material.known = read_known(gold, elements)
-    for problem in material.problems:
-        _log.warning("left out: %s", problem)
-    with contextlib.closing(Store(store)) as votes:
-        rules: dict[str, Any] = {
-            "annotators": annotators,
-            "seed": seed,
-            "gold_share": gold_share,
-            "gold_least": gold_least,
-            "votes": enough,
-        }
-        service: AnnotationService
-        if pairs:
-            plan = plan or votes.setting("plan") or "all"
-            service = LabelingService(material, votes, plan=plan, both_bad=both_bad, **rules)
-        else:
-            service = ElementService(material, votes, elements, mode=mode, **rules)
+    material = _reported(form_of(mode).load(data, gold))
+    with contextlib.closing(Store(store)) as answers:
+        form = form_of(mode, plan or answers.setting("plan"), both_bad=both_bad)
+        service = Service(
+            material,
+            answers,
+            form,
+            annotators=annotators,
+            seed=seed,
+            gold_share=gold_share,
+            gold_least=gold_least,
+            votes=enough,
+        )
         _serve(service, host, port, ready)
 
 
@@ -128,66 +108,54 @@ def serve_experts(
         UserError: There is no such store, no item is open, or the address cannot be used.
         DataError: The data cannot be used.
     """
-    from titjudge.apps.label.experts import ExpertElements, ExpertPairs
+    labelling = collect(store)
+    material = _reported(labelling.form.load(data))
+    with contextlib.closing(Store(store)) as answers:
+        form = labelling.form.for_experts(labelling, material, annotators)
+        service = Service(material, answers, form, annotators=experts, seed=labelling.seed)
+        _serve(service, host, port, None if ready is None else lambda links: ready(links, form.open))
 
-    collected = collect(store)
-    material = load_material(data, least=2 if collected.of_pairs else 1)
-    elements = {} if collected.of_pairs else find_elements(material, collected.plan)
+
+def _reported(material: LabelingData) -> LabelingData:
+    """Warn of each image that is left out."""
     for problem in material.problems:
         _log.warning("left out: %s", problem)
-    with contextlib.closing(Store(store)) as votes:
-        service: ExpertPairs | ExpertElements
-        if collected.of_pairs:
-            service = ExpertPairs(material, votes, collected, experts=experts, annotators=annotators)
-        else:
-            service = ExpertElements(material, votes, elements, collected, experts=experts, annotators=annotators)
-        _serve(service, host, port, None if ready is None else lambda links: ready(links, service.open))
+    return material
 
 
-def _serve(service: AnnotationService, host: str, port: int | None, ready: Callable[[list[str]], None] | None) -> None:
-    sock = listen(host, port, PORT)
-    if ready is not None:
-        ready([f"{address(host, sock)}/#{service.token(name)}" for name in service.names])
-    run(build_app(service, host), sock)
+def _serve(service: Service, host: str, port: int | None, ready: Callable[[list[str]], None] | None) -> None:
+    keys = [service.token(name) for name in service.names]
+    serve_page(build_app(service, host), keys, host, port, PORT, ready)
 
 
-def build_app(service: AnnotationService, host: str = "127.0.0.1") -> App:
+def build_app(service: Service, host: str = "127.0.0.1") -> App:
     """Make the page and its four endpoints as an ASGI application."""
-    from starlette.applications import Starlette
-    from starlette.routing import Route
-
     page = _Page(service)
-    names = ("label.css", "page.js", f"{service.page}.js")
-    files = {"/": _STATIC / f"{service.page}.html", **{f"/{name}": _STATIC / name for name in names}}
+    names = ("label.css", "page.js", f"{service.form.page}.js")
+    files: dict[str, Path | str] = {f"/{name}": _STATIC / name for name in names}
+    files["/"] = _page_text(service.form.page)
     routes = [
-        *static_routes(files),
-        Route("/api/state", page.handler(page.state)),
-        Route("/api/image/{code:str}", page.handler(page.image)),
-        Route("/api/vote", page.handler(page.vote), methods=["POST"]),
-        Route("/api/undo", page.handler(page.undo), methods=["POST"]),
+        keyed_route("/api/state", page.state, service.annotator),
+        keyed_route("/api/image/{code:str}", page.image, service.annotator),
+        keyed_route("/api/vote", page.vote, service.annotator, method="POST"),
+        keyed_route("/api/undo", page.undo, service.annotator, method="POST"),
     ]
-    return Guard(Starlette(routes=routes), host)
+    return page_app(files, routes, host)
+
+
+def _page_text(name: str) -> str:
+    """Put the parts of a form's page into the page that all forms share."""
+    _, *parts = _PART.split((_STATIC / f"{name}.html").read_text(encoding="utf-8"))
+    by_name = {"page": name} | {part: text.strip("\n") for part, text in zip(parts[::2], parts[1::2], strict=True)}
+    return _PART.sub(lambda match: by_name[match[1]], (_STATIC / "label.html").read_text(encoding="utf-8"))
 
 
 class _Page:
     """The endpoints; each is called with the request and the name of the annotator."""
 
-    def __init__(self, service: AnnotationService) -> None:
-        from titjudge.data.images import ImageFiles
-
+    def __init__(self, service: Service) -> None:
         self._service = service
         self._images = ImageFiles()
-
-    def handler(self, endpoint: Callable[[Any, str], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
-        """Make the function of a route, which answers requests of annotators only."""
-
-        async def handle(request: Any) -> Any:
-            annotator = self._service.annotator(bearer_token(request))
-            if annotator is None:
-                return json_response({"error": "this link is not known here"}, 401)
-            return await endpoint(request, annotator)
-
-        return handle
 
     async def state(self, request: Any, annotator: str) -> Any:
         return await self._answer(self._service.state, annotator)
@@ -195,25 +163,23 @@ class _Page:
     async def vote(self, request: Any, annotator: str) -> Any:
         body = await read_json(request)
         if not isinstance(body, dict) or not isinstance(body.get("question"), str) or "answer" not in body:
-            return json_response({"error": "a vote is a JSON object with question and answer"}, 400)
+            raise DataError("a vote is a JSON object with question and answer")
         values = (body.get(key) for key in ("answer", "duration_ms", "note"))
         return await self._answer(self._service.vote, annotator, body["question"], *values)
 
     async def undo(self, request: Any, annotator: str) -> Any:
         body = await read_json(request)
         if not isinstance(body, dict) or not isinstance(body.get("question"), str):
-            return json_response({"error": "an undo is a JSON object with question"}, 400)
+            raise DataError("an undo is a JSON object with question")
         return await self._answer(self._service.undo, annotator, body["question"])
 
     async def _answer(self, method: Callable[..., dict[str, Any]], annotator: str, *arguments: Any) -> Any:
         from starlette.concurrency import run_in_threadpool
 
         try:
-            return json_response(await run_in_threadpool(method, annotator, *arguments))
+            return await json_of(method, annotator, *arguments)
         except Stale:
             return json_response(await run_in_threadpool(self._service.state, annotator), 409)
-        except DataError as error:
-            return json_response({"error": error.message}, 400)
 
     async def image(self, request: Any, annotator: str) -> Any:
         from starlette.concurrency import run_in_threadpool

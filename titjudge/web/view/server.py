@@ -1,8 +1,7 @@
 """`view`: running and finished runs, their progress and cost, and their reports.
 
-The link contains a key as its fragment (after `#`), which browsers do not send; the page sends it as a header. A cookie would go
-to every other port of this machine, and so to whoever runs a server there. A report is loaded into a frame by a ticket that is
-good once: the frame cannot leave this server, reach the list or the key, or navigate the tab. Nothing is written.
+A report is loaded into a frame by a ticket that is good once: the frame cannot leave this server, reach the list or the key, or
+navigate the tab. Nothing is written.
 """
 
 from __future__ import annotations
@@ -15,20 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from titjudge.core.errors import UserError
-from titjudge.web.http_guard import (
-    POLICY,
-    App,
-    Guard,
-    address,
-    bearer_token,
-    json_response,
-    listen,
-    read_json,
-    run,
-    same,
-    static_routes,
-)
+from titjudge.core.errors import DataError, UserError
+from titjudge.web.http_guard import POLICY, App, json_response, read_json
+from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
 from titjudge.web.view.runs import Runs
 
 _STATIC = Path(__file__).parent / "static"
@@ -60,36 +48,29 @@ def serve_view(
     """
     if not runs.is_dir():
         raise UserError(f"{runs}: no such folder of runs")
-    sock = listen(host, port, PORT)
     key = secrets.token_urlsafe(24)
-    if ready is not None:
-        ready([f"{address(host, sock)}/#{key}"])
-    run(build_app(runs, key, host=host), sock)
+    serve_page(build_app(runs, key, host=host), [key], host, port, PORT, ready)
 
 
 def build_app(runs: Path, key: str, *, host: str = "127.0.0.1") -> App:
     """Make the page as an ASGI application; `key` opens it."""
-    from starlette.applications import Starlette
     from starlette.routing import Route
 
-    page = _Page(Runs(runs), key)
+    page, known, refusal = _Page(Runs(runs)), single_key(key), "open the link that view printed"
+    files = {"/": _STATIC / "view.html", **{f"/{name}": _STATIC / name for name in _STATIC_FILES}}
     routes = [
-        *static_routes({"/": _STATIC / "view.html", **{f"/{name}": _STATIC / name for name in _STATIC_FILES}}),
         Route("/report.html", page.frame),
-        Route("/api/runs", page.list),
-        Route("/api/ticket", page.ticket, methods=["POST"]),
+        keyed_route("/api/runs", page.list, known, refusal=refusal),
+        keyed_route("/api/ticket", page.ticket, known, method="POST", refusal=refusal),
         Route("/report/{ticket:str}", page.report),
     ]
-    return Guard(Starlette(routes=routes), host)
+    return page_app(files, routes, host)
 
 
 class _Page:
-    def __init__(self, runs: Runs, key: str) -> None:
-        self._runs, self._key = runs, key
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
         self._tickets: dict[str, tuple[str, float]] = {}  # to the id of a run, and until when
-
-    def _is_open(self, request: Any) -> bool:
-        return same(self._key, bearer_token(request))
 
     async def frame(self, request: Any) -> Any:
         """Serve the page that loads a report into a frame; it holds nothing secret."""
@@ -98,21 +79,17 @@ class _Page:
         content = (_STATIC / "report.html").read_bytes()
         return Response(content, media_type="text/html", headers={"content-security-policy": _FRAME_POLICY})
 
-    async def list(self, request: Any) -> Any:
-        from starlette.concurrency import run_in_threadpool
+    async def list(self, request: Any, person: str) -> Any:
+        return await json_of(self._listed)
 
-        if not self._is_open(request):
-            return json_response({"error": "open the link that view printed"}, 401)
-        states = await run_in_threadpool(self._runs.states)
-        return json_response({"root": self._runs.root.resolve().name, "runs": [_record(state) for state in states]})
+    def _listed(self) -> dict[str, Any]:
+        return {"root": self._runs.root.resolve().name, "runs": [_record(state) for state in self._runs.states()]}
 
-    async def ticket(self, request: Any) -> Any:
+    async def ticket(self, request: Any, person: str) -> Any:
         """Give a ticket for the report of a run, `{"run": ID}`, quoted as in the list."""
-        if not self._is_open(request):
-            return json_response({"error": "open the link that view printed"}, 401)
         body = await read_json(request)
         if not isinstance(body, dict) or not isinstance(body.get("run"), str):
-            return json_response({"error": "a JSON object with run is needed"}, 400)
+            raise DataError("a JSON object with run is needed")
         now = time.monotonic()
         self._tickets = {ticket: known for ticket, known in self._tickets.items() if known[1] > now}
         ticket = secrets.token_urlsafe(24)

@@ -4,7 +4,6 @@
 let rows = [];     // {element, value, node, buttons} in the order of the elements
 let current = 0;   // the row that gets the keys
 
-const images = () => [state.sheet?.image];
 const locked = (row) => row.element.needs.find((place) => rows[place].value === "no");
 const valueOf = (row) => (locked(row) === undefined ? row.value : "no");
 const KEY_OF = { "10": "0", "cannot tell": "c", "n/a": "n", yes: "y", no: "n" };
@@ -66,7 +65,7 @@ function fill(sheet) {
 }
 
 function controls() {
-  const asking = Boolean(state?.sheet) && !busy;
+  const asking = Boolean(asked()) && !busy;
   rows.forEach((row, place) => {
     const lock = locked(row);
     row.node.classList.toggle("locked", lock !== undefined);
@@ -126,8 +125,9 @@ async function submit() {
 }
 
 function zoom() {
-  if (!state?.sheet) return;
+  if (!asked()) return;
   $("large").src = $("picture").src;
+  $("large").alt = $("picture").alt;
   if (!dialogOpen()) $("zoom").showModal();
 }
 
@@ -146,7 +146,7 @@ function key(event) {
     if (pressed === "f") $("zoom").close();
     return;
   }
-  if (sharedKey(event, pressed) || dialogOpen() || !state?.sheet && pressed !== "z") return;
+  if (sharedKey(event, pressed) || dialogOpen() || !asked() && pressed !== "z") return;
   if (pressed === "Enter") {
     if (document.activeElement?.tagName === "BUTTON") return;
     submit();

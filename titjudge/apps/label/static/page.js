@@ -1,5 +1,5 @@
 "use strict";
-// Shared by label.js and elements.js, which define show, controls, images and key: requests, images, clock, dialogs.
+// Shared by pairs.js and elements.js, which define show, controls and key: requests, images, clock, dialogs.
 // Untrusted text is set by textContent only. Images are fetched with the token and kept as blobs.
 
 const $ = (id) => document.getElementById(id);
@@ -15,7 +15,8 @@ const blobs = new Map();  // image code -> Promise of an object URL, oldest firs
 
 const pauseMs = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const draftName = () => `draft ${state.question}`;  // key of localStorage: a draft survives a reload
-const asked = () => state?.pair ?? state?.sheet ?? null;
+const asked = () => state?.sheet ?? null;
+const images = () => asked()?.images ?? [];
 const dialogOpen = () => document.querySelector("dialog[open]") !== null;
 
 // -- requests ----------------------------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ function head() {
   $("progress").value = state ? state.done : 0;
   $("who").textContent = state ? state.annotator : "";
   $("count").textContent = state ? `${state.done} answered` : "";
-  $("left-over").textContent = asked() ? `, ${state.pair ? "at most " : ""}${state.at_most} to go` : "";
+  $("left-over").textContent = asked() ? `, ${state.mode === "pairs" ? "at most " : ""}${state.at_most} to go` : "";
 }
 
 function notice(text) {
@@ -156,7 +157,7 @@ function enter(next) {
 // Enter a state and load the images of its question. Returns their URLs; null if another state has come meanwhile.
 
 async function arrive(next) {
-  const question = next?.pair ?? next?.sheet;
+  const question = next?.sheet;
   const samePrompt = asked()?.prompt === question?.prompt;
   enter(next);
   if (!question) return [];

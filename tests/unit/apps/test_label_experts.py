@@ -19,13 +19,14 @@ import pytest
 from labelling_data import make_data
 
 from titjudge.apps.label import server
-from titjudge.apps.label.collected import SPLIT, collect
 from titjudge.apps.label.dataset import load_material
-from titjudge.apps.label.element_service import ElementService
-from titjudge.apps.label.elements import find_elements
-from titjudge.apps.label.experts import ExpertElements, ExpertPairs
+from titjudge.apps.label.element_form import Elements
 from titjudge.apps.label.export import export_labels
-from titjudge.apps.label.service import LabelingService
+from titjudge.apps.label.forms import collect
+from titjudge.apps.label.marks import SPLIT
+from titjudge.apps.label.pair_form import Pairs
+from titjudge.apps.label.questions import Question
+from titjudge.apps.label.service import Service
 from titjudge.apps.label.store import Store
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import UserError
@@ -54,26 +55,29 @@ def data(tmp_path: Path) -> Path:
 def split_pairs(data: Path, path: Path) -> Path:
     """i0 against i1 is open (7, 6, 2), i0 against i2 agreed on, i1 against i2 incomplete."""
     with contextlib.closing(Store(path)) as store:
-        LabelingService(load_material(data), store, annotators=15, plan="all", seed=0)
+        Service(load_material(data), store, Pairs("all"), annotators=15, seed=0)
         for person in range(15):
             who, answer = f"annotator-{person + 1:02d}", "left" if person < 7 else "right" if person < 13 else "tie"
-            store.add(who, "pair", "p", "i0.png", "i1.png", answer, note=NOTE if person == 0 else "")
-            store.add(who, "pair", "p", "i0.png", "i2.png", "left")
+            store.add(who, Question("pair", "p", ("i0.png", "i1.png")), answer, note=NOTE if person == 0 else "")
+            store.add(who, Question("pair", "p", ("i0.png", "i2.png")), "left")
             if person < 5:
-                store.add(who, "pair", "p", "i1.png", "i2.png", "left" if person % 2 else "right")
+                store.add(who, Question("pair", "p", ("i1.png", "i2.png")), "left" if person % 2 else "right")
     return path
 
 
 @contextlib.contextmanager
-def deciding(data: Path, path: Path, experts: int = 3, annotators: int | None = None) -> Iterator[ExpertPairs]:
+def deciding(data: Path, path: Path, experts: int = 3, annotators: int | None = None) -> Iterator[Service]:
+    labelling = collect(path)
+    material = labelling.form.load(data)
     with contextlib.closing(Store(path)) as store:
-        yield ExpertPairs(load_material(data), store, collect(path), experts=experts, annotators=annotators)
+        form = labelling.form.for_experts(labelling, material, annotators)
+        yield Service(material, store, form, annotators=experts, seed=labelling.seed)
 
 
-def verdict(service: ExpertPairs, who: str, better: str) -> dict[str, Any]:
+def verdict(service: Service, who: str, better: str) -> dict[str, Any]:
     """Vote for an image, or tie."""
     state = service.state(who)
-    sides = {service._images[state["pair"][side]]: side for side in ("left", "right")}
+    sides = dict(zip((service._images[code] for code in state["sheet"]["images"]), ("left", "right"), strict=True))
     return service.vote(who, state["question"], sides.get(better, better), note=f"says {who}")
 
 
@@ -89,15 +93,15 @@ def test_experts_see_exactly_what_the_export_lists_with_what_was_said(data: Path
     assert [(line["image_a"], line["image_b"]) for line in listed] == [("i0.png", "i1.png")]
     with deciding(data, store) as service:
         assert service.names == ["expert-01", "expert-02", "expert-03"]
-        assert service.open == 1
+        assert service.form.open == 1
         for who in service.names:
             state = service.state(who)
             assert (state["expert"], state["at_most"], state["stopped"]) == (True, 1, False)
-            left = service._images[state["pair"]["left"]]
-            assert state["pair"]["said"] == {
+            left = service._images[state["sheet"]["images"][0]]
+            assert state["sheet"]["said"] == {
                 "left": 7 if left == "i0.png" else 6, "tie": 2, "both_bad": 0, "right": 6 if left == "i0.png" else 7
             }  # fmt: skip
-            assert state["pair"]["notes"] == [("left" if left == "i0.png" else "right", NOTE)]
+            assert state["sheet"]["notes"] == [f"{'left' if left == 'i0.png' else 'right'}: {NOTE}"]
             assert "annotator-" not in json.dumps(state), "who said what is not told"
 
 
@@ -119,7 +123,7 @@ def test_the_majority_of_the_experts_decides(
     before, _ = export_labels(store, tmp_path / "before")
     with deciding(data, store) as service:
         for who, better in zip(service.names, verdicts, strict=False):
-            assert verdict(service, who, better)["pair"] is None
+            assert verdict(service, who, better)["sheet"] is None
     result, _ = export_labels(store, tmp_path / "out")
     assert result["rules"][rule] == 1
     decided = {(row["image_a"], row["image_b"]): row for row in rows(tmp_path / "out" / "pairs.csv")}
@@ -141,34 +145,25 @@ def test_a_panel_of_one_decides_alone_and_may_take_it_back(data: Path, tmp_path:
     with deciding(data, store, experts=1) as service:
         after = verdict(service, "expert-01", "i1.png")
         assert export_labels(store, tmp_path / "out")[0]["rules"]["experts"] == 1
-        assert service.undo("expert-01", after["question"])["pair"]["note"] == "says expert-01"
+        assert service.undo("expert-01", after["question"])["sheet"]["note"] == "says expert-01"
         assert export_labels(store, tmp_path / "out")[0]["rules"]["experts"] == 0
         verdict(service, "expert-01", "i0.png")
     with deciding(data, store, experts=1) as service:
-        assert (service.state("expert-01")["done"], service.state("expert-01")["pair"]) == (1, None)
+        assert (service.state("expert-01")["done"], service.state("expert-01")["sheet"]) == (1, None)
     assert collect(store).annotators == 15, "a panel changes no other number"
 
 
 def test_fewer_annotators_open_what_was_incomplete(data: Path, tmp_path: Path) -> None:
     store = split_pairs(data, tmp_path / "v.db")
     with deciding(data, store, annotators=5) as service:
-        assert service.open == 2
+        assert service.form.open == 2
 
 
 @contextlib.contextmanager
-def marking(data: Path, path: Path, mode: str = "graph", annotators: int = 3) -> Iterator[ElementService]:
-    material = load_material(data, least=1)
+def marking(data: Path, path: Path, mode: str = "graph", annotators: int = 3) -> Iterator[Service]:
+    form = Elements(mode)
     with contextlib.closing(Store(path)) as store:
-        elements = find_elements(material, mode)
-        yield ElementService(material, store, elements, mode=mode, annotators=annotators, seed=0)
-
-
-@contextlib.contextmanager
-def deciding_elements(data: Path, path: Path, **more: Any) -> Iterator[ExpertElements]:
-    material, collected = load_material(data, least=1), collect(path)
-    elements = {} if collected.plan == "rating" else find_elements(material, collected.plan)
-    with contextlib.closing(Store(path)) as store:
-        yield ExpertElements(material, store, elements, collected, **{"experts": 3, "annotators": None} | more)
+        yield Service(form.load(data), store, form, annotators=annotators, seed=0)
 
 
 def mark(service: Any, who: str, values: list[str], images: int = 9) -> None:
@@ -191,9 +186,9 @@ def test_experts_mark_the_open_elements_alone(data: Path, tmp_path: Path) -> Non
     store = disagree(data, tmp_path / "m.db")
     export_labels(store, tmp_path / "out")
     left = {(row["image"], row["element"]) for row in rows(tmp_path / "out" / "open.csv")}
-    with deciding_elements(data, store) as service:
+    with deciding(data, store) as service:
         state = service.state("expert-01")
-        assert service.open == len(left) == 6
+        assert service.form.open == len(left) == 6
         assert [element["text"] for element in state["sheet"]["elements"]] == ["cat: black", "cat on mat"]
         assert [element["said"] for element in state["sheet"]["elements"]] == [{"yes": 2, "no": 2}] * 2
         assert len(state["sheet"]["notes"]) == 4
@@ -215,7 +210,7 @@ def test_experts_mark_the_open_elements_alone(data: Path, tmp_path: Path) -> Non
 
 def test_experts_who_disagree_leave_it_open_for_good(data: Path, tmp_path: Path) -> None:
     store = disagree(data, tmp_path / "m.db")
-    with deciding_elements(data, store, experts=2) as service:
+    with deciding(data, store, experts=2) as service:
         mark(service, "expert-01", ["yes", "yes"])
         mark(service, "expert-02", ["yes", "no"])
     result, _ = export_labels(store, tmp_path / "out")
@@ -225,18 +220,18 @@ def test_experts_who_disagree_leave_it_open_for_good(data: Path, tmp_path: Path)
 
 def test_what_opens_later_is_asked_too(data: Path, tmp_path: Path) -> None:
     store = disagree(data, tmp_path / "m.db")
-    with deciding_elements(data, store) as service:
+    with deciding(data, store) as service:
         mark(service, "expert-01", ["yes", "no"])
     with marking(data, store, annotators=7) as service:
         for who in ("annotator-05", "annotator-06", "annotator-07"):
             mark(service, who, ["yes", "no", "no", "no"])  # 4 to 3 still see a mat
     with marking(data, store, annotators=8) as service:
         mark(service, "annotator-08", ["yes", "no", "no", "no"])
-    with deciding_elements(data, store) as service:
+    with deciding(data, store) as service:
         sheet = service.state("expert-01")["sheet"]
         assert [element["text"] for element in sheet["elements"]] == ["mat"]
         mark(service, "expert-01", ["yes"], images=1)
-        assert (service.state("expert-01")["sheet"] or {}).get("image") != sheet["image"]
+        assert (service.state("expert-01")["sheet"] or {}).get("images") != sheet["images"]
 
 
 def test_where_nothing_is_open_it_says_why(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -307,5 +302,5 @@ def test_verdicts_outlive_kill_9(data: Path, tmp_path: Path) -> None:
     with serving(link.port) as (_, link):
         assert ask(link, "/api/state")[1] == after
     with contextlib.closing(Store(store)) as opened:
-        (vote,) = opened.votes("expert-01")
-    assert (vote.answer, vote.note[:3], len(vote.note)) == ("both_bad", "= w", 2000)
+        (vote,) = opened.answers("expert-01")
+    assert (vote.text, vote.note[:3], len(vote.note)) == ("both_bad", "= w", 2000)

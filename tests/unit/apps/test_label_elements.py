@@ -20,12 +20,12 @@ from urllib.parse import urlsplit
 import pytest
 from PIL import Image
 
-from titjudge.apps.label.collected import decide
-from titjudge.apps.label.dataset import load_material
-from titjudge.apps.label.element_service import ElementService
-from titjudge.apps.label.elements import elements_of, find_elements, settle
+from titjudge.apps.label.dataset import Element
+from titjudge.apps.label.element_form import Elements
+from titjudge.apps.label.elements import check_values, elements_of
 from titjudge.apps.label.export import export_labels
-from titjudge.apps.label.service import Stale
+from titjudge.apps.label.marks import decide, read_marks
+from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import DataError, UserError
@@ -67,10 +67,14 @@ def data(tmp_path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def marking(data: Path, store: Path, mode: str, annotators: int = 2) -> Iterator[ElementService]:
-    material = load_material(data, least=1)
+def marking(data: Path, store: Path, mode: str, annotators: int = 2) -> Iterator[Service]:
+    form = Elements(mode)
     with contextlib.closing(Store(store)) as opened:
-        yield ElementService(material, opened, find_elements(material, mode), annotators=annotators, mode=mode, seed=0)
+        yield Service(form.load(data), opened, form, annotators=annotators, seed=0)
+
+
+def values_of(elements: tuple[Element, ...], values: object) -> dict[str, str]:
+    return {name: value for name, _, value in check_values(elements, values)}
 
 
 def names(mode: str, **meta: Any) -> list[str]:
@@ -113,7 +117,9 @@ def test_a_locked_element_is_never_yes_nor_does_a_majority_make_it_so() -> None:
             "relations": [[draw.choice(things), f"r{n}", draw.choice(things)] for n in range(draw.randint(0, 4))],
         }
         elements = elements_of(Item("i", "p", None, meta={"graph": graph}), "graph")
-        people = [settle(elements, [draw.choice(["yes", "no"]) for _ in elements]) for _ in range(draw.randint(1, 5))]
+        people = [
+            values_of(elements, [draw.choice(["yes", "no"]) for _ in elements]) for _ in range(draw.randint(1, 5))
+        ]
         most = {e.name: decide(Counter(person[e.name] for person in people))[1] for e in elements}
         votes: list[dict[str, Any]] = [*people, most]
         for said in votes:
@@ -127,11 +133,11 @@ def test_a_locked_element_is_never_yes_nor_does_a_majority_make_it_so() -> None:
 
 def test_a_locked_element_needs_no_value_and_every_other_does() -> None:
     elements = elements_of(Item("i", "p", None, meta={"graph": GRAPH}), "graph")
-    said = settle(elements, ["no", "yes", "yes", None, "yes", "yes", "yes", "yes"])
+    said = values_of(elements, ["no", "yes", "yes", None, "yes", "yes", "yes", "yes"])
     assert list(said.values()) == ["no", "yes", "yes", "no", "yes", "yes", "no", "yes"]
     for wrong in (["yes"] * 7, ["yes"] * 7 + [None], ["yes"] * 7 + ["1"], ["yes"] * 7 + [["yes"]], "yes", None):
         with pytest.raises(DataError):
-            settle(elements, wrong)
+            check_values(elements, wrong)
 
 
 def test_what_is_sent_stands_is_taken_back_and_comes_again(data: Path, tmp_path: Path) -> None:
@@ -142,7 +148,7 @@ def test_what_is_sent_stands_is_taken_back_and_comes_again(data: Path, tmp_path:
         with pytest.raises(Stale):
             service.vote("annotator-01", state["question"], ["no", "no"])
         back = service.undo("annotator-01", after["question"])
-        assert back["sheet"]["image"] == state["sheet"]["image"]
+        assert back["sheet"]["images"][0] == state["sheet"]["images"][0]
         assert [element["value"] for element in back["sheet"]["elements"]] == ["yes", "cannot tell"]
         assert back["sheet"]["note"] == "a shadow"
         with pytest.raises(DataError, match="'Is the mat red"):
@@ -172,11 +178,11 @@ def test_a_store_goes_on_with_its_mode_and_its_elements_alone(data: Path, tmp_pa
 
 def test_an_image_that_cannot_be_shown_is_left_out(data: Path, tmp_path: Path) -> None:
     with marking(data, tmp_path / "m.db", "rating") as service:
-        first = service.state("annotator-01")["sheet"]["image"]
+        first = service.state("annotator-01")["sheet"]["images"][0]
         service.drop(first, "broken")
         state = service.state("annotator-01")
         assert state["at_most"] == 2
-        assert state["sheet"]["image"] != first
+        assert state["sheet"]["images"][0] != first
 
 
 def mark_all(data: Path, store: Path, mode: str, people: list[Any]) -> None:
@@ -309,7 +315,7 @@ def test_over_http_marks_outlive_kill_9(data: Path, tmp_path: Path) -> None:
     with serving() as process:
         state = ask("GET", "/api/state")[1]
         assert ask("GET", "/api/state", token="x")[0] == 401
-        assert ask("GET", f"/api/image/{state['sheet']['image']}")[0] == 200
+        assert ask("GET", f"/api/image/{state['sheet']['images'][0]}")[0] == 200
         assert b"elements.js" in ask("GET", "/")[1]
         for path in ("/elements.js", "/page.js", "/label.css"):
             assert ask("GET", path)[0] == 200
@@ -327,6 +333,6 @@ def test_over_http_marks_outlive_kill_9(data: Path, tmp_path: Path) -> None:
     with serving(port):
         assert ask("GET", "/api/state")[1] == after
     with contextlib.closing(Store(tmp_path / "m.db")) as store:
-        (row,) = store.submissions()
-    assert [value for _, _, value in row.marks or ()] == ["no", "yes", "yes", "no", "yes", "yes", "no", "yes"]
+        (row,) = store.answers()
+    assert [value for _, _, value in read_marks(row.text)] == ["no", "yes", "yes", "no", "yes", "yes", "no", "yes"]
     assert row.note == "dark"

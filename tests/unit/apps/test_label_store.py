@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from titjudge.apps.label.annotator import AnnotatorQueue
 from titjudge.apps.label.dataset import LabelingData, load_material
+from titjudge.apps.label.pair_form import Pairs
 from titjudge.apps.label.question_order import merge_sort
-from titjudge.apps.label.service import LabelingService
+from titjudge.apps.label.questions import Question
+from titjudge.apps.label.queues import PairQueue
+from titjudge.apps.label.service import Service
 from titjudge.apps.label.store import Store
 from titjudge.cli.options import say_address
 from titjudge.core.errors import DataError, UserError
@@ -41,9 +43,9 @@ def store(tmp_path: Path):
 
 
 def test_votes_and_undos_cannot_be_changed(store: Store) -> None:
-    store.add("x", "pair", "g", "a", "b", "left")
+    store.add("x", Question("pair", "g", ("a", "b")), "left")
     store.undo("x")
-    for statement in ("UPDATE votes SET answer = 'right'", "DELETE FROM votes", "DELETE FROM undos"):
+    for statement in ("UPDATE answers SET answer = 'right'", "DELETE FROM answers"):
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             store._db.execute(statement)
 
@@ -52,26 +54,14 @@ def test_the_file_belongs_to_its_owner_alone(store: Store) -> None:
     assert store.path.stat().st_mode & 0o077 == 0
 
 
-def test_a_store_from_before_notes_is_read(tmp_path: Path) -> None:
-    opened = Store(tmp_path / "old.db")
-    opened.add("x", "pair", "g", "a", "b", "both_bad")
-    for column in ("note", "both_bad"):
-        opened._db.execute(f"ALTER TABLE votes DROP COLUMN {column}")
-    opened.close()
-    opened = Store(tmp_path / "old.db")
-    opened.add("x", "pair", "g", "a", "c", "both_bad", note="dark")
-    assert [(vote.answer, vote.note) for vote in opened.votes()] == [("tie", ""), ("both_bad", "dark")]
-    opened.close()
-
-
 def test_undo_goes_back_step_by_step(store: Store) -> None:
-    for answer in ("left", "right"):
-        store.add("x", "pair", "g", "a", "b", answer)
-    store.add("y", "pair", "g", "a", "b", "tie")
-    assert [store.undo("x").answer, store.undo("x").answer, store.undo("x")] == ["right", "left", None]
+    for image, answer in (("b", "left"), ("c", "right")):
+        store.add("x", Question("pair", "g", ("a", image)), answer)
+    store.add("y", Question("pair", "g", ("a", "b")), "tie")
+    assert [store.undo("x").text, store.undo("x").text, store.undo("x")] == ["right", "left", None]
     assert store.turn("x") == 4
-    assert [vote.annotator for vote in store.votes()] == ["y"]
-    assert [vote.undone_at is None for vote in store.votes(undone=True)] == [False, False, True]
+    assert [vote.annotator for vote in store.answers()] == ["y"]
+    assert [vote.stands for vote in store.answers(ended=True)] == [False, False, True]
 
 
 def test_a_store_goes_on_only_as_it_began(store: Store) -> None:
@@ -96,9 +86,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
 
 def test_two_processes_on_one_store_see_each_other(tmp_path: Path) -> None:
     first, second = Store(tmp_path / "votes.db"), Store(tmp_path / "votes.db")
-    here, there = (
-        LabelingService(material(), opened, annotators=1, plan="merge", seed=1) for opened in (first, second)
-    )
+    here, there = (Service(material(), opened, Pairs("merge"), annotators=1, seed=1) for opened in (first, second))
     name = here.names[0]
     assert here.state(name) == there.state(name)
     after = here.vote(name, here.state(name)["question"], "left")
@@ -110,59 +98,59 @@ def test_two_processes_on_one_store_see_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [0, 1001])
 def test_the_number_of_annotators_is_checked(store: Store, number: int) -> None:
     with pytest.raises(UserError, match="between 1 and 1000"):
-        LabelingService(material(), store, annotators=number, plan="merge", seed=1)
+        Service(material(), store, Pairs("merge"), annotators=number, seed=1)
 
 
 def test_tokens_differ_and_hold_over_restarts(tmp_path: Path) -> None:
     tokens = []
     for _ in range(2):
         opened = Store(tmp_path / "votes.db")
-        voting = LabelingService(material(), opened, annotators=15, plan="merge", seed=1)
+        voting = Service(material(), opened, Pairs("merge"), annotators=15, seed=1)
         tokens.append([voting.token(name) for name in voting.names])
         opened.close()
     assert tokens[0] == tokens[1]
     assert len(set(tokens[0])) == 15
 
 
-def run_through(ballot: AnnotatorQueue) -> list:
+def run_through(ballot: PairQueue) -> list:
     asked = []
     while (question := ballot.question()) is not None:
         following = ballot.upcoming(question)
         before = ballot.progress()
         asked.append(question)
-        ballot.take(question, 1 if question.left > question.right else -1)
+        ballot.take(question, "left" if question.images[0] > question.images[1] else "right")
         now = ballot.question()
-        assert now is None or {now.left, now.right} - {question.left, question.right} <= set(following)
-        assert ballot.progress().done == before.done + 1
-        assert ballot.progress().at_most < before.at_most
-    assert ballot.progress().at_most == 0
+        assert now is None or set(now.images) - set(question.images) <= set(following)
+        assert ballot.progress()[0] == before[0] + 1
+        assert ballot.progress()[1] < before[1]
+    assert ballot.progress()[1] == 0
     return asked
 
 
 def test_order_and_sides_are_random_and_reproducible() -> None:
     sides = Counter()
-    first = run_through(AnnotatorQueue("one", material(8), merge_sort, 3))
-    assert first == run_through(AnnotatorQueue("one", material(8), merge_sort, 3))
-    assert first != run_through(AnnotatorQueue("two", material(8), merge_sort, 3))
-    assert first != run_through(AnnotatorQueue("one", material(8), merge_sort, 4))
+    first = run_through(PairQueue(material(8), (3, "one"), merge_sort))
+    assert first == run_through(PairQueue(material(8), (3, "one"), merge_sort))
+    assert first != run_through(PairQueue(material(8), (3, "two"), merge_sort))
+    assert first != run_through(PairQueue(material(8), (4, "one"), merge_sort))
     for question in first:
-        sides[question.left < question.right] += 1
+        sides[question.images[0] < question.images[1]] += 1
     assert min(sides.values()) > len(first) / 4
 
 
 def test_a_prompt_is_asked_to_its_end_before_the_next() -> None:
-    groups = [question.prompt_id for question in run_through(AnnotatorQueue("one", material(4), merge_sort, 3))]
+    groups = [question.prompt_id for question in run_through(PairQueue(material(4), (3, "one"), merge_sort))]
     assert len([1 for x, y in itertools.pairwise(groups) if x != y]) == 3
 
 
 def test_gold_pairs_are_mixed_in_once_each() -> None:
     gold = tuple(Pair("g0", "g0i0", f"g1i{number}", "a") for number in range(3))
-    ballot = AnnotatorQueue("one", material(4, 8, gold), merge_sort, 3)
+    ballot = PairQueue(material(4, 8, gold), (3, "one"), merge_sort)
     asked = run_through(ballot)
     places = [place for place, question in enumerate(asked) if question.kind == "gold"]
     assert len(places) == 3
     assert places[0] > 0
-    assert {frozenset((asked[p].left, asked[p].right)) for p in places} == {frozenset((g.a, g.b)) for g in gold}
+    assert {frozenset(asked[p].images) for p in places} == {frozenset((g.a, g.b)) for g in gold}
     for question in reversed(asked):
         ballot.give_back(question)
     assert ballot.question() == asked[0]

@@ -13,11 +13,10 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from titjudge.apps.label.dataset import load_material
-from titjudge.apps.label.element_service import ElementService
-from titjudge.apps.label.elements import find_elements
+from titjudge.apps.label.element_form import Elements
 from titjudge.apps.label.export import export_labels
 from titjudge.apps.label.label_studio import Imported, read_annotations, write_tasks
+from titjudge.apps.label.service import Service
 from titjudge.apps.label.store import Store
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import DataError, UserError
@@ -132,10 +131,11 @@ def test_the_pairwise_control_is_read_and_skips_are_no_votes(tmp_path: Path) -> 
     file.write_text(json.dumps(annotated(pairwise, lead_time=4.2, created_at="2026-03-09T22:16:08.728353Z")))
     assert read_annotations(file, store) == Imported(1, 0, 0)
     opened = Store(store)
-    (vote,) = opened.votes()
+    (vote,) = opened.answers()
     opened.close()
-    assert (vote.annotator, vote.answer, vote.duration_ms, vote.left) == ("label-studio:k@x", "right", 4200, "x")
-    assert vote.voted_at == 1773094568.728353
+    assert (vote.annotator, vote.text, vote.duration_ms) == ("label-studio:k@x", "right", 4200)
+    assert vote.question.images[0] == "x"
+    assert vote.answered_at == 1773094568.728353
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_an_edited_vote_takes_the_place_of_the_old_one_and_an_older_export_does_
     assert read_annotations(exported(tmp_path / "2.json", of("right", 12)), store) == Imported(1, 0, 0)
     assert read_annotations(exported(tmp_path / "3.json", of("tie", 11)), store) == Imported(0, 1, 0)
     with contextlib.closing(Store(store)) as opened:
-        assert [vote.answer for vote in opened.votes()] == ["right"]
-        assert [vote.answer for vote in opened.votes(undone=True)] == ["left", "right"]
+        assert [vote.text for vote in opened.answers()] == ["right"]
+        assert [vote.text for vote in opened.answers(ended=True)] == ["left", "right"]
 
 
 def test_reasons_come_with_votes_and_generators_with_the_data(data: Path, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_reasons_come_with_votes_and_generators_with_the_data(data: Path, tmp_pa
     read_annotations(file, store)
     assert read_annotations(file, store, data) == Imported(0, 1, 0)
     with contextlib.closing(Store(store)) as opened:
-        assert [vote.note for vote in opened.votes()] == ["two cats"]
+        assert [vote.note for vote in opened.answers()] == ["two cats"]
         assert opened.images() == {"g 0.png": ("p", "g "), "g1.png": ("p", "g1")}
 
 
@@ -188,7 +188,7 @@ def test_reasons_come_with_votes_and_generators_with_the_data(data: Path, tmp_pa
 @pytest.mark.parametrize("mode", MODES)
 def test_tasks_of_every_mode_hold_each_element_and_an_interface_that_asks_it(data: Path, mode: str) -> None:
     tasks, config = written(data, mode)
-    elements = find_elements(load_material(data, least=1), mode)
+    elements = Elements(mode).load(data).elements
     assert {task["data"]["image_id"] for task in tasks} == set(elements)
     assert {task["data"]["image"] for task in tasks} == {
         "/data/local-files/?d=g%200.png",
@@ -232,9 +232,9 @@ def test_annotations_of_every_mode_come_back_as_marks_that_the_page_goes_on_with
     assert read_annotations(file, store) == Imported(0, 6, 0)
     assert marks_of(store) == said
     with contextlib.closing(Store(store)) as opened:
-        assert {row.note for row in opened.submissions()} == {"since <b>"}
-        material = load_material(data, least=1)
-        ElementService(material, opened, find_elements(material, mode), annotators=3, mode=mode, seed=0)
+        assert {row.note for row in opened.answers()} == {"since <b>"}
+        form = Elements(mode)
+        Service(form.load(data), opened, form, annotators=3, seed=0)
 
 
 def test_what_is_locked_needs_no_answer_and_what_is_not_does(data: Path, tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_edits_count_once_the_newest_stands_and_skipped_tasks_are_no_marks(data:
     assert read_annotations(export("cannot tell", 11), store) == Imported(0, 1, 0)
     assert marks_of(store) == {"label-studio:4": dict.fromkeys(questions, "no")}
     with contextlib.closing(Store(store)) as opened:
-        assert len(opened.submissions()) == 2
+        assert len(opened.answers(ended=True)) == 2
 
 
 def test_two_annotations_of_one_person_in_a_file_are_one_the_newer(data: Path, tmp_path: Path) -> None:

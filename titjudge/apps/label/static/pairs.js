@@ -3,10 +3,8 @@
 
 const KEYS = { ArrowLeft: "left", 1: "left", ArrowDown: "tie", 2: "tie", ArrowRight: "right", 3: "right", ArrowUp: "both_bad", 4: "both_bad" };
 
-const images = () => [state.pair?.left, state.pair?.right];
-
 function vote(answer) {
-  if (!state?.pair || busy || dialogOpen() || !state.answers.includes(answer)) return;
+  if (!asked() || busy || dialogOpen() || !asked().answers.includes(answer)) return;
   stopClock();
   document.querySelector(`[data-answer="${answer}"]`).classList.add("chosen");
   send("api/vote", { question: state.question, answer, note: $("note").value, duration_ms: Math.round(clock) });
@@ -15,13 +13,13 @@ function vote(answer) {
 async function show(next) {
   const urls = await arrive(next);
   if (!urls) return;
-  const pair = next?.pair;
-  document.body.classList.toggle("three-answers", Boolean(next && !next.answers.includes("both_bad")));
+  const pair = next?.sheet;
   if (pair) {
+    document.body.classList.toggle("three-answers", !pair.answers.includes("both_bad"));
     [$("left").src, $("right").src] = urls;
     if (next.expert) {
       counts($("said-counts"), pair.said);
-      notes(pair.notes.map(([answer, note]) => `${answer.replace("_", " ")}: ${note}`));
+      notes(pair.notes);
     }
     $("note").value = localStorage.getItem(draftName()) ?? pair.note;
   }
@@ -31,13 +29,13 @@ async function show(next) {
 }
 
 function controls() {
-  const asking = Boolean(state?.pair) && !busy;
+  const asking = Boolean(asked()) && !busy;
   for (const button of document.querySelectorAll("[data-answer]")) button.disabled = !asking;
   sharedControls();
 }
 
 function zoom(side) {
-  if (!state?.pair) return;
+  if (!asked()) return;
   $("large").src = $(side).src;
   $("large").alt = $(side).alt;
   $("zoom-left").setAttribute("aria-pressed", String(side === "left"));

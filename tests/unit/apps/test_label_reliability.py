@@ -13,11 +13,10 @@ from labelling_data import make_data
 
 from benchmarks.label_stops import ever_stopped
 from titjudge.apps.label.dataset import load_material
-from titjudge.apps.label.element_service import ElementService
-from titjudge.apps.label.elements import find_elements
+from titjudge.apps.label.element_form import Elements
 from titjudge.apps.label.export import export_labels
-from titjudge.apps.label.reliability import read_known
-from titjudge.apps.label.service import LabelingService, Stale
+from titjudge.apps.label.pair_form import Pairs
+from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import DataError, UserError
@@ -39,22 +38,22 @@ def name(number: int) -> str:
 
 
 @contextlib.contextmanager
-def pairs(data: Path, store: Path, **rules: Any) -> Iterator[LabelingService]:
+def pairs(data: Path, store: Path, **rules: Any) -> Iterator[Service]:
     """Pairs with eight known answers: the image with the higher number is better."""
     material = load_material(data)
     material.gold = tuple(Pair("p", name(n), name(n + 6), "b") for n in range(8))
     with contextlib.closing(Store(store)) as opened:
-        yield LabelingService(material, opened, plan="merge", annotators=2, seed=0, **rules)
+        yield Service(material, opened, Pairs("merge"), annotators=2, seed=0, **rules)
 
 
-def answer(service: LabelingService, state: dict[str, Any], right: bool) -> str:
-    left, better = (service._images[state["pair"][side]] for side in ("left", "right"))
+def answer(service: Service, state: dict[str, Any], right: bool) -> str:
+    left, better = (service._images[code] for code in state["sheet"]["images"])
     return "left" if (left > better) == right else "right"
 
 
-def vote_on(service: LabelingService, who: str, right: bool) -> list[dict[str, Any]]:
+def vote_on(service: Service, who: str, right: bool) -> list[dict[str, Any]]:
     states = [service.state(who)]
-    while states[-1]["pair"]:
+    while states[-1]["sheet"]:
         states.append(service.vote(who, states[-1]["question"], answer(service, states[-1], right), note="why"))
     return states
 
@@ -127,7 +126,7 @@ def test_without_anybody_who_counts_there_is_nothing_to_export(data: Path, tmp_p
 def test_checks_come_at_the_share_that_is_asked_for(data: Path, tmp_path: Path, share: float, every: int) -> None:
     with pairs(data, tmp_path / "v.db", gold_share=share, gold_least=0) as service:
         vote_on(service, GOOD, right=True)
-        kinds = [vote.kind for vote in service.store.votes(GOOD)]
+        kinds = [vote.question.kind for vote in service.store.answers(GOOD)]
     blocks = [kinds[start : start + every] for start in range(0, len(kinds) - every, every)][:8]
     assert blocks
     assert [block.count("gold") for block in blocks] == [1] * len(blocks)
@@ -140,18 +139,17 @@ def known_file(tmp_path: Path, *rows: str) -> Path:
 
 
 @contextlib.contextmanager
-def marks(data: Path, store: Path, known: Path | None, **rules: Any) -> Iterator[ElementService]:
-    material = load_material(data, least=1)
-    elements = find_elements(material, "yes-no")
-    material.known = read_known(known, elements) if known else {}
+def marks(data: Path, store: Path, known: Path | None, **rules: Any) -> Iterator[Service]:
+    form = Elements("yes-no")
+    material = form.load(data, known)
     with contextlib.closing(Store(store)) as opened:
-        yield ElementService(material, opened, elements, annotators=3, mode="yes-no", seed=0, **rules)
+        yield Service(material, opened, form, annotators=3, seed=0, **rules)
 
 
-def mark_on(service: ElementService, who: str, values: list[str]) -> list[str]:
+def mark_on(service: Service, who: str, values: list[str]) -> list[str]:
     seen = []
     while (state := service.state(who))["sheet"]:
-        seen.append(service._images[state["sheet"]["image"]])
+        seen.append(service._images[state["sheet"]["images"][0]])
         service.vote(who, state["question"], values)
     return seen
 
@@ -179,18 +177,17 @@ def test_who_is_wrong_on_known_elements_is_stopped_and_left_out(data: Path, tmp_
 
 
 def test_a_rating_is_known_by_a_range(data: Path, tmp_path: Path) -> None:
-    material = load_material(data, least=1)
-    elements = find_elements(material, "rating")
+    form = Elements("rating")
     rows = [f"{name(n)},Quality,8-10" for n in range(6)]
-    material.known = read_known(known_file(tmp_path, *rows), elements)
+    material = form.load(data, known_file(tmp_path, *rows))
     with contextlib.closing(Store(tmp_path / "r.db")) as opened:
-        service = ElementService(material, opened, elements, mode="rating", annotators=2, seed=0)
+        service = Service(material, opened, form, annotators=2, seed=0)
         mark_on(service, GOOD, ["9"] * 5)
         mark_on(service, BAD, ["7"] * 5)
         assert (service.stopped(GOOD), service.stopped(BAD)) == (False, True)
     for wrong in ("8-11", "9-7", "0-3"):
         with pytest.raises(DataError, match=f"is one of 1, 2, .*, not '{wrong}'"):
-            read_known(known_file(tmp_path, f"{name(0)},Quality,{wrong}"), elements)
+            form.load(data, known_file(tmp_path, f"{name(0)},Quality,{wrong}"))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from titjudge.apps.label.export import export_labels
 from titjudge.apps.label.question_order import merge_sort
+from titjudge.apps.label.questions import Question
 from titjudge.apps.label.rankings import leaderboard, ranks
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError, UserError
@@ -41,7 +42,12 @@ def sort(store: Store, annotator: str, order: list[str]) -> int:
         x, y = question
         better = order.index(x) < order.index(y)
         left, right = (x, y) if asked % 2 else (y, x)
-        store.add(annotator, "pair", "p", left, right, "left" if better == (left == x) else "right", duration_ms=2000)
+        store.add(
+            annotator,
+            Question("pair", "p", (left, right)),
+            "left" if better == (left == x) else "right",
+            duration_ms=2000,
+        )
         outcomes |= {(x, y): 1 if better else -1, (y, x): -1 if better else 1}
         asked += 1
     return asked
@@ -86,11 +92,11 @@ def test_the_rules_count_votes_that_were_cast_and_never_make_a_consensus_of_impl
     """15 people, 9 of whom were shown the pair (3, 5, 1); the sorts of the others add 1, 5 and none: 4, 10 and 1 in all."""
     store = begin(tmp_path / "v.db", annotators=15)
     for person, answer in enumerate(["left"] * 3 + ["right"] * 5 + ["tie"]):
-        store.add(f"n{person:02d}", "pair", "p", "i0", "i1", answer)
+        store.add(f"n{person:02d}", Question("pair", "p", ("i0", "i1")), answer)
     for person in range(9, 15):
         first, last = ("i0", "i1") if person == 9 else ("i1", "i0")
-        store.add(f"n{person:02d}", "pair", "p", first, "i2", "left")
-        store.add(f"n{person:02d}", "pair", "p", "i2", last, "left")
+        store.add(f"n{person:02d}", Question("pair", "p", (first, "i2")), "left")
+        store.add(f"n{person:02d}", Question("pair", "p", ("i2", last)), "left")
     store.close()
     result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
     rows = [json.loads(line) for line in (tmp_path / "out" / "pairs.jsonl").read_text().splitlines()]
@@ -104,10 +110,10 @@ def test_the_rules_count_votes_that_were_cast_and_never_make_a_consensus_of_impl
 
 def test_where_people_and_sorts_disagree_experts_decide(tmp_path: Path) -> None:
     store = begin(tmp_path / "v.db", annotators=3)
-    store.add("n0", "pair", "p", "i0", "i1", "left")
-    store.add("n1", "pair", "p", "i0", "i1", "tie")
-    store.add("n2", "pair", "p", "i1", "i2", "left")
-    store.add("n2", "pair", "p", "i2", "i0", "left")
+    store.add("n0", Question("pair", "p", ("i0", "i1")), "left")
+    store.add("n1", Question("pair", "p", ("i0", "i1")), "tie")
+    store.add("n2", Question("pair", "p", ("i1", "i2")), "left")
+    store.add("n2", Question("pair", "p", ("i2", "i0")), "left")
     store.close()
     result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
     assert {"prompt_id": "p", "image_a": "i0", "image_b": "i1"} in result["needs_experts"]
@@ -118,7 +124,9 @@ def split_votes(path: Path) -> None:
     store = begin(path, "all")
     for person in range(15):
         store.add(
-            f"n{person:02d}", "pair", "p", "i0", "i1", "left" if person < 7 else "right" if person < 13 else "tie"
+            f"n{person:02d}",
+            Question("pair", "p", ("i0", "i1")),
+            "left" if person < 7 else "right" if person < 13 else "tie",
         )
     store.close()
 
@@ -158,7 +166,7 @@ def test_malformed_verdicts_are_refused_with_their_line(tmp_path: Path, verdicts
 def test_missing_annotators_leave_a_pair_open(tmp_path: Path) -> None:
     store = begin(tmp_path / "v.db", "all")
     for person in range(9):
-        store.add(f"n{person}", "pair", "p", "i0", "i1", "left")
+        store.add(f"n{person}", Question("pair", "p", ("i0", "i1")), "left")
     store.close()
     result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
     assert result["rules"]["incomplete"] == 1
@@ -219,11 +227,11 @@ def test_the_sorted_ranks_depend_on_the_votes_alone(choices: list[str], random: 
 
 def test_checks_undone_votes_and_sides_are_reported(tmp_path: Path) -> None:
     store = begin(tmp_path / "v.db", "all", 1)
-    store.add("n", "gold", "p", "i4", "i0", "right")
-    store.add("n", "pair", "p", "i0", "i1", "left", duration_ms=3000)
-    store.add("n", "pair", "p", "i1", "i2", "right")
+    store.add("n", Question("gold", "p", ("i4", "i0")), "right")
+    store.add("n", Question("pair", "p", ("i0", "i1")), "left", duration_ms=3000)
+    store.add("n", Question("pair", "p", ("i1", "i2")), "right")
     store.undo("n")
-    store.add("m", "gold", "p", "i0", "i4", "tie")
+    store.add("m", Question("gold", "p", ("i0", "i4")), "tie")
     store.close()
     result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
     careless, careful = result["annotator_details"]
@@ -236,8 +244,8 @@ def test_checks_undone_votes_and_sides_are_reported(tmp_path: Path) -> None:
 
 def test_a_reason_goes_out_with_its_vote_and_is_no_formula(tmp_path: Path) -> None:
     store = begin(tmp_path / "v.db", annotators=1)
-    store.add("n", "pair", "p", "i1", "i0", "both_bad", note="=HYPERLINK(1)")
-    store.add("n", "pair", "p", "i1", "i2", "right")
+    store.add("n", Question("pair", "p", ("i1", "i0")), "both_bad", note="=HYPERLINK(1)")
+    store.add("n", Question("pair", "p", ("i1", "i2")), "right")
     store.close()
     export_labels(tmp_path / "v.db", tmp_path / "out")
     file = tmp_path / "out" / "votes.csv"
@@ -272,7 +280,7 @@ def test_a_store_without_votes_cannot_be_exported(tmp_path: Path) -> None:
 def test_contradicting_answers_count_only_as_given(tmp_path: Path) -> None:
     store = begin(tmp_path / "v.db", annotators=1)
     for left, right in (("i0", "i1"), ("i1", "i2"), ("i2", "i0")):
-        store.add("n", "pair", "p", left, right, "left")
+        store.add("n", Question("pair", "p", (left, right)), "left")
     store.close()
     result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
     assert result["pairs"] == 3

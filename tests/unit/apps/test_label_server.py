@@ -21,9 +21,10 @@ import pytest
 from PIL import Image
 
 from titjudge.apps.label import server
-from titjudge.apps.label.collected import collect
 from titjudge.apps.label.dataset import load_material
-from titjudge.apps.label.service import LabelingService
+from titjudge.apps.label.forms import collect
+from titjudge.apps.label.pair_form import Pairs
+from titjudge.apps.label.service import Service
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError
 
@@ -123,12 +124,12 @@ class Server:
             return int(image.getpixel((0, 0)))
 
     def honest(self, state: Any, who: int = 0) -> str:
-        left, right = (self.brightness(state["pair"][side], who) for side in ("left", "right"))
+        left, right = (self.brightness(code, who) for code in state["sheet"]["images"])
         return "left" if left > right else "right"
 
     def finish(self, who: int = 0) -> Any:
         state = self.state(who)
-        while state["pair"]:
+        while state["sheet"]:
             state = self.vote(state, self.honest(state, who), who)
         return state
 
@@ -143,7 +144,7 @@ def serving(*arguments: Any, **keywords: Any) -> Iterator[Server]:
             server.end()
 
 
-def rows(store: Path, query: str = "SELECT * FROM votes ORDER BY id") -> list[Any]:
+def rows(store: Path, query: str = "SELECT * FROM answers WHERE answer IS NOT NULL ORDER BY id") -> list[Any]:
     with contextlib.closing(sqlite3.connect(store)) as connection:
         return connection.execute(query).fetchall()
 
@@ -153,7 +154,7 @@ def test_two_annotators_at_once_and_nobody_loses_a_vote(data: Path, tmp_path: Pa
     with serving(data, store) as server, ThreadPoolExecutor(2) as pool:
         first, second = pool.map(server.finish, (0, 1))
     assert first["at_most"] == second["at_most"] == 0
-    voted = rows(store, "SELECT annotator, left_image, right_image, answer, duration_ms, shown_at, voted_at FROM votes")
+    voted = rows(store, "SELECT annotator, image, other, answer, duration_ms, shown_at, answered_at FROM answers")
     assert len(voted) == first["done"] + second["done"]
     assert {row[0] for row in voted} == {"annotator-01", "annotator-02"}
     for _, left, right, answer, duration, shown, at in voted:
@@ -177,7 +178,7 @@ def test_kill_9_in_the_middle_loses_nothing(data: Path, tmp_path: Path) -> None:
     with serving(data, store, port=port) as again:
         assert again.links == links
         assert again.state()["question"] == state["question"]
-        assert again.state()["pair"] == state["pair"]
+        assert again.state()["sheet"] == state["sheet"]
         assert rows(store) == before
         end = again.finish()
     assert rows(store)[:5] == before
@@ -205,17 +206,17 @@ def test_undo_returns_the_pair_and_stays_on_record(data: Path, tmp_path: Path) -
         status, _, content = server.ask("POST", "/api/undo", 0, {"question": second["question"]})
         back = json.loads(content)
         assert status == 200
-        assert back["pair"] == first["pair"]
+        assert back["sheet"] == first["sheet"]
         assert back["done"] == 0
         assert server.ask("POST", "/api/undo", 0, {"question": second["question"]})[0] == 409, "a double press"
         server.vote(back, "right")
     assert [row[7] for row in rows(store)] == ["left", "right"]
-    assert [row[0] for row in rows(store, "SELECT vote_id FROM undos")] == [1]
+    assert [row[0] for row in rows(store, "SELECT turn FROM answers WHERE answer IS NULL")] == [1]
 
 
 def test_strangers_learn_nothing(data: Path, tmp_path: Path) -> None:
     with serving(data, tmp_path / "votes.db") as server:
-        code = server.state()["pair"]["left"]
+        code = server.state()["sheet"]["images"][0]
         question = server.state()["question"]
         vote = {"question": question, "answer": "left"}
         for who, headers in (
@@ -267,7 +268,7 @@ def test_no_file_but_the_images_can_be_read(data: Path, tmp_path: Path) -> None:
             assert server.ask("GET", f"/api/image/{path}")[0] == 404, path
         assert server.ask("GET", "/../prompts.jsonl")[0] == 404
         state = server.state()
-        codes = {state["pair"]["left"], state["pair"]["right"], *state["upcoming"]}
+        codes = {state["sheet"]["images"][0], state["sheet"]["images"][1], *state["upcoming"]}
         for name in data.glob("secret*.png"):  # swapped for a link while the server runs
             name.unlink()
             name.symlink_to(tmp_path / "outside.png")
@@ -284,14 +285,14 @@ def test_nothing_tells_which_generator_made_an_image(data: Path, tmp_path: Path)
     with serving(data, tmp_path / "votes.db") as server:
         state = server.state()
         assert "secret" not in json.dumps(state)
-        _, headers, _ = server.ask("GET", f"/api/image/{state['pair']['left']}")
+        _, headers, _ = server.ask("GET", f"/api/image/{state['sheet']['images'][0]}")
         assert "secret" not in json.dumps(headers)
 
 
 def test_hostile_text_is_data_and_the_policy_forbids_scripts_in_the_page(tmp_path: Path) -> None:
     data = make_data(tmp_path / "data", 1, 3, HOSTILE)
     with serving(data, tmp_path / "votes.db") as server:
-        assert server.state()["pair"]["prompt"] == HOSTILE + " 0"
+        assert server.state()["sheet"]["prompt"] == HOSTILE + " 0"
         status, headers, content = server.ask("GET", "/", None)
         page = content.decode()
         assert status == 200
@@ -300,7 +301,7 @@ def test_hostile_text_is_data_and_the_policy_forbids_scripts_in_the_page(tmp_pat
         assert headers["x-content-type-options"] == "nosniff"
         assert not re.search(r"<[^>]*\s(on\w+|style)\s*=", page)
         assert not re.search(r"<script(?![^>]*\bsrc=)", page)
-        assert "innerHTML" not in server.ask("GET", "/label.js", None)[2].decode()
+        assert "innerHTML" not in server.ask("GET", "/pairs.js", None)[2].decode()
 
 
 def test_a_file_with_a_hostile_name_is_shown(tmp_path: Path) -> None:
@@ -322,12 +323,12 @@ def test_an_image_that_cannot_be_decoded_is_asked_no_more(tmp_path: Path) -> Non
     with serving(data, tmp_path / "votes.db", plan="all") as server:
         state = server.state()
         assert state["at_most"] == 3
-        while state["pair"]:
-            shown = [server.ask("GET", f"/api/image/{state['pair'][side]}")[0] for side in ("left", "right")]
+        while state["sheet"]:
+            shown = [server.ask("GET", f"/api/image/{code}")[0] for code in state["sheet"]["images"]]
             state = server.state() if 422 in shown else server.vote(state, "tie")
         assert state["done"] == 1
         assert "truncated" in server.end()
-    (vote,) = rows(tmp_path / "votes.db", "SELECT left_image, right_image FROM votes")
+    (vote,) = rows(tmp_path / "votes.db", "SELECT image, other FROM answers")
     assert sorted(vote) == ["secret-generator-1_0.png", "secret-generator-2_0.png"]
 
 
@@ -339,15 +340,15 @@ def test_every_pair_is_asked_unless_the_store_was_begun_otherwise(
         file = tmp_path / f"{plan}.db"
         server.serve_label(data, annotators=2, store=file, plan=plan)
         server.serve_label(data, annotators=2, store=file)
-        assert collect(file).plan == kept
+        assert collect(file).form.plan == kept
 
 
 def test_people_have_the_three_answers_of_the_paper_where_both_bad_is_not_offered(data: Path, tmp_path: Path) -> None:
     with contextlib.closing(Store(tmp_path / "v.db")) as store:
-        service = LabelingService(load_material(data), store, plan="all", annotators=1, seed=0, both_bad=False)
+        service = Service(load_material(data), store, Pairs(both_bad=False), annotators=1, seed=0)
         state = service.state("annotator-01")
-        assert state["answers"] == ("left", "right", "tie")
+        assert state["sheet"]["answers"] == ("left", "right", "tie")
         with pytest.raises(DataError, match="one of left, right, tie"):
             service.vote("annotator-01", state["question"], "both_bad")
-        experts = LabelingService(load_material(data), store, plan="all", annotators=1, seed=0)
-        assert experts.state("annotator-01")["answers"] == ("left", "right", "tie", "both_bad")
+        experts = Service(load_material(data), store, Pairs(), annotators=1, seed=0)
+        assert experts.state("annotator-01")["sheet"]["answers"] == ("left", "right", "tie", "both_bad")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import random
 from collections import Counter
@@ -14,13 +15,15 @@ import pytest
 from labelling_data import make_data
 
 from benchmarks.label_stops import alphas
-from titjudge.apps.label.collected import collect, decide_pairs
 from titjudge.apps.label.dataset import load_material
-from titjudge.apps.label.element_service import ElementService
-from titjudge.apps.label.elements import find_elements
+from titjudge.apps.label.element_form import Elements
 from titjudge.apps.label.export import export_labels
-from titjudge.apps.label.service import AnnotationService, LabelingService
+from titjudge.apps.label.forms import collect
+from titjudge.apps.label.pair_form import Pairs
+from titjudge.apps.label.questions import Question
+from titjudge.apps.label.service import Service
 from titjudge.apps.label.store import Store
+from titjudge.apps.label.votes import decide_pairs
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import UserError
 from titjudge.stats.people.votes import krippendorff_alpha
@@ -35,26 +38,25 @@ def data(tmp_path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def pairs(data: Path, store: Path, annotators: int, votes: int, plan: str = "all") -> Iterator[LabelingService]:
+def pairs(data: Path, store: Path, annotators: int, votes: int, plan: str = "all") -> Iterator[Service]:
     with contextlib.closing(Store(store)) as opened:
-        yield LabelingService(load_material(data), opened, plan=plan, annotators=annotators, votes=votes, seed=0)
+        yield Service(load_material(data), opened, Pairs(plan), annotators=annotators, votes=votes, seed=0)
 
 
 @contextlib.contextmanager
-def marks(data: Path, store: Path, annotators: int, votes: int, mode: str = "yes-no") -> Iterator[ElementService]:
-    material = load_material(data, least=1)
+def marks(data: Path, store: Path, annotators: int, votes: int, mode: str = "yes-no") -> Iterator[Service]:
+    form = Elements(mode)
     with contextlib.closing(Store(store)) as opened:
-        elements = find_elements(material, mode)
-        yield ElementService(material, opened, elements, mode=mode, annotators=annotators, votes=votes, seed=0)
+        yield Service(form.load(data), opened, form, annotators=annotators, votes=votes, seed=0)
 
 
-def label_at_random(service: AnnotationService, answer: Any) -> None:
+def label_at_random(service: Service, answer: Any) -> None:
     """Annotators in a random order, each an item at a time, until nobody is asked anything."""
     draw, going = random.Random(1), list(service.names)
     while going:
         who = draw.choice(going)
         state = service.state(who)
-        if state.get("pair") or state.get("sheet"):
+        if state["sheet"]:
             service.vote(who, state["question"], answer(state, draw))
         else:
             assert state["at_most"] == 0
@@ -80,36 +82,38 @@ def test_an_image_is_asked_until_each_element_has_a_majority_or_its_marks(data: 
     store = tmp_path / "m.db"
     with marks(data, store, 9, 3) as service:
         label_at_random(service, lambda state, draw: [draw.choice(["yes", "yes", "no"]) for _ in range(2)])
-        numbers = Counter(row.image for row in service.store.submissions())
+        numbers = Counter(row.question.images[0] for row in service.store.answers())
     assert len(numbers) == IMAGES
     assert set(numbers.values()) == {2, 3}
     result, _ = export_labels(store, tmp_path / "out")
     assert result["rules"] == {"majority": 2 * IMAGES}
     with marks(data, tmp_path / "r.db", 5, 2, "rating") as service:
         label_at_random(service, lambda state, draw: [str(draw.randint(1, 10)) for _ in state["sheet"]["elements"]])
-        assert Counter(row.image for row in service.store.submissions()) == {f"i{n}.png": 2 for n in range(IMAGES)}
+        assert Counter(row.question.images[0] for row in service.store.answers()) == {
+            f"i{n}.png": 2 for n in range(IMAGES)
+        }
 
 
 def test_without_a_number_everybody_is_asked_everything(data: Path, tmp_path: Path) -> None:
     with pairs(data, tmp_path / "v.db", 4, 0) as service:
         label_at_random(service, lambda state, draw: "left")
-        assert len(service.store.votes()) == 4 * math.comb(IMAGES, 2)
+        assert len(service.store.answers()) == 4 * math.comb(IMAGES, 2)
 
 
 def test_a_vote_on_what_others_settled_in_the_meantime_counts_also_after_a_restart(data: Path, tmp_path: Path) -> None:
     store = tmp_path / "v.db"
     with pairs(data, store, 4, 3) as service:
         seen = service.state("annotator-01")
-        asked = {service._images[seen["pair"][side]] for side in ("left", "right")}
+        asked = {service._images[code] for code in seen["sheet"]["images"]}
         for who in ("annotator-02", "annotator-03"):
-            while (state := service.state(who))["pair"]:
+            while (state := service.state(who))["sheet"]:
                 service.vote(who, state["question"], "tie")
-        assert service.state("annotator-01")["pair"] is None
+        assert service.state("annotator-01")["sheet"] is None
     with pairs(data, store, 4, 3) as service:
         service.vote("annotator-01", seen["question"], "left")
-        (vote,) = service.store.votes("annotator-01")
-        assert {vote.left, vote.right} == asked
-        assert service.undo("annotator-01", service.state("annotator-01")["question"])["pair"] is None
+        (vote,) = service.store.answers("annotator-01")
+        assert set(vote.question.images) == asked
+        assert service.undo("annotator-01", service.state("annotator-01")["question"])["sheet"] is None
     store = tmp_path / "m.db"
     with marks(data, store, 4, 3) as service:
         sheet = service.state("annotator-01")
@@ -119,21 +123,21 @@ def test_a_vote_on_what_others_settled_in_the_meantime_counts_also_after_a_resta
         assert service.state("annotator-01")["sheet"] is None
     with marks(data, store, 4, 3) as service:
         service.vote("annotator-01", sheet["question"], ["no", "no"])
-        (row,) = service.store.submissions("annotator-01")
-        assert row.image == service._images[sheet["sheet"]["image"]]
+        (row,) = service.store.answers("annotator-01")
+        assert row.question.images[0] == service._images[sheet["sheet"]["images"][0]]
 
 
 def test_who_is_not_reliable_settles_nothing(data: Path, tmp_path: Path) -> None:
     with marks(data, tmp_path / "m.db", 4, 3) as service:
-        service._known = {f"i{number}.png": {"is there a cat?": "yes"} for number in range(4)}
+        service.form.known = {f"i{number}.png": {"is there a cat?": "yes"} for number in range(4)}
         for who, values in (("annotator-01", ["no", "no"]), ("annotator-02", ["yes", "no"])):
             while (state := service.state(who))["sheet"]:
                 service.vote(who, state["question"], values)
         assert service.state("annotator-01")["stopped"]
-        assert service.settled() == set()
+        assert service.settled("p") == set()
         while (state := service.state("annotator-03"))["sheet"]:
             service.vote("annotator-03", state["question"], ["yes", "no"])
-        assert service.settled() == {"i4.png", "i5.png"}
+        assert service.settled("p") == {("i4.png",), ("i5.png",)}
         assert service.state("annotator-04")["at_most"] == 4, "what is known is asked of everybody"
 
 
@@ -148,9 +152,8 @@ def test_agreement_is_that_of_the_first_votes(data: Path, tmp_path: Path) -> Non
     with marks(data, store, 3, 3) as service:
         for image, values in said.items():
             for who, value in zip(service.names, values, strict=False):
-                service.store.submit(
-                    who, image, [(name, "question", value) for name in ("Is there a cat?", "Is it black?")]
-                )
+                marks_text = json.dumps([(name, "question", value) for name in ("Is there a cat?", "Is it black?")])
+                service.store.add(who, Question("image", "p", (image,)), marks_text)
     result, tables = export_labels(store, tmp_path / "out")
     first = krippendorff_alpha([[2, 0], [1, 1], [0, 2], [1, 1]] * 2).alpha
     every = krippendorff_alpha([[2, 0], [2, 1], [0, 2], [1, 2]] * 2).alpha
@@ -179,4 +182,4 @@ def test_what_cannot_be_stopped_is_refused(data: Path, tmp_path: Path, capsys: p
     assert run_command("titjudge", arguments) == 2
     assert "--plan all" in capsys.readouterr().err
     with pairs(data, tmp_path / "v.db", 4, 3, "all") as service:
-        assert service.state("annotator-01")["pair"], "what was refused has begun nothing"
+        assert service.state("annotator-01")["sheet"], "what was refused has begun nothing"

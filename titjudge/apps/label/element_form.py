@@ -1,0 +1,289 @@
+"""The form of questions in which all elements of one image are marked: its questions, facets, graph or pillars."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, fields, replace
+from pathlib import Path
+from typing import Any
+
+from titjudge.apps.label.dataset import Element, LabelingData, load_material
+from titjudge.apps.label.elements import check_values, find_elements, read_known, right_values
+from titjudge.apps.label.marks import (
+    OPEN,
+    ElementOutcome,
+    Mark,
+    agreement_by_kind,
+    decide,
+    decide_elements,
+    marks_of,
+    mean_ratings,
+    read_marks,
+    share_as_most_others,
+    tally,
+)
+from titjudge.apps.label.question_order import shuffled
+from titjudge.apps.label.questions import (
+    EXPERT,
+    Answer,
+    Export,
+    ExportRules,
+    Form,
+    Labelling,
+    Question,
+    Queue,
+    Settled,
+    is_expert,
+)
+from titjudge.apps.label.queues import ImageQueue
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.files import csv_text, jsonl_text
+from titjudge.core.types import Table
+from titjudge.stats.people.votes import PANEL, Rule
+
+RATING = "rating"
+_RATINGS = tuple(map(str, range(1, 11)))
+
+
+class Elements(Form):
+    """Asks for a value of each element of an image.
+
+    Args:
+        plan: The mode: yes-no, facets, graph or rating.
+    """
+
+    page = "elements"
+    item = "images"
+
+    @property
+    def is_rating(self) -> bool:
+        """Whether values are numbers, which have a mean and no majority."""
+        return self.plan == RATING
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def load(self, data: Path, gold: Path | None = None) -> LabelingData:
+        """Read the images, what is marked in them, and known values."""
+        material = load_material(data, least=1)
+        material.elements = find_elements(material, self.plan)
+        if gold is not None:
+            material.known = read_known(gold, material.elements)
+        return material
+
+    def check_answers(self, answers: Sequence[Answer], material: LabelingData, store: Path) -> None:
+        """Refuse data whose elements are not those that were marked."""
+        for answer in answers:
+            (image,) = answer.question.images
+            elements = material.elements.get(image)
+            if is_expert(answer.annotator) or elements is None:
+                continue
+            if [name for name, _, _ in read_marks(answer.text)] != [element.name for element in elements]:
+                raise DataError(
+                    f"the elements of '{image}' have changed since the marks of {store} began: use another store"
+                )
+
+    def elements(self, material: LabelingData) -> Mapping[str, tuple[Element, ...]]:
+        """Return what is asked about each image."""
+        return material.elements
+
+    def queue(self, material: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
+        """Make the queue of an annotator: images one by one, with known ones at random places."""
+        return ImageQueue(material, key, self.elements(material), self.known, share, settled)
+
+    def sheet(self, question: Question, material: LabelingData, before: Answer | None) -> dict[str, Any]:
+        """Describe the elements, with the values of an earlier answer."""
+        values = {name: value for name, _, value in read_marks(before.text)} if before else {}
+        elements = self.elements(material)[question.images[0]]
+        place = {element.name: number for number, element in enumerate(elements)}
+        shown = [
+            {
+                "kind": element.kind,
+                "text": element.text,
+                "hint": element.hint,
+                "values": element.values,
+                "needs": [place[name] for name in element.needs],
+                "value": values.get(element.name),
+            }
+            for element in elements
+        ]
+        return {"elements": shown}
+
+    def check(self, question: Question, material: LabelingData, answer: object) -> str:
+        """Check the values of all elements of the image, in their order."""
+        return json.dumps(check_values(self.elements(material)[question.images[0]], answer), ensure_ascii=False)
+
+    # -- counting --------------------------------------------------------------------------------------------------
+
+    def score(self, answer: Answer) -> float | None:
+        """Return the share of the known elements of an image that are marked right; None if none is known."""
+        known = self.known.get(answer.question.images[0])
+        if not known:
+            return None
+        marked = {name.strip().casefold(): value for name, _, value in read_marks(answer.text)}
+        right = [marked[name] in right_values(value) for name, value in known.items() if name in marked]
+        return sum(right) / len(right) if right else None
+
+    def settled(self, answers: Sequence[Answer], enough: int) -> set[tuple[str, ...]]:
+        """List the images of which each element has a majority, or all its marks; not those with known elements."""
+        by_image: dict[str, list[Answer]] = defaultdict(list)
+        for answer in answers:
+            by_image[answer.question.images[0]].append(answer)
+        return {
+            (image,)
+            for image, of_image in by_image.items()
+            if image not in self.known
+            and all(self._is_settled(count, enough) for count in tally(marks_of(of_image)).values())
+        }
+
+    def _is_settled(self, count: Counter[str], enough: int) -> bool:
+        if self.is_rating:
+            return count.total() >= enough
+        return decide(count, enough)[0] != Rule.INCOMPLETE
+
+    def early(self, enough: int) -> int:
+        """Return how many marks every element gets: a majority. Ratings stop at a number that does not depend on their values."""
+        return 0 if self.is_rating else enough // 2 + 1
+
+    # -- deciding --------------------------------------------------------------------------------------------------
+
+    def for_experts(self, labelling: Labelling, material: LabelingData, annotators: int | None) -> OpenElements:
+        """Make the form that asks experts about the elements without a majority, and those that most cannot tell."""
+        return OpenElements(labelling, material, annotators)
+
+    def export(self, labelling: Labelling, rules: ExportRules) -> Export:
+        """Make the majority value of each element, the agreement, and the file for `compare elements`."""
+        self._check_export(labelling, rules)
+        marks = marks_of(labelling.standing)
+        counted = [mark for mark in marks if labelling.counts(mark.annotator)]
+        if not counted:
+            raise UserError("; ".join((f"{labelling.path}: no marks that count", *labelling.left_out)))
+        votes = tally(counted)
+        agreement = agreement_by_kind(
+            tally(labelling.first(counted, lambda mark: mark.key[:2])), self.images, _RATINGS if self.is_rating else ()
+        )
+        people, people_table = self._annotators(labelling, votes)
+        expected = rules.annotators or labelling.enough or PANEL
+        result: dict[str, Any] = {"mode": self.plan, "marks": len(counted), "annotators_expected": expected}
+        result["alpha"] = agreement
+        tables = [self._agreement_table(agreement, labelling), people_table]
+        files = {"marks.jsonl": jsonl_text(map(asdict, counted)), "marks.csv": _csv(Mark, counted)}
+        if self.is_rating:
+            files["ratings.csv"] = csv_text(*mean_ratings(votes))
+        else:
+            outcomes = decide_elements(labelling, rules.annotators)
+            files["elements.csv"] = _csv(ElementOutcome, (outcome for outcome in outcomes if outcome.decided))
+            files["open.csv"] = _csv(ElementOutcome, (outcome for outcome in outcomes if not outcome.decided))
+            files["experts.csv"] = _csv(Mark, (mark for mark in marks if is_expert(mark.annotator)))
+            result["rules"] = dict(Counter(outcome.rule for outcome in outcomes))
+            numbers = (("elements", len(votes)), *result["rules"].items())
+            tables.insert(0, Table("Elements", ("what", "number"), numbers, (f"majority of at least {expected}",)))
+        return Export(result | {"annotator_details": people, "left_out": labelling.left_out}, tables, files)
+
+    def _check_export(self, labelling: Labelling, rules: ExportRules) -> None:
+        """Check what is asked of an export, and read known elements if it names a file."""
+        if rules.experts is not None:
+            raise UserError(f"{labelling.path}: --experts is for pairs, and this store has marks of mode {self.plan}")
+        if not labelling.standing:
+            raise UserError(f"{labelling.path}: no marks yet")
+        if rules.gold is not None:
+            self.known = read_known(rules.gold)
+            if not any(one.checks for one in labelling.people.values()):
+                raise DataError("nobody has marked an element of it", rules.gold)
+
+    def _agreement_table(self, agreement: Mapping[str, Mapping[str, Any]], labelling: Labelling) -> Table:
+        rows = tuple(
+            (kind, a["alpha"], *(a["interval"] or (None, None)), a["elements"], a["reason"])
+            for kind, a in agreement.items()
+        )
+        note = "Krippendorff's alpha, " + ("interval" if self.is_rating else "nominal")
+        columns = ("kind", "alpha", "95% low", "95% high", "elements", "note")
+        return Table("Agreement", columns, rows, (note, *(() if self.is_rating else labelling.early_note("element"))))
+
+    def _annotators(
+        self, labelling: Labelling, votes: Mapping[tuple[str, str, str], Counter[str]]
+    ) -> tuple[list[dict[str, Any]], Table]:
+        """Sum up each annotator: images, undos, seconds, share of marks as most others, and right attention checks."""
+
+        def describe(answers: Sequence[Answer]) -> dict[str, Any]:
+            standing = [answer for answer in answers if answer.stands]
+            seconds = [answer.duration_ms / 1000 for answer in standing if answer.duration_ms is not None]
+            counted = labelling.counts(answers[0].annotator)
+            return {
+                "images": len(standing),
+                "taken_back": sum(answer.taken_back for answer in answers),
+                "median_seconds": statistics.median(seconds) if seconds else None,
+                "as_most_others": share_as_most_others(marks_of(standing), votes, counted=counted),
+            }
+
+        columns = ("images", "taken back", "median seconds", "as most others")
+        note = "as most others: share of marks that are what more than half of the others say"
+        return labelling.annotator_table(describe, columns, note)
+
+
+def _csv(row: type[Mark] | type[ElementOutcome], rows: Iterable[Mark | ElementOutcome]) -> str:
+    return csv_text([field.name for field in fields(row)], map(astuple, rows))
+
+
+class OpenElements(Elements):
+    """Asks experts about the elements that the annotators leave open.
+
+    Raises:
+        UserError: No element is open, or elements are rated.
+    """
+
+    role = EXPERT
+
+    def __init__(self, labelling: Labelling, material: LabelingData, annotators: int | None) -> None:
+        super().__init__(labelling.form.plan)
+        if self.is_rating:
+            raise UserError(f"{labelling.path}: ratings come out as means, so nothing is open for experts")
+        wanted: dict[str, set[str]] = defaultdict(set)
+        for outcome in decide_elements(labelling.without_experts(), annotators):
+            if outcome.rule in OPEN:
+                wanted[outcome.image].add(outcome.element)
+        self._elements = {
+            image: _parts(material.elements[image], wanted[image]) for image in wanted.keys() & material.elements.keys()
+        }
+        self.open = sum(map(len, self._elements.values()))
+        if not self.open:
+            rules = Counter(outcome.rule for outcome in decide_elements(labelling, annotators))
+            raise labelling.nothing_open(rules, len(wanted))
+        counted = [answer for answer in labelling.standing if labelling.counts(answer.annotator)]
+        self._votes = tally(marks_of(counted))
+        self._notes: dict[str, list[str]] = defaultdict(list)
+        for answer in counted:
+            if answer.note:
+                self._notes[answer.question.images[0]].append(answer.note)
+        self._seed = labelling.seed
+
+    def elements(self, material: LabelingData) -> Mapping[str, tuple[Element, ...]]:
+        """Return the open elements of each image."""
+        return self._elements
+
+    def queue(self, material: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
+        """Make the queue of an expert, without checks."""
+        return ImageQueue(material, key, self._elements, (), share, settled)
+
+    def score(self, answer: Answer) -> float | None:
+        """Experts are not checked."""
+        return None
+
+    def sheet(self, question: Question, material: LabelingData, before: Answer | None) -> dict[str, Any]:
+        """Describe the elements as to annotators, with what they said."""
+        sheet, image = super().sheet(question, material, before), question.images[0]
+        for shown, element in zip(sheet["elements"], self._elements[image], strict=True):
+            votes = self._votes[image, element.name, element.kind]
+            shown["said"] = {value: votes[value] for value in element.values}
+        return sheet | {"notes": shuffled(self._notes[image], self._seed, image)}
+
+
+def _parts(elements: Iterable[Element], names: set[str]) -> tuple[Element, ...]:
+    """Keep the elements of these names; what they need is only asked for if it is one of them."""
+    return tuple(
+        replace(element, needs=tuple(name for name in element.needs if name in names))
+        for element in elements
+        if element.name in names
+    )

@@ -1,0 +1,345 @@
+"""What people are asked and what they answer, and what every form of questions knows about both."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from titjudge.apps.label.dataset import LabelingData
+from titjudge.apps.label.reliability import Reliability, at_most_note
+from titjudge.core.errors import UserError
+from titjudge.core.types import Pair, Table
+
+PAIR, GOLD, IMAGE = "pair", "gold", "image"
+ANNOTATOR, EXPERT = "annotator", "expert"
+T = TypeVar("T")
+
+
+def is_expert(annotator: str) -> bool:
+    """Tell whether this is the name of an expert, who decides what annotators leave open."""
+    return annotator.startswith(f"{EXPERT}-")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked at once.
+
+    Attributes:
+        kind: `pair`, `gold` for a pair that is an attention check, or `image` for all elements of an image.
+        prompt_id: The prompt that is shown.
+        images: Ids of the images that are shown, the left one first.
+    """
+
+    kind: str
+    prompt_id: str
+    images: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of one person to one question. Times are Unix seconds.
+
+    Attributes:
+        turn: Number of earlier answers and undos of the annotator.
+        text: The answer as its form writes it: left, right, tie or both_bad for a pair, marks as JSON for an image.
+        note: The reason that the annotator gave.
+        shown_at: When the question was shown; None if unknown.
+        duration_ms: How long the question was in view, without pauses; None if unknown.
+        source: Where the answer comes from: the page, or an annotation of Label Studio.
+        ended_at: When it was taken back or replaced; None if it stands.
+        taken_back: Whether it was taken back.
+    """
+
+    annotator: str
+    turn: int
+    question: Question
+    text: str
+    note: str
+    shown_at: float | None
+    answered_at: float
+    duration_ms: int | None
+    source: str
+    ended_at: float | None = None
+    taken_back: bool = False
+
+    @property
+    def stands(self) -> bool:
+        return self.ended_at is None
+
+
+class Queue(ABC):
+    """The questions of one annotator: a function of the seed, the annotator's name and the answers so far."""
+
+    @abstractmethod
+    def question(self) -> Question | None:
+        """Return the next question; None if everything is answered."""
+
+    @abstractmethod
+    def settled_questions(self) -> Iterator[Question]:
+        """List the questions that others have settled and this annotator has not answered."""
+
+    @abstractmethod
+    def take(self, question: Question, text: str) -> None:
+        """Add an answer."""
+
+    @abstractmethod
+    def give_back(self, question: Question) -> None:
+        """Remove the answer to a question."""
+
+    @abstractmethod
+    def upcoming(self, question: Question) -> list[str]:
+        """List images of the questions that can come after this one, to load them ahead."""
+
+    @abstractmethod
+    def progress(self) -> tuple[int, int]:
+        """Count the answers, and the most questions that can follow."""
+
+    def refresh(self) -> None:
+        """Plan anew, after an image has turned out to be unusable."""
+        return
+
+
+Settled = Callable[[str], Collection[tuple[str, ...]]]
+"""Returns the images of those questions about a prompt that need no further answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRules:
+    """How answers are counted and where they go.
+
+    Attributes:
+        out: The folder of the export, whose verdicts of experts are kept.
+        annotators: How many answers an item should have; None: as served.
+        experts: A file with verdicts of experts.
+        gold: A file with known values of elements.
+    """
+
+    out: Path
+    annotators: int | None = None
+    experts: Path | None = None
+    gold: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What `label export` prints and writes: the content of `labels.json`, tables, and the other files by name."""
+
+    result: dict[str, Any]
+    tables: list[Table]
+    files: dict[str, str]
+
+
+class Form(ABC):
+    """A form of questions: what is shown, which answers are allowed, how they are counted and decided, what is exported.
+
+    Attributes:
+        plan: The name under which a store keeps the form: the mode or, for pairs, which of them are asked.
+        page: Name of the page's parts and of its script.
+        item: What is asked about, in messages.
+        role: Who answers: an annotator, or an expert.
+        open: Number of items that are open for experts.
+        gold: Pairs with a known answer.
+        known: Elements with a known value: image -> element -> value, casefolded.
+        images: Prompt id and generator of each image id of the store.
+    """
+
+    page: str
+    item: str
+    role = ANNOTATOR
+    open = 0
+
+    def __init__(self, plan: str) -> None:
+        self.plan = plan
+        self.gold: Sequence[Pair] = ()
+        self.known: Mapping[str, Mapping[str, str]] = {}
+        self.images: Mapping[str, tuple[str, str]] = {}
+
+    @property
+    def mode(self) -> str:
+        """What people do: `pairs`, or what they mark in an image."""
+        return self.plan
+
+    @property
+    def rules(self) -> dict[str, object]:
+        """Settings of this form that the store keeps."""
+        return {}
+
+    @abstractmethod
+    def load(self, data: Path, gold: Path | None = None) -> LabelingData:
+        """Read what is shown, and the attention checks.
+
+        Raises:
+            DataError: There is nothing to ask about, or the checks do not belong to the data.
+        """
+
+    def check_rules(self, enough: int) -> None:
+        """Refuse rules that this form cannot keep to, such as to stop asking after `enough` answers, with a UserError."""
+        return
+
+    def check_answers(self, answers: Sequence[Answer], material: LabelingData, store: Path) -> None:
+        """Refuse data whose questions are not those that were answered, with a DataError."""
+        return
+
+    @abstractmethod
+    def queue(self, material: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
+        """Make the queue of an annotator.
+
+        Args:
+            material: What is shown.
+            key: Seed, and name of the annotator.
+            share: Share of attention checks among the questions; None: about 1 in 12.
+            settled: What needs no further answers.
+        """
+
+    @abstractmethod
+    def sheet(self, question: Question, material: LabelingData, before: Answer | None) -> dict[str, Any]:
+        """Describe what the page shows beside prompt, images and note; `before` is an earlier answer to the question."""
+
+    @abstractmethod
+    def check(self, question: Question, material: LabelingData, answer: object) -> str:
+        """Check an answer and return it as text.
+
+        Raises:
+            DataError: It is not allowed.
+        """
+
+    @abstractmethod
+    def score(self, answer: Answer) -> float | None:
+        """Return how far an attention check is answered right, from 0 to 1; None if the question is no check."""
+
+    @abstractmethod
+    def settled(self, answers: Sequence[Answer], enough: int) -> set[tuple[str, ...]]:
+        """List the images of those questions about a prompt that `enough` answers, or fewer, have settled."""
+
+    @abstractmethod
+    def early(self, enough: int) -> int:
+        """Return how many answers every item gets, over which alone agreement is unbiased by stopping; 0: over all."""
+
+    @abstractmethod
+    def for_experts(self, labelling: Labelling, material: LabelingData, annotators: int | None) -> Form:
+        """Make the form that asks experts about what is open, with what the annotators said.
+
+        Raises:
+            UserError: Nothing is open.
+        """
+
+    @abstractmethod
+    def export(self, labelling: Labelling, rules: ExportRules) -> Export:
+        """Decide all items and make what `label export` prints and writes.
+
+        Raises:
+            UserError: There is no answer, or none that counts.
+        """
+
+    def reliability(self, answers: Iterable[Answer], least: float) -> dict[str, Reliability]:
+        """Score the attention checks of every annotator; `answers` must all stand."""
+        scores: dict[str, list[float]] = {}
+        for answer in answers:
+            mine, score = scores.setdefault(answer.annotator, []), self.score(answer)
+            mine += [] if score is None else [score]
+        return {name: Reliability(float(sum(mine)), len(mine), least) for name, mine in scores.items()}
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """The content of a store.
+
+    Attributes:
+        form: What was asked.
+        annotators: Number of links for annotators; `panel` is that for experts.
+        enough: Number of answers after which an item is no longer asked, or fewer if they settle it; 0: everybody is asked.
+        least: Annotators whose share of right checks is certainly lower do not count.
+        prompts: Text of each prompt id.
+        answers: All answers, also those taken back or replaced, and those of experts.
+    """
+
+    path: Path
+    form: Form
+    seed: int
+    annotators: int
+    panel: int
+    enough: int
+    least: float
+    prompts: dict[str, str]
+    answers: list[Answer]
+
+    @cached_property
+    def standing(self) -> list[Answer]:
+        """The answers that stand, in order."""
+        return [answer for answer in self.answers if answer.stands]
+
+    @cached_property
+    def people(self) -> dict[str, Reliability]:
+        """How reliable each annotator is, without experts."""
+        return self.form.reliability((a for a in self.standing if not is_expert(a.annotator)), self.least)
+
+    @cached_property
+    def stopped(self) -> set[str]:
+        """Annotators who are left out since they fail too many checks."""
+        return {name for name, reliability in self.people.items() if reliability.stopped}
+
+    @property
+    def left_out(self) -> list[str]:
+        """A line for each annotator who does not count, with the reason."""
+        counts, items = Counter(answer.annotator for answer in self.standing), self.form.item
+        return [
+            one.line(name, f"{counts[name]:,} {items}") for name, one in self.people.items() if name in self.stopped
+        ]
+
+    def counts(self, annotator: str) -> bool:
+        """Tell whether the answers of an annotator count: those of experts and of unreliable annotators do not."""
+        return annotator not in self.stopped and not is_expert(annotator)
+
+    def without_experts(self) -> Labelling:
+        """Leave out the answers of experts, to find what is open for them, also what they have decided."""
+        return replace(self, answers=[answer for answer in self.answers if not is_expert(answer.annotator)])
+
+    def first(self, values: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
+        """Keep those over which agreement is measured: all, or the early ones of each key if items stop being asked."""
+        most, seen = self.form.early(self.enough) if self.enough else 0, Counter[Hashable]()
+        kept = []
+        for value in values:
+            seen[key(value)] += 1
+            if not most or seen[key(value)] <= most:
+                kept.append(value)
+        return kept
+
+    def early_note(self, item: str) -> tuple[str, ...]:
+        """Make the note that agreement is measured over the early answers, if items stop being asked."""
+        number = self.form.early(self.enough)
+        note = f"agreement: over the first {number} votes of each {item}; more were asked for where these left it open"
+        return (note,) if self.enough else ()
+
+    def annotator_table(
+        self, describe: Callable[[Sequence[Answer]], dict[str, Any]], columns: Sequence[str], note: str
+    ) -> tuple[list[dict[str, Any]], Table]:
+        """Sum up each annotator who is no expert.
+
+        Args:
+            describe: Sums up all answers of one annotator.
+            columns: Headings of its numbers.
+            note: Explains them.
+        """
+        answers: dict[str, list[Answer]] = {}
+        for answer in self.answers:
+            if not is_expert(answer.annotator):
+                answers.setdefault(answer.annotator, []).append(answer)
+        records = [
+            {"annotator": name, **describe(answers[name]), **self.people.get(name, Reliability()).to_json()}
+            for name in sorted(answers)
+        ]
+        headings = ("annotator", *columns, "checks", "checks right", "at most")
+        rows = tuple(tuple(record.values())[: len(headings)] for record in records)
+        return records, Table("Annotators", headings, rows, (note, *at_most_note(self.people), *self.left_out))
+
+    def nothing_open(self, rules: Mapping[str, int], elsewhere: int) -> UserError:
+        """Make the error for a store without open items; `elsewhere` counts those of other data."""
+        rules_text = ", ".join(f"{number:,} {rule}" for rule, number in rules.items() if number)
+        if elsewhere:
+            return UserError(f"{self.path}: what is open for experts ({rules_text}) is not of these data")
+        return UserError(f"{self.path}: nothing is open for experts ({rules_text or 'nobody has voted'})")

@@ -1,0 +1,222 @@
+"""The questions of one annotator: pairs as a plan asks for them, or images one by one. Everything follows from the answers so far.
+
+Prompts come in random order, and all questions about a prompt come together, so that a long text is read once. Order, sides and
+the places of attention checks depend only on the seed and the annotator's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from titjudge.apps.label.dataset import Element, LabelingData
+from titjudge.apps.label.marks import read_marks
+from titjudge.apps.label.question_order import Outcomes, Pairing, Plan, SortState, draw, due, shuffled
+from titjudge.apps.label.questions import GOLD, IMAGE, PAIR, Question, Queue, Settled
+from titjudge.apps.label.votes import outcome_of
+from titjudge.core.types import Pair
+
+_IMAGES_AHEAD = 3
+
+
+class PairQueue(Queue):
+    """The pairs of one annotator, with gold pairs mixed in.
+
+    Args:
+        material: Prompts, images and gold pairs.
+        key: Seed, and name of the annotator.
+        plan: Which pair of a prompt to ask next.
+        share: Share of checks among the questions; None: about 1 in 12.
+        settled: Returns the pairs of a prompt that need no further votes.
+    """
+
+    def __init__(
+        self,
+        material: LabelingData,
+        key: tuple[int, str],
+        plan: Plan,
+        share: float | None = None,
+        settled: Settled = lambda prompt_id: (),
+    ) -> None:
+        self._material, self._plan, self._key, self._settled = material, plan, key, settled
+        self._groups = shuffled(material.images, *key, "prompts")
+        self._order = {group: shuffled(images, *key, group) for group, images in material.images.items()}
+        self._outcomes: dict[str, dict[Pairing, int]] = {group: {} for group in self._groups}
+        self._states = {group: self._sort(group) for group in self._groups}
+        self._pairs = 0  # answered questions, without checks
+        self._checked: set[tuple[str, frozenset[str]]] = set()
+        gold = shuffled(material.gold, *key, "gold")
+        expected = sum(state.at_most for state in self._states.values())
+        self._checks = list(zip(due(len(gold), expected, share, *key), gold, strict=True))
+
+    def _sort(self, prompt_id: str) -> SortState:
+        usable = set(self._material.usable(prompt_id))
+        outcomes: Outcomes = self._outcomes[prompt_id]
+        if settled := self._settled(prompt_id):
+            outcomes = {**{pair: 0 for a, b in settled for pair in ((a, b), (b, a))}, **outcomes}
+        return self._plan([image for image in self._order[prompt_id] if image in usable], outcomes)
+
+    def refresh(self) -> None:
+        """Plan anew, after an image has turned out to be unusable."""
+        self._states = {group: self._sort(group) for group in self._groups}
+
+    def take(self, question: Question, text: str) -> None:
+        """Add an answer."""
+        if question.kind == GOLD:
+            self._checked.add((question.prompt_id, frozenset(question.images)))
+            return
+        self._pairs += 1
+        self._change(question, outcome_of(text))
+
+    def give_back(self, question: Question) -> None:
+        """Remove the answer to a question."""
+        if question.kind == GOLD:
+            self._checked.discard((question.prompt_id, frozenset(question.images)))
+            return
+        self._pairs -= 1
+        self._change(question, None)
+
+    def _change(self, question: Question, outcome: int | None) -> None:
+        """Set the outcome of a pair, or remove it (None)."""
+        known, (left, right) = self._outcomes.get(question.prompt_id), question.images
+        if known is None:
+            return
+        if outcome is None:
+            known.pop((left, right), None)
+            known.pop((right, left), None)
+        else:
+            known |= {(left, right): outcome, (right, left): -outcome}
+        self._states[question.prompt_id] = self._sort(question.prompt_id)
+
+    def question(self) -> Question | None:
+        """Return the next question; None if everything is answered."""
+        check = self._check()
+        if check is not None:
+            return self._sides(GOLD, check.prompt_id, check.a, check.b)
+        for group in self._groups:
+            if self._states[group].question is None:
+                continue
+            if self._settled(group):  # others may have settled it since
+                self._states[group] = self._sort(group)
+            pair = self._states[group].question
+            if pair is not None:
+                return self._sides(PAIR, group, *pair)
+        return None
+
+    def settled_questions(self) -> Iterator[Question]:
+        """List the pairs that others have settled and this annotator has not answered."""
+        for group in self._groups:
+            for a, b in self._settled(group):
+                if (a, b) not in self._outcomes[group]:
+                    yield self._sides(PAIR, group, a, b)
+
+    def _check(self) -> Pair | None:
+        for place, pair in self._checks:
+            if place > self._pairs:
+                return None
+            broken = {pair.a, pair.b} & self._material.broken.keys()
+            if not broken and not self._is_checked(pair):
+                return pair
+        return None
+
+    def _is_checked(self, pair: Pair) -> bool:
+        return (pair.prompt_id, frozenset((pair.a, pair.b))) in self._checked
+
+    def _sides(self, kind: str, prompt_id: str, one: str, other: str) -> Question:
+        first, second = sorted((one, other))
+        if draw(*self._key, "side", kind, prompt_id, first, second) & 1:
+            first, second = second, first
+        return Question(kind, prompt_id, (first, second))
+
+    def upcoming(self, question: Question) -> list[str]:
+        """List the images of all questions that can come next."""
+        images: dict[str, None] = {}
+        for text in ("left", "right", "tie"):
+            self.take(question, text)
+            following = self.question()
+            self.give_back(question)
+            if following is not None:
+                images |= dict.fromkeys(following.images)
+        return [image for image in images if image not in question.images]
+
+    def progress(self) -> tuple[int, int]:
+        """Count the answers, and the most questions that can follow."""
+        left = sum(state.at_most for state in self._states.values())
+        checks = sum(place <= self._pairs + left and not self._is_checked(pair) for place, pair in self._checks)
+        return self._pairs + len(self._checked), left + checks
+
+
+class ImageQueue(Queue):
+    """The images that one annotator marks; those with known elements are the checks.
+
+    Args:
+        material: Prompts and images.
+        key: Seed, and name of the annotator.
+        elements: What is marked in each image.
+        checks: Images with known elements.
+        share: Share of checks among the images; None: about 1 in 12.
+        settled: Returns the images of a prompt that need no further marks.
+    """
+
+    def __init__(
+        self,
+        material: LabelingData,
+        key: tuple[int, str],
+        elements: Mapping[str, Sequence[Element]],
+        checks: Collection[str],
+        share: float | None,
+        settled: Settled,
+    ) -> None:
+        self._material, self._elements, self._settled = material, elements, settled
+        self._marked: dict[str, set[str]] = {}
+        groups = shuffled(material.images, *key, "prompts")
+        images = [image for group in groups for image in shuffled(material.images[group], *key, group)]
+        images = [image for image in images if image in elements]
+        known = shuffled((image for image in images if image in checks), *key, "gold")
+        ordinary = [image for image in images if image not in checks]
+        places = [(place, 1, image) for place, image in enumerate(ordinary)]
+        places += [
+            (place, 0, image) for place, image in zip(due(len(known), len(ordinary), share, *key), known, strict=True)
+        ]
+        self._order = [image for *_, image in sorted(places)]
+
+    def _question(self, image: str) -> Question:
+        return Question(IMAGE, self._material.items[image].prompt_id, (image,))
+
+    def _left(self) -> list[str]:
+        """List the images with an element that is not marked; for experts one may have opened since."""
+        settled = {image for group in self._material.images for (image,) in self._settled(group)}
+        return [
+            image
+            for image in self._order
+            if image not in settled
+            and image not in self._material.broken
+            and not self._marked.get(image, set()).issuperset(element.name for element in self._elements[image])
+        ]
+
+    def take(self, question: Question, text: str) -> None:
+        """Add the marks of an image."""
+        self._marked[question.images[0]] = {name for name, _, _ in read_marks(text)}
+
+    def give_back(self, question: Question) -> None:
+        """Remove the marks of an image."""
+        self._marked.pop(question.images[0], None)
+
+    def question(self) -> Question | None:
+        """Return the next image; None if all are marked."""
+        left = self._left()
+        return self._question(left[0]) if left else None
+
+    def settled_questions(self) -> Iterator[Question]:
+        """List the images that others have settled and this annotator has not marked."""
+        for group in self._material.images:
+            for (image,) in self._settled(group):
+                if image not in self._marked and image in self._elements:
+                    yield self._question(image)
+
+    def upcoming(self, question: Question) -> list[str]:
+        """List the images that come next."""
+        return [image for image in self._left() if image not in question.images][:_IMAGES_AHEAD]
+
+    def progress(self) -> tuple[int, int]:
+        """Count the images that are marked and those that are left."""
+        return len(self._marked), len(self._left())

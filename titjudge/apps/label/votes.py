@@ -1,0 +1,152 @@
+"""Convert answers on pairs into what the rules of A.11 count: one vote for each annotator and pair of a prompt.
+
+A merge sort asks few pairs and implies the others: x before y and y before z imply x before z. A.11 counts votes that were
+cast. What a sort implies is kept apart: it decides only pairs that too few people were shown, by a rule that says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from titjudge.apps.label.question_order import implied
+from titjudge.apps.label.questions import PAIR, Answer, Labelling, is_expert
+from titjudge.stats.people.votes import BOTH_BAD, Rule, Vote, VoteSummary, aggregate_votes, decide
+
+ANSWERS = ("left", "right", "tie", BOTH_BAD)
+Images = Mapping[str, tuple[str, str]]
+"""Prompt id and generator of each image id; the first image of a pair is the one that comes first here."""
+
+
+def outcome_of(text: str) -> int:
+    """Return 1 if an answer says that left is better, -1 if right is, 0 for a tie."""
+    return {"left": 1, "right": -1}.get(text, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """The vote of one annotator on one pair; `direct` if the pair itself was shown, not implied."""
+
+    choice: Vote
+    direct: bool
+
+    @property
+    def pair(self) -> tuple[str, str, str]:
+        return self.choice.prompt_id, self.choice.a, self.choice.b
+
+
+def on_pairs(answers: Iterable[Answer], images: Images) -> list[Answer]:
+    """Keep the answers on pairs of these images that are no checks and stand."""
+    return [
+        answer
+        for answer in answers
+        if answer.question.kind == PAIR and answer.stands and images.keys() >= set(answer.question.images)
+    ]
+
+
+def casts(answers: Iterable[Answer], images: Images, *, sorting: bool = False) -> list[Cast]:
+    """Convert the answers on pairs, without gold pairs.
+
+    Args:
+        answers: The answers that count.
+        images: The images of the store.
+        sorting: Whether answers on the page come from a merge sort, and also count for the pairs that they imply, unless they
+            contradict each other.
+    """
+    place = {image: number for number, image in enumerate(images)}
+    outcomes: dict[tuple[str, str], dict[tuple[str, str], int]] = defaultdict(dict)
+    bad: dict[tuple[str, str], set[frozenset[str]]] = defaultdict(set)
+    sorted_by: set[tuple[str, str]] = set()
+    for answer in on_pairs(answers, images):
+        key, outcome = (answer.annotator, answer.question.prompt_id), outcome_of(answer.text)
+        left, right = answer.question.images
+        outcomes[key] |= {(left, right): outcome, (right, left): -outcome}
+        if answer.text == BOTH_BAD:
+            bad[key].add(frozenset((left, right)))
+        if sorting and answer.source == "page":
+            sorted_by.add(key)
+    return [
+        cast
+        for key, pairs in outcomes.items()
+        for cast in _casts_of_one(key, pairs, bad[key], place, sorting=key in sorted_by)
+    ]
+
+
+def _casts_of_one(
+    key: tuple[str, str],
+    outcomes: Mapping[tuple[str, str], int],
+    bad: set[frozenset[str]],
+    place: Mapping[str, int],
+    *,
+    sorting: bool,
+) -> list[Cast]:
+    """Convert the outcomes of one annotator (`key`: name and prompt), and what they imply if they come from a sort."""
+    annotator, group = key
+    direct = {pair: outcome for pair, outcome in outcomes.items() if place[pair[0]] < place[pair[1]]}
+    following = (
+        implied(outcomes, sorted({i for pair in outcomes for i in pair}, key=place.__getitem__)) if sorting else {}
+    )
+    bad_images = frozenset[str]().union(*bad)
+    votes = []
+    for (a, b), outcome in {**(following or {}), **direct}.items():
+        shown = (a, b) in direct
+        both = frozenset((a, b)) in bad if shown else {a, b} <= bad_images
+        choice = {1: "a", -1: "b", 0: BOTH_BAD if both else "tie"}[outcome]
+        votes.append(Cast(Vote(group, a, b, annotator, choice), shown))
+    return votes
+
+
+def settled_pairs(answers: Iterable[Answer], images: Images, enough: int) -> set[tuple[str, ...]]:
+    """List the pairs that the rules of A.11 have decided, or that have `enough` votes."""
+    table: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for cast in casts(answers, images):
+        table[cast.choice.a, cast.choice.b][cast.choice.choice] += 1
+    return {pair for pair, count in table.items() if decide(count, Counter(), enough)[0] is not Rule.INCOMPLETE}
+
+
+@dataclass(frozen=True, slots=True)
+class PairOutcomes:
+    """The votes on pairs, and what they decide.
+
+    Attributes:
+        votes: The votes that count, those that a sort implies included.
+        early: The cast votes over which agreement is measured: all, or the first of each pair if pairs stop being asked.
+        expected: Number of votes that each pair should have.
+        summary: The decisions.
+    """
+
+    votes: list[Cast]
+    early: list[Cast]
+    expected: int
+    summary: VoteSummary
+
+
+def decide_pairs(labelling: Labelling, annotators: int | None = None, verdicts: Sequence[Vote] = ()) -> PairOutcomes:
+    """Decide pairs by the rules of A.11 of the TIT paper.
+
+    Args:
+        labelling: The content of the store.
+        annotators: How many votes a pair should have; None: as served, or else one from each annotator who counts.
+        verdicts: Votes of experts from a file, in addition to those in the store.
+    """
+    images = labelling.form.images
+    counted = on_pairs((answer for answer in labelling.standing if labelling.counts(answer.annotator)), images)
+    votes = casts(counted, images, sorting=labelling.form.plan == "merge")
+    experts = casts((answer for answer in labelling.standing if is_expert(answer.annotator)), images)
+    voters = len({cast.choice.annotator for cast in votes})
+    expected = annotators or labelling.enough or max(labelling.annotators - len(labelling.left_out), voters)
+    summary = aggregate_votes(
+        [cast.choice for cast in votes if cast.direct],
+        [*verdicts, *(cast.choice for cast in experts)],
+        implied=[cast.choice for cast in votes if not cast.direct],
+        annotators=expected,
+        panel=labelling.panel,
+    )
+    early = [cast for cast in votes if cast.direct]
+    if labelling.enough:
+        first = labelling.first(counted, lambda answer: (answer.question.prompt_id, frozenset(answer.question.images)))
+        early = casts(first, images)
+        alone = aggregate_votes([cast.choice for cast in early])
+        summary = replace(summary, agreement=alone.agreement, ceiling=alone.ceiling)
+    return PairOutcomes(votes, early, expected, summary)

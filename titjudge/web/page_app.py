@@ -1,0 +1,108 @@
+"""A page on a local server: static files, endpoints that a key opens, and the link that holds the key.
+
+The key is the fragment of the link (after `#`), which browsers do not send; the page sends it as a header. Without a cookie, no
+page of another site can make requests in the name of a reader, and no other port of this machine gets the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.core.errors import DataError
+from titjudge.web.http_guard import App, Guard, address, bearer_token, json_response, listen, run, same
+
+Endpoint = Callable[[Any, str], Awaitable[Any]]
+"""Answers a request of the person of this name."""
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+
+
+def page_app(files: Mapping[str, Path | str], routes: Sequence[Any], host: str) -> App:
+    """Make a page as an ASGI application.
+
+    Args:
+        files: By the path of its address, a file, which is read anew for each request, or the text of a page.
+        routes: The other routes.
+        host: Address to listen on.
+    """
+    from starlette.applications import Starlette
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    def serve(file: Path | str) -> Callable[[Any], Any]:
+        if isinstance(file, str):
+            return lambda request: Response(file, media_type="text/html")
+        return lambda request: Response(file.read_bytes(), media_type=_TYPES[file.suffix])
+
+    return Guard(Starlette(routes=[*(Route(path, serve(file)) for path, file in files.items()), *routes]), host)
+
+
+def keyed_route(
+    path: str,
+    endpoint: Endpoint,
+    person: Callable[[str], str | None],
+    *,
+    method: str = "GET",
+    refusal: str = "this link is not known here",
+) -> Any:
+    """Make a route that only a known key opens; a DataError becomes a refusal with its message.
+
+    Args:
+        path: Path of the address.
+        endpoint: Answers the request.
+        person: Returns whose key this is; None if it is unknown.
+        method: GET or POST.
+        refusal: What a stranger is told.
+    """
+    from starlette.routing import Route
+
+    async def handle(request: Any) -> Any:
+        name = person(bearer_token(request))
+        if name is None:
+            return json_response({"error": refusal}, 401)
+        try:
+            return await endpoint(request, name)
+        except DataError as error:
+            return json_response({"error": error.message}, 400)
+
+    return Route(path, handle, methods=[method])
+
+
+def single_key(key: str, person: str = "") -> Callable[[str], str | None]:
+    """Make the function that knows one key, that of `person`."""
+    return lambda token: person if same(key, token) else None
+
+
+async def json_of(method: Callable[..., Any], *arguments: Any) -> Any:
+    """Answer with what a method returns, as JSON; it runs in another thread."""
+    from starlette.concurrency import run_in_threadpool
+
+    return json_response(await run_in_threadpool(method, *arguments))
+
+
+def serve_page(
+    app: App,
+    keys: Sequence[str],
+    host: str,
+    port: int | None,
+    usual: int,
+    ready: Callable[[list[str]], None] | None,
+) -> None:
+    """Serve a page until Ctrl-C.
+
+    Args:
+        app: The page.
+        keys: A link is made for each.
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one, None the usual one if it is free.
+        usual: The usual port.
+        ready: Called with the links once the server listens.
+
+    Raises:
+        UserError: The address cannot be used.
+    """
+    sock = listen(host, port, usual)
+    if ready is not None:
+        ready([f"{address(host, sock)}/#{key}" for key in keys])
+    run(app, sock)
