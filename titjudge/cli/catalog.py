@@ -53,7 +53,7 @@ def _also(row: Any) -> str | None:
 @click.command(cls=Command, section=LOOK_UP)
 @JSON
 def metrics(json_file: Path | None) -> int:
-    """List the metrics: the models they ask, range, source and options; and the learned baselines with their weights."""
+    """List the metrics: the models they ask, range, source and options; and the learned ones with their weights."""
     from titjudge.core.types import Table
     from titjudge.data.learned_metrics import ASKED, rows
     from titjudge.metrics import Metric
@@ -97,7 +97,7 @@ def metrics(json_file: Path | None) -> int:
         ),
         Table("options of metrics", ("--metric-option", "default", "what it is"), options),
         Table(
-            "learned baselines (higher is better)",
+            "learned metrics (higher is better)",
             about,
             tuple((name, *facts.values()) for name, facts in learned.items()),
             _WEIGHTS_NOTES,

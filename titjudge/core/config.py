@@ -272,6 +272,10 @@ class RunConfig(_Strict):
         names = ("captioner", *self.judge_roles, "embedder")
         return {name: role for name in names if (role := self.role(name)) is not None}
 
+    def settings_of(self, role: RoleConfig) -> ProviderSettings:
+        """Return what the provider of a role's model is made from."""
+        return role.settings(self.limits.timeout, self.prompts)
+
     def role(self, name: str) -> RoleConfig | None:
         """Return a role; a name with a slash is itself a `provider/model`."""
         if "/" in name:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -13,7 +13,7 @@ from titjudge.core.config import RoleConfig
 from titjudge.core.errors import BudgetHeld
 from titjudge.core.grouped_reasons import Refused, listed
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import InvalidItem, Item, Status, Table, Usage
+from titjudge.core.types import InvalidItem, Item, ProviderSettings, Status, Table, Usage
 from titjudge.engine.budget import Budget, Reservation, job_entry
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
@@ -78,7 +78,7 @@ class Estimates:
 
     Args:
         library: The templates, which say how long answers are.
-        timeout: As of the real models, in seconds.
+        settings_of: What the provider of a role's model is made from.
         per_item: Whether a question that several items ask counts for each of them, as when budget is reserved for one
             item, and not for the first alone, as in the price of a run.
 
@@ -87,20 +87,22 @@ class Estimates:
         embedding_tokens: Their tokens.
     """
 
-    def __init__(self, library: PromptLibrary, timeout: float, *, per_item: bool = False) -> None:
+    def __init__(
+        self, library: PromptLibrary, settings_of: Callable[[RoleConfig], ProviderSettings], *, per_item: bool = False
+    ) -> None:
         self.embeddings = self.embedding_tokens = 0
         self.per_item = per_item
-        self._library, self._timeout = library, timeout
+        self._library, self._settings_of = library, settings_of
         self._requests: dict[str, dict[str, Expected]] = defaultdict(dict)  # by item, by key
         self._asked: set[str] = set()
 
     def provider(self, config: RoleConfig) -> Provider:
         """Make the stand-in for the provider of a role."""
-        return Estimate(make_provider(config.provider, config.settings(self._timeout)), self._lengths, self._note)
+        return Estimate(make_provider(config.provider, self._settings_of(config)), self._lengths, self._note)
 
     def embedder(self, config: RoleConfig) -> Embedder:
         """Make the stand-in for the embedder."""
-        real = make_embedder(config.provider, config.model_name, config.settings(self._timeout))
+        real = make_embedder(config.provider, config.model_name, self._settings_of(config))
         return EstimateEmbedder(real, self._count_embedding)
 
     def take(self, item: str) -> list[Expected]:

@@ -300,7 +300,7 @@ class Roles:
 
     def _provider(self, config: RoleConfig) -> Provider:
         """Share a model of this machine among the roles it plays: its weights are held once."""
-        settings = config.settings(self.config.limits.timeout, self.config.prompts)
+        settings = self.config.settings_of(config)
         for name, known, provider in self._here:
             if (name, known) == (config.provider, settings):
                 return provider
@@ -310,7 +310,7 @@ class Roles:
         return made
 
     def _made_embedder(self, config: RoleConfig) -> Embedder:
-        return make_embedder(config.provider, config.model_name, config.settings(self.config.limits.timeout))
+        return make_embedder(config.provider, config.model_name, self.config.settings_of(config))
 
     def embedder(self) -> Embedder:
         if self._embedder is None:

@@ -131,7 +131,7 @@ def open_planner(
     config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, *, per_item: bool = False
 ) -> Planner:
     """Open stand-ins for the models of a configuration, which say what would be asked; nothing is sent or kept."""
-    estimates = Estimates(library, config.limits.timeout, per_item=per_item)
+    estimates = Estimates(library, config.settings_of, per_item=per_item)
     roles = Roles(config, make=estimates.provider, embedder=estimates.embedder)
     view: Any = None if cache is None else ReadOnlyCache(cache)
     return Planner(Engine(roles, library, view, dry_run=True, failed=config.failed), estimates)

@@ -166,5 +166,5 @@ def test_metrics_lists_what_the_learned_ones_are() -> None:
 
     result = CliRunner().invoke(metrics, [], standalone_mode=False)
     assert result.exit_code == 0, result.output
-    for word in ("learned baselines", "by your command", "THUDM/ImageReward", "Apache-2.0"):
+    for word in ("learned metrics", "by your command", "THUDM/ImageReward", "Apache-2.0"):
         assert word in result.output

@@ -78,6 +78,14 @@ def test_genai_prices_name_of_a_vendor_will_do(monkeypatch: pytest.MonkeyPatch) 
     assert provider.family.name == "gemini-2.5"
 
 
+def test_one_without_key_variables_sends_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Gateway, "key_envs", ())
+    provider: Any = make_provider("gateway", ProviderSettings("m"))
+    provider.ready()
+    assert provider.headers_for(provider.endpoints.all[0]) == {}
+    assert Gateway.setup() == []
+
+
 def test_a_run_is_pinned_to_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GATEWAY_URL", "https://other.example/v1")
     roles = Roles(load_config(None, {"judge": "gateway"}))

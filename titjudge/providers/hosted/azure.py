@@ -64,7 +64,7 @@ class Azure(OpenAI):
             super().headers_for(endpoint)
         return {}
 
-    def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
+    def authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
         return {}
 
     def _family(self) -> vendors.Family:

@@ -67,7 +67,16 @@ class _Encoded:
         return encoded
 
 
-encoded = _Encoded(_PICTURES)
+_encoded = _Encoded(_PICTURES)
+
+
+async def image_base64(image: ImageFile) -> bytes:
+    """Read an image as base64, from the memory of those that were sent last.
+
+    Raises:
+        DataError: The file is gone or has changed.
+    """
+    return await _encoded.get(image)
 
 
 class Remote(Provider):
@@ -361,15 +370,17 @@ class Hosted(Remote):
         if not self.key:
             self.key = os.environ.get(self._key_env(), "").strip()
             register_secret(self.key)
-        if not self.key and not endpoint.private and not endpoint.credentials:
+        wanted = self.key_envs or self.settings.api_key_env
+        if wanted and not self.key and not endpoint.private and not endpoint.credentials:
             names = self.settings.api_key_env or " or ".join(self.key_envs)
             raise ConfigError(f"no API key for {endpoint.host}: set the environment variable {names}")
         if not (self.key.isascii() and self.key.isprintable()) or " " in self.key:
             raise ConfigError(f"the API key in {self._key_env()} holds characters no key has (a space, a line break?)")
-        headers = self._headers[endpoint.identity] = self._authorisation(endpoint, self.key)
+        headers = self._headers[endpoint.identity] = self.authorisation(endpoint, self.key)
         return headers
 
-    def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
+    def authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
+        """Make the headers that carry the key to an address; the key may be empty where the address is private."""
         raise NotImplementedError
 
     def _through_sdk(self) -> bool:
@@ -387,7 +398,7 @@ class Hosted(Remote):
         """Name the environment variable that holds the key."""
         if self.settings.api_key_env:
             return self.settings.api_key_env
-        return next((name for name in self.key_envs if os.environ.get(name)), self.key_envs[0])
+        return next((name for name in self.key_envs if os.environ.get(name)), next(iter(self.key_envs), ""))
 
     def _key_at_fault(self, status: int, message: str) -> str:
         """Say which variable holds the key that a server refuses; nothing for other errors."""

@@ -20,7 +20,7 @@ from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed, unreadable
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.providers.hosted.usage import billed_cost, count
+from titjudge.providers.hosted.usage import billed_cost, token_count
 from titjudge.providers.token_counts import text_tokens_estimate
 
 OPTIONS = frozenset({"dimensions", "max_length", "task_type"})
@@ -108,7 +108,7 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
             data = parsed(answer.body)
             usage = data.get("usage") or {}
             cost = billed_cost(usage, answer.headers)
-            billed = max(count(usage.get(name)) or 0 for name in ("prompt_tokens", "total_tokens")) or None
+            billed = max(token_count(usage.get(name)) or 0 for name in ("prompt_tokens", "total_tokens")) or None
             vector = _unit(data["data"][0]["embedding"])
         except Exception:  # it came with a status of success, so it may be billed
             raise self.unusable(f"no vector came: {unreadable(answer.body)}", _usage(billed, cost)) from None
@@ -156,7 +156,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
         total, billed = text_tokens_estimate(text), 0
         if len(text.encode("utf-8", "replace")) > self.max_tokens:  # a token is a byte at least: shorter texts fit
             counted = await self._ask("countTokens", {"contents": [{**content, "role": "user"}]})
-            total = count(counted.get("totalTokens")) or 0
+            total = token_count(counted.get("totalTokens")) or 0
             billed = total
             if not total:
                 raise self.failure(FailureKind.REJECTED, "the server does not say how many tokens the text has")
@@ -169,7 +169,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
         data = await self._ask("embedContent", body)
         try:
             usage = data.get("usageMetadata") or {}
-            reported = max(count(usage.get(name)) or 0 for name in ("promptTokenCount", "totalTokenCount"))
+            reported = max(token_count(usage.get(name)) or 0 for name in ("promptTokenCount", "totalTokenCount"))
             total, billed = max(total, reported), reported or billed
             vector = _unit(data["embedding"]["values"])
         except Exception:  # it came with a status of success, so it may be billed

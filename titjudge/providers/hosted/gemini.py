@@ -18,7 +18,7 @@ from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, R
 from titjudge.providers import finish_reasons
 from titjudge.providers.finish_reasons import UNFINISHED, Ending
 from titjudge.providers.hosted import http, request_options, tool_calls
-from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
+from titjudge.providers.hosted.base import Hosted, image_base64, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.first_tokens import gemini_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage, unread
@@ -171,7 +171,7 @@ class Gemini(Hosted):
             return sdk.VertexSdk(self.model, self._vertex_home(self.location), self.project, self.location)
         return sdk.GeminiSdk(self.model)
 
-    def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
+    def authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
         headers = {"x-goog-api-key": key} if key else {}
         return {**headers, "Authorization": endpoint.credentials} if endpoint.credentials else headers
 
@@ -262,7 +262,7 @@ async def _content_of(message: Message) -> dict[str, Any]:
         if isinstance(part, str):
             parts.append({"text": part})
         else:
-            data = orjson.Fragment(b'"%s"' % await encoded.get(part))
+            data = orjson.Fragment(b'"%s"' % await image_base64(part))
             parts.append({"inlineData": {"data": data, "mimeType": part.media_type}})
     if message.calls or message.results:
         results, calls = tool_calls.gemini_parts(message)

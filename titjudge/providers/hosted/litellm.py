@@ -34,7 +34,7 @@ from titjudge.core.types import (
 )
 from titjudge.providers import vendors
 from titjudge.providers.hosted import litellm_client, request_options, tool_calls
-from titjudge.providers.hosted.base import Remote, encoded
+from titjudge.providers.hosted.base import Remote, image_base64
 from titjudge.providers.hosted.failures import (
     ProviderFailure,
     classify,
@@ -262,7 +262,7 @@ def _lowered(headers: Any) -> dict[str, str]:
 
 
 async def _data_url(image: ImageFile) -> str:
-    return f"data:{image.media_type};base64,{(await encoded.get(image)).decode()}"
+    return f"data:{image.media_type};base64,{(await image_base64(image)).decode()}"
 
 
 def _turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request,
 from titjudge.providers import finish_reasons
 from titjudge.providers.finish_reasons import UNFINISHED, Ending
 from titjudge.providers.hosted import http, request_options, tool_calls
-from titjudge.providers.hosted.base import Hosted, Remote, encoded, parsed, unreadable
+from titjudge.providers.hosted.base import Hosted, Remote, image_base64, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage, unread
@@ -88,7 +88,7 @@ class OpenAI(Hosted):
 
         return OpenAISdk(self.model)
 
-    def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
+    def authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
         headers = {"Authorization": endpoint.credentials or f"Bearer {key}"} if endpoint.credentials or key else {}
         if key and endpoint.host.endswith(".azure.com"):
             headers["api-key"] = key
@@ -220,7 +220,7 @@ def chat_reply(
 
 async def data_url(image: ImageFile) -> orjson.Fragment:
     """Write an image as a JSON string, without a copy of its base64."""
-    return orjson.Fragment(b'"data:%s;base64,%s"' % (image.media_type.encode(), await encoded.get(image)))
+    return orjson.Fragment(b'"data:%s;base64,%s"' % (image.media_type.encode(), await image_base64(image)))
 
 
 async def message_of(

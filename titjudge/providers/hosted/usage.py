@@ -21,7 +21,7 @@ MOST_COST = 10_000.0  # USD; so many tokens at the dearest rates of price lists 
 _COST_HEADER = "x-litellm-response-cost"  # of LiteLLM's proxy; docs.litellm.ai/docs/proxy/response_headers
 
 
-def count(value: Any) -> int | None:
+def token_count(value: Any) -> int | None:
     """Read a count of tokens; None where it is missing, negative, a boolean, or no finite number."""
     if isinstance(value, str):
         try:
@@ -44,16 +44,16 @@ def openai_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage 
     unknown = None if cost is None else Usage(cost=cost)
     if not isinstance(usage, Mapping):
         return unknown
-    sent, out, total = (count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    sent, out, total = (token_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
     if sent is None and out is None and usage.get("prompt_tokens") is usage.get("completion_tokens") is None:
         sent, out = 0, total
     if sent is None or out is None:
         return unknown
     details_in, details_out = _part(usage, "prompt_tokens_details"), _part(usage, "completion_tokens_details")
-    thinking = count(details_out.get("reasoning_tokens")) or 0
+    thinking = token_count(details_out.get("reasoning_tokens")) or 0
     out = max(out + thinking if thinking > out else out, (total or 0) - sent)
-    cached = count(details_in.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens")) or 0
-    return _nonzero(Usage(sent, out, cached, thinking, count(details_in.get("image_tokens")) or 0, cost))
+    cached = token_count(details_in.get("cached_tokens")) or token_count(usage.get("prompt_cache_hit_tokens")) or 0
+    return _nonzero(Usage(sent, out, cached, thinking, token_count(details_in.get("image_tokens")) or 0, cost))
 
 
 def billed_cost(usage: Any, headers: Mapping[str, str]) -> float | None:
@@ -88,10 +88,10 @@ def gemini_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage 
     if not isinstance(usage, Mapping):
         return unknown
     names = ("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
-    if any(usage.get(name) is not None and count(usage[name]) is None for name in names):
+    if any(usage.get(name) is not None and token_count(usage[name]) is None for name in names):
         return unknown
-    sent, tools, out, thinking = (count(usage.get(name)) for name in names)
-    total = count(usage.get("totalTokenCount"))
+    sent, tools, out, thinking = (token_count(usage.get(name)) for name in names)
+    total = token_count(usage.get("totalTokenCount"))
     read = (sent or 0) + (tools or 0)
     written = (out or 0) + (thinking or 0)
     if total is None and (sent is None or out is None):
@@ -103,9 +103,9 @@ def gemini_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage 
         Usage(
             input=read,
             output=written,
-            cached_input=count(usage.get("cachedContentTokenCount")) or 0,
+            cached_input=token_count(usage.get("cachedContentTokenCount")) or 0,
             thinking=thinking or 0,
-            image=sum(count(each.get("tokenCount")) or 0 for each in images if each.get("modality") == "IMAGE"),
+            image=sum(token_count(each.get("tokenCount")) or 0 for each in images if each.get("modality") == "IMAGE"),
             cost=cost,
         )
     )

@@ -25,7 +25,7 @@ from titjudge.core.files import JsonlReader
 from titjudge.core.keys import content_key, request_key, short_digest
 from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import checksum_differs, embedding_from, reply_from, request_record
-from titjudge.core.types import Embedding, ImageFile, Reply, Request, Status
+from titjudge.core.types import Embedding, ImageFile, ProviderSettings, Reply, Request, Status
 from titjudge.data import containers
 from titjudge.data.images import ImageFiles, RequestImages
 from titjudge.engine.pipeline import Engine
@@ -284,14 +284,14 @@ class StoredModel(WrappedProvider):
     Where the provider cannot be made, answers are found by the content of the request.
     """
 
-    def __init__(self, config: RoleConfig, stored: Stored, base_url: str | None, timeout: float) -> None:
+    def __init__(self, role: RoleConfig, stored: Stored, base_url: str | None, settings: ProviderSettings) -> None:
         try:
-            super().__init__(make_provider(config.provider, config.settings(timeout)))
+            super().__init__(make_provider(role.provider, settings))
         except Exception:
-            super().__init__(_Unavailable(config))
+            super().__init__(_Unavailable(role))
         self._stored = stored
         self.base_url = self.base_url if base_url is None else base_url
-        tools = config.model_name in stored.with_tools
+        tools = role.model_name in stored.with_tools
         self.capabilities = replace(self.capabilities, local=True, cache=True, tools=tools)
 
     @property
@@ -367,7 +367,7 @@ async def replay_engine(
     def make(role: RoleConfig) -> Any:
         label = f"{role.provider}/{role.model_name}" if role.model_name else role.provider
         address = None if role.base_url else addresses.get(label)
-        return StoredModel(role, stored, address, config.limits.timeout)
+        return StoredModel(role, stored, address, config.settings_of(role))
 
     async with open_engine(config, make=make, embedder=lambda role: StoredEmbedder(role, stored)) as engine:
         engine.images = images

@@ -64,7 +64,7 @@ async def walk(
     config = session.config
 
     def make(role: RoleConfig) -> Provider:
-        settings = role.settings(config.limits.timeout)
+        settings = config.settings_of(role)
         if role.provider == "recorded":  # the recording may be missing or empty as yet
             settings = replace(settings, options={**settings.options, "new": True})
         return stand_in(role, make_provider(role.provider, settings))
