@@ -29,7 +29,7 @@ from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
 from titjudge.stats.generators.slices import averages, first_places, tiers
 from titjudge.stats.scores.part_scores import part_scores
-from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
+from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 MOST = 4  # metrics; the command line shows all
@@ -68,7 +68,7 @@ def generator_sections(report: Report) -> list[Section]:
     for at, run in enumerate(report.runs):
         judges = [place for place, judge in report.judges_of(at) if " [" not in judge.metric]
         for place in judges[:MOST]:
-            scores = judged_scores(run, report.judges[place])
+            scores = score_table_of(run, report.judges[place])
             if scores is not None:
                 tables[place] = scores
                 if run.manifest.status != "settled":  # stopped at a verdict: intervals for a fixed sample are not valid
@@ -77,13 +77,12 @@ def generator_sections(report: Report) -> list[Section]:
     return [*sections, Section("Across judges", tables=bridges)] if bridges else sections
 
 
-def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
+def score_table_of(run: Loaded, judge: Judge) -> ScoreTable | None:
     """Arrange the scores of one metric by prompt and generator, with categories as slices; None with a single generator."""
-    sign = 1.0 if judge.higher else -1.0
     items = {item.id: item for item in run.items if isinstance(item, Item) and item.generator}
     scores = {id: score for (id, metric), score in run.scores.items() if metric == judge.metric and id in items}
     entries = [
-        Entry(item.prompt_id or id, item.generator, id, None if score.value is None else sign * score.value)
+        Entry(item.prompt_id or id, item.generator, id, score.value)
         for id, item in items.items()
         if (score := scores.get(id)) is not None
     ]
@@ -101,18 +100,15 @@ def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
         ]
         for column, by_item in by_part.items()
     }
-    rule = PerPrompt.parse(run.results.per_prompt) if run.results.per_prompt else MEAN
+    cost = (run.list_cost or 0.0) / len(entries) if len(run.manifest.metrics) == 1 else None
     try:
-        rule = rule.of_metric(judge.range, judge.higher, judge.metric)
+        made = score_table(
+            entries, metric=judge.metric, source=run.name, bounds=judge.range, higher_is_better=judge.higher,
+            categories=categories(list(items.values())), parts=parts, cost=cost or None,
+            per_prompt=PerPrompt.parse(run.results.per_prompt or "mean"),
+        )  # fmt: skip
     except ConfigError:  # the rule needs a score from which an image is right
         return None
-    cost = (run.list_cost or 0.0) / len(entries) if len(run.manifest.metrics) == 1 else None
-    bounds = judge.range if judge.range is None or judge.higher else (-judge.range[1], -judge.range[0])
-    made = score_table(
-        entries, metric=judge.metric, source=run.name, bounds=bounds,
-        categories=categories(list(items.values())), parts=parts, cost=cost or None,
-        per_prompt=rule if judge.higher else rule.negated(),
-    )  # fmt: skip
     enough = {
         name: {
             value: means for value, means in made.slices[name].items() if np.isfinite(means).any(axis=1).sum() >= FEWEST

@@ -13,7 +13,7 @@ from report_runs import PROMPT, score, write_run
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Status
-from titjudge.report.generator_sections import Section, generator_sections, judged_scores
+from titjudge.report.generator_sections import Section, generator_sections, score_table_of
 from titjudge.report.generator_slices import FEWEST, categories
 from titjudge.report.html import render
 from titjudge.report.model import load
@@ -67,7 +67,7 @@ def test_a_failed_image_leaves_its_prompt_out_where_all_images_count_as_in_the_c
     ]
     run = write_run(tmp_path / "run", items, scores, results={"per_prompt": "all:50"})
     report = load([run])
-    shown = judged_scores(report.runs[0], next(judge for judge in report.judges if judge.metric == "tit-llm"))
+    shown = score_table_of(report.runs[0], next(judge for judge in report.judges if judge.metric == "tit-llm"))
     wanted = run_scores([run.path], per_prompt=PerPrompt.parse("all:50"))
     assert shown is not None
     np.testing.assert_array_equal(shown.means, wanted.means)

@@ -15,7 +15,7 @@ from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.prompt_languages import script
 from titjudge.runs.study.human_study import choose_metric
 from titjudge.runs.subset import prompt_of
-from titjudge.stats.scores.part_scores import ELEMENT, PARTS, part_scores
+from titjudge.stats.scores.part_scores import PARTS, part_scores
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import DERIVED, Entry, ScoreTable, score_table
 
@@ -74,16 +74,14 @@ def run_scores(
             )
         notes += [f"compared although {reason}" for reason in reasons]
     plugin = registry.metric_of(chosen)
-    sign = 1.0 if plugin.higher_is_better else -1.0
-    rule = per_prompt.of_metric(plugin.range, plugin.higher_is_better, chosen)
-    if sign < 0 and not rule.counts:
+    if not plugin.higher_is_better and not per_prompt.counts:
         notes.append(f"{chosen}: less is better, so its scores are negated: a positive difference favours a")
     label, key = run_labels(items), prompt_keys(items)
     cells: dict[Cell, Cell] = {
         (name, id): (key(item), label(name, item)) for name, of in items.items() for id, item in of.items()
     }
     categories = {column: _categories(items, key, column) for column in by if column not in PARTS}
-    parts = {column: _part_scores(items, scores, cells, column, sign) for column in by if column in PARTS}
+    parts = {column: _part_scores(items, scores, cells, column) for column in by if column in PARTS}
     for column, numbers in parts.items():
         if not numbers:
             what = f"the scores of {chosen} hold no {PARTS[column]}: --by {column} has nothing to show"
@@ -92,18 +90,16 @@ def run_scores(
         Entry(*cells[name, score.item_id], f"{name}/{score.item_id}", value)
         for name, own in scores.items()
         for score in own
-        for value in _values(score, sign)
+        for value in _values(score)
     ]
     if not entries:
         raise DataError(f"no score of {chosen}", first)
     del items, scores, cells, label, key  # a long run leaves no room for them beside the table
-    low, high = plugin.range
     cost = sum(run.money()["list_cost"] for run in folders.values())
     return score_table(
         entries, metric=chosen, source=", ".join(folders), categories=categories, notes=notes, parts=parts,
-        bounds=(low, high) if sign > 0 else (-high, -low),
+        bounds=plugin.range, higher_is_better=plugin.higher_is_better, per_prompt=per_prompt,
         cost=cost / len({entry.image for entry in entries}) or None,
-        per_prompt=rule if sign > 0 else rule.negated(),
     )  # fmt: skip
 
 
@@ -112,14 +108,13 @@ def judged_items(folders: Mapping[str, RunFolder]) -> dict[str, dict[str, Item]]
     return {name: {item.id: item for item in folder.judged()} for name, folder in folders.items()}
 
 
-def _values(score: Score, sign: float) -> list[float | None]:
+def _values(score: Score) -> list[float | None]:
     """Return the value of a score, or the several answers of the judge whose mean it is."""
     if score.value is None:
         return [None]
     samples = [value for value in score.parts.get("samples") or () if isinstance(value, int | float)]
-    if len(samples) > 1 and abs(sum(samples) / len(samples) - score.value) < 1e-9:
-        return [sign * value for value in samples]
-    return [sign * score.value]
+    of_samples = len(samples) > 1 and abs(sum(samples) / len(samples) - score.value) < 1e-9
+    return [*samples] if of_samples else [score.value]
 
 
 def _categories(items: Items, key: Callable[[Item], str], column: str) -> dict[str, str]:
@@ -141,12 +136,11 @@ def _categories(items: Items, key: Callable[[Item], str], column: str) -> dict[s
 
 
 def _part_scores(
-    items: Items, scores: Mapping[str, Sequence[Score]], cells: Mapping[Cell, Cell], column: str, sign: float
+    items: Items, scores: Mapping[str, Sequence[Score]], cells: Mapping[Cell, Cell], column: str
 ) -> list[tuple[str, str, str, float]]:
     """List prompt, generator, value of `column` and number of the parts of scores."""
-    factor = 1.0 if column == ELEMENT else sign
     return [
-        (*cells[name, id], value, factor * number)
+        (*cells[name, id], value, number)
         for name, own in scores.items()
         for id, numbers in part_scores(items[name], own, [column]).get(column, {}).items()
         for value, number in numbers.items()

@@ -149,8 +149,12 @@ def score_table(
     parts: Mapping[str, Iterable[tuple[str, str, str, float]]] | None = None,
     notes: Sequence[str] = (),
     per_prompt: PerPrompt = MEAN,
+    higher_is_better: bool = True,
 ) -> ScoreTable:
     """Average the answers to each image, and combine the images of each prompt and generator into one score.
+
+    Where less is better, scores, bounds and parts are negated, so that more is better in every table; the share of claims
+    met (`ELEMENT`) is not.
 
     Args:
         entries: One score of one image each.
@@ -161,67 +165,88 @@ def score_table(
         cost: USD for one judged image, where known.
         parts: Column -> (prompt, generator, value, number) of each image: scores of parts, such as pillars.
         notes: Notes for the reader.
-        per_prompt: How the images of a prompt become one score, fitted to the metric.
+        per_prompt: How the images of a prompt become one score.
+        higher_is_better: Whether more is better.
+
+    Raises:
+        ConfigError: `per_prompt` needs a score from which on an image is right, and neither it nor the scale gives one.
     """
-    known = [entry for entry in entries if entry.value is not None]
+    rule = per_prompt.of_metric(bounds, higher_is_better, metric)
+    sign = 1.0 if higher_is_better else -1.0
+    if sign < 0:
+        rule, bounds = rule.negated(), bounds and (-bounds[1], -bounds[0])
     generator, generators = codes(entry.generator for entry in entries)
     prompt, prompts = codes(entry.prompt for entry in entries)
-    scored = np.array([entry.value is not None for entry in entries], dtype=bool)
-    generator, prompt = generator[scored], prompt[scored]
-    value = np.array([entry.value for entry in known], dtype=np.float64)
-    image, _ = codes((entry.prompt, entry.generator, entry.image) for entry in known)
-    of_image, within_images, answers = pooled(image, value, generator, len(generators))
-    first = np.unique(image, return_index=True)[1] if len(image) else image
     shape = (len(prompts), len(generators))
-    cell = prompt[first] * shape[1] + generator[first]
-    images: Ints = np.bincount(cell, minlength=shape[0] * shape[1])
-    failed = _without_score(entries, generators, prompts)
-    lost: Ints = np.bincount(failed, minlength=len(images))
-    means = per_prompt.combine(
-        np.concatenate((cell, failed)), np.concatenate((of_image, np.full(len(failed), np.nan))), len(images)
-    ).reshape(shape)
-    part_bounds = {column: (0.0, 1.0) if column == ELEMENT else bounds for column in parts or ()}
-    bounds = (0.0, 1.0) if per_prompt.counts else bounds
-    _, within_prompts, _ = pooled(codes(cell.tolist())[0], of_image, generator[first], len(generators))
-    slices: dict[str, dict[str, Floats]] = {}
-    for column, value_of in (categories or {}).items():
-        values = [value_of.get(each, "") for each in prompts]
-        slices[column] = {
-            name: np.where(np.array([each == name for each in values])[:, None], means, np.nan)
-            for name in sorted(set(values) - {""})
-        }
-    row = {name: at for at, name in enumerate(prompts)}
-    place = {name: at for at, name in enumerate(generators)}
-    for column, scores in (parts or {}).items():
-        by_value: dict[str, dict[tuple[int, int], list[float]]] = {}
-        for of_prompt, of_generator, name, number in scores:
-            by_value.setdefault(name, {}).setdefault((row[of_prompt], place[of_generator]), []).append(number)
-        slices[column] = {name: np.full(shape, np.nan) for name in sorted(by_value)}
-        for name, cells in by_value.items():
-            for at, numbers in cells.items():
-                slices[column][name][at] = sum(numbers) / len(numbers)
+    known = [entry for entry in entries if entry.value is not None]
+    scored = np.array([entry.value is not None for entry in entries], dtype=bool)
+    value = sign * np.array([entry.value for entry in known], dtype=np.float64)
+    image, _ = codes((entry.prompt, entry.generator, entry.image) for entry in known)
+    score, judge_variance, samples = pooled(image, value, generator[scored], len(generators))
+    first = np.unique(image, return_index=True)[1]
+    cell = (prompt * len(generators) + generator)[scored][first]
+    _, seed_variance, _ = pooled(codes(cell.tolist())[0], score, generator[scored][first], len(generators))
+    without = _without_score(entries, generators, prompts)
+    cells, scores = np.concatenate((cell, without)), np.concatenate((score, np.full(len(without), np.nan)))
+    means = rule.combine(cells, scores, shape[0] * shape[1]).reshape(shape)
+    rows, columns = ({name: k for k, name in enumerate(names)} for names in (prompts, generators))
+    by_part = {
+        column: _means_by_part(numbers, rows, columns, 1.0 if column == ELEMENT else sign)
+        for column, numbers in (parts or {}).items()
+    }
+    by_category = {column: _means_by_category(means, prompts, of) for column, of in (categories or {}).items()}
     return ScoreTable(
         generators=tuple(generators),
         prompts=tuple(prompts),
         means=means,
-        images=images.reshape(shape),
-        seed_variance=within_prompts,
-        judge_variance=within_images,
-        samples=answers,
+        images=_counts(cell, shape),
+        seed_variance=seed_variance,
+        judge_variance=judge_variance,
+        samples=samples,
         metric=metric,
         source=source,
         missing=len(entries) - len(known),
-        bounds=bounds,
+        bounds=(0.0, 1.0) if rule.counts else bounds,
         cost=cost,
-        slices=slices,
-        notes=(
-            *notes,
-            *per_prompt.warnings(np.bincount(np.concatenate((cell, failed)), minlength=len(images)), metric),
-        ),
-        per_prompt=per_prompt,
-        part_bounds=part_bounds,
-        lost=lost.reshape(shape),
+        slices=by_category | by_part,
+        notes=(*notes, *rule.warnings(_counts(cells, shape).ravel(), metric)),
+        per_prompt=rule,
+        part_bounds={column: (0.0, 1.0) if column == ELEMENT else bounds for column in by_part},
+        lost=_counts(without, shape),
     )
+
+
+def _counts(cell: Ints, shape: tuple[int, int]) -> Ints:
+    """Count the images of each cell."""
+    counts: Ints = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
+    return counts
+
+
+def _means_by_category(means: Floats, prompts: Sequence[str], category: Mapping[str, str]) -> dict[str, Floats]:
+    """Return for each value of a category the means of its prompts, NaN elsewhere."""
+    values = np.array([category.get(prompt, "") for prompt in prompts], dtype=object)
+    return {name: np.where((values == name)[:, None], means, np.nan) for name in sorted(set(values) - {""})}
+
+
+def _means_by_part(
+    numbers: Iterable[tuple[str, str, str, float]], rows: Mapping[str, int], columns: Mapping[str, int], sign: float
+) -> dict[str, Floats]:
+    """Average for each value of a column the numbers of a prompt and generator, NaN where there are none.
+
+    Args:
+        numbers: Prompt, generator, value and number of each image.
+        rows: Row of each prompt.
+        columns: Column of each generator.
+        sign: -1 to negate the numbers.
+    """
+    by_value: dict[str, dict[tuple[int, int], list[float]]] = {}
+    for prompt, generator, value, number in numbers:
+        by_value.setdefault(value, {}).setdefault((rows[prompt], columns[generator]), []).append(number)
+    means = {value: np.full((len(rows), len(columns)), np.nan) for value in sorted(by_value)}
+    for value, by_cell in by_value.items():
+        for cell, members in by_cell.items():
+            means[value][cell] = sign * sum(members) / len(members)
+    return means
 
 
 def _without_score(entries: Sequence[Entry], generators: Sequence[str], prompts: Sequence[str]) -> Ints:
@@ -229,8 +254,10 @@ def _without_score(entries: Sequence[Entry], generators: Sequence[str], prompts:
     lost = {(e.prompt, e.generator, e.image) for e in entries if e.value is None}
     if lost:
         lost.difference_update((e.prompt, e.generator, e.image) for e in entries if e.value is not None)
-    row, column = ({name: at for at, name in enumerate(names)} for names in (prompts, generators))
-    return np.array([row[p] * len(generators) + column[g] for p, g, _ in lost], dtype=np.int64)
+    row, column = ({name: k for k, name in enumerate(names)} for names in (prompts, generators))
+    return np.array(
+        [row[prompt] * len(generators) + column[generator] for prompt, generator, _ in lost], dtype=np.int64
+    )
 
 
 def length_of(prompt: str) -> str:
