@@ -3,8 +3,8 @@
 It also writes docs/schemas: run.schema.json, by which editors check and complete run.yaml, and those of manifest.json
 and results.json in a run folder.
 
-A part stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`; NAME is help, metrics, providers, suites
-or keys.
+A part stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`; NAME is help, metrics, suites, keys
+or meta.
 """
 
 from __future__ import annotations
@@ -96,6 +96,14 @@ def keys(_: str) -> str:
     return table(("key", "default", "what it is"), rows)
 
 
+def meta(_: str) -> str:
+    """Every key of `Item.meta` that the program reads."""
+    from titjudge.core.item_meta import KEYS
+
+    rows = [(f"`{key.name}`", key.form.words, key.written, key.read) for key in KEYS.values()]
+    return table(("key", "value", "who writes it", "who reads it"), rows)
+
+
 def schemas() -> dict[Path, str]:
     """The files of docs/schemas and their content."""
     import json
@@ -110,7 +118,7 @@ def schemas() -> dict[Path, str]:
     }
 
 
-MAKERS = {"help": help_, "metrics": metrics, "suites": suites, "keys": keys}
+MAKERS = {"help": help_, "metrics": metrics, "suites": suites, "keys": keys, "meta": meta}
 
 
 def filled(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from titjudge.core.answer_probabilities import FirstToken
+from titjudge.core.item_meta import DESCRIPTION
 from titjudge.core.score_parts import SUMMED
 from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
 
@@ -255,10 +256,10 @@ def lean_item(item: Item | InvalidItem, *, alone: bool = False, counted: bool = 
 
 
 def _lean_meta(meta: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
-    description = meta.get("description")
+    description = meta.get(DESCRIPTION.name)
     if not isinstance(description, str) or len(description) <= _LONG:
         return meta or _NONE
-    others = {name: value for name, value in meta.items() if name != "description"}
+    others = {name: value for name, value in meta.items() if name != DESCRIPTION.name}
     if alone:
         return others or _NONE
     digest = hashlib.blake2b(description.encode(errors="replace"), digest_size=16).hexdigest()

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from titjudge.core.errors import Unanswered
+from titjudge.core.item_meta import MetaKey
 from titjudge.core.structured_output import first_problem
 from titjudge.core.types import Ask, Item, Planned, Reply, Status
 from titjudge.core.words import count_words
@@ -30,19 +31,19 @@ class QuestionModel(BaseModel):
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
 
-def ready_questions(item: Item, key: str, schema: type[M]) -> M | None:
-    """Return the questions that the data hold in `item.meta[key]`; None where there are none.
+def ready_questions(item: Item, key: MetaKey[Any], schema: type[M]) -> M | None:
+    """Return the questions that the data hold; None where there are none.
 
     Raises:
         Unanswered: They do not validate.
     """
-    ready = item.meta.get(key)
+    ready = key.get(item)
     if ready is None:
         return None
     try:
         return schema.model_validate({"questions": ready})
     except ValidationError as error:
-        raise Unanswered(Status.BAD_INPUT, f"the item's {key} questions: {first_problem(error)}") from error
+        raise Unanswered(Status.BAD_INPUT, f"the item's {key.name} questions: {first_problem(error)}") from error
 
 
 async def write_questions(

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.numbers import mean
 from titjudge.core.score_parts import QuestionCounts, facet_name
@@ -279,7 +280,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
     verdicts: dict[str, Verdict] = {}
     outputs: dict[str, str] = {}
     failed: dict[str, tuple[Status, str]] = {}
-    facets = FACETS[1] if item.meta.get("rubric_facets") == FACETS[1] else FACETS[0]
+    facets = FACETS[1] if item_meta.RUBRIC_FACETS.get(item) == FACETS[1] else FACETS[0]
     for pillar in activated:
         try:
             reply = await ask(
@@ -310,7 +311,7 @@ def activated_facets(item: Item) -> Activated:
     Raises:
         Unanswered: The item names facets that are not in the rubric.
     """
-    given = item.meta.get("facets")
+    given = item_meta.FACETS.get(item)
     if given is None:
         return {pillar: [[sub, facet] for facet, sub in sub_capabilities(pillar).items()] for pillar in rubric()}
     try:

@@ -11,6 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from pydantic import Field, model_validator
 
+from titjudge.core import item_meta
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
@@ -93,7 +94,9 @@ async def dsg(item: Item, ask: Ask) -> Score:
     `item.meta["dsg"]` may hold the questions, [{"id", "question", "parents"}, ...]; else the judge writes them.
     """
     image_of(item)
-    graph = ready_questions(item, "dsg", SceneGraph) or await write_questions(item, ask, "dsg/questions", SceneGraph)
+    graph = ready_questions(item, item_meta.DSG, SceneGraph) or await write_questions(
+        item, ask, "dsg/questions", SceneGraph
+    )
 
     async def answer(question: SceneQuestion) -> bool:
         reply = await ask_captioner(item, ask, "dsg/answer", planned="yes", question=question.question)

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
@@ -259,7 +260,7 @@ def graph_of(item: Item) -> Graph | None:
     Raises:
         Unanswered: It does not have the form of a graph.
     """
-    given = item.meta.get("graph")
+    given = item_meta.GRAPH.get(item)
     try:
         return Graph.from_json(given) if given and given.get("entities") else None
     except (AttributeError, KeyError, TypeError, ValueError) as error:

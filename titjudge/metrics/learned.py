@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError
 from titjudge.core.score_parts import ElementScores, element_words
 from titjudge.core.types import Ask, Item, Score
@@ -41,7 +42,7 @@ def _elements(item: Item) -> list[str]:
     Raises:
         ValueError: They are not a list of texts.
     """
-    elements = item.meta.get("elements") or []
+    elements = item_meta.ELEMENTS.get(item) or []
     if not isinstance(elements, list) or not all(isinstance(element, str) and element.strip() for element in elements):
         raise ValueError("the item's elements are no list of texts")
     return elements

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import first_problem
 from titjudge.core.types import Ask, Item, Reply, Score, Status
@@ -68,7 +69,7 @@ class Asked(Asking):
 
 def has_questions(item: Item) -> bool:
     """Tell whether the data set has questions about the item."""
-    return "asked" in item.meta
+    return item_meta.ASKED.is_in(item)
 
 
 def questions_of(item: Item) -> tuple[Asked, dict[str, Any]]:
@@ -79,10 +80,10 @@ def questions_of(item: Item) -> tuple[Asked, dict[str, Any]]:
     """
     image_of(item)
     try:
-        asked = Asked.model_validate(item.meta.get("asked"))
+        asked = Asked.model_validate(item_meta.ASKED.get(item))
     except ValidationError as error:
         raise Unanswered(Status.BAD_INPUT, f"the item's questions: {first_problem(error)}") from error
-    return asked, {"prompt": item.prompt, "fields": {key: value for key, value in item.meta.items() if key != "asked"}}
+    return asked, {"prompt": item.prompt, "fields": item_meta.without(item, item_meta.ASKED)}
 
 
 def answer_rows(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from titjudge.core import item_meta
 from titjudge.core.structured_output import after_thinking, first_problem
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
@@ -116,7 +117,7 @@ def listed(cell: str) -> list[str]:
 
 def asks_for_text(item: Item) -> bool:
     """Tell whether the prompt asks for text."""
-    return "text" in item.meta
+    return item_meta.TEXT.is_in(item)
 
 
 @metric(
@@ -136,7 +137,7 @@ async def text_reading(item: Item, ask: Ask) -> Score:
     """
     image = image_of(item)
     try:
-        wanted = Wanted.model_validate(item.meta.get("text"))
+        wanted = Wanted.model_validate(item_meta.TEXT.get(item))
     except ValidationError as error:
         return Score.none(Status.BAD_INPUT, f"the item's text: {first_problem(error)}")
     official = ask.protocol == "official"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from titjudge.core import item_meta
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric, ocr
 from titjudge.metrics._shared import image_of
@@ -15,12 +16,10 @@ _MOST_TOKENS = 512  # of a model's reply
 
 def gold_words(item: Item) -> list[str] | None:
     """Return `meta["text_words"]`, else the words in the questions; None when `text_words` is not a list of words."""
-    words = item.meta.get("text_words")
+    words = item_meta.TEXT_WORDS.get(item)
     if words is None:
-        return ocr.words_from_questions(str(question) for question in item.meta.get("questions") or ())
-    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) and word.strip() for word in words):
-        return None
-    return list(words)
+        return ocr.words_from_questions(str(question) for question in item_meta.QUESTIONS.get(item) or ())
+    return list(words) if item_meta.TEXT_WORDS.form.fits(words) else None
 
 
 def asks_for_words(item: Item) -> bool:

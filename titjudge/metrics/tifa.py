@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
@@ -138,7 +139,7 @@ def by_type(questions: Sequence[ChoiceQuestion], right: Sequence[bool]) -> dict[
 
 async def _quiz(item: Item, ask: Ask) -> tuple[list[ChoiceQuestion], int]:
     """Return the questions, and how many were dropped."""
-    ready = ready_questions(item, "tifa", _ReadyQuiz)
+    ready = ready_questions(item, item_meta.TIFA, _ReadyQuiz)
     if ready is not None:
         return ready.questions, 0
     planned = {"choices": ["one", "two", "three", "four"], "answer": "one"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from titjudge.core import item_meta
 from titjudge.core.score_parts import Compared, TokensRead
 from titjudge.core.structured_output import Number
 from titjudge.core.types import Ask, Item, Reply, Score
@@ -34,7 +35,7 @@ async def describe(item: Item, ask: Ask) -> Reply:
     limit is accepted only under the official protocol: the published code does not check for it.
     """
     if item.image is None:
-        return Reply(str(item.meta["description"]), flags=("given",))
+        return Reply(str(item_meta.DESCRIPTION.required(item)), flags=("given",))
     return await ask(
         "tit/describe",
         role="captioner",

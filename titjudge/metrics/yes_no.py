@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.score_parts import YesNoAnswers
 from titjudge.core.structured_output import after_thinking
@@ -48,13 +48,13 @@ def draw_template(item_id: str, seed: int, sample: int) -> str:
 
 def choose_template(item: Item, protocol: str, sample: int) -> str:
     """Choose the template of an attempt: that of `meta["template"]` (1, 2, 3 or a prompt name), else the protocol's."""
-    wanted = item.meta.get("template")
+    wanted = item_meta.TEMPLATE.get(item)
     if wanted in (1, 2, 3):
         return TEMPLATES[wanted - 1]
     if isinstance(wanted, str) and wanted != "random":
         return wanted
     if protocol == "official" or wanted == "random":
-        return draw_template(item.id, _whole(item.meta.get("template_seed", 0)), sample)
+        return draw_template(item.id, _whole(item_meta.TEMPLATE_SEED.get(item, 0)), sample)
     return PAPER_TEMPLATE
 
 
@@ -67,22 +67,17 @@ def _whole(seed: Any) -> int:
 
 def _checked(item: Item) -> tuple[list[str], list[str]] | Score:
     """Return questions and gold answers (lowercase) of an item, or the Score that names what is wrong with them."""
-    questions, gold = item.meta.get("questions"), item.meta.get("gold_answers")
+    questions, gold = item_meta.QUESTIONS.get(item), item_meta.GOLD_ANSWERS.get(item)
     if not questions or not gold:
         return Score.none(Status.MISSING, "the item has no questions, or no gold answers to them")
-    if not _strings(questions) or not _strings(gold) or len(questions) != len(gold):
+    texts = item_meta.QUESTIONS.form
+    if not texts.fits(questions) or not texts.fits(gold) or len(questions) != len(gold):
         reason = "questions and gold_answers are not two lists of strings of the same length"
         return Score.none(Status.BAD_INPUT, reason)
     answers = [answer.strip().lower() for answer in gold]
     if not {"yes", "no"}.issuperset(answers):
         return Score.none(Status.BAD_INPUT, "a gold answer is neither yes nor no")
     return list(questions), answers
-
-
-def _strings(values: object) -> bool:
-    return (
-        isinstance(values, Sequence) and not isinstance(values, str) and all(isinstance(value, str) for value in values)
-    )
 
 
 @metric(
@@ -121,7 +116,7 @@ async def yes_no(item: Item, ask: Ask) -> Score:
                 questions=questions,
             )
         except ConfigError as error:
-            if template != item.meta.get("template"):
+            if template != item_meta.TEMPLATE.get(item):
                 raise
             return Score.none(Status.BAD_INPUT, f"the item's template cannot be used: {error}")
         answers.update({"output": reply.text, "template": template, "tries": attempt + 1})

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.types import Item
 from titjudge.probes import attacks, prompt_edits
 
@@ -55,12 +56,12 @@ def place(before: str, after: str) -> float:
 
 def adherence_item(item: Item) -> Item:
     """Make the item for a judge of adherence: its gold answers are those that the PROMPT requires."""
-    return replace(item, meta={**item.meta, "gold_answers": item.meta["prompt_answers"]})
+    return replace(item, meta={**item.meta, item_meta.GOLD_ANSWERS.name: item_meta.PROMPT_ANSWERS.required(item)})
 
 
 def with_prompt(item: Item, prompt: str, mark: str) -> Item:
     """Copy the item with another prompt, and without its graph, which belongs to the old one."""
-    meta = {key: value for key, value in item.meta.items() if key != "graph"}
+    meta = item_meta.without(item, item_meta.GRAPH)
     return replace(item, id=f"{item.id}#{mark}", prompt=prompt, meta=meta)
 
 
@@ -75,7 +76,7 @@ def sensitivity(items: Sequence[Item], most: int = MOST) -> list[Test]:
     for kind in prompt_edits.KINDS:
         one, many = list[Trial](), list[Trial]()
         for item in items:
-            facts = item.prompt, item.meta["annotation"], item.meta["prompt_words"], kind
+            facts = item.prompt, item_meta.ANNOTATION.required(item), item_meta.PROMPT_WORDS.required(item), kind
             base, seen = with_prompt(item, item.prompt, "as asked"), shown(item)
             for k, edit in enumerate(prompt_edits.edits(*facts, most, seen)):
                 one.append(Trial(base, with_prompt(item, edit.prompt, f"{kind} {k + 1}")))
@@ -96,24 +97,26 @@ def _several(
 
 def shown(item: Item) -> set[prompt_edits.Element] | None:
     """List the elements of the prompt that the image shows; None when it shows everything."""
-    if item.meta["alignment"] >= 1:
+    if item_meta.ALIGNMENT.required(item) >= 1:
         return None
-    graph, truth = item.meta["graph"], item.meta["graph_truth"]
+    graph, truth = item_meta.GRAPH.required(item), item_meta.GRAPH_TRUTH.required(item)
     attributes = [("attribute", entity, text.partition(": ")[0]) for entity, text in graph["attributes"]]
     relations = [("relation", *relation) for relation in graph["relations"]]
     elements = [*zip(attributes, truth["attribute"], strict=True), *zip(relations, truth["relation"], strict=True)]
-    return {element for element, aligned in elements if aligned} | {("text", word) for word in item.meta["text_words"]}
+    return {element for element, aligned in elements if aligned} | {
+        ("text", word) for word in item_meta.TEXT_WORDS.required(item)
+    }
 
 
 def severity(items: Sequence[Item]) -> list[Test]:
     """Test images with more and more errors against the image of the same prompt without errors."""
-    perfect = {item.prompt_id: item for item in items if item.meta.get("level") == 0}
-    levels = sorted({item.meta["level"] for item in items if item.meta.get("level")})
+    perfect = {item.prompt_id: item for item in items if item_meta.LEVEL.get(item) == 0}
+    levels = sorted({level for item in items if (level := item_meta.LEVEL.get(item))})
     trials = {
         level: tuple(
             Trial(perfect[item.prompt_id], item)
             for item in items
-            if item.meta.get("level") == level and item.prompt_id in perfect
+            if item_meta.LEVEL.get(item) == level and item.prompt_id in perfect
         )
         for level in levels
     }
@@ -152,19 +155,20 @@ def instructions(items: Sequence[Item]) -> Test:
 def descriptions(items: Iterable[tuple[Item, str]]) -> list[Test]:
     """Test each description with an instruction in it, and in more words; for judges that read descriptions."""
     described = [
-        replace(item, id=f"{item.id}#told", image=None, meta={**item.meta, "description": text}) for item, text in items
+        replace(item, id=f"{item.id}#told", image=None, meta={**item.meta, item_meta.DESCRIPTION.name: text})
+        for item, text in items
     ]
 
     def changed(item: Item, name: str, text: str) -> Trial:
-        return Trial(item, replace(item, id=f"{item.id}, {name}", meta={**item.meta, "description": text}))
+        return Trial(item, replace(item, id=f"{item.id}, {name}", meta={**item.meta, item_meta.DESCRIPTION.name: text}))
 
     order, more = "instruction in the description", "longer wording"
     orders = [
-        changed(item, f"{order} {k + 1}", attacks.with_order(item.meta["description"], text))
+        changed(item, f"{order} {k + 1}", attacks.with_order(item_meta.DESCRIPTION.required(item), text))
         for item in attacked(described)
         for k, text in enumerate(attacks.ORDERS)
     ]
-    longer = [changed(item, more, attacks.longer(item.meta["description"])) for item in described]
+    longer = [changed(item, more, attacks.longer(item_meta.DESCRIPTION.required(item))) for item in described]
     return [
         Test("is not bribed", order, "at most", ROBUST, tuple(orders)),
         Test("is not moved", more, "within", ROBUST, tuple(longer)),
@@ -173,4 +177,4 @@ def descriptions(items: Iterable[tuple[Item, str]]) -> list[Test]:
 
 def attacked(items: Sequence[Item]) -> list[Item]:
     """Keep the images whose score has room to rise."""
-    return [item for item in items if item.meta.get("level") in ATTACKED]
+    return [item for item in items if item_meta.LEVEL.get(item) in ATTACKED]

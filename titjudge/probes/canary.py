@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import BudgetExhausted, DataError, UserError
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import Manifest
@@ -145,7 +146,7 @@ def canary_items(data: Path, count: int = COUNT, *, edited: bool = True) -> list
     items = [item for item in KnownAnswer().load(data) if isinstance(item, Item)]
     if not items:
         raise DataError("no image with known answers, so there can be no canaries", data)
-    perfect = [item for item in items if item.meta["alignment"] >= 1]
+    perfect = [item for item in items if item_meta.ALIGNMENT.required(item) >= 1]
     more = [trial.changed for test in battery.sensitivity(perfect) for trial in test.trials] if edited else []
     return [*_by_hash(items), *_by_hash({item.id: item for item in more}.values())][:count]
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import BudgetExhausted
 from titjudge.core.samples import ONCE, Sample
 from titjudge.core.types import Item, Score, Status
@@ -93,7 +94,7 @@ class Prober:
         for item in items:
             value = self.value(item)
             if value is not None:
-                by_level.setdefault(int(item.meta.get("level", 0)), []).append(value)
+                by_level.setdefault(int(item_meta.LEVEL.get(item, 0)), []).append(value)
         return effect_size.span(by_level, self.limits)
 
     def reach(self, span: float) -> float:

@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.samples import Purpose, Sample
 from titjudge.core.score_parts import description, duels, predictions
@@ -157,7 +158,7 @@ def _exam(run: Prober, exam: Sequence[Item], answer: str) -> Line:
         if score.value is None:
             failed += 1
             continue
-        for gold, predicted in zip(item.meta["gold_answers"], predictions(score.parts), strict=False):
+        for gold, predicted in zip(item_meta.GOLD_ANSWERS.required(item), predictions(score.parts), strict=False):
             if gold == answer:
                 rows.append((item.prompt_id, float(predicted == gold)))
     return _share(f"known answers that are '{answer}', share right", rows, len(rows) + failed)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core import item_meta
 from titjudge.core.types import Item
 from titjudge.report.model import Judge
 from titjudge.report.table_cells import DASH, Cell, Json, cell, measured, number, plain, table
@@ -135,9 +136,10 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, judge: Judge) 
     """
     places: dict[tuple[Any, Any], dict[str, int]] = {}
     for at, prompt in enumerate(scores.prompts):
-        meta = items[prompt].meta
-        if meta.get("length") in ("short", "long") and "index" in meta:
-            places.setdefault((meta.get("type"), meta["index"]), {})[meta["length"]] = at
+        item = items[prompt]
+        length, index = item_meta.LENGTH.get(item), item_meta.INDEX.get(item)
+        if length in ("short", "long") and index is not None:
+            places.setdefault((item_meta.TYPE.get(item), index), {})[length] = at
     both = [(of["short"], of["long"]) for of in places.values() if len(of) == 2]
     if len(both) < FEWEST:
         return []

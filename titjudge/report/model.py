@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from titjudge.core import item_meta
 from titjudge.core.files import JsonlReader
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
@@ -328,7 +329,11 @@ def _judged(run: Loaded, item: Item | InvalidItem, metrics: Sequence[str]) -> Ju
 
 def _is(entry: Entry, item: Item | InvalidItem, judged: Judged, same: Sameness) -> bool:
     """Whether an entry has the same image, or the same description where there is none."""
-    if isinstance(item, Item) and entry.meta.get("description") != item.meta.get("description") and not judged.path:
+    if (
+        isinstance(item, Item)
+        and item_meta.DESCRIPTION.get(entry) != item_meta.DESCRIPTION.get(item)
+        and not judged.path
+    ):
         return False
     return any(same(one, judged) for one in entry.judged)
 

@@ -29,6 +29,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_text, scan_jsonl
 from titjudge.core.serialization import without_surrogates
@@ -142,8 +143,8 @@ def _with_facets(items: Iterator[Item | InvalidItem], file: Path) -> Iterator[It
     """
     facets = {record["prompt"]: record["facets"] for _, record in read_table(file, ("prompt", "facets"))}
     for item in items:
-        if isinstance(item, Item) and item.prompt in facets and "facets" not in item.meta:
-            item = replace(item, meta={**item.meta, "facets": facets[item.prompt]})
+        if isinstance(item, Item) and item.prompt in facets and not item_meta.FACETS.is_in(item):
+            item = replace(item, meta={**item.meta, item_meta.FACETS.name: facets[item.prompt]})
         yield item
 
 
@@ -274,7 +275,7 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Itera
         if text is None:
             item = _with_embedded_prompt(name, generator, folder, roots)
             if item is not None:
-                embedded[str(item.meta["prompt_from"])] += 1
+                embedded[str(item_meta.PROMPT_FROM.required(item))] += 1
             reason = f"no prompt: {place.with_suffix('.txt')} is missing{hint}"
             yield item or InvalidItem(name, reason, generator, path.stem)
             continue
@@ -315,7 +316,7 @@ def _with_embedded_prompt(name: str, generator: str, folder: Path, roots: Sequen
         return None
     if left is None:
         return None
-    meta, prompt = {"prompt_from": left.source}, without_surrogates(left.prompt)
+    meta, prompt = {item_meta.PROMPT_FROM.name: left.source}, without_surrogates(left.prompt)
     return Item(name, prompt, path, generator or left.model, left.prompt, meta, left.seed)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Item, Score, Table
 from titjudge.metrics.text_reading import Wanted, compare, matched_share
@@ -56,7 +57,7 @@ class LongTextBench(PromptFileSuite):
         if not compare(wanted, "", official=False):
             raise DataError("'text' has no words")
         fields = {key: row[key] for key in ("category", "length") if key in row}
-        return {**fields, "text": wanted.model_dump(exclude_defaults=True)}
+        return {**fields, item_meta.TEXT.name: wanted.model_dump(exclude_defaults=True)}
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the table of the shares of words: over all images, and by length and category."""

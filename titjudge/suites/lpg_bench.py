@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from titjudge.core import registry
+from titjudge.core import item_meta, registry
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl, scan_jsonl
 from titjudge.core.numbers import finite
@@ -169,7 +169,7 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
     from titjudge.stats.scores.scores_table import Entry, score_table
 
     by_id = {item.id: item for item in items}
-    themes = {item.prompt_id: str(item.meta["theme"]) for item in items if item.meta.get("theme")}
+    themes = {item.prompt_id: str(item_meta.THEME.required(item)) for item in items if item_meta.THEME.get(item)}
     for metric in dict.fromkeys(score.metric for score in scores):
         plugin = registry.metric_of(metric)
         sign = 1.0 if plugin.higher_is_better else -1.0

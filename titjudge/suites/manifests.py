@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from titjudge.core import item_meta
 from titjudge.core.cells import Cell, without_images
 from titjudge.core.errors import DataError
 from titjudge.core.numbers import finite
@@ -144,7 +145,7 @@ class ManifestReader:
                 sample * image.total + image.number
             ) % 10**18  # the largest that 64 bits hold, as `as_sample` has it
             if isinstance(content, Cell):
-                own = {**meta, "image_path": content.name} if content.name else meta
+                own = {**meta, item_meta.IMAGE_PATH.name: content.name} if content.name else meta
                 name = f"{image.where}:{column}" if several else image.where
                 yield make(content.place, generator=by, meta=own, name=name, sample=number)
             elif reason := _no_path(content):
@@ -286,8 +287,8 @@ def item_of(
         reason = f"the prompt is no text: {prompt!r:.60}"
     elif not prompt.strip():
         reason = "the prompt is empty"
-    elif image is None and not isinstance(meta["description"], str):
-        reason = f"the description is no text: {meta['description']!r:.60}"
+    elif image is None and not isinstance(meta[item_meta.DESCRIPTION.name], str):
+        reason = f"the description is no text: {meta[item_meta.DESCRIPTION.name]!r:.60}"
     name = name or str(image)
     if not reason and isinstance(image, str):
         try:

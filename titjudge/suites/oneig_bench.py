@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, scan_csv
 from titjudge.core.structured_output import first_problem
@@ -115,7 +116,7 @@ class OneIGBench(Suite):
         yield from problems
         for name, prompts in by_class.items():
             for key, (prompt, meta) in prompts.items():
-                text = meta.get("generated_from", prompt)
+                text = meta.get(item_meta.GENERATED_FROM.name, prompt)
                 yield PromptPlace(f"{name}/{key}", text, f"images/{name}/{{generator}}/{key}_{{sample}}.png")
 
     def _read(self, folder: Path) -> tuple[dict[str, Prompts], list[InvalidItem]]:
@@ -137,7 +138,10 @@ class OneIGBench(Suite):
         found["text"] = _texts(file, rows[CLASSES["text"]], problems)
         answers = read_json(_file(folder, f"scripts/reasoning/gt_answer{end}.json"))
         found["reasoning"] = {
-            key: (answer, {**_fields(row), "class": "reasoning", "generated_from": _prompt(row)})
+            key: (
+                answer,
+                {**_fields(row), item_meta.CLASS.name: "reasoning", item_meta.GENERATED_FROM.name: _prompt(row)},
+            )
             for key, row in rows[CLASSES["reasoning"]].items()
             if isinstance(answer := answers.get(key), str) and answer.strip()
         }
@@ -165,7 +169,10 @@ class OneIGBench(Suite):
                 if lost := [each for question in checked.questions for each in question.parents if each not in ids]:
                     raise ValueError(f"there is no question {lost[0]}, on which one depends")
                 asked = {**how, "questions": questions}
-                prompts[key] = _prompt(rows[key]), {**_fields(rows[key]), "class": name, "asked": asked}
+                prompts[key] = (
+                    _prompt(rows[key]),
+                    {**_fields(rows[key]), item_meta.CLASS.name: name, item_meta.ASKED.name: asked},
+                )
             except (ValueError, TypeError, AttributeError, KeyError) as error:
                 reason = first_problem(error) if isinstance(error, ValidationError) else reason_of(error)
                 problems.append(InvalidItem(f"{file.name}:{key}", f"{file.name}:{key}: {reason}"))
@@ -173,7 +180,7 @@ class OneIGBench(Suite):
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of alignment, text and reasoning, as far as there are images of each."""
-        of = {name: [item for item in items if item.meta.get("class") == name] for name in CLASSES}
+        of = {name: [item for item in items if item_meta.CLASS.get(item) == name] for name in CLASSES}
         by_metric: dict[str, list[Score]] = {}
         for score in scores:
             by_metric.setdefault(score.metric, []).append(score)
@@ -229,7 +236,10 @@ def _texts(file: Path, rows: Rows, problems: list[InvalidItem]) -> Prompts:
             problems.append(InvalidItem(where, f"{where}: 'text_content' is {error}"))
             continue
         prompt = rows.get(row["id"], row)
-        prompts[row["id"]] = _prompt(prompt), {**_fields(prompt), "class": "text", "text": wanted.model_dump()}
+        prompts[row["id"]] = (
+            _prompt(prompt),
+            {**_fields(prompt), item_meta.CLASS.name: "text", item_meta.TEXT.name: wanted.model_dump()},
+        )
     return prompts
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite, SuiteInputs
@@ -62,9 +63,9 @@ class QuestionSuite(Suite):
                 yield item
                 continue
             record = prompts[item.prompt_id]
-            own = {key: value for key, value in item.meta.items() if key != "suffix"}
+            own = item_meta.without(item, item_meta.SUFFIX)
             asked = {**how, "questions": [each.model_dump(exclude_defaults=True) for each in record.questions]}
-            yield replace(item, meta={**own, **record.fields, "asked": asked})
+            yield replace(item, meta={**own, **record.fields, item_meta.ASKED.name: asked})
 
     def _images_of(self, folder: Path, prompts: Mapping[str, str]) -> Iterator[Item | InvalidItem]:
         if self._images.endswith(".json"):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.paths import starter_file
 from titjudge.core.types import InvalidItem, Item
@@ -43,7 +44,7 @@ class Starter(Folder):
                 reason = f"the starter set has no prompt '{item.prompt_id}' with this text"
                 yield InvalidItem(item.id, reason, item.generator, item.prompt_id)
             else:
-                own = {key: value for key, value in item.meta.items() if key != "suffix"}
+                own = item_meta.without(item, item_meta.SUFFIX)
                 yield replace(item, meta={**line.meta, **own})
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:

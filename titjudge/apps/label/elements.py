@@ -8,6 +8,7 @@ from pathlib import Path
 
 from titjudge.apps.label.dataset import Element, LabelingData, is_utf8
 from titjudge.apps.label.marks import CANNOT_TELL
+from titjudge.core import item_meta
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.score_parts import element_name, facet_name
 from titjudge.core.types import Item
@@ -19,12 +20,12 @@ LOCKED = "no"  # the value of an element that needs a missing one
 
 
 def _questions(item: Item) -> Iterator[Element]:
-    questions = item.meta.get("questions")
+    questions = item_meta.QUESTIONS.get(item)
     if not questions:
         raise DataError("it has no questions")
     if not isinstance(questions, list) or not all(isinstance(text, str) and text.strip() for text in questions):
         raise DataError("its questions are no list of texts")
-    kind = str(item.meta.get("type") or "question")
+    kind = str(item_meta.TYPE.get(item) or "question")
     for question in questions:
         yield Element(question, kind, ("yes", "no", CANNOT_TELL), question)
 

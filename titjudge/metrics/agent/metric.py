@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import AgentParts, ClaimRow
 from titjudge.core.types import Ask, Item, Score, Status
@@ -71,9 +72,9 @@ async def tit_agent(
     Raises:
         ConfigError: `max_cost` is given, and a model's price is unknown.
     """
-    looks = _max_looks(item.meta.get("max_looks", max_looks))
+    looks = _max_looks(item_meta.MAX_LOOKS.get(item, max_looks))
     if looks is None:
-        given = shortened(repr(item.meta["max_looks"]), 40)
+        given = shortened(repr(item_meta.MAX_LOOKS.get(item)), 40)
         return Score.none(Status.BAD_INPUT, f"max_looks is a whole number from 1 to {MOST_LOOKS}, not {given}")
     image_of(item)
     if not words_of(item.prompt):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.score_parts import (
     alignment,
@@ -94,7 +95,7 @@ def _elements(item: Item, score: Score) -> Iterator[tuple[str, str, str]]:
             yield element_name(sequence(element)), str(kind), "yes" if met else "no"
     for question, answer in zip(score.parts.get("questions", ()), predictions(score.parts), strict=False):
         if answer in ("yes", "no"):
-            yield str(question), str(item.meta.get("type") or "question"), answer
+            yield str(question), str(item_meta.TYPE.get(item) or "question"), answer
     for (pillar, sub, facet), points in facet_points(score.parts).items():
         mark = "n/a" if points is None else _MARKS.get(points)
         if mark is not None:

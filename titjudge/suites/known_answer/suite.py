@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.numbers import is_number
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics.graph_alignment import Graph
@@ -66,18 +67,18 @@ def _with_truth(item: Item) -> Item | InvalidItem:
     problem = _problem(item.meta)
     if problem:
         return InvalidItem(item.id, f"no known answers: {problem}", item.generator, item.prompt_id)
-    meta = item.meta
-    graph, truth = _graph(meta)
-    rest = {key: value for key, value in meta.items() if key not in _ANNOTATION}
+    line = item.meta
+    graph, truth = _graph(line)
+    rest = {key: value for key, value in line.items() if key not in _ANNOTATION}
     known = {
-        "prompt_answers": [str(answer).lower() for answer in meta["gold_answers"]],
-        "gold_answers": [str(answer).lower() for answer in meta["answers"]],
-        "prompt_words": list(meta.get("text_words") or ()),
-        "text_words": list(meta.get("text_present") or ()),
-        "annotation": meta["graph"],
-        "graph": graph,
-        "graph_truth": truth,
-        "alignment": float(meta["alignment"]),
+        item_meta.PROMPT_ANSWERS.name: [str(answer).lower() for answer in line["gold_answers"]],
+        item_meta.GOLD_ANSWERS.name: [str(answer).lower() for answer in line["answers"]],
+        item_meta.PROMPT_WORDS.name: list(line.get("text_words") or ()),
+        item_meta.TEXT_WORDS.name: list(line.get("text_present") or ()),
+        item_meta.ANNOTATION.name: line["graph"],
+        item_meta.GRAPH.name: graph,
+        item_meta.GRAPH_TRUTH.name: truth,
+        item_meta.ALIGNMENT.name: float(line["alignment"]),
     }
     return replace(item, meta=rest | known)
 
@@ -85,34 +86,34 @@ def _with_truth(item: Item) -> Item | InvalidItem:
 _ANNOTATION = ("answers", "text_present", "entity_scores", "attribute_scores", "relation_scores")
 
 
-def _problem(meta: Mapping[str, Any]) -> str:
+def _problem(line: Mapping[str, Any]) -> str:
     """Say what is wrong with an annotation; empty where nothing is."""
-    if not isinstance(meta.get("questions"), list):
+    if not isinstance(line.get("questions"), list):
         return "'questions' is missing; this suite reads folders as `known-answer make` writes them"
     for key in ("questions", "gold_answers", "answers"):
-        if not isinstance(meta.get(key), list) or len(meta[key]) != len(meta.get("questions") or ()):
+        if not isinstance(line.get(key), list) or len(line[key]) != len(line.get("questions") or ()):
             return f"'{key}' is missing or has another length than 'questions'"
-    if not {"yes", "no"}.issuperset(str(answer).lower() for key in ("answers", "gold_answers") for answer in meta[key]):
+    if not {"yes", "no"}.issuperset(str(answer).lower() for key in ("answers", "gold_answers") for answer in line[key]):
         return "an answer is neither yes nor no"
-    alignment = meta.get("alignment")
+    alignment = line.get("alignment")
     if not is_number(alignment):
         return "'alignment' is missing or not a number"
     if not 0 <= alignment <= 1:
         return f"'alignment' is {alignment}, not between 0 and 1"
-    graph = meta.get("graph")
+    graph = line.get("graph")
     if not isinstance(graph, dict) or not isinstance(graph.get("entities"), list) or not graph["entities"]:
         return "'graph' is missing or has no entities"
     try:
-        _graph(meta)
+        _graph(line)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         return f"the scores do not cover the graph ({type(error).__name__}: {error})"
     return ""
 
 
-def _graph(meta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[bool]]]:
+def _graph(line: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[bool]]]:
     """Return the graph as the metric takes it, and for each element whether the image shows it, in the same order."""
-    graph, entities, attributes = meta["graph"], meta["entity_scores"], meta["attribute_scores"]
-    relations = {_triple(each): bool(each["score"]) for each in meta["relation_scores"]}
+    graph, entities, attributes = line["graph"], line["entity_scores"], line["attribute_scores"]
+    relations = {_triple(each): bool(each["score"]) for each in line["relation_scores"]}
     return (
         Graph.from_json(graph).to_json(),
         {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core import item_meta
 from titjudge.core.numbers import mean
 from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
@@ -46,7 +47,7 @@ def adherence(item: Item, score: Score) -> float | None:
         return None
     if base_metric(score.metric) != ANSWERS:
         return score.value
-    wanted, given = item.meta["prompt_answers"], predictions(score.parts)
+    wanted, given = item_meta.PROMPT_ANSWERS.required(item), predictions(score.parts)
     if len(given) != len(wanted) or not wanted:
         return None
     hits: int = sum(a == b for a, b in zip(given, wanted, strict=True))
@@ -63,7 +64,7 @@ def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Sc
             continue
         items = [known[score.item_id] for score in scores]
         values = [adherence(item, score) for item, score in zip(items, scores, strict=True)]
-        truth = [item.meta["alignment"] for item in items]
+        truth = [item_meta.ALIGNMENT.required(item) for item in items]
         found = correlation(values, truth, [item.prompt_id for item in items], resamples=RESAMPLES)
         srcc, plcc = plain(found.srcc, found.srcc_interval), plain(found.plcc, found.plcc_interval)
         rows.append((metric, srcc, plcc, plain(found.krcc, found.krcc_interval), found.n, found.missing))
@@ -118,10 +119,10 @@ def _answers(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]
         verdicts: list[Verdict] = []
         for score in scores:
             item = known[score.item_id]
-            truth, given = item.meta["gold_answers"], predictions(score.parts)
+            truth, given = item_meta.GOLD_ANSWERS.required(item), predictions(score.parts)
             if score.value is None or len(truth) != len(given):
                 continue
-            level = f"level {item.meta['level']}" if "level" in item.meta else "all"
+            level = f"level {item_meta.LEVEL.required(item)}" if item_meta.LEVEL.is_in(item) else "all"
             verdicts += [(level, item.prompt_id, t == "yes", g == "yes") for t, g in zip(truth, given, strict=True)]
         if verdicts:
             rows += _verdict_rows(metric, verdicts)
@@ -146,7 +147,7 @@ def _elements(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]
 
 def _element_verdicts(item: Item, alignment: Mapping[str, Any]) -> list[Verdict]:
     """List the verdicts on elements of the annotation (a judge that extracts its own graph may name others)."""
-    graph, truth = item.meta["graph"], item.meta["graph_truth"]
+    graph, truth = item_meta.GRAPH.required(item), item_meta.GRAPH_TRUTH.required(item)
     found: list[Verdict] = []
     for category, key in (("entity", "entities"), ("attribute", "attributes"), ("relation", "relations")):
         elements = [(name,) if isinstance(name, str) else tuple(name) for name in graph[key]]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
 from titjudge.core.numbers import finite
@@ -156,11 +157,11 @@ def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> dict[s
         else:
             text = target_text(read_alignment(predicted)) if predicted else None
         result: dict[str, Any] = {
-            "id": item.meta.get("index", number),
+            "id": item_meta.INDEX.get(item, number),
             "image_path": str(item.image or ""),
             "input_text": item.prompt,
             "generated_text": text,
-            "ground_truth_score": item.meta.get("align_ratio"),
+            "ground_truth_score": item_meta.ALIGN_RATIO.get(item),
             "success": text is not None,
             "retries": 0,
         }
@@ -181,9 +182,13 @@ def prediction_results(items: Sequence[Item], scores: Sequence[Score]) -> list[d
     """Return the scores of a run beside people's as test_score.py saves them, without the items that lack either."""
     values = {score.item_id: score.value for score in scores if score.metric == METRIC}
     return [
-        {"original_text": item.prompt, "true_score": item.meta["align_ratio"], "predicted_score": values[item.id]}
+        {
+            "original_text": item.prompt,
+            "true_score": item_meta.ALIGN_RATIO.required(item),
+            "predicted_score": values[item.id],
+        }
         for item in items
-        if values.get(item.id) is not None and item.meta.get("align_ratio") is not None
+        if values.get(item.id) is not None and item_meta.ALIGN_RATIO.get(item) is not None
     ]
 
 

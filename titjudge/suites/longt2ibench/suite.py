@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.score_parts import alignment
@@ -145,12 +146,12 @@ class LongT2IBench(Suite):
                 problems.append((item.id, f"{score.status}: {score.reason}"))
                 continue
             predicted = read_alignment(parts)
-            truth = read_alignment(item.meta["annotation"]) if "annotation" in item.meta else None
+            truth = read_alignment(item_meta.ANNOTATION.required(item)) if item_meta.ANNOTATION.is_in(item) else None
             alignments.append((item.generator, item.prompt, truth, predicted))
             if truth:
                 recall.add(truth, predicted)
-            if item.meta.get("align_ratio") is not None:
-                rows.append((item.prompt, score.value, item.meta["align_ratio"]))
+            if item_meta.ALIGN_RATIO.get(item) is not None:
+                rows.append((item.prompt, score.value, item_meta.ALIGN_RATIO.required(item)))
         answered = len(judged) - len(problems)
         counts = {"items": len(items), "answered": answered, "unanswered": len(items) - answered}
         return {
@@ -171,14 +172,14 @@ def _item(each: Annotated, generator: str, root: Path, roots: Sequence[Path]) ->
         category: [[list(element), aligned] for element, aligned in each.truth[category]] for category in CATEGORIES
     }
     meta: dict[str, Any] = {
-        "index": each.index,
-        "align_ratio": each.ratio,
+        item_meta.INDEX.name: each.index,
+        item_meta.ALIGN_RATIO.name: each.ratio,
         "words": words(each.prompt),
-        "annotation": truth,
-        "graph": _graph(each).to_json(),
+        item_meta.ANNOTATION.name: truth,
+        item_meta.GRAPH.name: _graph(each).to_json(),
     }
     if each.problems:
-        meta["annotation_problems"] = list(each.problems)
+        meta |= {"annotation_problems": list(each.problems)}
     return Item(each.image, each.prompt, image, generator, group, meta, sample_of(each.raw))
 
 

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.metrics.checklist import FACETS
@@ -143,7 +144,7 @@ class QwenImageBench(Suite):
         super().__init__(inputs)
         if str(facets) not in map(str, FACETS):
             raise ConfigError(f"facets is {' or '.join(map(str, FACETS))}, not '{facets}'")
-        self._further: dict[str, Any] = {} if int(facets) == FACETS[0] else {"rubric_facets": int(facets)}
+        self._further: dict[str, Any] = {} if int(facets) == FACETS[0] else {item_meta.RUBRIC_FACETS.name: int(facets)}
         self._metadata = Path(metadata) if metadata else None
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
@@ -236,7 +237,7 @@ class QwenImageBench(Suite):
                 for pillar, reason in failed.items()
             }
             problems += [Problem(f"{item.id}: {name}", str(why), item.generator) for name, why in failed.items()]
-        facets = {item.prompt_id: item.meta.get("facets", {}) for item in items}
+        facets = {item.prompt_id: item_meta.FACETS.get(item, {}) for item in items}
         counts = {name: coverage(of, facets) for name, of in statuses.items()}
         return {name: summarise(of) for name, of in rows.items()}, counts, problems
 
@@ -259,7 +260,10 @@ def _items(file: Path, known: Metadata | None, roots: Sequence[Path], columns: C
         if isinstance(facets, str):
             yield InvalidItem(name, facets, generator, prompt_id)
             continue
-        meta = {str(key): value for key, value in row.items() if key not in _OWN} | {"ID": prompt_id, "facets": facets}
+        meta = {str(key): value for key, value in row.items() if key not in _OWN} | {
+            "ID": prompt_id,
+            item_meta.FACETS.name: facets,
+        }
         image, prompt = str(row["image_path"]), str(row["prompt"])
         yield item_of(image, prompt, generator, prompt_id, meta, file.parent, roots, sample_of(row), name=name)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.files import write_atomic
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Score, Table
@@ -18,7 +19,11 @@ from titjudge.suites.spreadsheet import write_sheets
 LEVELS = ("level1", "level2", "level3")
 Levels = Mapping[str, Mapping[str, Any]]
 """By level, then pillar: its points, those of its sub-capabilities, and those of their facets."""
-_OURS = ("ID", "facets", "rubric_facets")  # keys of an item's meta that are no columns of the input
+_OURS = (
+    "ID",
+    item_meta.FACETS.name,
+    item_meta.RUBRIC_FACETS.name,
+)  # keys of an item's meta that are no columns of the input
 _SUMMARY = "Level-1 Summary"
 _ORDER = ("Quality", "Aesthetics", "Alignment", "Creative Generation", "Real-world Fidelity")  # of compute_scores.py
 
@@ -199,7 +204,7 @@ def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> 
     for item in items:
         score = by_id.get(item.id)
         outputs = score.parts.get("outputs", {}) if score else {}
-        facets = 38 if item.meta.get("rubric_facets") == 38 else 56
+        facets = 38 if item_meta.RUBRIC_FACETS.get(item) == 38 else 56
         corrected = {pillar: judge_answer(text, pillar, facets=facets).corrected for pillar, text in outputs.items()}
         marks = {pillar: of for pillar, of in corrected.items() if of is not None}
         row: dict[str, Any] = {

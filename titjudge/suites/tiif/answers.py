@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Score
@@ -236,17 +237,18 @@ def write_answers(folder: Path, items: Iterable[Item], scores: Sequence[Score], 
         item = by_id.get(score.item_id)
         if item is None or score.metric != METRIC or score.value is None or "preds" not in score.parts:
             continue
-        meta = item.meta
-        target = folder / check_generator(item.generator) / meta["type"] / meta["length"] / f"{meta['index']}.json"
+        kind, length = item_meta.TYPE.required(item), item_meta.LENGTH.required(item)
+        index = item_meta.INDEX.required(item)
+        target = folder / check_generator(item.generator) / kind / length / f"{index}.json"
         if target.exists() and not overwrite:
             continue
         record = {
-            "attribute": meta["type"],
-            "desc": f"{meta['length']}_description",
-            "jsonl_file": f"{meta['type']}_eval_prompts.jsonl",
-            "line_idx": meta["index"],
-            "questions": list(meta["questions"]),
-            "gt_answers": list(meta["gold_answers"]),
+            "attribute": kind,
+            "desc": f"{length}_description",
+            "jsonl_file": f"{kind}_eval_prompts.jsonl",
+            "line_idx": index,
+            "questions": list(item_meta.QUESTIONS.required(item)),
+            "gt_answers": list(item_meta.GOLD_ANSWERS.required(item)),
             "model_pred": list(score.parts["preds"]),
             "model_output": score.parts["output"],
         }

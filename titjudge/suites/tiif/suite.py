@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.data.data_paths import inside
@@ -126,7 +127,7 @@ class Tiif(Suite):
             if subset == "testmini":
                 lines = dataset.with_full_numbers(lines, place)
             how = dataset.numbering(lines, tree, subset, top)
-        extra = {"set": "sample" if self._sample else subset, "numbering": how, **self._extra}
+        extra = {item_meta.SET.name: "sample" if self._sample else subset, "numbering": how, **self._extra}
         yield from _items(lines, tree, extra, self.image_roots)
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace]:
@@ -178,22 +179,25 @@ class Tiif(Suite):
         hits: dict[tuple[str, str, str, str], list[tuple[float, int]]] = {}
         expected: dict[tuple[str, str], Mapping[str, int]] = {}
         for item in items:
-            key = item.generator, item.meta["length"]
+            key = item.generator, item_meta.LENGTH.required(item)
             answers.cells.setdefault(key, {})
-            expected[key] = SIZES.get(item.meta.get("set", ""), {})
-        prompts = {(item.generator, item.meta["length"], item.prompt_id): item.meta["type"] for item in items}
+            expected[key] = SIZES.get(item_meta.SET.get(item, ""), {})
+        prompts = {
+            (item.generator, item_meta.LENGTH.required(item), item.prompt_id): item_meta.TYPE.required(item)
+            for item in items
+        }
         for key, sizes in expected.items():  # of a sample, its own prompts
             expected[key] = sizes or Counter(kind for prompt, kind in prompts.items() if prompt[:2] == key)
         for score in scores:
             known = by_id.get(score.item_id)
             if score.metric != METRIC or known is None:
                 continue
-            kind, length = known.meta["type"], known.meta["length"]
+            kind, length = item_meta.TYPE.required(known), item_meta.LENGTH.required(known)
             if score.value is None:
                 reason = f"{score.status}: {score.reason}"
                 answers.problems.append(Problem(score.item_id, reason, known.generator, length))
                 continue
-            preds, gold = score.parts.get("preds"), known.meta["gold_answers"]
+            preds, gold = score.parts.get("preds"), item_meta.GOLD_ANSWERS.required(known)
             if preds is None or "samples" in score.parts:  # a panel's votes, or several of one judge
                 right = score.value * len(gold)
             else:
@@ -255,7 +259,13 @@ def _folder_items(
         if number not in images.by_number:
             yield _invalid(generator, prompt_id, f"no image {number}.png, .jpg, .jpeg or .webp in {place}")
             continue
-        meta = {"type": kind, "length": length, "index": number, **_asked(line), **extra}
+        meta = {
+            item_meta.TYPE.name: kind,
+            item_meta.LENGTH.name: length,
+            item_meta.INDEX.name: number,
+            **_asked(line),
+            **extra,
+        }
         first = images.by_number[number]
         for at, file in enumerate(images.doubled.get(number, [first.name]), 1):
             image, top = first.with_name(file), first.parents[3]
@@ -267,7 +277,7 @@ def _folder_items(
                 yield Item(name, line.prompt(length), image, generator, prompt_id, meta, sample)
             except DataError as error:
                 yield InvalidItem(name, error.message, generator, prompt_id)
-    for number in () if extra["set"] == "sample" else sorted(unused):
+    for number in () if extra[item_meta.SET.name] == "sample" else sorted(unused):
         yield _invalid(generator, f"{group}/{number}", f"{place}: image {number}: there is no prompt of this number")
     for file in images.unplaced:
         yield _invalid(generator, f"{group}/{file}", f"{place}/{file}: the name is not the number of a prompt")
@@ -275,5 +285,8 @@ def _folder_items(
 
 def _asked(line: dataset.Line) -> dict[str, Any]:
     words = words_from_questions(line.questions)
-    asked: dict[str, Any] = {"questions": list(line.questions), "gold_answers": list(line.gold)}
-    return asked | ({"text_words": words} if words else {})
+    asked: dict[str, Any] = {
+        item_meta.QUESTIONS.name: list(line.questions),
+        item_meta.GOLD_ANSWERS.name: list(line.gold),
+    }
+    return asked | ({item_meta.TEXT_WORDS.name: words} if words else {})

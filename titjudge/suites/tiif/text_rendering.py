@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl, write_atomic
 from titjudge.core.numbers import mean
@@ -125,13 +126,14 @@ def write_ocr(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> i
     models: dict[str, dict[int, dict[str, Any]]] = {}
     for score in scores:
         item = by_id.get(score.item_id)
-        if score.metric not in METRICS or score.value is None or item is None or "length" not in item.meta:
+        if score.metric not in METRICS or score.value is None or item is None or not item_meta.LENGTH.is_in(item):
             continue
         entry = models.setdefault(item.generator, {}).setdefault(
-            int(item.meta["index"]), {"image_name": f"{item.meta['index']}.png", "text": list(score.parts["gold"])}
+            int(item_meta.INDEX.required(item)),
+            {"image_name": f"{item_meta.INDEX.required(item)}.png", "text": list(score.parts["gold"])},
         )
         lines = [[None, [text, 1.0]] for text in score.parts["read"]]
-        entry.setdefault(f"{item.meta['length']}_image_ocr_results", lines or None)
+        entry.setdefault(f"{item_meta.LENGTH.required(item)}_image_ocr_results", lines or None)
     if not models:
         raise DataError("the run has no words that were read: add --metric text-rendering")
     for generator, entries in models.items():
@@ -148,8 +150,10 @@ def text_table(items: Sequence[Item], scores: Sequence[Score]) -> Table | None:
     found: dict[tuple[str, int, str], list[Score]] = {}
     for score in scores:
         item = by_id.get(score.item_id)
-        if score.metric in METRICS and item is not None and item.meta.get("text_words"):
-            found.setdefault((item.generator, LENGTHS.index(item.meta["length"]), score.metric), []).append(score)
+        if score.metric in METRICS and item is not None and item_meta.TEXT_WORDS.get(item):
+            found.setdefault((item.generator, LENGTHS.index(item_meta.LENGTH.required(item)), score.metric), []).append(
+                score
+            )
     if not found:
         return None
     rows = []

@@ -17,6 +17,7 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
     not_english,
 )
 from titjudge.apps.prompt_sets.recipes.facet_map import FACETS, by_pillar, mapped
+from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Status
 from titjudge.metrics import task
@@ -70,7 +71,7 @@ class FacetDraft(Bilingual):
 @task("facets", roles=("judge",), source="Qwen-Image-Bench paper, 3.2, Eq. 1 to 4; templates ours")
 async def facets(item: Item, ask: Ask) -> list[dict[str, Any]]:
     """Write a bilingual prompt, short and long, that tests the target facets, and name all facets that it tests."""
-    targets = [str(name) for name in item.meta["facets"]]
+    targets = [str(name) for name in item_meta.FACETS.required(item)]
     listed = bullets(f"{name}: {_criterion(name)}" for name in targets)
     tested: dict[bool, dict[str, str]] = {}  # the facets of the short prompt (False) and of the long one (True)
 

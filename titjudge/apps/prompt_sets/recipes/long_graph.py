@@ -19,6 +19,7 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
     numbered,
     words,
 )
+from titjudge.core import item_meta
 from titjudge.core.types import Ask, Item
 from titjudge.metrics import task
 from titjudge.metrics.graph_alignment import PromptGraph
@@ -57,7 +58,7 @@ class RefinedGraph(PromptGraph, Draft):
 )
 async def long_graph(item: Item, ask: Ask) -> list[dict[str, Any]]:
     """Write a prompt of a given length with its graph of entities, attributes and relations, refined and qualified."""
-    fewest, most = int(item.meta["fewest"]), int(item.meta["most"])
+    fewest, most = int(item_meta.FEWEST.required(item)), int(item_meta.MOST.required(item))
 
     def check_length(draft: Text) -> list[str]:
         return outside(draft.prompt, fewest, most) + not_english(draft.prompt)

@@ -17,6 +17,7 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
     not_english,
     words,
 )
+from titjudge.core import item_meta
 from titjudge.core.types import Ask, Item
 from titjudge.metrics import task
 
@@ -66,12 +67,12 @@ class Review(Draft):
 @task("six-block", roles=("judge",), source="TIT-Score paper, 3.1, A.3 and A.6; templates ours")
 async def six_block(item: Item, ask: Ask) -> list[dict[str, Any]]:
     """Write a prompt of at least 250 words in the six blocks of LPG-Bench, from a theme or a class of themes."""
-    theme_class, tags = str(item.meta.get("theme_class", "")), str(item.meta.get("tags", ""))
+    theme_class, tags = str(item_meta.THEME_CLASS.get(item, "")), str(item_meta.TAGS.get(item, ""))
     theme = item.prompt
-    if item.meta.get("about"):  # the seed is a class of themes and no theme
+    if item_meta.ABOUT.get(item):  # the seed is a class of themes and no theme
         named = await ask(
             "recipes/theme", role="judge", schema=Theme, planned={"theme": filler(item, 15)},
-            theme_class=theme_class, about=item.meta["about"], tags=tags, number=item.meta["number"],
+            theme_class=theme_class, about=item_meta.ABOUT.required(item), tags=tags, number=item_meta.NUMBER.required(item),
         )  # fmt: skip
         theme = named.data.theme
 

@@ -19,6 +19,7 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
     words,
 )
 from titjudge.apps.prompt_sets.recipes.seeds import POOL_TASKS, TIIF_TYPES
+from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Ask, Item, Status
@@ -60,7 +61,7 @@ class Answers(Draft):
 @task("tiif", roles=("judge",), source="TIIF-Bench paper, 3.2, 3.3; A3.1 quoted, other templates ours")
 async def tiif(item: Item, ask: Ask) -> list[dict[str, Any]]:
     """Write a short and a long prompt of the same concepts, and yes / no questions with gold answers, some of them no."""
-    concepts, kind = [str(concept) for concept in item.meta["concepts"]], str(item.meta["type"])
+    concepts, kind = [str(concept) for concept in item_meta.CONCEPTS.required(item)], str(item_meta.TYPE.required(item))
 
     def check(text: str) -> list[str]:
         return [*unsaid_concepts(text, concepts), *not_english(text)]

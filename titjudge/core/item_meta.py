@@ -1,0 +1,192 @@
+"""The schema of `Item.meta`: what data and suites tell metrics, tables and reports about an item.
+
+Meta are JSON. A data set may have any further columns, which templates and tables by category can use; the keys that our
+code reads are defined here, each with the form of its value, who writes it and who reads it. No other file reads `meta`
+by a key in quotes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+from titjudge.core.errors import DataError
+from titjudge.core.numbers import is_number
+
+T = TypeVar("T")
+
+
+class HasMeta(Protocol):
+    """An item, or what stands for one in a report."""
+
+    @property
+    def meta(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Form(Generic[T]):
+    """The form of a value: in words, and as a test."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class MetaKey(Generic[T]):
+    """A key of `Item.meta`.
+
+    Attributes:
+        name: The key itself.
+        form: The form of its value.
+        written: Who writes it; "data" where it stands in the files of the user.
+        read: Who reads it.
+    """
+
+    name: str
+    form: Form[T]
+    written: str
+    read: str
+
+    def is_in(self, item: HasMeta) -> bool:
+        """Tell whether the item has the key."""
+        return self.name in item.meta
+
+    @overload
+    def get(self, item: HasMeta) -> T | None: ...
+    @overload
+    def get(self, item: HasMeta, default: T) -> T: ...
+    def get(self, item: HasMeta, default: T | None = None) -> T | None:
+        """Return the value as it is, for readers that make do with any; `default` where there is none."""
+        value: T | None = item.meta.get(self.name, default)
+        return value
+
+    def required(self, item: HasMeta) -> T:
+        """Return the value.
+
+        Raises:
+            DataError: There is none, or it has another form.
+        """
+        value = self.checked(item)
+        if value is None:
+            raise DataError(f"the item has no {self.name}, which is {self.form.words}")
+        return value
+
+    def checked(self, item: HasMeta) -> T | None:
+        """Return the value; None where there is none.
+
+        Raises:
+            DataError: It has another form.
+        """
+        value: T | None = item.meta.get(self.name)
+        if value is not None and not self.form.fits(value):
+            raise DataError(f"the item's {self.name} is not {self.form.words}: {value!r:.60}")
+        return value
+
+
+def without(item: HasMeta, *keys: MetaKey[Any]) -> dict[str, Any]:
+    """Return the meta of an item without some keys."""
+    names = {key.name for key in keys}
+    return {name: value for name, value in item.meta.items() if name not in names}
+
+
+def _is_list(value: Any, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list | tuple) and all(map(fits, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+_TEXT: Form[str] = Form("a text", _is_text)
+_TEXTS: Form[list[str]] = Form("a list of texts", lambda value: _is_list(value, _is_text))
+_WORDS: Form[list[str]] = Form("a list of words", lambda value: _is_list(value, _is_word))
+_NUMBER: Form[float] = Form("a number", is_number)
+_WHOLE: Form[int] = Form("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
+_OBJECT: Form[Mapping[str, Any]] = Form("an object", lambda value: isinstance(value, Mapping))
+_OBJECTS: Form[list[Any]] = Form("a list of objects", lambda value: isinstance(value, list | tuple))
+_ANYTHING: Form[Any] = Form("anything", lambda value: True)
+
+# What metrics ask about
+DESCRIPTION = MetaKey(
+    "description", _TEXT, "data; probes", "tit and all that compare descriptions, where there is no image"
+)
+QUESTIONS = MetaKey("questions", _TEXTS, "data; tiif; make-prompts", "yes-no; text-rendering; labelling by questions")
+GOLD_ANSWERS = MetaKey(
+    "gold_answers", _TEXTS, "data; tiif; known-answer; make-prompts", "yes-no; tables of suites; probes"
+)
+TEMPLATE = MetaKey("template", _ANYTHING, "data", "yes-no: 1, 2, 3, random, or the name of a prompt template")
+TEMPLATE_SEED = MetaKey("template_seed", _ANYTHING, "data", "yes-no, with the template random")
+ASKED = MetaKey("asked", _OBJECT, "question suites", "questions; soft-tifa (titjudge.metrics.questions.Asked)")
+DSG = MetaKey("dsg", _OBJECTS, "data", "dsg: questions that are there, in place of the judge's")
+TIFA = MetaKey("tifa", _OBJECTS, "data", "tifa: questions that are there, in place of the judge's")
+TEXT = MetaKey("text", _OBJECT, "longtext-bench; oneig-bench", "text-reading (titjudge.metrics.text_reading.Wanted)")
+TEXT_WORDS = MetaKey(
+    "text_words", _WORDS, "data; tiif; known-answer", "text-rendering: the words that the image must show"
+)
+GRAPH = MetaKey(
+    "graph", _OBJECT, "data; known-answer; make-prompts", "graph-alignment; probes: entities, attributes, relations"
+)
+ELEMENTS = MetaKey("elements", _WORDS, "data", "fga-blip2: phrases of the prompt that are scored one by one")
+FACETS = MetaKey(
+    "facets",
+    _ANYTHING,
+    "facets.jsonl; qwen-image-bench; make-prompts",
+    "checklist: {pillar: [[sub-capability, facet]]}",
+)
+RUBRIC_FACETS = MetaKey("rubric_facets", _WHOLE, "qwen-image-bench", "checklist: 56, or 38 for the shorter rubric")
+MAX_LOOKS = MetaKey("max_looks", _ANYTHING, "data", "tit-agent: most looks at this image")
+
+# What tables and reports group by
+TYPE = MetaKey("type", _TEXT, "data; tiif; make-prompts", "tables of tiif; slices of the report; labelling")
+LENGTH = MetaKey("length", _TEXT, "tiif; make-prompts", "tables of tiif; slices of the report: short or long")
+INDEX = MetaKey("index", _WHOLE, "tiif; longt2ibench", "official files; pairs of short and long prompts in the report")
+SET = MetaKey("set", _TEXT, "tiif", "tables of tiif: which set of prompts is complete")
+CLASS = MetaKey("class", _TEXT, "oneig-bench", "tables of oneig-bench")
+GENERATED_FROM = MetaKey(
+    "generated_from", _TEXT, "oneig-bench", "prompts of oneig-bench: the text that a generator got"
+)
+THEME = MetaKey("theme", _TEXT, "data; make-prompts", "tables of lpg-bench")
+PROMPT_FROM = MetaKey("prompt_from", _TEXT, "folder", "notes of folder: where in the image file the prompt was found")
+SUFFIX = MetaKey("suffix", _TEXT, "lists of prompts", "file names of generated images")
+IMAGE_PATH = MetaKey(
+    "image_path", _TEXT, "tables with images in their cells", "nobody: the name that the table gives the image"
+)
+
+# What people say of an image, and what is known of it by construction
+ANNOTATION = MetaKey(
+    "annotation",
+    _OBJECT,
+    "longt2ibench; known-answer",
+    "their tables; probes: the elements and, if marked, whether they hold",
+)
+ALIGN_RATIO = MetaKey("align_ratio", _NUMBER, "longt2ibench", "tables of longt2ibench: people's score")
+ALIGNMENT = MetaKey(
+    "alignment", _NUMBER, "known-answer", "tables of known-answer; probes: the true share of elements, 0 to 1"
+)
+LEVEL = MetaKey(
+    "level", _WHOLE, "known-answer", "tables of known-answer; probes: how many edits away from the prompt, from 0"
+)
+GRAPH_TRUTH = MetaKey(
+    "graph_truth", _OBJECT, "known-answer", "tables of known-answer; probes: for each element whether it holds"
+)
+PROMPT_ANSWERS = MetaKey(
+    "prompt_answers", _TEXTS, "known-answer", "tables of known-answer; probes: answers that hold for the prompt"
+)
+PROMPT_WORDS = MetaKey("prompt_words", _TEXTS, "known-answer", "probes: words that the prompt asks for")
+
+# What a recipe of make-prompts starts from
+CONCEPTS = MetaKey("concepts", _TEXTS, "make-prompts", "tiif")
+THEME_CLASS = MetaKey("theme_class", _TEXT, "make-prompts", "six-block")
+TAGS = MetaKey("tags", _ANYTHING, "make-prompts; data", "six-block")
+ABOUT = MetaKey("about", _TEXT, "make-prompts", "six-block: what a class of themes is about")
+NUMBER = MetaKey("number", _ANYTHING, "make-prompts", "six-block: tells themes of one class apart")
+FEWEST = MetaKey("fewest", _WHOLE, "make-prompts", "long-graph: fewest words")
+MOST = MetaKey("most", _WHOLE, "make-prompts", "long-graph: the words stay below this")
+
+KEYS: dict[str, MetaKey[Any]] = {key.name: key for key in tuple(globals().values()) if isinstance(key, MetaKey)}
+"""All keys by name."""
