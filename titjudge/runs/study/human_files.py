@@ -10,9 +10,9 @@ from typing import Any
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair
 from titjudge.data.tables import read_table
+from titjudge.stats.people.score_correlation import SCORE
 from titjudge.stats.people.votes import Vote, read_choice
 
-SCORE = "score"
 COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
 
 

@@ -1,0 +1,145 @@
+"""Correlation of metrics, and of the parts that they measure, with human scores: over all images and over generators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from titjudge.core.serialization import fields_of
+from titjudge.core.tables import Table, plain
+from titjudge.core.types import Item, Score
+from titjudge.stats.ranking.correlation import (
+    Correlation,
+    GeneratorCorrelation,
+    correlation,
+    generator_correlation,
+)
+from titjudge.stats.scores.part_scores import part_scores
+
+SCORE = "score"  # the part that is the score of the metric itself
+ALL = ""  # the slice of all images
+
+Parts = Mapping[str, Mapping[str, float | None]]
+"""Name of a part -> item id -> number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCorrelation:
+    """How one part of a metric goes with what people say of it.
+
+    Attributes:
+        metric: Name of the metric.
+        part: Name of the part: a pillar, a kind of claim, or `SCORE`.
+        images: Over all images.
+        generators: Over the generators by their means, by slice of the images; `ALL` is one of them.
+    """
+
+    metric: str
+    part: str
+    images: Correlation
+    generators: Mapping[str, GeneratorCorrelation]
+
+
+def judged_parts(items: Mapping[str, Item], scores: Sequence[Score]) -> dict[str, Parts]:
+    """Return what each metric, in alphabetical order, says of the images: its scores and their parts."""
+    parts: dict[str, dict[str, dict[str, float | None]]] = {}
+    for metric in sorted({score.metric for score in scores}):
+        own = [score for score in scores if score.metric == metric]
+        parts[metric] = {SCORE: {score.item_id: score.value for score in own}}
+        for by_item in part_scores(items, own).values():
+            for item, values in by_item.items():
+                for part, value in values.items():
+                    parts[metric].setdefault(part, {})[item] = value
+    return dict(parts)
+
+
+def score_correlations(
+    items: Mapping[str, Item], judged: Mapping[str, Parts], people: Parts, slices: Mapping[str, Sequence[str]]
+) -> list[ScoreCorrelation]:
+    """Correlate each metric, and each of its parts, with the people who have scored it.
+
+    Args:
+        items: Every image by its id.
+        judged: Of each metric, what it says.
+        people: What people say.
+        slices: Ids of the images over which generators are compared, by name; `ALL` is one of them.
+    """
+    return [
+        _correlate(metric, part, items, parts[part], people[part], slices)
+        for metric, parts in judged.items()
+        for part in people
+        if part in parts
+    ]
+
+
+def _correlate(
+    metric: str,
+    part: str,
+    items: Mapping[str, Item],
+    judged: Mapping[str, float | None],
+    rated: Mapping[str, float | None],
+    slices: Mapping[str, Sequence[str]],
+) -> ScoreCorrelation:
+    def columns(ids: Sequence[str]) -> tuple[list[float | None], list[float | None], list[Item]]:
+        return [judged.get(id) for id in ids], [rated.get(id) for id in ids], [items[id] for id in ids]
+
+    x, y, images = columns(list(items))
+    over_images = correlation(x, y, [item.prompt_id for item in images])
+    generators = {}
+    for name, ids in slices.items():
+        x, y, images = columns(ids)
+        made_by, prompts = [item.generator for item in images], [item.prompt_id for item in images]
+        generators[name] = generator_correlation(x, y, made_by, prompts)
+    return ScoreCorrelation(metric, part, over_images, generators)
+
+
+def correlation_record(correlations: Sequence[ScoreCorrelation]) -> dict[str, Any]:
+    """Return correlations for `--json`: of each metric its own, and under `parts` those of its parts."""
+    record: dict[str, Any] = {}
+    for each in correlations:
+        by_slice = dict(each.generators)
+        entry = fields_of(each.images) | {"generators": by_slice.pop(ALL)}
+        if by_slice:
+            entry["generators_by"] = by_slice
+        metric = record.setdefault(each.metric, {})
+        if each.part == SCORE:
+            record[each.metric] = entry | metric
+        else:
+            metric.setdefault("parts", {})[each.part] = entry
+    return record
+
+
+def correlation_tables(correlations: Sequence[ScoreCorrelation], by: str | None = None) -> list[Table]:
+    """Tabulate correlations over images, and over generators where two or more are scored.
+
+    Args:
+        correlations: Of metrics and parts.
+        by: What the slices are by: a column of the data.
+    """
+    rows = tuple(
+        (each.metric, each.part, c.srcc, c.plcc, c.krcc, c.n, c.missing)
+        for each in correlations
+        for c in (each.images,)
+    )
+    columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both")
+    over_images = Table("Correlation with human scores", columns, rows, ("over all images; intervals in --json",))
+    return [over_images, *_generator_table(correlations, by)]
+
+
+def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None) -> list[Table]:
+    rows = [
+        (
+            each.metric, each.part, *([name or "all"] if by else []), plain(g.srcc, g.srcc_interval),
+            plain(g.krcc, g.krcc_interval), g.n, g.images, g.reason,
+        )
+        for each in correlations
+        for name, g in each.generators.items()
+        if g.n > 1
+    ]  # fmt: skip
+    columns = ["metric", "of", *([by] if by else []), "SRCC", "KRCC", "generators", "images", ""]
+    if not any(row[-1] for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    note = "generators by their means over the images that have both numbers; 95% intervals by resampling prompts; KRCC is tau-b"
+    title = "Rank correlation of generators with people"
+    return [Table(title, tuple(columns), tuple(rows), (note,))] if rows else []
