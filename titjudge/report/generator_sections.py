@@ -167,13 +167,13 @@ def _board(
             mean = mean_cell(own, scores.bounds, judge.digits, sign)
             (gap, *test), *others = (_gap(of.get(name), judge.digits) for of in by_name)
             rows.append([name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, len(own)])
-    columns = ["generator", "mean", "tier", "first", *(f"behind {name}" for name in against), "won / same / lost", "p best",
+    columns = ["generator", "mean", "tier", "first", *(f"behind {name}" for name in against), "won / same / lost", "p", "p best",
                "would have shown", "prompts"]  # fmt: skip
     notes = [
         f"Behind: score minus that of {' or '.join(against)}, paired by prompt, with its 95% interval"
         + negated(judge)
         + f". Won, same, lost, p and what these prompts would have shown with 80% power are against {against[0]}; p by exchange "
-        "within prompts.",
+        "within prompts, as in `compare`.",
         f"{against[0]} has the highest mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
         f"and the intervals behind {against[0]} are so wide that all hold together.",
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
@@ -183,14 +183,16 @@ def _board(
 
 
 def _gap(each: GeneratorDifference | None, digits: int) -> list[object]:
-    """Make the cells of a difference: its value, wins / ties / losses, p, and what would have been detected."""
+    """Make the cells of a difference: its value, wins / ties / losses, p, p best, and what would have been detected."""
     if each is None or each.prompts < FEWEST:
-        return [DASH, DASH, DASH, DASH]
-    p = p_value(each.p_adjusted).removeprefix("p ").removeprefix("= ") or DASH
+        return [DASH, DASH, DASH, DASH, DASH]
+    p, p_best = (
+        cell(p_value(one).removeprefix("p ").removeprefix("= ") or DASH, sort=one) for one in (each.p, each.p_adjusted)
+    )
     shown = DASH if each.detectable is None else cell(number(each.detectable, digits + 1), sort=each.detectable)
     return [
         measured(each.difference, digits + 1, each.interval), f"{each.wins} / {each.same} / {each.losses}",
-        cell(p, sort=each.p_adjusted), shown,
+        p, p_best, shown,
     ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, group_sums
+from titjudge.stats.bootstrap import FEW_PROMPTS, LEVEL, Floats, Interval, Ints, group_sums
 
 TAIL = (1 - LEVEL) / 2
 # Error probability of an end that errs alone; with .05 coverage falls to 89.5% near the ends of the scale.
@@ -154,6 +154,11 @@ def exact_bound(value: float, prompts: int, bounds: Interval, tail: float = TAIL
     share = 1 - float(tail ** (1 / prompts))
     low, high = bounds
     return value - share * (value - low), value + share * (high - value)
+
+
+def why_no_interval(interval: Interval | None, prompts: int) -> str:
+    """Say why a mean over prompts has no interval; empty where it has one."""
+    return "" if interval else FEW_PROMPTS if prompts < 2 else "every prompt shows the same"
 
 
 def mean_p(distance: float, prompts: int, skewness: float) -> float:

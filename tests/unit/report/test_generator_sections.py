@@ -46,13 +46,18 @@ def test_the_report_says_what_the_command_says(tmp_path: Path) -> None:
     assert table["columns"][4] == "behind <b>top"
     assert [row[0] for row in table["rows"]] == ["<b>top", "mid", "low"]
     by_name = {each.a: each for each in generator_differences(run_scores([folder]), baseline="<b>top", chosen=True)}
-    for name, mean, tier, first, gap, counts, p, shown, prompts in table["rows"]:
+    for name, mean, tier, first, gap, counts, p, best, shown, prompts in table["rows"]:
         assert prompts["v"] == 12
         assert (tier["v"], first["v"]) == {"<b>top": (1, 12), "mid": (2, 0), "low": (3, 0)}[name]
         assert mean["s"].count(" – ") == 1
         if name in by_name:
             each = by_name[name]
-            assert (gap["v"], p["v"], shown["v"]) == (each.difference, each.p_adjusted, each.detectable)
+            assert (gap["v"], p["v"], best["v"], shown["v"]) == (
+                each.difference,
+                each.p,
+                each.p_adjusted,
+                each.detectable,
+            )
             assert counts == f"{each.wins} / {each.same} / {each.losses}"
 
 

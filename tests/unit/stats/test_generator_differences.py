@@ -16,6 +16,7 @@ from titjudge.core.errors import DataError
 from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.generators.gate import CANNOT_TELL, NOT_WORSE, WORSE, gate
 from titjudge.stats.generators.generator_differences import generator_differences, verdict_tables
+from titjudge.stats.generators.paired_differences import prompt_differences
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 from titjudge.stats.significance import holm, sign_flip_p
@@ -25,6 +26,24 @@ def made(scores: dict[str, list[float | None]], **categories: list[str]) -> Scor
     entries = [Entry(f"p{k}", name, "", value) for name, values in scores.items() for k, value in enumerate(values)]
     told = {column: {f"p{k}": value for k, value in enumerate(values)} for column, values in categories.items()}
     return score_table(entries, metric="score", source="scores.csv", categories=told)
+
+
+def test_a_difference_has_one_p_for_runs_and_for_generators() -> None:
+    """As `compare RUN` and `compare generators` ask for it: 40 prompts, three images each, scores that are no round numbers."""
+    rng = np.random.default_rng(3)
+    scores = {name: rng.normal(level, 1.0, (40, 3)) / 7 for name, level in (("a", 0.0), ("b", 0.4), ("c", 0.2))}
+    entries = [
+        Entry(f"p{k}", name, f"{name}{k}{seed}", float(values[k, seed]))
+        for name, values in scores.items()
+        for k in rng.permutation(40).tolist()
+        for seed in range(3)
+    ]
+    by_prompt = {name: {f"p{k}": values[k].tolist() for k in range(40)} for name, values in scores.items()}
+    of_runs = {(one.first, one.second): one for one in prompt_differences(by_prompt)}
+    for one in generator_differences(score_table(entries, metric="score", source="")):
+        other = of_runs[one.a, one.b]
+        assert one.p == other.p_value
+        assert one.interval == pytest.approx(other.interval)
 
 
 def test_a_difference_in_all_its_numbers() -> None:

@@ -18,10 +18,10 @@ import numpy as np
 from titjudge.core.errors import DataError
 from titjudge.core.tables import p_value
 from titjudge.core.types import Table
-from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval
+from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.generators.slices import averages
-from titjudge.stats.intervals import TAIL, exact_bound, mean_interval, moments
+from titjudge.stats.intervals import TAIL, exact_bound, mean_interval, moments, why_no_interval
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
 
@@ -176,7 +176,7 @@ def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tai
         losses=int((d < 0).sum()),
         prompts=n,
         detectable=detectable,
-        reason="" if interval else FEW_PROMPTS if n < 2 else "every prompt shows the same",
+        reason=why_no_interval(interval, n),
     )
 
 

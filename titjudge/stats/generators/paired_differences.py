@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +12,9 @@ from numpy.typing import NDArray
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.tables import Table, p_value
 from titjudge.core.types import InvalidItem, Item, Pair, Score
-from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
+from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.equality import score_differences
-from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.intervals import mean_intervals, why_no_interval
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
 from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, range_p, sign_flip_p, stepped_down
 
@@ -64,7 +63,7 @@ def paired_differences(
         ConfigError: `baseline` is not among the names.
     """
     index = pair_index(pairs)
-    predicted = {name: index.predictions(each) for name, each in values.items()}
+    predicted = {name: index.predictions(by_image) for name, by_image in values.items()}
     return _adjusted(
         [
             _accuracy_difference(index, first, second, predicted[first], predicted[second])
@@ -86,7 +85,7 @@ def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values]) 
         One p for each row but the first; None for a row that shares no scored pair with all rows above it.
     """
     index = pair_index(pairs)
-    predicted = np.array([index.predictions(each) for each in values])
+    predicted = np.array([index.predictions(by_image) for by_image in values])
     ps: list[float | None] = []
     for k in range(1, len(predicted)):
         rows = predicted[: k + 1]
@@ -131,7 +130,7 @@ def run_differences(
         shared = {run: metrics[metric] for run, metrics in values.items() if metric in metrics}
         if baseline is None or baseline in shared:
             of_metric = mean_differences(prompt_of, shared, baseline=baseline)
-            differences += [replace(each, what=f"{each.what} of {metric}") for each in of_metric]
+            differences += [replace(one, what=f"{one.what} of {metric}") for one in of_metric]
     return _adjusted(differences)
 
 
@@ -154,7 +153,7 @@ def prompt_differences(
     }
     prompt_of = {prompt: prompt for prompts in means.values() for prompt in prompts}
     differences = mean_differences(prompt_of, means, baseline=baseline)
-    return [replace(each, what="mean score over prompts") for each in differences]
+    return [replace(difference, what="mean score over prompts") for difference in differences]
 
 
 def differences_table(differences: Sequence[Difference]) -> Table:
@@ -182,11 +181,13 @@ def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y
     both = (index.preference != 0) & ~np.isnan(x) & ~np.isnan(y)
     right_x, right_y = both & (x == index.preference), both & (y == index.preference)
     only_x, only_y = int((right_x & ~right_y).sum()), int((right_y & ~right_x).sum())
-    paired = _paired(index.group, right_x.astype(float), right_y.astype(float), both, (-1.0, 1.0))
-    if not both.any():
-        paired["reason"] = "no pair is scored by both"
-    return Difference(
-        first, second, "accuracy", only_first=only_x, only_second=only_y, mcnemar_p=mcnemar_p(only_x, only_y), **paired
+    difference = _paired((first, second, "accuracy"), index.group, right_x * 1.0, right_y * 1.0, both, (-1.0, 1.0))
+    return replace(
+        difference,
+        only_first=only_x,
+        only_second=only_y,
+        mcnemar_p=mcnemar_p(only_x, only_y),
+        reason=difference.reason if both.any() else "no pair is scored by both",
     )
 
 
@@ -195,33 +196,38 @@ def _mean_difference(prompt_of: Mapping[str, str], first: str, second: str, valu
     x, y = (np.array([values[name].get(id) for id in ids], dtype=np.float64) for name in (first, second))
     both = np.isfinite(x) & np.isfinite(y)
     prompt, _ = codes(prompt_of[id] for id in ids)
-    paired = _paired(prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both)
-    if not both.any():
-        paired["reason"] = "no image is scored by both"
-    return Difference(first, second, "mean score", **paired)
+    x, y = np.where(both, x, 0.0), np.where(both, y, 0.0)
+    difference = _paired((first, second, "mean score"), prompt, x, y, both)
+    return difference if both.any() else replace(difference, reason="no image is scored by both")
 
 
 def _paired(
-    prompt: Ints, x: Floats, y: Floats, both: NDArray[np.bool_], bounds: Interval | None = None
-) -> dict[str, Any]:
-    """Compute the fields of a difference from values of each pair or image, 0 where not `both` have one."""
+    names: tuple[str, str, str],
+    prompt: Ints,
+    x: Floats,
+    y: Floats,
+    both: NDArray[np.bool_],
+    bounds: Interval | None = None,
+) -> Difference:
+    """Compare values of each pair or image, 0 where not `both` have one; `names` are the two, and what is compared."""
     n = int(both.sum())
     sums = group_sums(prompt, int(prompt.max(initial=-1)) + 1, x, y, both.astype(np.float64))
     sums = sums[sums[:, 2] > 0]
     differences = score_differences(sums[:, 0], sums[:, 1])
     interval = mean_intervals(differences, sums[:, 2], bounds)[0]
-    return {
-        "n": n,
-        "prompts": len(sums),
-        "first_value": float(sums[:, 0].sum()) / n if n else None,
-        "second_value": float(sums[:, 1].sum()) / n if n else None,
-        "difference": float(differences.sum()) / n if n else None,
-        "interval": interval,
-        "p_value": sign_flip_p(differences[:, None])[0] if len(sums) > 1 else None,
-        "reason": "" if interval else FEW_PROMPTS if len(sums) < 2 else "every prompt shows the same",
-    }
+    return Difference(
+        *names,
+        n=n,
+        prompts=len(sums),
+        first_value=float(sums[:, 0].sum()) / n if n else None,
+        second_value=float(sums[:, 1].sum()) / n if n else None,
+        difference=float(differences.sum()) / n if n else None,
+        interval=interval,
+        p_value=sign_flip_p(differences[:, None])[0] if len(sums) > 1 else None,
+        reason=why_no_interval(interval, len(sums)),
+    )
 
 
 def _adjusted(differences: Sequence[Difference]) -> list[Difference]:
-    ps = adjusted([each.p_value for each in differences], benjamini_hochberg)
-    return [replace(each, p_adjusted=p) for each, p in zip(differences, ps, strict=True)]
+    ps = adjusted([difference.p_value for difference in differences], benjamini_hochberg)
+    return [replace(difference, p_adjusted=p) for difference, p in zip(differences, ps, strict=True)]
