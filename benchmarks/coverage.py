@@ -19,11 +19,12 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.coverage_rows import Rows, covered
 from titjudge.core.types import Pair
 from titjudge.probes.trust_card import CAUGHT, PASS, line, with_verdicts
 from titjudge.stats.bootstrap import Floats, Interval
@@ -36,8 +37,6 @@ from titjudge.stats.ranking.correlation import correlation
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "trust.md"
 COMMAND = "python -m benchmarks.coverage --write"
 PART = re.compile(rf"(<!-- measured: {re.escape(COMMAND)} -->\n).*?(<!-- end measured -->)", re.DOTALL)
-Rows = list[tuple[str, list[float]]]
-
 PROMPTS = (6, 10, 20, 50)
 NOISE = {
     0.97: 0.094,
@@ -49,15 +48,6 @@ NOISE = {
 IMAGES = 4
 RESAMPLES = 400
 LINES = 10  # of a card
-
-
-def covered(intervals: Iterable[tuple[float | None, float | None] | None], truth: float) -> float:
-    """The share of the intervals that hold the truth; none at all holds nothing, an end that is None is infinite."""
-
-    def holds(low: float | None, high: float | None) -> bool:
-        return (low is None or low <= truth) and (high is None or truth <= high)
-
-    return float(np.mean([each is not None and holds(*each) for each in intervals]))
 
 
 def accuracies(rng: np.random.Generator, prompts: int, *noises: float) -> list[Floats]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.coverage import Rows, covered
+from benchmarks.coverage_rows import Rows, covered
 from titjudge.core import registry
 from titjudge.core.types import Item, Score
 from titjudge.runs.study.settling import Question, Settling

@@ -12,7 +12,7 @@ from random import Random
 
 import numpy as np
 
-from benchmarks.coverage import Rows, covered
+from benchmarks.coverage_rows import Rows, covered
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair
 from titjudge.metrics.lmm_score import lmm_score
