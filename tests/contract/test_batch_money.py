@@ -20,7 +20,7 @@ from wires import HTML
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import FailureKind, Reply, Status
-from titjudge.providers.batch.provider import Batch, Batches, folder_name
+from titjudge.providers.batch.provider import Batches, BatchProvider, folder_name
 from titjudge.providers.batch.queue import BatchTiming
 
 pytestmark = [
@@ -57,7 +57,7 @@ def test_answers_that_cannot_be_read_are_billed_and_asked_for_once_more(service:
     service.server.faults += [(CONTENT[service.kind], Scripted(body=body))] * 3
     requests = service.requests(3)
 
-    async def work(batch: Batch) -> list[Any]:
+    async def work(batch: BatchProvider) -> list[Any]:
         rounds = []
         for _ in range(2):
             found = await asyncio.gather(*map(batch.complete, requests), return_exceptions=True)

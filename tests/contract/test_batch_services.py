@@ -15,7 +15,7 @@ from servers import Scripted, Seen
 
 from titjudge.core.keys import request_key
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status
-from titjudge.providers.batch.provider import Batch, batch_service_for
+from titjudge.providers.batch.provider import BatchProvider, batch_service_for
 from titjudge.providers.batch.queue import BatchQueue, BatchTiming
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
@@ -39,10 +39,10 @@ class BaseBatchService:
             return OpenAI(ProviderSettings("gpt-4o", base_url=self.server.openai))
         return Gemini(ProviderSettings("gemini-2.5-pro", base_url=self.server.url))
 
-    def batch(self, **more: Any) -> Batch:
+    def batch(self, **more: Any) -> BatchProvider:
         timing = BatchTiming(**{"poll": 0.01, "idle": 0.02, "settle": 0.0, **more})
         real = self.real()
-        return Batch(real, BatchQueue(batch_service_for(real), self.folder, timing, self.said.append))
+        return BatchProvider(real, BatchQueue(batch_service_for(real), self.folder, timing, self.said.append))
 
     def request(self, number: int, **more: Any) -> Request:
         real = self.real()
@@ -52,7 +52,9 @@ class BaseBatchService:
     def requests(self, count: int) -> list[Request]:
         return [self.request(number) for number in range(count)]
 
-    def session(self, work: Callable[[Batch], Coroutine[Any, Any, Any]], *, close: bool = True, **more: Any) -> Any:
+    def session(
+        self, work: Callable[[BatchProvider], Coroutine[Any, Any, Any]], *, close: bool = True, **more: Any
+    ) -> Any:
         """Run `work` in an event loop of its own. Without `close` the provider is abandoned, as by kill -9."""
 
         async def main() -> Any:
@@ -73,7 +75,7 @@ class BaseBatchService:
     def ask(self, requests: list[Request], **more: Any) -> list[Any]:
         """Replies and exceptions, in order."""
 
-        async def work(batch: Batch) -> Any:
+        async def work(batch: BatchProvider) -> Any:
             return await asyncio.gather(*(batch.complete(each) for each in requests), return_exceptions=True)
 
         found: list[Any] = self.session(work, **more)
@@ -82,7 +84,7 @@ class BaseBatchService:
     def abandon(self, requests: list[Request], until: Callable[[], bool], **more: Any) -> None:
         """Ask, and die once `until` holds."""
 
-        async def work(batch: Batch) -> None:
+        async def work(batch: BatchProvider) -> None:
             for each in requests:
                 _tasks.add(asyncio.ensure_future(batch.complete(each)))
             while not until():
@@ -184,7 +186,7 @@ def test_a_creation_that_fails_at_the_server_is_looked_for_before_it_is_repeated
     service.server.plans.append(Plan(create=Scripted.fault(status), created=created))
     requests = service.requests(2)
 
-    async def work(batch: Batch) -> list[Any]:
+    async def work(batch: BatchProvider) -> list[Any]:
         first = await asyncio.gather(*map(batch.complete, requests), return_exceptions=True)
         return [first, await asyncio.gather(*map(batch.complete, requests))]
 
@@ -266,7 +268,7 @@ def test_partial_failures_come_back_one_by_one_and_only_they_go_again(service: B
     service.server.answer = answer
     requests = service.requests(7)
 
-    async def work(batch: Batch) -> list[Any]:
+    async def work(batch: BatchProvider) -> list[Any]:
         first = await asyncio.gather(*map(batch.complete, requests), return_exceptions=True)
         again = [
             requests[number] for number, kind in enumerate(service.kinds(first)) if kind in ("retry", "rate_limit")
@@ -300,7 +302,7 @@ def test_a_parameter_that_the_lines_of_a_job_were_refused_for_is_not_in_the_next
     service.server.answer = answer
     requests = [replace(each, params={**each.params, "temperature": 0}) for each in service.requests(3)]
 
-    async def work(batch: Batch) -> list[Any]:
+    async def work(batch: BatchProvider) -> list[Any]:
         first = await asyncio.gather(*map(batch.complete, requests), return_exceptions=True)
         assert batch.refused == {"temperature"}
         return [first, await asyncio.gather(*map(batch.complete, requests))]
@@ -345,7 +347,7 @@ def test_a_job_the_provider_forgot_is_sent_again(service: BaseBatchService) -> N
     service.server.held = False
     service.server.forgotten = set(service.server.jobs)
 
-    async def work(batch: Batch) -> list[Any]:
+    async def work(batch: BatchProvider) -> list[Any]:
         first = await asyncio.gather(*map(batch.complete, requests), return_exceptions=True)
         return [first, await asyncio.gather(*map(batch.complete, requests))]
 
@@ -403,7 +405,7 @@ def test_leaving_stops_the_waiting_and_not_the_job(service: BaseBatchService) ->
     service.server.held = True
     requests = service.requests(3)
 
-    async def work(batch: Batch) -> Any:
+    async def work(batch: BatchProvider) -> Any:
         tasks = [asyncio.ensure_future(batch.complete(each)) for each in requests]
         while service.server.times(LOOK[service.kind]) == 0:
             await asyncio.sleep(0.005)
@@ -421,7 +423,7 @@ def test_what_is_asked_while_a_job_is_live_goes_into_the_next(service: BaseBatch
     requests = service.requests(4)
     service.server.held = True
 
-    async def work(batch: Batch) -> Any:
+    async def work(batch: BatchProvider) -> Any:
         tasks = [asyncio.ensure_future(batch.complete(each)) for each in requests[:2]]
         while not service.server.jobs:
             await asyncio.sleep(0.005)
@@ -453,7 +455,7 @@ def test_a_server_without_json_schemas_is_asked_in_words_by_the_next_job(tmp_pat
         service = BaseBatchService(server, "openai", tmp_path)
         request = service.request(1, schema=SCHEMA, schema_name="Verdict")
 
-        async def work(batch: Batch) -> Any:
+        async def work(batch: BatchProvider) -> Any:
             (first,) = await asyncio.gather(batch.complete(request), return_exceptions=True)
             return [first, await batch.complete(request)]
 

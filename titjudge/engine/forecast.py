@@ -21,7 +21,7 @@ from titjudge.engine.roles import EmbedderRole, ProviderRole
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.providers import Embedder, Provider, make_embedder, make_provider
-from titjudge.providers.dry_run import BLANK_VECTOR, Estimate, EstimateEmbedder, Expected, Lengths
+from titjudge.providers.dry_run import BLANK_VECTOR, EstimateEmbedder, EstimateProvider, Expected, Lengths
 
 _SAMPLED = 8  # items from which the reach of a cap is estimated
 
@@ -98,7 +98,7 @@ class Estimates:
 
     def provider(self, config: RoleConfig) -> Provider:
         """Make the stand-in for the provider of a role."""
-        return Estimate(make_provider(config.provider, self._settings_of(config)), self._lengths, self._note)
+        return EstimateProvider(make_provider(config.provider, self._settings_of(config)), self._lengths, self._note)
 
     def embedder(self, config: RoleConfig) -> Embedder:
         """Make the stand-in for the embedder."""

@@ -24,7 +24,7 @@ FLAG_FORM = "MODEL=IN,OUT or MODEL=IN,OUT,CACHED in USD per million tokens, for 
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
+class PriceTier:
     """Rates of a request with more than `above` input tokens; they then hold for all of its tokens (a cliff)."""
 
     above: int
@@ -47,7 +47,7 @@ class Price:
     cached_input: float | None = None
     image: float | None = None
     per_request: float = 0.0
-    tiers: tuple[Tier, ...] = ()
+    tiers: tuple[PriceTier, ...] = ()
     source: str = ""
     elsewhere: bool = False  # the vendor's list price, at an address where nobody knows what is billed
 
@@ -61,7 +61,7 @@ class Price:
         total += image * (rate.image or 0.0)
         return total / MILLION + self.per_request
 
-    def _at(self, input_tokens: int) -> Price | Tier:
+    def _at(self, input_tokens: int) -> Price | PriceTier:
         reached = [tier for tier in self.tiers if input_tokens > tier.above]
         return max(reached, key=lambda tier: tier.above) if reached else self
 
@@ -96,7 +96,7 @@ def batch_price(provider: str, price: Price, on: date | None = None, *, base_url
     )
 
 
-def _discounted(rate: Price | Tier, factor: float) -> dict[str, Any]:
+def _discounted(rate: Price | PriceTier, factor: float) -> dict[str, Any]:
     cheaper: dict[str, Any] = {"input": rate.input * factor, "output": rate.output * factor}
     if rate.cached_input is not None:
         cheaper["cached_input"] = min(rate.cached_input, cheaper["input"])
@@ -214,7 +214,7 @@ def _bundled(provider: str, model: str, base_url: str, embedding: bool, at: date
     return Price(
         **rates.at(0),
         per_request=rates.flat("requests_kcount") / 1000,
-        tiers=tuple(Tier(above, **rates.at(above + 1)) for above in rates.starts()),
+        tiers=tuple(PriceTier(above, **rates.at(above + 1)) for above in rates.starts()),
         source=f"genai-prices {version('genai-prices')}: {vendor}/{info.id}",
         elsewhere=elsewhere,
     )

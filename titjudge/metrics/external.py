@@ -15,7 +15,7 @@ from titjudge.metrics import Metric, metric
 from titjudge.metrics._shared import image_of, prompt_read
 
 
-class Answer(BaseModel):
+class CommandAnswer(BaseModel):
     """What the command answers; the counts are given together or not at all."""
 
     model_config = ConfigDict(extra="ignore")
@@ -42,7 +42,7 @@ def external(
 
     async def measure(item: Item, ask: Ask) -> Score:
         reply = await ask(
-            "baselines/text", role=f"external/{name}", images=[image_of(item)], schema=Answer, prompt=item.prompt
+            "baselines/text", role=f"external/{name}", images=[image_of(item)], schema=CommandAnswer, prompt=item.prompt
         )
         return _score(reply.data)
 
@@ -52,7 +52,7 @@ def external(
     )
 
 
-def _score(answer: Answer) -> Score:
+def _score(answer: CommandAnswer) -> Score:
     parts: dict[str, Any] = dict(answer.parts)
     reasons = [answer.reason]
     if answer.tokens_used is not None and answer.tokens_total is not None:

@@ -43,7 +43,7 @@ class Expected:
     saved: int = 0
 
 
-class Estimate(WrappedProvider):
+class EstimateProvider(WrappedProvider):
     """Stands in for another provider.
 
     Args:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Usage
-from titjudge.engine.prices import Price, Tier, batch_price, parse_price_flag, price_of
+from titjudge.engine.prices import Price, PriceTier, batch_price, parse_price_flag, price_of
 from titjudge.providers.vendors import VENDORS
 
 NOVEMBER = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -31,7 +31,7 @@ def test_image_tokens_and_requests_have_their_rate_where_there_is_one() -> None:
 
 
 def test_a_tier_holds_for_all_tokens_of_the_request() -> None:
-    price = Price(1.0, 10.0, tiers=(Tier(200_000, 2.0, 20.0), Tier(400_000, 3.0, 30.0)))
+    price = Price(1.0, 10.0, tiers=(PriceTier(200_000, 2.0, 20.0), PriceTier(400_000, 3.0, 30.0)))
     assert price.cost(Usage(input=200_000)) == pytest.approx(0.2)
     assert price.cost(Usage(input=200_001, output=100)) == pytest.approx(0.400002 + 0.002)
     assert price.cost(Usage(input=500_000)) == pytest.approx(1.5)
@@ -236,9 +236,9 @@ def test_a_wrong_price_flag_says_what_is_expected(text: str) -> None:
 
 
 def test_batch_jobs_cost_half_and_cached_input_is_not_halved_twice() -> None:
-    price = batch_price("openai", Price(2.5, 10.0, 1.25, tiers=(Tier(10, 5.0, 20.0, 1.0),), source="list"))
+    price = batch_price("openai", Price(2.5, 10.0, 1.25, tiers=(PriceTier(10, 5.0, 20.0, 1.0),), source="list"))
     assert (price.input, price.output, price.cached_input) == (1.25, 5.0, 1.25)
-    assert price.tiers == (Tier(10, 2.5, 10.0, 1.0),)
+    assert price.tiers == (PriceTier(10, 2.5, 10.0, 1.0),)
     assert "batch x 0.5 since 2024-04-15" in price.source
     assert batch_price("google", Price(1, 1)) == batch_price("gemini", Price(1, 1))
 

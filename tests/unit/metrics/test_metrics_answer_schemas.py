@@ -31,7 +31,7 @@ SHA = {
     graph_alignment.PromptGraph: "ceb04900c5908f8b",
     graph_alignment.GraphVerdict: "4cb98d343b19749b",
     learned.Measurement: "e6a16045c9a7d36f",
-    external.Answer: "d3bec90325186632",
+    external.CommandAnswer: "d3bec90325186632",
     claims.Split: "4ff61770449e451e",
     state.AgentTurn: "4b93c58d347f7954",
 }

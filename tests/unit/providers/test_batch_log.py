@@ -12,7 +12,7 @@ from titjudge.core.keys import request_key
 from titjudge.core.types import FailureKind, Message, Request
 from titjudge.providers import ProviderSettings
 from titjudge.providers.batch.journal import JobJournal, ResultLine
-from titjudge.providers.batch.provider import Batch, Batches, batch_service_for, folder_name, live_jobs
+from titjudge.providers.batch.provider import Batches, BatchProvider, batch_service_for, folder_name, live_jobs
 from titjudge.providers.batch.queue import BatchQueue, BatchTiming
 from titjudge.providers.fake import Fake
 from titjudge.providers.hosted.gemini import Gemini
@@ -133,9 +133,9 @@ def hosted(model: str = "gpt-4o", url: str = "http://127.0.0.1:9/v1") -> OpenAI:
 def test_one_model_has_one_desk_and_another_has_its_own(tmp_path: Path) -> None:
     batches = Batches(tmp_path)
     first, second, third = (batches.wrap(real) for real in (hosted(), hosted(), hosted("gpt-4o-mini")))
-    assert isinstance(first, Batch)
-    assert isinstance(second, Batch)
-    assert isinstance(third, Batch)
+    assert isinstance(first, BatchProvider)
+    assert isinstance(second, BatchProvider)
+    assert isinstance(third, BatchProvider)
     assert first.queue is second.queue
     assert third.queue is not first.queue
     assert first.queue.folder != third.queue.folder
@@ -189,7 +189,9 @@ def test_a_full_disk_reaches_whoever_waits(tmp_path: Path, monkeypatch: pytest.M
         real = hosted(url=server.openai)
 
         async def main() -> None:
-            batch = Batch(real, BatchQueue(batch_service_for(real), tmp_path, BatchTiming(poll=0.01, idle=0.01)))
+            batch = BatchProvider(
+                real, BatchQueue(batch_service_for(real), tmp_path, BatchTiming(poll=0.01, idle=0.01))
+            )
             _ = batch.queue.journal
             monkeypatch.setattr(batch.queue.journal._file, "_file", -1)
             request = Request("openai", "gpt-4o", (Message("user", ("x",)),), base_url=real.base_url)

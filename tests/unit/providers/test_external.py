@@ -29,7 +29,7 @@ from titjudge.engine.scoring import score_item
 from titjudge.metrics.external import external, lmm4lmm, visionreward
 from titjudge.providers.learned import subprocess
 from titjudge.providers.learned.external import External, command_of, read, variable
-from titjudge.providers.learned.subprocess import Outcome, run
+from titjudge.providers.learned.subprocess import ProcessOutcome, run
 
 HEAD = "import json, sys\nrows = [json.loads(line) for line in sys.stdin]\n"
 ECHO = HEAD + 'for r in rows:\n    print(json.dumps({"id": r["id"], "score": len(r["prompt"])}))\n'
@@ -139,7 +139,7 @@ BAD_LINES = {
 @pytest.mark.parametrize("line", list(BAD_LINES))
 def test_what_is_not_a_score_is_a_failure_with_its_reason(line: str) -> None:
     output = ('{"id": "0", "score": 0.25}\n' + line + '\n{"id": 2, "score": 1}\n').encode()
-    found, why = read(Outcome(output, 0, False, False, "", 1.0, 1), {"0", "1", "2"})
+    found, why = read(ProcessOutcome(output, 0, False, False, "", 1.0, 1), {"0", "1", "2"})
     assert [found["0"]["score"], found["2"]["score"]] == [0.25, 1.0]  # type: ignore[index]
     said = found.get("1", why)
     assert isinstance(said, str)
@@ -147,7 +147,7 @@ def test_what_is_not_a_score_is_a_failure_with_its_reason(line: str) -> None:
 
 
 def test_bytes_that_are_no_text_do_not_stop_the_rest() -> None:
-    found, why = read(Outcome(b'\xff\xfe\n{"id": "0", "score": 1}', 0, False, False, "", 1.0, 1), {"0", "1"})
+    found, why = read(ProcessOutcome(b'\xff\xfe\n{"id": "0", "score": 1}', 0, False, False, "", 1.0, 1), {"0", "1"})
     assert found["0"]["score"] == 1  # type: ignore[index]
     assert "1 lines" in why
 

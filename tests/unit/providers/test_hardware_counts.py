@@ -237,10 +237,10 @@ def parameters(name: str) -> float:
 
 
 def test_imagereward_is_blip_and_five_layers() -> None:
-    from titjudge.providers.learned.base import Checkpoint
+    from titjudge.providers.learned.base import ModelCheckpoint
     from titjudge.providers.learned.clip_and_blip import _blip_config
 
-    shape = _blip_config(Checkpoint("", "", "none", "", None, "float32", "cpu"))
+    shape = _blip_config(ModelCheckpoint("", "", "none", "", None, "float32", "cpu"))
     widths = (768, 1024, 128, 64, 16, 1)
     head = sum(a * b + b for a, b in itertools.pairwise(widths))
     assert (counted("BlipForImageTextRetrieval", shape) + head) / 1e9 == pytest.approx(

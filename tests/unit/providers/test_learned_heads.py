@@ -16,7 +16,7 @@ from titjudge.core.errors import UserError
 from titjudge.core.types import ImageFile
 from titjudge.data.learned_metrics import TABLE
 from titjudge.providers.learned import clip_and_blip, vqascore
-from titjudge.providers.learned.base import Checkpoint
+from titjudge.providers.learned.base import ModelCheckpoint
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
@@ -322,7 +322,7 @@ def test_image_reward_is_a_linear_readout_of_cls_standardised(reward: tuple[Path
 
 
 def test_image_reward_shape_has_the_small_epsilon() -> None:
-    source = Checkpoint("w", "", "bert-base-uncased", "", None, "float32", "cpu")
+    source = ModelCheckpoint("w", "", "bert-base-uncased", "", None, "float32", "cpu")
     config = clip_and_blip._blip_config(source)
     assert config.vision_config.layer_norm_eps == 1e-6
     assert config.text_config.encoder_hidden_size == config.vision_config.hidden_size == 1024

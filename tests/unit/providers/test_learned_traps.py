@@ -23,7 +23,7 @@ from titjudge.core.types import ImageFile
 from titjudge.data.learned_metrics import TABLE, LearnedMetric
 from titjudge.metrics.dsg import SceneGraph
 from titjudge.providers.learned import clip_and_blip, vqascore
-from titjudge.providers.learned.base import Checkpoint
+from titjudge.providers.learned.base import ModelCheckpoint
 
 TOKENS = {
     "clipscore-hessel": 77, "clipscore-torchmetrics": 77, "clipscore-cosine": 77, "pickscore": 77, "hpsv2": 77, "hpsv2.1": 77,
@@ -88,7 +88,7 @@ def test_fga_has_the_small_epsilon_of_lavis(tmp_path: Path) -> None:
 
     base = tiny_models.blip2(tmp_path / "base")
     torch.save({"model": lavis_state(base)}, tmp_path / "fga.pth")
-    source = Checkpoint("w", "", str(base), "", tmp_path / "fga.pth", "float32", "cpu")
+    source = ModelCheckpoint("w", "", str(base), "", tmp_path / "fga.pth", "float32", "cpu")
     model = clip_and_blip.ItmHead(TABLE["fga-blip2"], source, {}).model
     assert model.vision_model.post_layernorm.eps == 1e-5
     assert model.vision_model.encoder.layers[0].layer_norm1.eps == 1e-6
@@ -134,7 +134,7 @@ def test_clip_flant5_pads_to_a_square_with_clips_mean_colour() -> None:
 def test_t5s_outputs_are_not_scaled(tmp_path: Path) -> None:
     """transformers scales them where it thinks the output layer tied; FLAN-T5's is its own."""
     main, tower = tiny_models.clip_flant5(tmp_path)
-    source = Checkpoint(str(main), "", str(tower), "", None, "float32", "cpu")
+    source = ModelCheckpoint(str(main), "", str(tower), "", None, "float32", "cpu")
     model = vqascore.ClipFlanT5(TABLE["vqascore-clip-flant5-xl"], source, {}).model
     assert model.config.scale_decoder_outputs is False
 

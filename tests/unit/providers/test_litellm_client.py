@@ -52,8 +52,8 @@ def test_a_reset_that_litellm_calls_a_failed_connection_may_have_been_billed() -
     """litellm raises httpx.ConnectError for connections that break after sending, too; in an SDK it says that none was made."""
     provider = LiteLLM(ProviderSettings("openai/m", base_url="http://127.0.0.1:9/v1"))
     reset = httpx.ConnectError("Connection reset by peer")
-    failure = provider._failure_of(reset, litellm_client.Trace(sent=True))
+    failure = provider._failure_of(reset, litellm_client.CallTrace(sent=True))
     assert (failure.kind, failure.maybe_billed, failure.not_sent) == (FailureKind.RETRY, True, False)
     assert isinstance(lost(reset, "http://127.0.0.1:9"), Unreachable)
-    refused = provider._failure_of(ConnectionRefusedError("refused"), litellm_client.Trace(sent=True))
+    refused = provider._failure_of(ConnectionRefusedError("refused"), litellm_client.CallTrace(sent=True))
     assert (refused.maybe_billed, refused.not_sent) == (False, True)

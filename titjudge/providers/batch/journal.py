@@ -30,7 +30,7 @@ from titjudge.core.files import Appender, read_jsonl
 
 
 @dataclass(slots=True)
-class Job:
+class BatchJob:
     """One batch job.
 
     `state` is unsure (an intent without an id), live, done or void; `born` in seconds since 1970; `in_prompt` says that
@@ -58,7 +58,7 @@ class ResultLine:
 class Answered(NamedTuple):
     """A line of a job's answers, parsed, and the job."""
 
-    job: Job
+    job: BatchJob
     line: Any
 
 
@@ -79,7 +79,7 @@ class JobJournal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.jobs: dict[str, Job] = {}  # by tag
+        self.jobs: dict[str, BatchJob] = {}  # by tag
         self.unusable: Counter[str] = Counter()  # by key: answers that could not be used, over all sessions
         self._holders: dict[str, str] = {}  # key -> tag, for jobs that are unsure or live
         self._lost: dict[str, str] = {}  # key -> tag of the job that lost its answer, until that is noted as unusable
@@ -101,11 +101,11 @@ class JobJournal:
 
     # -- what is known ---------------------------------------------------------------------------------------------
 
-    def in_state(self, *states: str) -> list[Job]:
+    def in_state(self, *states: str) -> list[BatchJob]:
         """List the jobs in one of some states, oldest first."""
         return [job for job in self.jobs.values() if job.state in states]
 
-    def holder(self, key: str) -> Job | None:
+    def holder(self, key: str) -> BatchJob | None:
         """Find the live job that a request is in."""
         job = self.jobs.get(self._holders.get(key, ""))
         return job if job is not None and job.state == "live" else None
@@ -114,7 +114,7 @@ class JobJournal:
         """Whether a request is in a job that is live, or may have been created."""
         return key in self._holders
 
-    def loser(self, key: str) -> Job | None:
+    def loser(self, key: str) -> BatchJob | None:
         """Find the ended job that has lost the answer to a request, where nobody has been told of it yet."""
         return self.jobs.get(self._lost.get(key, ""))
 
@@ -167,7 +167,7 @@ class JobJournal:
         self._write(event="done", tag=tag, state=state, lost=list(lost))
         self._index(self.jobs[tag])
 
-    def note_taken(self, job: Job, key: str, *, final: bool) -> None:
+    def note_taken(self, job: BatchJob, key: str, *, final: bool) -> None:
         """Note that an answer was handed over; on disk at `close`.
 
         A later session gets it again unless it was `final` (a refusal: asked again, it is a new question) or handed over
@@ -201,7 +201,7 @@ class JobJournal:
     def _read(self, record: dict[str, Any]) -> None:
         event, tag = record["event"], record.get("tag", "")
         if event == "intent":
-            job = Job(tag, tuple(record["keys"]), record["source"], record["in_prompt"], record["time"])
+            job = BatchJob(tag, tuple(record["keys"]), record["source"], record["in_prompt"], record["time"])
             self.jobs[tag] = job
             self._holders.update(dict.fromkeys(job.keys, tag))
         elif event == "taken":
@@ -221,7 +221,7 @@ class JobJournal:
                     if self._holders.get(key) == tag:
                         del self._holders[key]
 
-    def _index(self, job: Job) -> None:
+    def _index(self, job: BatchJob) -> None:
         """Note where the answers of a job lie that may still be handed over."""
         try:
             file = self._answers_file(job.tag).open("rb")

@@ -27,12 +27,12 @@ from titjudge.providers.batch.service import BatchService
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.wrapper import WrappedProvider
 
-__all__ = ["Batch", "BatchTiming", "Batches", "folder_name", "live_jobs"]
+__all__ = ["BatchProvider", "BatchTiming", "Batches", "folder_name", "live_jobs"]
 
 FLAG = "batch"  # flag of a reply that came from a batch job
 
 
-class Batch(WrappedProvider):
+class BatchProvider(WrappedProvider):
     """Answers through the batch jobs of a hosted provider.
 
     Args:
@@ -151,7 +151,7 @@ class Batches:
         if name not in self._queues:
             service = batch_service_for(real)
             self._queues[name] = BatchQueue(service, self.folder / name, self._timing, self._say, again=self._again)
-        return Batch(real, self._queues[name])
+        return BatchProvider(real, self._queues[name])
 
 
 def folder_name(real: Provider) -> str:

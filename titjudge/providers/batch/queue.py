@@ -23,7 +23,7 @@ import orjson
 
 from titjudge.core.errors import ConfigError, TitjudgeError
 from titjudge.core.types import FailureKind, Request
-from titjudge.providers.batch.journal import Answered, Job, JobJournal
+from titjudge.providers.batch.journal import Answered, BatchJob, JobJournal
 from titjudge.providers.batch.service import BatchService, JobNotFound, JobStatus
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.http import TransportError, Unreachable, Untrusted
@@ -281,7 +281,7 @@ class BatchQueue:
             else:
                 self._find_at = time.monotonic() + max(0.01, min(self.timing.settle - missing_for, self.timing.poll))
 
-    def _adopt(self, job: Job) -> None:
+    def _adopt(self, job: BatchJob) -> None:
         """Let the pending requests that a job holds wait for that job."""
         for key in job.keys:
             if key in self._unsent:
@@ -375,7 +375,7 @@ class BatchQueue:
                 if not self._is_transient(error):
                     raise
 
-    def _note_not_found(self, job: Job) -> None:
+    def _note_not_found(self, job: BatchJob) -> None:
         """Note that the provider does not know a job or its answers.
 
         That may pass, and the job is paid all the same: it is given up only when it has been so for a while.
@@ -390,7 +390,7 @@ class BatchQueue:
         self._report(f"job {job.id} is gone; it may have been billed, and what it held is sent again")
         self._fail(job.keys, _lost(job))
 
-    async def _collect(self, job: Job, status: JobStatus) -> None:
+    async def _collect(self, job: BatchJob, status: JobStatus) -> None:
         """Write down the answers of a job that has ended and hand them out."""
         if status.queue_full:
             return self._put_back(job)
@@ -420,7 +420,7 @@ class BatchQueue:
             else:
                 pending.fail(unanswered[key])
 
-    def _put_back(self, job: Job) -> None:
+    def _put_back(self, job: BatchJob) -> None:
         """Handle an account that has too much queued: wait for another job to end, or send smaller ones."""
         self.journal.void(job.tag, "too much is queued")
         for key in job.keys:
@@ -435,7 +435,7 @@ class BatchQueue:
         then = "when another job has ended" if self._queue_full else f"in jobs of {self._max_requests}"
         self._report(f"the account's queue is full; {len(job.keys)} requests go {then}")
 
-    def _why_unanswered(self, job: Job, status: JobStatus, number: int) -> ProviderFailure:
+    def _why_unanswered(self, job: BatchJob, status: JobStatus, number: int) -> ProviderFailure:
         """Find why the request in line `number` of a job has no answer."""
         of_line = [error for error in status.errors if error[0] == number]
         of_job = [error for error in status.errors if error[0] is None]
@@ -447,7 +447,7 @@ class BatchQueue:
         return ProviderFailure(FailureKind.RETRY, why)
 
 
-def _lost(job: Job) -> ProviderFailure:
+def _lost(job: BatchJob) -> ProviderFailure:
     """Make the failure of a request that may be billed, though its job ended, or is gone, without an answer to it."""
     why = "ended and has no answer to this request" if job.state != "void" else "is not known to the provider"
     return ProviderFailure(FailureKind.RETRY, f"the batch job {job.id} {why}", maybe_billed=True, answered=True)

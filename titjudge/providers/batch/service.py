@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from titjudge.core.errors import TitjudgeError
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
-from titjudge.providers.batch.journal import Job, ResultLine
+from titjudge.providers.batch.journal import BatchJob, ResultLine
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import Hosted, parsed
 from titjudge.providers.hosted.failures import ProviderFailure
@@ -156,7 +156,7 @@ class BatchService(ABC, Generic[H]):
             self._sdk = self._connect(headers, timeout, self._http)
         return self._sdk
 
-    async def answers(self, job: Job, status: JobStatus) -> list[ResultLine]:
+    async def answers(self, job: BatchJob, status: JobStatus) -> list[ResultLine]:
         """Download the lines of answers of a job.
 
         Raises:

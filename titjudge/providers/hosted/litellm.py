@@ -149,7 +149,7 @@ class LiteLLM(Remote):
     def classify(self, error: Exception) -> Failure:
         return error.failure if isinstance(error, _Failed) else classify(error)
 
-    def _failure_of(self, error: Exception, trace: litellm_client.Trace) -> Failure:
+    def _failure_of(self, error: Exception, trace: litellm_client.CallTrace) -> Failure:
         """Classify by what happened on the network, then by the name of litellm's exception and its HTTP status."""
         known = connection_error(error, self.base_url or self.model)
         if known is not None:
@@ -238,7 +238,7 @@ class LiteLLM(Remote):
         register_secret(key)
         return key
 
-    def _reply(self, answer: Any, flag: str, trace: litellm_client.Trace, *, tools: bool) -> Reply:
+    def _reply(self, answer: Any, flag: str, trace: litellm_client.CallTrace, *, tools: bool) -> Reply:
         usage: Usage | None = None
         try:
             data = without_surrogates(answer.model_dump(warnings=False))

@@ -2,7 +2,7 @@
 
 litellm follows redirects (and would send the image and the prompt wherever a server points), reads answers of any size, and
 reports failures by exceptions of its own that do not say whether anything was sent. All its clients use one transport: it is
-guarded here, and what it saw of a call is kept in a `Trace`.
+guarded here, and what it saw of a call is kept in a `CallTrace`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_COUNT = re.compile(rb'token[a-z_]*"\s*:\s*(?:true|false)', re.IGNORECASE)
 
 
 @dataclass(slots=True)
-class Trace:
+class CallTrace:
     """What one call did on the network.
 
     Attributes:
@@ -77,13 +77,13 @@ class Trace:
         return {} if name is None else {"finish_reason": place[name]}
 
 
-_current: ContextVar[Trace | None] = ContextVar("litellm_trace", default=None)
+_current: ContextVar[CallTrace | None] = ContextVar("litellm_trace", default=None)
 
 
 @contextmanager
-def traced() -> Iterator[Trace]:
+def traced() -> Iterator[CallTrace]:
     """Trace the calls that start inside the block."""
-    trace = Trace()
+    trace = CallTrace()
     token = _current.set(trace)
     try:
         yield trace

@@ -40,7 +40,7 @@ class LearnedMetricProvider(LocalModel[Any, Request, Reply], Provider):
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class ModelCheckpoint:
     """The files that the model of a learned metric is loaded from, how it computes, and the prompt it is asked with.
 
     Attributes:
@@ -126,7 +126,7 @@ class Adapter:
         options: The user's own, by name (see `titjudge.providers.learned.provider.Scorer`).
     """
 
-    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
         self.row, self.checkpoint = row, checkpoint
 
     def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:

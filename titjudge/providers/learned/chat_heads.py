@@ -18,7 +18,7 @@ from titjudge.core.errors import Unanswered, UserError
 from titjudge.core.prompts import Prompt
 from titjudge.core.types import Status
 from titjudge.data.learned_metrics import LearnedMetric
-from titjudge.providers.learned.base import Adapter, Checkpoint, ImageAndText, Measured, measured
+from titjudge.providers.learned.base import Adapter, ImageAndText, Measured, ModelCheckpoint, measured
 from titjudge.providers.learned.state_dicts import fill, unwrapped
 from titjudge.providers.learned.vqascore import tensors, weight_files
 from titjudge.providers.local import hub, loading
@@ -77,7 +77,7 @@ class AnswerTokens(Adapter):
     together: where it is small, the model meant to answer something else.
     """
 
-    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
         super().__init__(row, checkpoint, options)
         self.loaded = _chat_model(row, checkpoint, options)
         self.answer = row.options.get("answer")
@@ -114,7 +114,7 @@ class AnswerTokens(Adapter):
         ]
 
 
-def _chat_model(row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> loading.Loaded:
+def _chat_model(row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> loading.LoadedModel:
     """Load the vision-language model that a row scores with.
 
     Raises:
@@ -138,7 +138,7 @@ class TokenHead(Adapter):
     `sigma`. With `axes` it has two outputs for each of them, mean and log of sigma; the first is the score.
     """
 
-    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
         super().__init__(row, checkpoint, options)
         self.options = row.options
         base, pinned = (

@@ -16,7 +16,7 @@ from typing import Any
 from titjudge.core.errors import UserError
 from titjudge.data.learned_metrics import LearnedMetric
 from titjudge.providers.learned import state_dicts
-from titjudge.providers.learned.base import Adapter, Checkpoint, ImageAndText, Measured, counted, measured
+from titjudge.providers.learned.base import Adapter, ImageAndText, Measured, ModelCheckpoint, counted, measured
 from titjudge.providers.local import hub
 
 IMAGEREWARD_MEAN, IMAGEREWARD_STD = 0.16717362830052426, 1.0333394966054072
@@ -26,7 +26,7 @@ _CLIP_MEAN, _CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.2613
 class DualEncoder(Adapter):
     """Cosine of image and text vector times a scale. The text is cut so that it keeps its end token."""
 
-    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
         from transformers import AutoConfig, CLIPModel
 
         super().__init__(row, checkpoint, options)
@@ -133,7 +133,7 @@ def letterbox(image: Any, size: int, *, antialias: bool = True) -> Any:
 class ItmHead(Adapter):
     """BLIP-2 and BLIP with their image-text matching head; `readout` is itm, itc, fga or imagereward."""
 
-    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
         super().__init__(row, checkpoint, options)
         self.readout = str(row.options["readout"])
         self.tokenizer = checkpoint.tokenizer()
@@ -279,7 +279,7 @@ def caption(text: str, words: int | None = 50) -> str:
     return " ".join(plain.split(" ")[:words])
 
 
-def _blip_config(checkpoint: Checkpoint) -> Any:
+def _blip_config(checkpoint: ModelCheckpoint) -> Any:
     """Make ImageReward's configuration: BLIP ViT-L/16 at 224, BERT base with cross-attention; LAYER NORM EPS 1e-6, not 1e-5."""
     from transformers import BlipConfig
 

@@ -36,7 +36,7 @@ from titjudge.core.files import read_yaml
 from titjudge.core.numbers import is_number
 from titjudge.core.types import ProviderSettings, Reply, Request, Status, Usage
 from titjudge.providers.learned.base import LearnedMetricProvider
-from titjudge.providers.learned.subprocess import Outcome, run
+from titjudge.providers.learned.subprocess import ProcessOutcome, run
 
 OPTIONS = frozenset({"batch_size", "command", "pass_environment", "timeout", "version"})
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
@@ -61,7 +61,7 @@ def variable(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ScoringCommand:
     """What is run: `words` without a shell; `timeout` in seconds for a whole batch."""
 
     words: tuple[str, ...]
@@ -71,7 +71,7 @@ class Command:
     pass_environment: tuple[str, ...] = ()
 
 
-def command_of(name: str, options: Mapping[str, Any]) -> Command:
+def command_of(name: str, options: Mapping[str, Any]) -> ScoringCommand:
     """Find the command of `external/NAME`: from the role's options, else from its environment variable.
 
     Raises:
@@ -100,7 +100,7 @@ def _file(where: str, path: Path) -> dict[str, Any]:
     return {str(key): value for key, value in content.items()}
 
 
-def _checked(where: str, given: Mapping[str, Any]) -> Command:
+def _checked(where: str, given: Mapping[str, Any]) -> ScoringCommand:
     command = given["command"]
     try:
         words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
@@ -116,7 +116,7 @@ def _checked(where: str, given: Mapping[str, Any]) -> Command:
     passed = given.get("pass_environment") or ()
     if isinstance(passed, str) or not all(isinstance(each, str) for each in passed):
         raise ConfigError(f"{where}: pass_environment is a list of names")
-    return Command(tuple(words), timeout, size, str(given.get("version", "")), tuple(passed))
+    return ScoringCommand(tuple(words), timeout, size, str(given.get("version", "")), tuple(passed))
 
 
 class External(LearnedMetricProvider):
@@ -216,7 +216,7 @@ def _environment(passed: Sequence[str]) -> dict[str, str]:
     }
 
 
-def read(outcome: Outcome, wanted: set[str]) -> tuple[dict[str, dict[str, Any] | str], str]:
+def read(outcome: ProcessOutcome, wanted: set[str]) -> tuple[dict[str, dict[str, Any] | str], str]:
     """Read what a command answered: by id a measurement or the reason of a failure, and the reason for ids without a line.
 
     A complete line counts even if the command then crashed or ran out of time; an id with two lines does not.
@@ -240,7 +240,7 @@ def read(outcome: Outcome, wanted: set[str]) -> tuple[dict[str, dict[str, Any] |
     return answers, f"{_ending(outcome)}{of_stray}"
 
 
-def _ending(outcome: Outcome) -> str:
+def _ending(outcome: ProcessOutcome) -> str:
     """Say how a command ended that did not answer."""
     last = f": {outcome.last_words}" if outcome.last_words else ""
     if outcome.overflow:
@@ -272,4 +272,4 @@ def _measurement(value: Mapping[str, Any]) -> dict[str, Any] | str:
     return {"score": float(score), "tokens_used": used, "tokens_total": total, "parts": parts, "reason": reason}
 
 
-__all__ = ["Command", "External", "command_of", "read", "variable"]
+__all__ = ["External", "ScoringCommand", "command_of", "read", "variable"]

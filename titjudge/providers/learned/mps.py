@@ -17,7 +17,7 @@ from torch.nn import functional
 from titjudge.core.errors import UserError
 from titjudge.data.learned_metrics import LearnedMetric
 from titjudge.providers.learned import state_dicts
-from titjudge.providers.learned.base import Adapter, Checkpoint, ImageAndText, Measured, counted, measured
+from titjudge.providers.learned.base import Adapter, ImageAndText, Measured, ModelCheckpoint, counted, measured
 
 CONDITION = (
     "light, color, clarity, tone, style, ambiance, artistry, shape, face, hair, hands, limbs, structure, instance, "
@@ -69,7 +69,7 @@ def rotated(x: Any) -> Any:
     return x * angles.cos().to(x.dtype) + turned * angles.sin().to(x.dtype)
 
 
-class Cross(nn.Module):  # type: ignore[misc]
+class CrossAttention(nn.Module):  # type: ignore[misc]
     """Attention from image tokens to text tokens, with a feed-forward beside it."""
 
     def __init__(self, width: int, heads: int, head: int, factor: int) -> None:
@@ -89,7 +89,7 @@ class Cross(nn.Module):  # type: ignore[misc]
         return self.to_out(_attend(_heads(self.to_q(x), self.heads), keys, values, mask)) + self.ff(x)
 
 
-class Own(nn.Module):  # type: ignore[misc]
+class SelfAttention(nn.Module):  # type: ignore[misc]
     """Attention among image tokens, with rotary positions, and a feed-forward beside it, from one projection."""
 
     def __init__(self, width: int, heads: int, head: int, factor: int) -> None:
@@ -112,7 +112,9 @@ class CrossModel(nn.Module):  # type: ignore[misc]
     def __init__(self, layers: int, width: int, heads: int, head: int, factor: int) -> None:
         super().__init__()
         shape = (width, heads, head, factor)
-        self.layers = nn.ModuleList([nn.ModuleList([Cross(*shape), Own(*shape)]) for _ in range(layers)])
+        self.layers = nn.ModuleList(
+            [nn.ModuleList([CrossAttention(*shape), SelfAttention(*shape)]) for _ in range(layers)]
+        )
 
     def forward(self, x: Any, context: Any, mask: Any) -> Any:
         for pair in self.layers:
@@ -134,7 +136,7 @@ class CrossModel(nn.Module):  # type: ignore[misc]
 class Mps(Adapter):
     """MPS's overall score: exp(logit_scale) * cosine. The row's `threshold` is that of the condition mask."""
 
-    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
         from transformers import CLIPModel
 
         super().__init__(row, checkpoint, options)

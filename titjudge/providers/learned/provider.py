@@ -20,7 +20,7 @@ from titjudge.core.prompts import Prompt, PromptLibrary
 from titjudge.core.types import ProviderSettings, Reply, Request, Usage
 from titjudge.data.learned_metrics import ASKED, NATIVE, find, rows
 from titjudge.providers.base import check_options
-from titjudge.providers.learned.base import Checkpoint, LearnedMetricProvider, Measured
+from titjudge.providers.learned.base import LearnedMetricProvider, Measured, ModelCheckpoint
 from titjudge.providers.local import hub
 from titjudge.providers.local.images import decoded
 from titjudge.providers.local.microbatch import halve_on_failure
@@ -76,7 +76,7 @@ class Scorer(LearnedMetricProvider):
     # -- where the files lie -------------------------------------------------------------------------------------------
 
     @cached_property
-    def _checkpoint(self) -> Checkpoint:
+    def _checkpoint(self) -> ModelCheckpoint:
         hub.quiet()
         own = self._own_weights()
         try:
@@ -93,7 +93,7 @@ class Scorer(LearnedMetricProvider):
             base = base or self.row.base or weights
             device = hub.default_device(self._options)
             base_commit = hub.folder_of(base)[1]
-            return Checkpoint(weights, commit, base, base_commit, file, self._dtype, device, self._prompt)
+            return ModelCheckpoint(weights, commit, base, base_commit, file, self._dtype, device, self._prompt)
         except UserError as error:
             raise UserError(
                 f"{error} The weights of '{self.row.key}' go into ${FOLDER}/{self.row.key}, or are named (weights, base) in "

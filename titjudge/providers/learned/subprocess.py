@@ -18,7 +18,7 @@ _POLL = 0.02  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProcessOutcome:
     """How a command ended.
 
     Attributes:
@@ -45,7 +45,7 @@ def run(
     limit: int,
     environment: Mapping[str, str],
     stopping: Callable[[], bool] = lambda: False,
-) -> Outcome:
+) -> ProcessOutcome:
     """Run `words` (no shell) with `data` as standard input, for `timeout` seconds at most.
 
     The command is the head of a process group of its own, which is ended with it, on time-out, when it writes more than
@@ -64,7 +64,7 @@ def run(
                 start_new_session=True,
             )
         except OSError as error:
-            return Outcome(b"", 127, False, False, f"{words[0]}: {error.strerror}", timeout, limit)
+            return ProcessOutcome(b"", 127, False, False, f"{words[0]}: {error.strerror}", timeout, limit)
     assert process.stdout is not None
     assert process.stderr is not None
     out, err = _Reader(process.stdout, limit, keep_end=False), _Reader(process.stderr, _TAIL, keep_end=True)
@@ -76,7 +76,7 @@ def run(
         reader.join(5)
         if not reader.is_alive():
             pipe.close()
-    return Outcome(
+    return ProcessOutcome(
         bytes(out.kept), process.returncode, late and not out.full, out.full, _last_line(err.kept), timeout, limit
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from titjudge.core.errors import UserError
 from titjudge.data.learned_metrics import LearnedMetric
-from titjudge.providers.learned.base import Adapter, Checkpoint, ImageAndText, Measured, measured
+from titjudge.providers.learned.base import Adapter, ImageAndText, Measured, ModelCheckpoint, measured
 from titjudge.providers.learned.state_dicts import fill
 
 _PAD = (122, 116, 104)  # CLIP's mean colour, as t2v_metrics pads
@@ -24,7 +24,7 @@ class ClipFlanT5(Adapter):
     That is sqrt(P(Yes) * P(end | Yes)): a geometric mean over the answer's tokens, not P(Yes).
     """
 
-    def __init__(self, row: LearnedMetric, checkpoint: Checkpoint, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
         import torch
         from transformers import (
             AutoTokenizer,
@@ -104,7 +104,7 @@ def padded(image: Any, colour: tuple[int, int, int]) -> Any:
     return square
 
 
-def _projector(row: LearnedMetric, checkpoint: Checkpoint) -> Any:
+def _projector(row: LearnedMetric, checkpoint: ModelCheckpoint) -> Any:
     """Load the projector, Linear, GELU, Linear, from the checkpoint (transformers' T5 ignores it)."""
     import torch
 
@@ -120,7 +120,7 @@ def _projector(row: LearnedMetric, checkpoint: Checkpoint) -> Any:
     return projector
 
 
-def weight_files(checkpoint: Checkpoint, part: str) -> list[Path]:
+def weight_files(checkpoint: ModelCheckpoint, part: str) -> list[Path]:
     """List the files of weights with parameters that have `part` in their name, as the index of the shards says.
 
     Other `.bin` files beside them (training_args.bin) hold no tensors.

@@ -19,7 +19,7 @@ from titjudge.providers.json_schema import IN_PROMPT, add_instruction
 from titjudge.providers.local import hub
 from titjudge.providers.local.base import RowError, make_reply, max_tokens, split_thought
 from titjudge.providers.local.images import decoded
-from titjudge.providers.local.loading import Loaded
+from titjudge.providers.local.loading import LoadedModel
 from titjudge.providers.local.microbatch import halve_on_failure
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
@@ -27,7 +27,7 @@ _SHAPING = ("temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "eps
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GenerationPlan:
     """A request made ready: its place among the requests, its conversation, and its length.
 
     `tokens` estimates the input (text by its bytes, images as the processor counts), `limit` bounds the answer.
@@ -42,7 +42,7 @@ class Plan:
 
 
 def run(
-    loaded: Loaded,
+    loaded: LoadedModel,
     requests: Sequence[Request],
     *,
     rows: int,
@@ -97,7 +97,7 @@ def _may_halve(error: Exception) -> bool:
 # -- planning ----------------------------------------------------------------------------------------------------------
 
 
-def plan(loaded: Loaded, at: int, request: Request) -> Plan:
+def plan(loaded: LoadedModel, at: int, request: Request) -> GenerationPlan:
     """Prepare a request: its conversation as chat templates take it, and its length.
 
     Raises:
@@ -111,7 +111,7 @@ def plan(loaded: Loaded, at: int, request: Request) -> Plan:
         add_instruction(turns, request.schema)
     text = sum(len(part.encode()) for each in request.messages for part in each.parts if isinstance(part, str))
     length = text // 4 + _image_tokens(loaded, images)
-    return Plan(at, request, turns, images, length, max_tokens(request))
+    return GenerationPlan(at, request, turns, images, length, max_tokens(request))
 
 
 def _content(parts: Sequence[Any], images: bool) -> Any:
@@ -123,7 +123,7 @@ def _content(parts: Sequence[Any], images: bool) -> Any:
     ]
 
 
-def _image_tokens(loaded: Loaded, images: Sequence[ImageFile]) -> int:
+def _image_tokens(loaded: LoadedModel, images: Sequence[ImageFile]) -> int:
     if not images:
         return 0
     try:
@@ -133,15 +133,15 @@ def _image_tokens(loaded: Loaded, images: Sequence[ImageFile]) -> int:
         return sum(each.width * each.height // 784 for each in images)
 
 
-def batches(plans: Sequence[Plan], rows: int, tokens: int) -> list[list[Plan]]:
+def batches(plans: Sequence[GenerationPlan], rows: int, tokens: int) -> list[list[GenerationPlan]]:
     """Group plans that can be generated together, the longest first, at most `rows` rows and `tokens` padded tokens."""
-    groups: dict[Any, list[Plan]] = {}
+    groups: dict[Any, list[GenerationPlan]] = {}
     for each in plans:
         params = sorted((name, repr(value)) for name, value in each.request.params.items())
         groups.setdefault((tuple(params), len(each.images), each.request.choices), []).append(each)
-    result: list[list[Plan]] = []
+    result: list[list[GenerationPlan]] = []
     for group in groups.values():
-        batch: list[Plan] = []
+        batch: list[GenerationPlan] = []
         for each in sorted(group, key=lambda p: (-p.tokens, p.at)):
             longest = batch[0].tokens + batch[0].limit if batch else 0
             if batch and (len(batch) >= rows or (len(batch) + 1) * longest > tokens):
@@ -156,7 +156,7 @@ def batches(plans: Sequence[Plan], rows: int, tokens: int) -> list[list[Plan]]:
 
 
 def _generate(
-    loaded: Loaded, batch: Sequence[Plan], template: Mapping[str, Any], stopping: Callable[[], bool]
+    loaded: LoadedModel, batch: Sequence[GenerationPlan], template: Mapping[str, Any], stopping: Callable[[], bool]
 ) -> list[Reply | Exception]:
     import torch
 
@@ -197,7 +197,7 @@ def _generate(
 
 
 def _first_tokens(
-    loaded: Loaded, logits: Any, choices: Sequence[str], in_thought: Sequence[bool]
+    loaded: LoadedModel, logits: Any, choices: Sequence[str], in_thought: Sequence[bool]
 ) -> list[FirstToken | None]:
     """Read the probabilities of the choices that are tokens of the model; None for a row whose answer begins with a thought."""
     ids: dict[int, str] = {}
@@ -215,7 +215,9 @@ def _first_tokens(
     ]
 
 
-def _inputs(loaded: Loaded, batch: Sequence[Plan], template: Mapping[str, Any]) -> tuple[Any, list[bool]]:
+def _inputs(
+    loaded: LoadedModel, batch: Sequence[GenerationPlan], template: Mapping[str, Any]
+) -> tuple[Any, list[bool]]:
     """Tokenize and pad a batch, and find for each row whether its prompt ends inside a thought."""
     conversations = [[{**turn, "content": _with_pixels(turn["content"])} for turn in each.turns] for each in batch]
     arguments: dict[str, Any] = {"padding": True}
@@ -231,7 +233,7 @@ def _inputs(loaded: Loaded, batch: Sequence[Plan], template: Mapping[str, Any]) 
     return inputs, [end.rstrip().endswith("<think>") for end in ends]
 
 
-def _holds_control_tokens(loaded: Loaded, batch: Sequence[Plan]) -> bool:
+def _holds_control_tokens(loaded: LoadedModel, batch: Sequence[GenerationPlan]) -> bool:
     special = [
         token.content for token in loaded.tokenizer.added_tokens_decoder.values() if len(token.content.strip()) > 1
     ]
@@ -253,7 +255,7 @@ def _with_pixels(content: Any) -> Any:
     ]
 
 
-def _sampling(loaded: Loaded, batch: Sequence[Plan], limit: int) -> tuple[Any, list[Any]]:
+def _sampling(loaded: LoadedModel, batch: Sequence[GenerationPlan], limit: int) -> tuple[Any, list[Any]]:
     """Make the generation config, and the logits processor that samples.
 
     The model's own config applies where the request says nothing; temperature 0 is greedy.
@@ -367,7 +369,7 @@ def _stop(stopping: Callable[[], bool]) -> Any:
     return Closing()
 
 
-def _reply(loaded: Loaded, request: Request, tokens: list[int], prompt: Usage, in_thought: bool) -> Reply:
+def _reply(loaded: LoadedModel, request: Request, tokens: list[int], prompt: Usage, in_thought: bool) -> Reply:
     """Make the reply of a row of generated tokens; `prompt` is the usage of what was read."""
     end = next((n for n, token in enumerate(tokens) if token in loaded.eos), None)
     written = len(tokens) if end is None else end + 1
@@ -388,5 +390,5 @@ def _stops(request: Request) -> list[str]:
     return [stop] if isinstance(stop, str) else list(stop)
 
 
-def _count(loaded: Loaded, text: str) -> int:
+def _count(loaded: LoadedModel, text: str) -> int:
     return len(loaded.tokenizer(text, add_special_tokens=False)["input_ids"]) if text else 0

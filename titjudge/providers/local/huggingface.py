@@ -17,7 +17,7 @@ from titjudge.providers.local.base import LocalChatModel
 from titjudge.providers.vendors import thinking_room
 
 if TYPE_CHECKING:
-    from titjudge.providers.local.loading import Loaded
+    from titjudge.providers.local.loading import LoadedModel
 
 OPTIONS = frozenset({
     "attention", "batch_size", "batch_tokens", "device", "device_map", "dtype", "enable_thinking", "processor",
@@ -28,7 +28,7 @@ OMITTED = SAMPLING_PARAMETERS - _TAKEN
 _CHANGE_ANSWERS = ("attention", "enable_thinking", "processor")
 
 
-class Local(LocalChatModel["Loaded"]):
+class Local(LocalChatModel["LoadedModel"]):
     """One model of this machine, loaded when the first request comes, in the thread that generates.
 
     Args:
@@ -94,7 +94,7 @@ class Local(LocalChatModel["Loaded"]):
             for reply in replies
         ]
 
-    def _load(self) -> Loaded:
+    def _load(self) -> LoadedModel:
         from titjudge.providers.local import loading
 
         folder, commit = self._folder

@@ -19,7 +19,7 @@ _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3f
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModel:
     """A model ready to generate: `eos` are the tokens that end an answer, `positions` bounds the tokens read and written."""
 
     model: Any
@@ -35,7 +35,7 @@ class Loaded:
     positions: int
 
 
-def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> Loaded:
+def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> LoadedModel:
     """Load the model `name`, whose small files lie in `folder`.
 
     Raises:
@@ -136,7 +136,7 @@ def _without_video(source: str, arguments: dict[str, Any]) -> Any:
     return processor
 
 
-def _loaded(name: str, model: Any, processor: Any, images: bool, options: Mapping[str, Any]) -> Loaded:
+def _loaded(name: str, model: Any, processor: Any, images: bool, options: Mapping[str, Any]) -> LoadedModel:
     tokenizer = getattr(processor, "tokenizer", processor)
     if not getattr(processor, "chat_template", None) and not getattr(tokenizer, "chat_template", None):
         raise UserError(f"model '{name}' has no chat template: it is a base model; take its instruct or chat version")
@@ -150,7 +150,7 @@ def _loaded(name: str, model: Any, processor: Any, images: bool, options: Mappin
     config = model.config
     text_config = config.get_text_config()
     image_token = getattr(config, "image_token_id", getattr(config, "image_token_index", None))
-    return Loaded(
+    return LoadedModel(
         model=model,
         processor=processor,
         tokenizer=tokenizer,
