@@ -357,7 +357,7 @@ def test_nothing_recorded_at_all_is_an_error_except_at_the_beginning(data: Path)
         Recorded(ProviderSettings("", options=options))
     with pytest.raises(DataError, match=r"mine\.jsonl"):
         Recorded(ProviderSettings("", options={**options, "answers": str(data / "mine.jsonl")}))
-    assert Recorded(ProviderSettings("", options={**options, "new": True})).capabilities.local
+    assert Recorded(ProviderSettings("", options={**options, "new": True})).capabilities.direct
 
 
 def test_the_commands(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,11 +25,11 @@ def completer(kind: str) -> Callable[[click.Context, click.Parameter, str], list
 def known_values(kind: str) -> list[str]:
     """List the names of a kind; models are the default models of the providers."""
     from titjudge.core import registry
-    from titjudge.core.prompts import PromptLibrary
+    from titjudge.core.prompts import prompt_names, template_folders
     from titjudge.core.retirements import default_model
 
     if kind == "prompts":
-        return PromptLibrary(None).names()
+        return prompt_names(template_folders())
     if kind != "models":
         return registry.names(kind)
     providers = registry.names("providers")

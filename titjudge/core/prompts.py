@@ -104,16 +104,12 @@ class PromptLibrary:
     """Find prompts by name: first in the overlay folder, then among the bundled ones."""
 
     def __init__(self, overlay: Path | None = None) -> None:
-        if overlay is not None and not overlay.is_dir():
-            raise ConfigError(f"{overlay}: no such folder of prompts")
-        self.roots = [*([overlay] if overlay else []), bundled_root()]
+        self.roots = template_folders(overlay)
         self._loaded: dict[str, Prompt] = {}
 
     def names(self) -> list[str]:
         """List all prompts, as `suite/name`."""
-        return sorted(
-            {path.relative_to(root).with_suffix("").as_posix() for root in self.roots for path in root.rglob("*.md")}
-        )
+        return prompt_names(self.roots)
 
     def get(self, name: str) -> Prompt:
         """Load a prompt.
@@ -122,7 +118,7 @@ class PromptLibrary:
             ConfigError: There is no such prompt, or its file is malformed.
         """
         if name not in self._loaded:
-            self._loaded[name] = self._load(name)
+            self._loaded[name] = read_prompt(name, self.roots)
         return self._loaded[name]
 
     @property
@@ -130,19 +126,44 @@ class PromptLibrary:
         """Name and SHA-256 of every prompt loaded so far."""
         return {name: prompt.sha256 for name, prompt in sorted(self._loaded.items())}
 
-    def _load(self, name: str) -> Prompt:
-        if not _NAME.fullmatch(name) or ".." in name:
-            raise ConfigError(f"'{name}' is not a prompt name (suite/name)")
-        path = next((root / f"{name}.md" for root in self.roots if (root / f"{name}.md").is_file()), None)
-        if path is None:
-            raise ConfigError(
-                f"there is no prompt '{name}'.{nearest(name, self.names())} Templates of your own: --prompts DIR with {name}.md"
-            )
-        try:
-            raw = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: cannot be read as UTF-8: {error}") from error
-        return _parsed(name, path, raw)
+
+def template_folders(overlay: Path | None = None) -> list[Path]:
+    """List the folders of templates, in the order in which they are looked through.
+
+    Raises:
+        ConfigError: There is no such folder.
+    """
+    if overlay is not None and not overlay.is_dir():
+        raise ConfigError(f"{overlay}: no such folder of prompts")
+    return [*([overlay] if overlay else []), bundled_root()]
+
+
+def prompt_names(folders: Sequence[Path]) -> list[str]:
+    """List all prompts in folders, as `suite/name`."""
+    return sorted(
+        {path.relative_to(root).with_suffix("").as_posix() for root in folders for path in root.rglob("*.md")}
+    )
+
+
+def read_prompt(name: str, folders: Sequence[Path]) -> Prompt:
+    """Read a prompt from the first folder that has it.
+
+    Raises:
+        ConfigError: There is no such prompt, or its file is malformed.
+    """
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise ConfigError(f"'{name}' is not a prompt name (suite/name)")
+    path = next((root / f"{name}.md" for root in folders if (root / f"{name}.md").is_file()), None)
+    if path is None:
+        raise ConfigError(
+            f"there is no prompt '{name}'.{nearest(name, prompt_names(folders))} "
+            f"Templates of your own: --prompts DIR with {name}.md"
+        )
+    try:
+        raw = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as UTF-8: {error}") from error
+    return _parsed(name, path, raw)
 
 
 @lru_cache(maxsize=256)  # compiling a template takes milliseconds, and every `Judge` has a library of its own

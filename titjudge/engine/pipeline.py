@@ -327,8 +327,8 @@ class Engine:
     async def _send(
         self, role: ProviderRole, request: Request, reservation: Reservation | None, accept_empty: bool
     ) -> Reply:
-        if role.provider.local:
-            return await self._send_local(role, request)
+        if role.provider.direct:
+            return await self._ask_directly(role, request)
         try:
             reply = await self.sender.send(role, request, reservation, accept_empty=accept_empty)
         except Unanswered as error:
@@ -340,8 +340,8 @@ class Engine:
         role.tally.add(reply)
         return reply
 
-    async def _send_local(self, role: ProviderRole, request: Request) -> Reply:
-        """Models in this process: no price, no slot, no retry. Their requests batch themselves."""
+    async def _ask_directly(self, role: ProviderRole, request: Request) -> Reply:
+        """Ask what is called at once: no price, no slot, no retry. Models in this process put their requests together."""
         started = time.monotonic()
         try:
             reply = await role.provider.complete(request)
@@ -417,7 +417,7 @@ class Engine:
     async def _embed(self, key: str, text: str, reservation: Reservation | None) -> Embedding:
         embedder = self.roles.embedder()
         tally = self.roles.embedded
-        if embedder.local:
+        if embedder.direct:
             (vector,) = await embedder.embed([text])
         else:
             vector = await self.sender.send(self.roles.embedder_role(), text, reservation)

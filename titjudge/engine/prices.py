@@ -114,7 +114,7 @@ def price_of(
     user: UserPrices | None = None,
     *,
     base_url: str = "",
-    local: bool = False,
+    free: bool = False,
     embedding: bool = False,
     at: datetime | None = None,
 ) -> Price | None:
@@ -127,7 +127,7 @@ def price_of(
         user: the user's table, by `provider/model` or `model`; it wins over the bundled list.
         base_url: a known address (OpenRouter, Azure, ...) names the provider better than `provider` does; at an unknown
             one the vendor's list price is given (`elsewhere`), and what is billed there only the user knows.
-        local: the provider declares that it costs nothing (local, recorded, fake).
+        free: The provider declares that it costs nothing (local, recorded, fake).
         embedding: a model without an output price is fine; for any other, that price is unknown.
         at: when (default now); prices that depend on the hour are taken at their dearest.
 
@@ -138,7 +138,7 @@ def price_of(
         for key, entry in (user or {}).items():
             if key.strip().lower() == name:
                 return _from_user(key, entry)
-    return FREE if local else _bundled(provider, model, base_url, embedding, at or clock.now())
+    return FREE if free else _bundled(provider, model, base_url, embedding, at or clock.now())
 
 
 def _names(provider: str, model: str) -> list[str]:

@@ -275,7 +275,7 @@ class Roles:
         names = (name,) if name else tuple(dict.fromkeys((config.model_name, model.listed_as or config.model_name)))
         found = (
             prices.price_of(
-                config.provider, each, user, base_url=model.base_url, local=model.is_free, embedding=embedding
+                config.provider, each, user, base_url=model.base_url, free=model.is_free, embedding=embedding
             )
             for each in names
         )
@@ -305,7 +305,7 @@ class Roles:
             if (name, known) == (config.provider, settings):
                 return provider
         made = make_provider(config.provider, settings)
-        if made.capabilities.local:
+        if made.direct:
             self._here.append((config.provider, settings, made))
         return made
 

@@ -302,8 +302,11 @@ def _costs(run: Prober) -> tuple[float | None, float | None]:
         if not role.tally.asked:
             return None, None
         share = (role.tally.asked + role.tally.cached) / role.tally.asked / len(run.scores) * 1000
-        local = role.provider.local if role.name == "embedder" else role.provider.capabilities.local
-        price = price + role.tally.spent * share if (role.price is not None or local) and price is not None else None
+        price = (
+            price + role.tally.spent * share
+            if (role.price is not None or role.provider.direct) and price is not None
+            else None
+        )
         seconds += (run.seconds if role.name == "embedder" else role.tally.seconds) * share
     return price, seconds
 

@@ -36,7 +36,7 @@ class Capabilities:
         schema: It has native JSON-schema answers.
         omit: Parameters the model rejects; they are left out of the request and of its cache key.
         omit_thinking: Further ones, which it rejects where it is asked to think.
-        local: It runs in this process, costs nothing, needs no rate limiter.
+        direct: The engine calls it at once, without a price, a rate limit or a retry: a model in this process, or a stand-in.
         in_flight: How many requests it can use at once (None: as many as the engine likes).
         cache: Its answers are worth keeping (a recorded answer is on disk already).
         thinking: Tokens it may think before it answers, on top of `max_tokens`, when no `thinking_budget` is given.
@@ -48,7 +48,7 @@ class Capabilities:
     images: bool = True
     schema: bool = True
     omit: frozenset[str] = frozenset()
-    local: bool = False
+    direct: bool = False
     in_flight: int | None = None
     cache: bool = True
     thinking: int = 0
@@ -119,14 +119,14 @@ class Model:
         return self.base_url
 
     @property
-    def local(self) -> bool:
-        """Whether it runs in this process and costs nothing."""
+    def direct(self) -> bool:
+        """Whether the engine calls it at once, without a price, a rate limit or a retry."""
         return False
 
     @property
     def is_free(self) -> bool:
-        """Whether answers cost nothing; a stand-in in this process may stand for a model that costs."""
-        return self.local
+        """Whether answers cost nothing; a stand-in that is called at once may stand for a model that costs."""
+        return self.direct
 
     def classify(self, error: Exception) -> Failure:
         """Classify an exception; by default as a failure that repeating the request does not mend."""
@@ -214,8 +214,8 @@ class Provider(Model, ABC):
         return Capabilities()
 
     @property
-    def local(self) -> bool:
-        return self.capabilities.local
+    def direct(self) -> bool:
+        return self.capabilities.direct
 
     @abstractmethod
     async def complete(self, request: Request) -> Reply:
@@ -230,7 +230,7 @@ class Provider(Model, ABC):
 
     def usage_bound(self, request: Request) -> Usage:
         """Bound the tokens that a request can cost; a cap on money holds as well as this bound."""
-        if self.local:
+        if self.direct:
             return Usage()
         raise NotImplementedError(f"{type(self).__name__} does not say what a request costs at most (usage_bound)")
 
@@ -251,8 +251,12 @@ class Embedder(Model, ABC):
         clip: Its vectors are CLIP text embeddings, in which alone the counts of unique prompts of TIIF-Bench are made.
     """
 
-    local = True
+    local: bool = True
     version: int = 1
+
+    @property
+    def direct(self) -> bool:
+        return self.local
 
     @cached_property
     def clip(self) -> bool:

@@ -57,7 +57,7 @@ class EstimateProvider(WrappedProvider):
     ) -> None:
         super().__init__(real)
         self._lengths, self._sink = lengths, sink
-        self.capabilities = replace(real.capabilities, local=True)
+        self.capabilities = replace(real.capabilities, direct=True)
 
     async def complete(self, request: Request) -> Reply:
         if self.is_free:

@@ -45,7 +45,7 @@ class Fake(Provider):
         capabilities: Capabilities | None = None,
     ) -> None:
         check_options("option of the fake provider", settings.options if settings else (), ("remember",))
-        self.capabilities = capabilities or Capabilities(local=True, probabilities=answers is None)
+        self.capabilities = capabilities or Capabilities(direct=True, probabilities=answers is None)
         self.latency = latency
         self.requests: list[Request] = []
         self._remember = settings is None or settings.options.get("remember", True)

@@ -86,7 +86,7 @@ class Recorded(Provider):
     name = "recorded"
     account = "recorded"
     needs_model = False
-    capabilities = Capabilities(local=True, cache=False, probabilities=True)
+    capabilities = Capabilities(direct=True, cache=False, probabilities=True)
 
     def __init__(self, settings: ProviderSettings) -> None:
         check_options("option of recorded answers", settings.options, ("answers", "file", "new"))

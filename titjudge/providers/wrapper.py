@@ -78,7 +78,7 @@ class _DuckProvider(WrappedProvider):
 
     @property
     def is_free(self) -> bool:
-        return self.local
+        return self.direct
 
     async def complete(self, request: Request) -> Reply:
         try:

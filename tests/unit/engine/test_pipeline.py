@@ -315,7 +315,7 @@ def test_the_journal_gets_every_answer_once_with_what_was_sent(tmp_path: Path) -
 def test_a_local_answer_without_a_word_is_a_refusal_but_for_what_takes_it(tmp_path: Path) -> None:
     async def work() -> None:
         engine, fake = build(tmp_path, lambda r: make_reply("", "", Usage(1, 0), "stop"))
-        fake.capabilities = Capabilities(local=True)
+        fake.capabilities = Capabilities(direct=True)
         ask = BoundAsk(engine, item(tmp_path))
         given: dict[str, Any] = {"role": "judge", "prompt": "p", "description": "d"}
         with pytest.raises(Unanswered, match="without a word"):
@@ -333,10 +333,10 @@ def test_what_a_thinking_model_thinks_comes_on_top_of_max_tokens(tmp_path: Path)
         await ask_mark(engine, item(tmp_path))
         return dict(fake.requests[0].params)
 
-    thinker = Capabilities(local=True, thinking=8192, omit=frozenset({"temperature"}))
+    thinker = Capabilities(direct=True, thinking=8192, omit=frozenset({"temperature"}))
     assert asyncio.run(work(thinker, max_tokens=500)) == {"max_tokens": 8692}
     assert asyncio.run(work(thinker, max_tokens=500, thinking_budget=100))["max_tokens"] == 600
-    assert asyncio.run(work(Capabilities(local=True), max_tokens=500)) == {"max_tokens": 500, "temperature": 0}
+    assert asyncio.run(work(Capabilities(direct=True), max_tokens=500)) == {"max_tokens": 500, "temperature": 0}
 
 
 def panel_answers(values: dict[str, float | str]) -> Callable[[Request], str]:

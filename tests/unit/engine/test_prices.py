@@ -182,7 +182,7 @@ def test_batch_jobs_elsewhere_cost_the_list_price() -> None:
 
 
 def test_local_is_free_by_declaration_only() -> None:
-    price = price_of("local", "anything", local=True)
+    price = price_of("local", "anything", free=True)
     assert price is not None
     assert price.cost(Usage(10**9, 10**9)) == 0.0
     assert price_of("local", "anything") is None
@@ -190,7 +190,7 @@ def test_local_is_free_by_declaration_only() -> None:
 
 @pytest.mark.parametrize("key", ["gpt-4o", "openai/gpt-4o", "GPT-4o"])
 def test_the_users_table_wins(key: str) -> None:
-    price = price_of("openai", "gpt-4o", {key: {"input": 1, "output": 2.0, "cached_input": None}}, local=True)
+    price = price_of("openai", "gpt-4o", {key: {"input": 1, "output": 2.0, "cached_input": None}}, free=True)
     assert price == Price(1.0, 2.0, source="user table")
 
 

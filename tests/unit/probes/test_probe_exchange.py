@@ -55,7 +55,7 @@ def line(
             points = scale.get(name, 60) * (truth[stem] + taste(name, author) / 80) + noise(name, author, stem)
             return json.dumps({"missing": [], "contradicted": [], "reason": "r", "score": max(0, min(100, points))})
 
-        return Fake(answers=answer, capabilities=Capabilities(local=True, images=name != blind))
+        return Fake(answers=answer, capabilities=Capabilities(direct=True, images=name != blind))
 
     async def go() -> Line:
         config = RunConfig.model_validate({"captioner": captioner, "judge": "fake/alpha", "panel": list(rivals)})

@@ -89,7 +89,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_least_provider_has_all_that_the_engine_asks_for() -> None:
     provider = Least()
     assert (provider.version, provider.base_url, provider.model, provider.account) == (1, "", "", "")
-    assert (provider.is_batch, provider.is_free, provider.local, provider.on_headers) == (False, False, False, None)
+    assert (provider.is_batch, provider.is_free, provider.direct, provider.on_headers) == (False, False, False, None)
     assert provider.classify(ValueError("odd")) == Failure(FailureKind.REJECTED, "odd")
     provider.ready()
     provider.leave()
@@ -100,7 +100,7 @@ def test_a_provider_that_costs_money_must_bound_it_and_one_of_this_process_need_
     provider = Least()
     with pytest.raises(NotImplementedError, match=r"Least does not say what a request costs at most \(usage_bound\)"):
         provider.usage_bound(REQUEST)
-    provider.capabilities = Capabilities(local=True)
+    provider.capabilities = Capabilities(direct=True)
     assert provider.usage_bound(REQUEST) == Usage()
 
 
@@ -146,7 +146,7 @@ def test_a_provider_with_the_four_methods_alone_answers_in_a_run(tmp_path: Path)
 def test_an_embedder_with_the_three_methods_alone_makes_vectors() -> None:
     embedder = make_embedder("mine", "e", ProviderSettings("e"))
     assert isinstance(embedder, Embedder)
-    assert (embedder.name, embedder.max_tokens, embedder.local, embedder.is_free) == ("mine/e", 7, True, True)
+    assert (embedder.name, embedder.max_tokens, embedder.direct, embedder.is_free) == ("mine/e", 7, True, True)
     assert dict(embedder.identity) == {"model": "e"}
     assert asyncio.run(embedder.embed(["ab"]))[0].tokens_total == 2
     assert embedder.classify(ValueError()).message == "its own words"

@@ -287,7 +287,7 @@ def test_options_are_the_engines_and_what_changes_answers_is_in_the_identity(mod
     others = [provider(model), provider(model, dtype="float16"), provider(model, structured="prompt")]
     assert len({each.base_url for each in (asked, *others)}) == 4
     assert asked.capabilities.images
-    assert asked.capabilities.local
+    assert asked.capabilities.direct
 
 
 @pytest.mark.usefixtures("vllm")

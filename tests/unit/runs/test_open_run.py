@@ -28,7 +28,6 @@ PARTS = {"Engine", "Roles", "AnswerCache", "Planner", "Budget", "provenance", "P
 ELSEWHERE = {
     ("engine/pipeline.py", "Budget"),  # of an engine without caps
     ("cli/catalog.py", "PromptLibrary"),  # lists templates and opens no run
-    ("cli/completion.py", "PromptLibrary"),
 }
 TEMPLATE = "lmm_score/rate"
 PRICE = {"gpt-4o": {"input": 1.0, "output": 10.0}}

@@ -270,7 +270,7 @@ class Yes:
 
     def __init__(self, settings: Any) -> None:
         self.name, self.version, self.account, self.base_url = "yes", 1, "yes", ""
-        self.capabilities = Capabilities(images=True, schema=False, local=True)
+        self.capabilities = Capabilities(images=True, schema=False, direct=True)
 
     async def complete(self, request: Request) -> Reply:
         return Reply("yes\n" * request.messages[-1].text.count("Is "), usage=Usage(1, 1), model_version="yes")

@@ -145,7 +145,7 @@ class Batches:
         Raises:
             ConfigError: It has no batch service that is known here.
         """
-        if real.local:
+        if real.direct:
             return real
         name = folder_name(real)
         if name not in self._queues:

@@ -24,7 +24,7 @@ Measured = dict[str, Any]
 class LearnedMetricProvider(LocalModel[Any, Request, Reply], Provider):
     """A provider whose reply is a measurement, as JSON, of one image and one text."""
 
-    capabilities = Capabilities(images=True, schema=True, omit=SAMPLING_PARAMETERS, local=True)
+    capabilities = Capabilities(images=True, schema=True, omit=SAMPLING_PARAMETERS, direct=True)
 
     async def complete(self, request: Request) -> Reply:
         """Score one image and one text, together with the requests that arrive at the same time.

@@ -16,7 +16,7 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError, UserError, nearest
 from titjudge.core.files import read_yaml
-from titjudge.core.prompts import Prompt, PromptLibrary
+from titjudge.core.prompts import Prompt, prompt_names, read_prompt, template_folders
 from titjudge.core.types import ProviderSettings, Reply, Request, Usage
 from titjudge.data.learned_metrics import ASKED, NATIVE, find, rows
 from titjudge.providers.base import check_options
@@ -69,7 +69,7 @@ class Scorer(LearnedMetricProvider):
         self._size = int(options.get("batch_size", 32))
         super().__init__(max_batch=4 * self._size)
         self.row, self.version = row, row.version
-        self._library = PromptLibrary(settings.prompts)
+        self._templates = template_folders(settings.prompts)
         self.account = f"scorer|{row.key}"
         self._options = options
 
@@ -104,7 +104,7 @@ class Scorer(LearnedMetricProvider):
     def _prompt(self) -> Prompt | None:
         """The template of the row: the user's own, where there is one of this name, else titjudge's."""
         name = self.row.options.get("template")
-        return self._library.get(name) if name else None
+        return read_prompt(name, self._templates) if name else None
 
     @property
     def _dtype(self) -> str:
@@ -145,7 +145,7 @@ class Scorer(LearnedMetricProvider):
         if self._options.get("base"):
             parts.append(_digest(Path(str(self._options["base"]))))
         parts += [f"{name}={self._options[name]}" for name in ("antialias", "local") if name in self._options]
-        if self._prompt and self._prompt.sha256 != bundled_digest(self._prompt.name):
+        if self._prompt and not _is_bundled(self._prompt):
             parts.append(f"prompt={self._prompt.sha256[:16]}")
         return "scorer:" + ",".join([*filter(None, parts), f"transformers={version('transformers')}"])
 
@@ -208,12 +208,10 @@ def _from_file(key: str) -> dict[str, Any]:
     return {**content.get("all", {}), **content.get(key, {})}
 
 
-def bundled_digest(name: str) -> str:
-    """Return the digest of titjudge's own template of a name, which is no part of a key; empty where there is none."""
-    try:
-        return PromptLibrary().get(name).sha256
-    except ConfigError:
-        return ""
+def _is_bundled(prompt: Prompt) -> bool:
+    """Tell whether a template is titjudge's own, which is no part of a key: what it says goes by the row's version."""
+    bundled = template_folders()
+    return prompt.name in prompt_names(bundled) and read_prompt(prompt.name, bundled).sha256 == prompt.sha256
 
 
 def _elements(request: Request) -> list[str]:

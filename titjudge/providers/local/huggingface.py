@@ -64,7 +64,7 @@ class Local(LocalChatModel["LoadedModel"]):
         """
         omit = OMITTED | self._without_effect
         return Capabilities(
-            images=self._reads_images, schema=False, omit=omit, local=True, probabilities=True,
+            images=self._reads_images, schema=False, omit=omit, direct=True, probabilities=True,
             thinking=thinking_room(self.model),
         )  # fmt: skip
 

@@ -89,7 +89,7 @@ class VLLM(LocalChatModel[Any]):
         """
         omit, schema = OMITTED | self._without_effect, self._constrains
         return Capabilities(
-            images=self._reads_images, schema=schema, omit=omit, local=True, probabilities=True,
+            images=self._reads_images, schema=schema, omit=omit, direct=True, probabilities=True,
             thinking=thinking_room(self.model),
         )  # fmt: skip
 

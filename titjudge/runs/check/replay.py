@@ -292,7 +292,7 @@ class StoredModel(WrappedProvider):
         self._stored = stored
         self.base_url = self.base_url if base_url is None else base_url
         tools = role.model_name in stored.with_tools
-        self.capabilities = replace(self.capabilities, local=True, cache=True, tools=tools)
+        self.capabilities = replace(self.capabilities, direct=True, cache=True, tools=tools)
 
     @property
     def is_free(self) -> bool:

@@ -93,7 +93,7 @@ class _BatchQuestionExporter(WrappedProvider):
             raise UserError(
                 f"{config.model}: options.body is for its own requests, and a batch file of OpenAI has none of them"
             )
-        self.capabilities = replace(real.capabilities, local=True)  # neither priced, limited nor retried
+        self.capabilities = replace(real.capabilities, direct=True)
         settings = ProviderSettings(config.model_name or real.name, base_url="http://localhost")
         self._chat = real if isinstance(real, OpenAI) else OpenAI(settings)
         self._writer = writer
