@@ -27,7 +27,7 @@ from filelock import FileLock
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from servers import Server
+    from titjudge.testing import Server
 
 os.environ.update(
     TITJUDGE_TODAY="2026-11-20",  # models retire and prices change: not while tests run
@@ -134,7 +134,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def server() -> Iterator[Server]:
     """A loopback server of all hosted wires that gives its usual answers."""
-    from servers import Server
+    from titjudge.testing import Server
 
     with Server() as running:
         yield running

@@ -11,10 +11,10 @@ from typing import Any
 from unittest import mock
 
 from PIL import Image
-from servers import Seen
 
 from titjudge.core.types import Item
 from titjudge.probes import battery
+from titjudge.testing import Seen
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "known_answer"
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import uvicorn
 from PIL import Image
-from servers import Scripted, Seen
 
 from titjudge.apps.rewards.rewards import Rewards
 from titjudge.apps.rewards.server import build_app
 from titjudge.core.config import load_config
+from titjudge.testing import Scripted, Seen
 from titjudge.web.http_guard import listen
 
 TOKEN = "a-token-for-tests"

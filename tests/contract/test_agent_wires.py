@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from servers import Scripted, Seen, Server
-from test_provider_spec import KEY
 
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
@@ -28,6 +26,8 @@ from titjudge.metrics.agent.loop import SPARE_ROUNDS
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.agent.tool_calls import MOST_CALLS, NO_LOOK_LEFT
 from titjudge.runs.open_run import open_planner
+from titjudge.testing import Scripted, Seen, Server
+from titjudge.testing.provider_spec import KEY
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 

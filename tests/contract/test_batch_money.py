@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer, Plan
-from servers import Scripted, Server
 from test_batch_services import LOOK, BaseBatchService
-from wires import HTML
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import FailureKind, Reply, Status
 from titjudge.providers.batch.provider import Batches, BatchProvider, folder_name
 from titjudge.providers.batch.queue import BatchTiming
+from titjudge.testing import Scripted, Server
+from titjudge.testing.wires import HTML
 
 pytestmark = [
     pytest.mark.slow,  # many in all, each of them short

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer, Plan
-from servers import Scripted, Seen
 
 from titjudge.core.keys import request_key
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status
@@ -19,6 +18,7 @@ from titjudge.providers.batch.provider import BatchProvider, batch_service_for
 from titjudge.providers.batch.queue import BatchQueue, BatchTiming
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
+from titjudge.testing import Scripted, Seen
 
 pytestmark = [
     pytest.mark.slow,  # many in all, each of them short

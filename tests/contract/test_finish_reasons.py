@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from batch_server import BatchServer
 from builders import described_images
-from servers import Scripted, Seen, Server
-from test_provider_spec import run as on_a_loop
 
 from titjudge.core.config import load_config
 from titjudge.core.structured_output import after_thinking
@@ -28,6 +26,8 @@ from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.local.base import make_reply
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
+from titjudge.testing import Scripted, Seen, Server
+from titjudge.testing.provider_spec import on_a_loop
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 HALF = "The image shows a red cube standing on the"

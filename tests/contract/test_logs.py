@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from commands import cli
 from PIL import Image
-from servers import Scripted, Seen, Server
 
 from titjudge.cli.logs import open_log
 from titjudge.core import redaction
@@ -27,6 +26,7 @@ from titjudge.engine.ask import BoundAsk
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.testing import Scripted, Seen, Server
 
 KEY, PASSWORD, QUERY, HEADER = "planted0zq0of0env", "planted0zq0of0url", "planted0zq0of0query", "planted0zq0of0org"
 BASIC = b64encode(f"someone:{PASSWORD}".encode()).decode()

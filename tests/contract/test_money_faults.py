@@ -18,9 +18,7 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer
-from servers import Scripted, Seen, Server
 from test_provider_spec import google_credentials
-from wires import ANSWERS, HTML, dump, embeddings, read, text_for
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import BudgetExhausted, FatalProviderError, Unanswered
@@ -31,6 +29,8 @@ from titjudge.engine.budget import Budget
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.providers.batch.provider import Batches, BatchTiming
+from titjudge.testing import Scripted, Seen, Server
+from titjudge.testing.wires import ANSWERS, HTML, dump, embeddings, read, text_for
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 

@@ -19,10 +19,10 @@ import commands
 import pytest
 from known_answers import first_prompt
 from PIL import Image
-from servers import Scripted, Seen, Server
 
 from titjudge.core.types import Status
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.testing import Scripted, Seen, Server
 
 ROOT = Path(__file__).resolve().parents[2]
 ITEMS = 24

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Scripted, Seen, Server
-from test_provider_spec import KEY, PICTURE, Verdict, run
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.structured_output import schema_of
@@ -24,6 +22,8 @@ from titjudge.providers.hosted import http, litellm_client
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
+from titjudge.testing import Scripted, Seen, Server
+from titjudge.testing.provider_spec import KEY, PICTURE, Verdict, on_a_loop
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
@@ -33,7 +33,7 @@ def ask(text: str = "Describe it.", *, schema: bool = False, **params: Any) -> R
 
 
 def complete(provider: Any, request: Request | None = None) -> Reply:
-    return run(provider, lambda: provider.complete(request or ask()))  # type: ignore[no-any-return]
+    return on_a_loop(provider, lambda: provider.complete(request or ask()))  # type: ignore[no-any-return]
 
 
 def failure(provider: Any, request: Request | None = None) -> Failure:
@@ -267,7 +267,7 @@ def test_a_dead_address_makes_way_for_a_live_one(server: Server) -> None:
     async def several() -> set[str]:
         return {(await provider.complete(ask())).endpoint for _ in range(4)}
 
-    assert run(provider, several) == {server.openai}
+    assert on_a_loop(provider, several) == {server.openai}
     assert server.count() == 4
     assert provider.endpoints.all[0].aside_until > 0
 
@@ -279,7 +279,7 @@ def test_load_is_shared_between_addresses(server: Server) -> None:
         async def many() -> None:
             await asyncio.gather(*(provider.complete(ask(str(each))) for each in range(20)))
 
-        run(provider, many)
+        on_a_loop(provider, many)
         assert server.count() == other.count() == 10
 
 

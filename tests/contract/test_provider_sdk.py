@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
-from servers import Server
-from test_provider_spec import PICTURE, PIXELS, Verdict, run
 
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Message, Request
@@ -18,6 +16,8 @@ from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.json_schema import gemini, strict
+from titjudge.testing import Server
+from titjudge.testing.provider_spec import PICTURE, PIXELS, Verdict, on_a_loop
 
 URL = f"data:image/webp;base64,{base64.b64encode(PIXELS).decode()}"
 SYSTEM, TEXT = "Be brief.", "Describe it — 用一句话 🍎"
@@ -33,7 +33,7 @@ def request(model: str, *, params: dict[str, Any], schema: type[BaseModel] | Non
 
 def ours(server: Server, kind: type[OpenAI] | type[Gemini], base: str, asked: Request) -> Any:
     provider = kind(ProviderSettings(asked.model, base_url=base))
-    run(provider, lambda: provider.complete(asked))
+    on_a_loop(provider, lambda: provider.complete(asked))
     return server.last.body
 
 
@@ -196,7 +196,8 @@ def test_gemini_conversation_equals_the_sdk(server: Server) -> None:
 
 def test_the_sdks_read_usage_faults_and_refusals_of_our_server() -> None:
     import openai
-    from servers import Scripted
+
+    from titjudge.testing import Scripted
 
     with Server(cached_tokens=5, reasoning_tokens=40) as server:
         usage = openai_sdk(server, model="gpt-4o", messages=OPENAI_MESSAGES).usage

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from commands import cli
 from PIL import Image
-from servers import Scripted, Seen, Server
 
 from titjudge.core.config import RunConfig
 from titjudge.core.prompts import PromptLibrary
@@ -22,6 +21,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.providers.hosted.refused_parameters import refused_parameter
+from titjudge.testing import Scripted, Seen, Server
 
 TEMPERATURE = (
     "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported."

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from commands import cli
 from PIL import Image
-from servers import Server
 
 from titjudge import Judge
 from titjudge.core.config import RunConfig
@@ -22,6 +21,7 @@ from titjudge.engine.roles import Roles
 from titjudge.providers import ProviderSettings, make_provider
 from titjudge.providers.batch.provider import batch_service_for
 from titjudge.runs.folder.identity import identity
+from titjudge.testing import Server
 
 ADDRESS = {"openai": "/v1", "litellm": "", "gemini": ""}
 

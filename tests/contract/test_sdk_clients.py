@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from servers import Scripted, Seen, Server
-from test_provider_spec import PICTURE, Verdict, google_credentials
+from test_provider_spec import google_credentials
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, MissingExtra
@@ -30,6 +29,8 @@ from titjudge.providers.hosted.azure import Azure
 from titjudge.providers.hosted.embeddings import GeminiEmbedder
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
+from titjudge.testing import Scripted, Seen, Server
+from titjudge.testing.provider_spec import PICTURE, Verdict
 
 VERTEX = {"vertexai": True, "project": "my-project", "location": "here"}
 TOKEN = "token-of-entra-or-google-1234567890"

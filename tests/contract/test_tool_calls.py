@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
-from servers import Scripted, Server
 from test_provider_sdk import SYSTEM, gemini_sdk, plain
-from test_provider_spec import CASES, KEY, Case, Messages, Verdict, _param, google_credentials, run
-from wires import signature
+from test_provider_spec import CASES, Messages, _param, google_credentials
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.keys import request_key
@@ -22,6 +20,9 @@ from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.tool_calls import openai_calls, openai_tools, unknown_here
 from titjudge.providers.json_schema import strict
+from titjudge.testing import Scripted, Server
+from titjudge.testing.provider_spec import KEY, ProviderCase, Verdict, on_a_loop
+from titjudge.testing.wires import signature
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
@@ -42,7 +43,7 @@ ASKED = "Which claims hold?"
 
 
 @pytest.fixture(params=[_param(case) for case in CASES if case.make is not Messages])  # the page's example has no tools
-def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
+def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ProviderCase:
     monkeypatch.setenv("SPEC_API_KEY", KEY)
     google_credentials(monkeypatch)
     return request.param  # type: ignore[no-any-return]
@@ -66,10 +67,10 @@ def answered(provider: Any, *requests: Request) -> list[Reply]:
     async def work() -> list[Reply]:
         return [await provider.complete(each) for each in requests]
 
-    return run(provider, work)  # type: ignore[no-any-return]
+    return on_a_loop(provider, work)  # type: ignore[no-any-return]
 
 
-def test_calls_are_read_and_go_back_with_their_results(case: Case, server: Server) -> None:
+def test_calls_are_read_and_go_back_with_their_results(case: ProviderCase, server: Server) -> None:
     provider = case.provider(server, options={"tools": True})
     assert provider.capabilities.tools
     server.script(Scripted("One moment.", calls=[("zoom", BOX), ("read_text", {})]), "E2 shows it.")
@@ -78,7 +79,7 @@ def test_calls_are_read_and_go_back_with_their_results(case: Case, server: Serve
         first = await provider.complete(offer(case.model))
         return first, await provider.complete(offer(case.model, *talk(first, "a red kite", "no text")))
 
-    first, second = run(provider, work)
+    first, second = on_a_loop(provider, work)
     assert (first.status, first.text) == (Status.OK, "One moment.")
     assert [(call.name, json_object(call.arguments)) for call in first.tool_calls] == [("zoom", BOX), ("read_text", {})]
     assert len({call.id for call in first.tool_calls}) == 2
@@ -94,13 +95,13 @@ def test_calls_are_read_and_go_back_with_their_results(case: Case, server: Serve
     assert server.requests[0].schema is None
 
 
-def test_an_answer_without_a_call_is_an_answer(case: Case, server: Server) -> None:
+def test_an_answer_without_a_call_is_an_answer(case: ProviderCase, server: Server) -> None:
     server.script("I need no tool.")
     (reply,) = answered(case.provider(server, options={"tools": True}), offer(case.model))
     assert (reply.text, reply.tool_calls) == ("I need no tool.", ())
 
 
-def test_calls_that_nobody_offered_are_no_answer(case: Case, server: Server) -> None:
+def test_calls_that_nobody_offered_are_no_answer(case: ProviderCase, server: Server) -> None:
     server.script(Scripted(calls=[("zoom", BOX)]))
     provider = case.provider(server)
     with pytest.raises(Exception) as caught:
@@ -108,7 +109,7 @@ def test_calls_that_nobody_offered_are_no_answer(case: Case, server: Server) -> 
     assert provider.classify(caught.value).kind is FailureKind.RETRY
 
 
-def test_a_truncated_call_is_truncated(case: Case, server: Server) -> None:
+def test_a_truncated_call_is_truncated(case: ProviderCase, server: Server) -> None:
     if case.name == "litellm-gemini":
         pytest.skip("litellm says tool_calls where Gemini says MAX_TOKENS")
     server.script(Scripted(kind="length", calls=[("zoom", BOX)]))
@@ -117,7 +118,7 @@ def test_a_truncated_call_is_truncated(case: Case, server: Server) -> None:
 
 
 def test_a_server_without_tools_is_noticed_once_and_offered_none(
-    case: Case, server: Server, monkeypatch: pytest.MonkeyPatch
+    case: ProviderCase, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = case.provider(server)
     provider.capabilities = replace(provider.capabilities, tools=True)
@@ -129,7 +130,7 @@ def test_a_server_without_tools_is_noticed_once_and_offered_none(
     assert server.count() == 1
 
 
-def test_who_says_that_tools_are_there_is_told_when_they_are_not(case: Case, server: Server) -> None:
+def test_who_says_that_tools_are_there_is_told_when_they_are_not(case: ProviderCase, server: Server) -> None:
     provider = case.provider(server, options={"tools": True})
     server.script(Scripted.fault("no_tools"))
     with pytest.raises(Exception) as caught:
@@ -138,7 +139,7 @@ def test_who_says_that_tools_are_there_is_told_when_they_are_not(case: Case, ser
     assert provider.capabilities.tools
 
 
-def test_the_option_is_true_or_false(case: Case, server: Server) -> None:
+def test_the_option_is_true_or_false(case: ProviderCase, server: Server) -> None:
     assert not case.provider(server, options={"tools": False}).capabilities.tools
     with pytest.raises(ConfigError, match="true or false, not 'yes'"):
         case.provider(server, options={"tools": "yes"})
@@ -228,7 +229,7 @@ def test_openai_tools_equal_the_sdk(server: Server) -> None:
         first = await provider.complete(offer("gpt-4o"))
         await provider.complete(offer("gpt-4o", *talk(first, "a kite", "none")))
 
-    run(provider, work)
+    on_a_loop(provider, work)
     tools = [openai.pydantic_function_tool(Zoom, name="zoom")]
     empty = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     tools.append(
@@ -274,7 +275,7 @@ def test_gemini_tools_equal_the_sdk(server: Server) -> None:
         first = await provider.complete(offer("gemini-3-pro-preview"))
         await provider.complete(offer("gemini-3-pro-preview", *talk(first, "a kite", "none")))
 
-    run(provider, work)
+    on_a_loop(provider, work)
     declared = [
         types.FunctionDeclaration(name=t.name, description=t.description, parameters_json_schema=t.parameters)
         for t in TOOLS
@@ -316,11 +317,11 @@ def test_the_thinking_before_a_call_goes_back_through_litellm(server: Server, mo
         server.script(Scripted(calls=[("zoom", BOX)]), "fine")
         params = {"max_tokens": 3000, "thinking_budget": 1024}
 
-        async def work(each: Case = each, provider: Any = provider, params: Any = params) -> None:
+        async def work(each: ProviderCase = each, provider: Any = provider, params: Any = params) -> None:
             first = await provider.complete(offer(each.model, **params))
             await provider.complete(offer(each.model, *talk(first, "a kite"), **params))
 
-        run(provider, work)
+        on_a_loop(provider, work)
     assert server.requests[1].body["messages"][1]["content"][0] == {
         "type": "thinking",
         "thinking": "Let me look.",
@@ -335,7 +336,7 @@ def test_ids_and_signatures_of_calls_are_part_of_the_question() -> None:
     assert request_key(offer("gpt-4o", *one)) != request_key(offer("gpt-4o", *two))
 
 
-def test_nobody_changes_a_schema_that_is_shared(case: Case, server: Server) -> None:
+def test_nobody_changes_a_schema_that_is_shared(case: ProviderCase, server: Server) -> None:
     """litellm takes keywords out of the schemas it is given, in place; they are made once for all requests."""
     before = json.dumps([openai_tools(TOOLS), strict(schema_of(Verdict))])
     schema = replace(offer(case.model), tools=(), schema=schema_of(Verdict), schema_name="Verdict")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer
-from servers import Scripted, Server
 from test_batch_services import BaseBatchService
 from test_provider_quirks import failure
 from test_provider_spec import google_credentials
@@ -20,6 +19,7 @@ from titjudge.providers.hosted.azure import Azure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
+from titjudge.testing import Scripted, Server
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 SDK = {"client": "sdk"}

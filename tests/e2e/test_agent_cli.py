@@ -12,7 +12,8 @@ import orjson
 import pytest
 from commands import cli
 from PIL import Image
-from servers import Scripted, Seen, Server
+
+from titjudge.testing import Scripted, Seen, Server
 
 PROMPT = "A blue bowl holds three oranges on a wooden table. Behind it a sign reads FRESH, in warm light."
 CLAIMS = [

@@ -16,8 +16,6 @@ import orjson
 import pytest
 from batch_server import BatchServer
 from PIL import Image
-from servers import Scripted, Seen, Server
-from wires import openai_answer, read
 
 from titjudge.cli.dispatch import run_command
 from titjudge.core import registry
@@ -36,6 +34,8 @@ from titjudge.runs.offline.answers import import_answers
 from titjudge.runs.offline.export import export
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
+from titjudge.testing import Scripted, Seen, Server
+from titjudge.testing.wires import openai_answer, read
 
 PROMPT = "A blue bowl holds three oranges on a wooden table."
 CLAIMS = [

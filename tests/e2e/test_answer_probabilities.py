@@ -15,7 +15,6 @@ import pytest
 import tiny_models
 from batch_server import BatchServer
 from learned_prompts import learned_prompt
-from servers import Scripted, Seen, Server
 
 from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
@@ -33,6 +32,7 @@ from titjudge.runs.offline.answers import import_answers
 from titjudge.runs.offline.export import export
 from titjudge.runs.offline.recording import record
 from titjudge.runs.session import Session
+from titjudge.testing import Scripted, Seen, Server
 
 METRICS = ["vqascore", "lmm-score-expected", "q-eval"]
 TOPS = [("Yes", math.log(0.6)), (" yes", math.log(0.1)), ("No", math.log(0.2)), ("3", math.log(0.05))]
@@ -276,7 +276,7 @@ def test_answers_go_through_batch_files_and_recordings(data: Path, tmp_path: Pat
     lines = [json.loads(line) for line in (tmp_path / "ask.jsonl").read_text().splitlines()]
     assert done.requests == 3
     assert {(line["body"]["logprobs"], line["body"]["top_logprobs"]) for line in lines} == {(True, 20)}
-    from wires import openai_answer, read
+    from titjudge.testing.wires import openai_answer, read
 
     answered = []
     for line in lines:

@@ -19,7 +19,6 @@ import commands
 import pytest
 from batch_server import BatchServer, Plan
 from builders import described_images
-from servers import Scripted, Seen
 
 from titjudge.cli.judge import judge
 from titjudge.core import registry
@@ -34,6 +33,7 @@ from titjudge.providers.batch.provider import Batches, BatchTiming
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.loop import RunLoop
 from titjudge.suites.folder import Folder
+from titjudge.testing import Scripted, Seen
 
 WIRED = any(option.name == "batch" for option in judge.params)
 VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 61})

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from servers import Scripted, Seen, Server
-from wires import openai_answer
 
 from titjudge.cli.dispatch import run_command
+from titjudge.testing import Scripted, Seen, Server
+from titjudge.testing.wires import openai_answer
 
 
 class Judge:

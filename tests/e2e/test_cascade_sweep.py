@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from servers import Server
 from test_sweep import IMAGES, data, server, sweep_file
 from test_sweep import swept as run_sweep
 
 from titjudge.cli.dispatch import run_command
+from titjudge.testing import Server
 
 __all__ = ["data", "server"]  # fixtures
 

@@ -24,9 +24,9 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from servers import Seen, Server
 
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.testing import Seen, Server
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = 40

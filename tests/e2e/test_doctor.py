@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from servers import Server
 
 from titjudge.cli.dispatch import run_command
 from titjudge.core import registry
+from titjudge.testing import Server
 
 
 def test_each_of_several_addresses_is_asked(

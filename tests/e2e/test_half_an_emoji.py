@@ -15,7 +15,6 @@ import requests
 from batch_server import BatchServer
 from builders import described_images
 from PIL import Image
-from servers import Scripted, Seen, Server
 from serving import serving
 
 from titjudge.core.config import load_config
@@ -24,6 +23,7 @@ from titjudge.engine import retry
 from titjudge.providers.batch import provider
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session
+from titjudge.testing import Scripted, Seen, Server
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 HALF = "half \ud83d"

@@ -13,7 +13,8 @@ from typing import Any
 import commands
 import pytest
 from PIL import Image
-from servers import Scripted, Seen, Server
+
+from titjudge.testing import Scripted, Seen, Server
 
 ROOT = Path(__file__).resolve().parents[2]
 

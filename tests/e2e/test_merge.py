@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from commands import cli
 from PIL import Image
-from servers import Scripted, Seen, Server
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError, UserError
@@ -21,6 +20,7 @@ from titjudge.runs.check.merge import merge
 from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
+from titjudge.testing import Scripted, Seen, Server
 
 IMAGES, PROMPTS = 11, 4
 

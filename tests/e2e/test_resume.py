@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from servers import Server
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import Unanswered, UserError
@@ -23,6 +22,7 @@ from titjudge.runs.folder.fingerprints import Pins
 from titjudge.runs.folder.identity import extends
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
+from titjudge.testing import Server
 
 GENERATORS = 5
 

@@ -10,11 +10,11 @@ import pytest
 from commands import cli
 from PIL import Image
 from scene_stubs import noise, unseen
-from servers import Scripted, Seen, Server
 
 from titjudge.apps.scenes.generate import make
 from titjudge.apps.scenes.scene import Options
 from titjudge.cli.dispatch import run_command
+from titjudge.testing import Scripted, Seen, Server
 
 
 @pytest.mark.slow

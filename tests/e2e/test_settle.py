@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from servers import Scripted, Seen, Server
 
 from titjudge.cli.dispatch import run_command
 from titjudge.core.config import load_config
@@ -20,6 +19,7 @@ from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.generator_scores import run_scores
 from titjudge.runs.study.settling import STOPPED, Question, SettlingSession
+from titjudge.testing import Scripted, Seen, Server
 
 PROMPTS, CONCURRENCY = 150, 4
 PRICE = {"gpt-4o": {"input": 2.5, "output": 10}}

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Scripted, Seen, Server
 
 from titjudge.core.config import load_config
 from titjudge.runs.resolve import example_folder
 from titjudge.runs.session import Outcome, Session, Watcher
+from titjudge.testing import Scripted, Seen, Server
 
 INPUT, OUTPUT = 2.5e-6, 10e-6  # USD a token: gpt-4o's list price
 

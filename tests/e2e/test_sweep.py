@@ -13,12 +13,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from PIL import Image
-from servers import Scripted, Seen, Server
 
 from titjudge.cli.sweep import sweep as command
 from titjudge.core.errors import ConfigError, FatalProviderError
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.sweep import Sweep, Swept, _without_shared
+from titjudge.testing import Scripted, Seen, Server
 
 IMAGES = 12
 

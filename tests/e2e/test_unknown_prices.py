@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from builders import described_images
 from commands import cli
-from servers import Scripted, Server
 
 from titjudge.report.model import load
 from titjudge.report.provenance import cost
 from titjudge.report.table_cells import spending
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.testing import Scripted, Server
 from titjudge.web.view.runs import Runs
 
 GOOD = json.dumps({"reason": "r", "score": 50})

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from PIL import Image
-from servers import Scripted, Seen, Server
 
 from titjudge.cli.compare import compare
 from titjudge.cli.verify import verify as command
@@ -19,6 +18,7 @@ from titjudge.core.config import load_config
 from titjudge.core.serialization import checksum_differs, with_checksum
 from titjudge.runs.check.verify import Verification, verify
 from titjudge.runs.session import Session
+from titjudge.testing import Scripted, Seen, Server
 
 
 def data_folder(folder: Path, images: int = 8) -> Path:

@@ -29,9 +29,10 @@ import numpy as np
 import pytest
 import yaml
 from PIL import Image
-from servers import Server
 from serving import TOKEN, expected, rating, serving
 from test_official_code import module, official
+
+from titjudge.testing import Server
 
 requests = pytest.importorskip("requests")
 PROMPTS = ["a red cube", "ein grüner Würfel", "一只猫坐在窗台上"]

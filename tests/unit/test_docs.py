@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -202,6 +203,17 @@ def test_the_suite_of_the_extension_page_is_judged_and_its_run_read_and_shown(
     assert worst(package / "run", "mood") == (["a-calm-sea.png"], {})
     assert run_command("titjudge", ["worst", "run", "--metric", "mood", "--json", "worst.json"]) == 0
     assert json.loads(text(package / "worst.json")) == ["a-calm-sea.png"]
+
+
+@pytest.mark.slow
+def test_the_tests_of_the_extension_page_pass(package: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(package), str(ROOT)])}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "my_package/test_mine.py"]
+    done = subprocess.run(command, cwd=package, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None, done.stdout
+    assert int(passed[1]) > 30
 
 
 def test_the_suite_file_of_the_extension_page_is_judged(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import cli
-from servers import Seen, Server
 
 from titjudge.apps.prompt_sets.audit import EmbeddedTexts
 from titjudge.apps.prompt_sets.recipes._drafts import keeps, kept_share, not_english
@@ -20,6 +19,7 @@ from titjudge.apps.prompt_sets.recipes.facet_map import FACETS
 from titjudge.apps.prompt_sets.recipes.seeds import INTERVALS, POOL_TASKS, RECIPES, THEMES, TIIF_TYPES, seeds
 from titjudge.apps.prompt_sets.recipes.tiif import meta_prompt
 from titjudge.suites.tiif.layout import TYPES
+from titjudge.testing import Seen, Server
 
 BLOCK = "{0} shown with {1} and {1} again, beside all the {1} there. "
 SCENES = {"harbour": "ships, ropes and gulls over cold water", "fox": "snowy burrows, whiskers and red fur in a forest"}

@@ -25,7 +25,6 @@ from urllib.parse import urlsplit
 import jsonschema
 import numpy as np
 import pytest
-from servers import Scripted, Server
 from serving import TOKEN, expected, picture, rating, serving, text_of
 
 from titjudge.apps.rewards.rewards import Rewards, serve_rewards
@@ -33,6 +32,7 @@ from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.providers.local.load_once import LoadOnce
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.testing import Scripted, Server
 
 A, B, C = (picture(number) for number in (1, 2, 3))
 BAD = "please refuse this one"

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from builders import described_images
 from click.testing import CliRunner
-from servers import Scripted, Seen, Server
-from wires import text_for
 
 from titjudge.cli.compare import compare
 from titjudge.cli.doctor import doctor
@@ -27,6 +25,8 @@ from titjudge.engine.roles import Roles
 from titjudge.providers.vendors import family
 from titjudge.runs.folder.run_folder import RunFolder, identity
 from titjudge.runs.session import Session
+from titjudge.testing import Scripted, Seen, Server
+from titjudge.testing.wires import text_for
 
 PRO, FLASH = "gemini-2.5-pro", "gemini-3.8-flash"
 BEFORE, AFTER = "2026-11-30", "2026-12-01"

@@ -16,18 +16,16 @@ from pydantic import ValidationError
 
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import Item, Message, Request, Score, Status
+from titjudge.core.types import Item, Message, Request, Status
 from titjudge.engine.cache import AnswerCache
-from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Roles
-from titjudge.engine.scoring import score_item
+from titjudge.metrics import Metric
 from titjudge.metrics._question_generation import MOST_QUESTIONS
 from titjudge.metrics.answer_rules import read_yes_no
 from titjudge.metrics.dsg import SceneGraph, dsg, dsg_score, valid_questions
 from titjudge.metrics.tifa import ChoiceQuestion, by_type, read_choice, tifa
 from titjudge.providers import Capabilities
-from titjudge.providers.fake import Fake
 from titjudge.runs.open_run import open_planner
+from titjudge.testing import Scored, score_one
 
 # The example of the paper's notebook (t2i_eval_example.ipynb): it prints 0.4.
 PARENTS = {1: [0], 2: [0], 3: [0], 4: [3], 5: [1], 6: [2], 7: [2], 8: [0], 9: [8], 10: [8]}
@@ -181,20 +179,9 @@ def picture(folder: Path) -> Path:
     return path
 
 
-def scored(folder: Path, metric: Any, answers: Callable[[Request], Any], **meta: Any) -> tuple[Score, Fake]:
-    fake = Fake(None, answers, capabilities=Capabilities())
-    image = picture(folder)
-
-    async def go() -> Score:
-        cache = AnswerCache(folder / "cache")
-        engine = Engine(Roles(config(), make=lambda _: fake), PromptLibrary(), cache)
-        try:
-            return await score_item(engine, Item("i", "a red door", image, meta=meta), metric.name, metric)
-        finally:
-            await engine.aclose()
-            cache.close()
-
-    return asyncio.run(go()), fake
+def scored(folder: Path, metric: Metric, answers: Callable[[Request], Any], **meta: Any) -> Scored:
+    item = Item("i", "a red door", picture(folder), meta=meta)
+    return score_one(metric, item, answers, capabilities=Capabilities(), cache=folder / "cache")
 
 
 DOOR = graph((1, []), (2, [1]), (3, [0]))
@@ -207,22 +194,22 @@ def dsg_answers(request: Request) -> str:
 
 
 def test_dsg_asks_once_for_questions_and_once_for_each_answer(tmp_path: Path) -> None:
-    score, fake = scored(tmp_path, dsg, dsg_answers)
+    score, requests = scored(tmp_path, dsg, dsg_answers)
     assert (score.value, score.parts["without_dependencies"]) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
     assert [each["valid"] for each in score.parts["questions"]] == [True, False, True]
-    assert sorted(each.role for each in fake.requests) == ["captioner"] * 3 + ["judge"]
-    for each in fake.requests:
+    assert sorted(each.role for each in requests) == ["captioner"] * 3 + ["judge"]
+    for each in requests:
         assert bool(each.images) is (each.role == "captioner")
         assert ("red door" in each.messages[-1].text) is (each.role == "judge")  # who looks does not know the prompt
 
 
 def test_dsg_with_ready_questions_asks_no_judge(tmp_path: Path) -> None:
-    score, fake = scored(tmp_path, dsg, dsg_answers, dsg=DOOR["questions"])
+    score, requests = scored(tmp_path, dsg, dsg_answers, dsg=DOOR["questions"])
     assert score.value == pytest.approx(1 / 3)
-    assert {each.role for each in fake.requests} == {"captioner"}
-    bad, fake = scored(tmp_path, dsg, dsg_answers, dsg=[{"id": 1}])
+    assert {each.role for each in requests} == {"captioner"}
+    bad, requests = scored(tmp_path, dsg, dsg_answers, dsg=[{"id": 1}])
     assert (bad.value, bad.status) == (None, Status.BAD_INPUT)
-    assert fake.requests == []
+    assert requests == []
 
 
 @pytest.mark.parametrize("answer", ["perhaps", "", "I cannot see that"])
@@ -251,11 +238,11 @@ def tifa_answers(request: Request) -> str:
 
 
 def test_tifa_is_the_fraction_of_right_choices(tmp_path: Path) -> None:
-    score, fake = scored(tmp_path, tifa, tifa_answers)
+    score, requests = scored(tmp_path, tifa, tifa_answers)
     assert score.value == 0.5
     assert score.parts["by_type"] == {"color": 0.0, "object": 1.0}
     assert [each["chosen"] for each in score.parts["questions"]] == ["blue", "yes"]
-    asked = next(each for each in fake.requests if "door?" in each.messages[-1].text)
+    asked = next(each for each in requests if "door?" in each.messages[-1].text)
     assert "A. yes\nB. no\n" in asked.messages[-1].text
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,18 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from builders import png
 
-from titjudge.core.config import load_config
-from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import Embedding, Failure, FailureKind, Item, Reply, Request, Score, Status, Usage
-from titjudge.engine.cache import AnswerCache
-from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Roles
-from titjudge.engine.scoring import score_item
+from titjudge.core.types import Embedding, Failure, FailureKind, Item, Reply, Request, Status, Usage
 from titjudge.metrics.tit import self_eval, tit, tit_llm
 from titjudge.providers import Capabilities, Embedder
-from titjudge.providers.fake import Fake
+from titjudge.testing import Scored, score_one
 
 PROMPT, DESCRIPTION = "a red door", "  A door, painted red.\n"
 COMPARED = {"missing": ["a handle"], "contradicted": [], "reason": "nearly all of it", "score": 87.5}
@@ -54,24 +47,18 @@ def scored(
     protocol: str = "strict",
     cosine: float = 0.5,
     described: Mapping[str, Any] | None = None,
-) -> tuple[Score, list[Request]]:
+) -> Scored:
     """Score one image, or its description where it is `described` already; also returns the requests."""
-    Image.new("RGB", (8, 8)).save(folder / "a.png")
-    fake = Fake(None, answer, capabilities=Capabilities())
-    config = load_config(None, {"captioner": "fake/eyes", "judge": "fake/mind", "protocol": protocol})
-    roles = Roles(config, make=lambda _: fake, embedder=lambda _: Vectors(cosine))
-
-    async def go() -> Score:
-        cache = AnswerCache(folder / "cache")
-        engine = Engine(roles, PromptLibrary(), cache)
-        item = Item("i", PROMPT, None if described else folder / "a.png", meta=described or {})
-        try:
-            return await score_item(engine, item, metric.name, metric)
-        finally:
-            await engine.aclose()
-            cache.close()
-
-    return asyncio.run(go()), fake.requests
+    item = Item("i", PROMPT, None if described else png(folder / "a.png"), meta=described or {})
+    return score_one(
+        metric,
+        item,
+        answer,
+        embedder=Vectors(cosine),
+        capabilities=Capabilities(),
+        cache=folder / "cache",
+        protocol=protocol,
+    )
 
 
 def compared(**changes: Any) -> Callable[[Request], str]:

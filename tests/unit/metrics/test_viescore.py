@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import math
@@ -11,38 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
+from builders import png
 from pydantic import ValidationError
 
-from titjudge.core.config import load_config
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import Item, Request, Score, Status
-from titjudge.engine.cache import AnswerCache
-from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Roles
-from titjudge.engine.scoring import score_item
+from titjudge.core.types import Item, Request, Status
+from titjudge.metrics import Metric
 from titjudge.metrics.unifiedreward import read_axes, read_final_score, unifiedreward, unifiedreward_2
 from titjudge.metrics.viescore import Quality, Semantics, overall, viescore
 from titjudge.providers import Capabilities
-from titjudge.providers.fake import Fake
+from titjudge.testing import Scored, score_one
 
 
-def scored(folder: Path, metric: Any, answers: Callable[[Request], Any]) -> tuple[Score, Fake]:
-    fake = Fake(None, answers, capabilities=Capabilities())
-    path = folder / "a.png"
-    Image.new("RGB", (32, 32)).save(path)
-    config = load_config(None, {"captioner": "fake/eyes", "prices": {"eyes": {"input": 1, "output": 1}}})
-
-    async def go() -> Score:
-        cache = AnswerCache(folder / "cache")
-        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary(), cache)
-        try:
-            return await score_item(engine, Item("i", "a red door", path), metric.name, metric)
-        finally:
-            await engine.aclose()
-            cache.close()
-
-    return asyncio.run(go()), fake
+def scored(folder: Path, metric: Metric, answers: Callable[[Request], Any]) -> Scored:
+    return score_one(metric, Item("i", "a red door", png(folder / "a.png")), answers, capabilities=Capabilities())
 
 
 def test_overall_is_the_root_of_the_product_of_the_smallest() -> None:
@@ -56,11 +37,11 @@ def rated(semantics: Any, quality: Any) -> Callable[[Request], str]:
 
 
 def test_viescore_asks_twice_and_keeps_both(tmp_path: Path) -> None:
-    score, fake = scored(tmp_path, viescore, rated([8], [6, 3]))
+    score, requests = scored(tmp_path, viescore, rated([8], [6, 3]))
     assert score.value == pytest.approx(math.sqrt(24))
     parts = {name: score.parts[name] for name in ("SC", "PQ", "naturalness", "artifacts")}
     assert parts == {"SC": 8, "PQ": 3, "naturalness": 6, "artifacts": 3}
-    assert {each.template: "red door" in each.messages[-1].text for each in fake.requests} == {
+    assert {each.template: "red door" in each.messages[-1].text for each in requests} == {
         "viescore/semantics": True,
         "viescore/quality": False,
     }
@@ -72,10 +53,10 @@ def test_a_bare_number_is_a_list_of_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("semantics", [[11], [-1], [], [5, 5], "eight", None])
 def test_what_cannot_be_read_is_never_guessed(tmp_path: Path, semantics: Any) -> None:
-    score, fake = scored(tmp_path, viescore, rated(semantics, [4, 4]))
+    score, requests = scored(tmp_path, viescore, rated(semantics, [4, 4]))
     assert (score.value, score.status) == (None, Status.UNPARSED)
     assert score.reason.startswith("semantics:")
-    assert len(fake.requests) == 3  # one repair turn
+    assert len(requests) == 3  # one repair turn
 
 
 def test_lists_have_their_published_length() -> None:
@@ -114,9 +95,9 @@ def test_three_axes_as_in_the_published_example() -> None:
 
 
 def test_unifiedreward_through_the_engine(tmp_path: Path) -> None:
-    score, fake = scored(tmp_path, unifiedreward, lambda _: "door (object): 1\nFinal Score: 4")
+    score, requests = scored(tmp_path, unifiedreward, lambda _: "door (object): 1\nFinal Score: 4")
     assert score.value == 4
-    assert fake.requests[0].messages[-1].text.endswith("Text Caption: [a red door]")
+    assert requests[0].messages[-1].text.endswith("Text Caption: [a red door]")
     score, _ = scored(tmp_path, unifiedreward_2, lambda _: AXES)
     assert (score.value, score.parts["style"]) == (2.694700002670288, 2.802500009536743)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from servers import Server
 
 from titjudge.core.config import load_config
 from titjudge.core.keys import request_key
@@ -28,6 +27,7 @@ from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.local import huggingface, vllm
 from titjudge.runs.folder.identity import identity
 from titjudge.runs.open_run import open_planner
+from titjudge.testing import Server
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Server
 from serving import expected, picture, rating
 
 from titjudge import Judge, UserError
 from titjudge.core.config import load_config
 from titjudge.metrics import Metric
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.testing import Server
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import pytest
 import suite_data
 from commands import cli
 from PIL import Image
-from servers import Scripted, Seen, Server
+
+from titjudge.testing import Scripted, Seen, Server
 
 EMPTY = Scripted(kind="empty")
 

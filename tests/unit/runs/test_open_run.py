@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from known_answers import first_prompt
-from servers import Scripted, Seen, Server
 from serving import picture
 
 import titjudge
@@ -22,6 +21,7 @@ from titjudge.core.errors import ConfigError, FatalProviderError, UserError
 from titjudge.probes.trust_card import Card
 from titjudge.runs import Judge, RunFolder, Session
 from titjudge.runs.probe_run import run_probe
+from titjudge.testing import Scripted, Seen, Server
 
 PACKAGE = Path(titjudge.__file__).parent
 PARTS = {"Engine", "Roles", "AnswerCache", "Planner", "Budget", "provenance", "PromptLibrary"}

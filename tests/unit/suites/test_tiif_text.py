@@ -10,7 +10,6 @@ from commands import cli
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from servers import Server
 
 from titjudge.core import registry
 from titjudge.core.config import load_config
@@ -22,6 +21,7 @@ from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
 from titjudge.suites.tiif.suite import Tiif
 from titjudge.suites.tiif.text_rendering import aggregate_text
+from titjudge.testing import Server
 
 BOX = [[0, 0], [1, 0], [1, 1], [0, 1]]
 

@@ -13,10 +13,11 @@ from titjudge.apps.prompt_sets.audit_statistics import Audit, audit
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import InvalidItem
+from titjudge.core.types import InvalidItem, Item
 from titjudge.runs.open_run import open_cache, open_engine
 from titjudge.runs.prompt_languages import script
 from titjudge.runs.resolve import load_suite
+from titjudge.suites.prompt_places import PromptPlace
 from titjudge.suites.prompts import Prompts
 
 
@@ -90,9 +91,9 @@ def _other(given: str) -> dict[str, str]:
     if suite.PROMPTS is None and not place.exists():
         raise ConfigError(f"--against {given}: no folder {place} here: `titjudge fetch {name}`, or give {name}:FOLDER")
     try:
-        listed = list(suite.prompts(place))
+        listed: list[PromptPlace | Item | InvalidItem] = [*suite.prompts(place)]
     except ConfigError:  # its prompts come with its images
-        listed = list(suite.load(place))
+        listed = [*suite.load(place)]
     prompts = {item.prompt_id: item.prompt for item in listed if not isinstance(item, InvalidItem)}
     if not prompts:
         raise DataError("no prompts here", place)

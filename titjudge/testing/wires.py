@@ -1,4 +1,4 @@
-"""What a request in the OpenAI, Gemini or Anthropic wire format says, and what the three answer; for `servers.py`."""
+"""What a request in the OpenAI, Gemini or Anthropic wire format says, and what the three answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ HTML = b"<!doctype html><html><head><title>502</title></head><body><h1>Bad Gatew
 
 
 class Extras(Protocol):
-    """Tokens that every usage reports beside those of the texts."""
+    """Tokens that every usage reports beside those of the texts.
+
+    Attributes:
+        cached_tokens: Of the prompt, those read from a cache.
+        reasoning_tokens: Those thought.
+    """
 
     cached_tokens: int
     reasoning_tokens: int
@@ -25,14 +30,22 @@ class Extras(Protocol):
 
 @dataclass(frozen=True)
 class Scripted:
-    """One answer. `kind` is "" or one of
-    refusal, content_filter, azure_filter, blocked (the prompt), length, thought (the limit went into thinking), empty,
-    malformed (JSON cut short), html, drop_before, drop_after (reset before or in the middle of the answer), hang,
-    quota, bad_key, no_model, no_schema (400: response_format is not supported), no_tools (400: no tool use).
-    `calls` are tools that the model calls, each (name, arguments): a dict, or text as a model may garble it.
-    `tops` are the likeliest first tokens with their log probabilities: told where they are asked for, as many as are.
-    `body` (bytes, str or JSON) replaces the whole body, `usage` entries of the wire's own usage; seconds in `latency`.
-    With `together` the answer waits until the server has had so many requests in flight at once (at most 20 s).
+    """One answer of the server.
+
+    Attributes:
+        text: What the model says; without it a text made from a hash of the request, which fits the schema.
+        kind: What is special about it: refusal, content_filter, azure_filter, blocked (the prompt), length, thought (the limit
+            went into thinking), empty, malformed (JSON cut short), html, drop_before, drop_after (reset before or in the middle
+            of the answer), hang, quota, bad_key, no_model, no_schema (400: response_format is not supported), no_tools (400: no
+            tool use).
+        status: The HTTP status.
+        headers: Further headers.
+        body: The whole body instead: bytes, str or JSON.
+        usage: Entries of the wire's own usage.
+        latency: Seconds until it comes.
+        together: It waits until the server has had so many requests in flight at once (at most 60 s).
+        calls: Tools that the model calls, each (name, arguments): a dict, or text as a model may garble it.
+        tops: The likeliest first tokens with their log probabilities: as many as are asked for are told.
     """
 
     text: str | None = None
@@ -48,7 +61,13 @@ class Scripted:
 
     @classmethod
     def fault(cls, kind: str | int, retry_after: float | str | None = None, **more: Any) -> Scripted:
-        """`fault(429, retry_after=2)`, `fault("drop_before")`, `fault("refusal")`, ..."""
+        """Make a failure: `fault(429, retry_after=2)`, `fault("drop_before")`, `fault("refusal")`, ...
+
+        Args:
+            kind: A status or a `kind`.
+            retry_after: Seconds, or a date, in the header `Retry-After`.
+            **more: Further attributes.
+        """
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         status = _STATUS.get(str(kind), int(kind) if str(kind).isdigit() else 200)
         return cls(kind="" if str(kind).isdigit() else str(kind), status=status, headers=headers, **more)
@@ -67,27 +86,39 @@ _STATUS = {
 
 @dataclass(frozen=True)
 class Seen:
-    """One request as it came. `nth` counts requests with the same path and body, from 1."""
+    """One request as it came.
 
-    api: str  # openai, embeddings, models, gemini, anthropic, unknown
+    Attributes:
+        api: openai, embeddings, models, gemini, anthropic or unknown.
+        method: GET or POST.
+        path: The path with its query.
+        headers: By lower-case names.
+        raw: The bytes of the body.
+        body: The body as JSON; None where it is none.
+        model: The model that is asked for.
+        text: All texts of the prompt, line by line.
+        images: SHA-256 of the bytes of each image, in order.
+        schema: The JSON schema that is asked for.
+        nth: Which of the requests with the same path and body it is, from 1.
+        digest: A hash of path and body.
+    """
+
+    api: str
     method: str
     path: str
-    headers: Mapping[str, str]  # lower-case names
+    headers: Mapping[str, str]
     raw: bytes
     body: Any
     model: str
     text: str
-    images: tuple[str, ...]  # SHA-256 of the decoded bytes, in order
+    images: tuple[str, ...]
     schema: Mapping[str, Any] | None
     nth: int
     digest: bytes = b""
 
 
-# ---------------------------------------------------------------------- requests
-
-
 def read(method: str, path: str, headers: Mapping[str, str], raw: bytes) -> Seen:
-    """What a request says, in whichever of the wire formats it is."""
+    """Read a request, in whichever of the wire formats it is."""
     try:
         body = json.loads(raw) if raw else None
     except ValueError:
@@ -113,7 +144,7 @@ def read(method: str, path: str, headers: Mapping[str, str], raw: bytes) -> Seen
 
 
 def _texts_and_images(node: Any) -> tuple[list[str], list[str]]:
-    """All prompt texts and all base64 pictures below a node, in order."""
+    """Collect all prompt texts and all base64 images below a node, in order."""
     texts: list[str] = []
     images: list[str] = []
     if isinstance(node, list):
@@ -153,20 +184,18 @@ def _schema_in(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
     )
 
 
-# ---------------------------------------------------------------------- answers
-
 _WORDS = "a red small lamp tall tower quiet boat round blue glass window near tree under bright bridge".split()  # noqa: SIM905
 
 
 def text_for(seen: Seen) -> str:
-    """The default answer: the same request always gets the same text."""
+    """Return the usual answer: the same request always gets the same text."""
     if seen.schema is not None:
         return json.dumps(instance(seen.schema, seen.digest))
     return "I see " + " ".join(_WORDS[byte % len(_WORDS)] for byte in seen.digest) + "."
 
 
 def instance(node: Mapping[str, Any], digest: bytes) -> Any:
-    """A JSON value that validates against a schema of the kind pydantic makes, chosen by `digest`."""
+    """Make a JSON value that validates against a schema of the kind pydantic makes, chosen by `digest`."""
     digest = hashlib.sha256(digest).digest()
     for key in ("anyOf", "oneOf"):
         if key in node:
@@ -259,7 +288,7 @@ def gemini_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
         thought = [{"text": "Let me look at it.", "thought": True}] if server.reasoning_tokens else []
         said = [{"text": text}] if scripted.text is not None or not scripted.calls else []
         garbled = any(isinstance(given, str) for _, given in scripted.calls)
-        calls = (
+        calls: list[dict[str, Any]] = (
             []
             if garbled
             else [
@@ -273,7 +302,7 @@ def gemini_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
         if garbled:
             content.pop("parts")
             finish[""] = "MALFORMED_FUNCTION_CALL"
-    candidate = {"index": 0, "content": content, "finishReason": finish.get(scripted.kind, "STOP")}
+    candidate: dict[str, Any] = {"index": 0, "content": content, "finishReason": finish.get(scripted.kind, "STOP")}
     config = seen.body.get("generationConfig", {})
     if scripted.tops and config.get("responseLogprobs"):
         tokens = [{"token": token, "logProbability": logprob} for token, logprob in scripted.tops]
@@ -285,13 +314,13 @@ def gemini_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
 
 
 def _numbered(seen: Seen, scripted: Scripted) -> list[tuple[str, tuple[str, Any]]]:
-    """Calls with ids that no other question's answer has."""
+    """List the calls with ids that no other question's answer has."""
     said = hashlib.sha256(seen.text.encode()).hexdigest()[:8]
     return [(f"call_{said}_{number}", call) for number, call in enumerate(scripted.calls)]
 
 
 def signature(seen: Seen) -> str:
-    """The thought signature Gemini puts on the first call of its answer to a question."""
+    """Return the thought signature that Gemini puts on the first call of its answer to a question."""
     return base64.b64encode(b"thought " + hashlib.sha256(seen.text.encode()).digest()[:6]).decode()
 
 
@@ -344,7 +373,7 @@ _CODES = {  # status or kind -> OpenAI's type and code, Google's status, Anthrop
 
 
 def error(seen: Seen, status: int, scripted: Scripted) -> Any:
-    """An error body as the provider of the request words it."""
+    """Make an error body as the provider of the request words it."""
     default = ("server_error", None, "INTERNAL", "api_error", "The server had an error.")
     key = {"bad_key": "401", "no_model": "404"}.get(
         scripted.kind, scripted.kind if scripted.kind in _CODES else str(status)
@@ -380,7 +409,7 @@ def error(seen: Seen, status: int, scripted: Scripted) -> Any:
 
 
 def embeddings(seen: Seen) -> Any:
-    """Unit vectors that depend on model and text alone."""
+    """Make unit vectors that depend on model and text alone."""
     given = seen.body["input"]
     texts = [given] if isinstance(given, str) else given
     size = int(seen.body.get("dimensions") or 8)

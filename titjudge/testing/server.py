@@ -1,4 +1,4 @@
-"""A loopback server that speaks the OpenAI, Gemini and Anthropic wire formats, and fails on command.
+"""A loopback server that speaks the OpenAI, Gemini and Anthropic wire formats, and fails where a test says so.
 
     with Server() as server:                                   # http://127.0.0.1:PORT, stops by itself
         OpenAI(ProviderSettings("gpt-4o", base_url=server.openai))
@@ -21,16 +21,41 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
 
-from wires import ANSWERS, HTML, Scripted, Seen, dump, embeddings, error, models, openai_answer, read, text_for
-
-__all__ = ["Scripted", "Seen", "Server"]
-
+from titjudge.testing.wires import (
+    ANSWERS,
+    HTML,
+    Scripted,
+    Seen,
+    dump,
+    embeddings,
+    error,
+    models,
+    openai_answer,
+    read,
+    text_for,
+)
 
 Handler = Callable[[Seen], "Scripted | str | None"]
 
 
 class Server:
-    """See the module. `latency` seconds for each answer; `cached_tokens` and `reasoning_tokens` go into each usage."""
+    """A loopback server, as a context manager.
+
+    Args:
+        handler: Answers a request: a Scripted, the text of an answer, or None for the usual one.
+        latency: Seconds before each answer.
+        cached_tokens: Tokens of the prompt that each usage says were read from a cache.
+        reasoning_tokens: Tokens that each usage says were thought.
+
+    Attributes:
+        requests: What came, in order.
+        answered: How many whole answers were handed to the socket.
+        answers_left: Further answers wait until there are more.
+        connections: How many were opened.
+        in_flight: Requests that have no answer yet.
+        most_in_flight: The most of them at any time.
+        port: Where it listens.
+    """
 
     def __init__(
         self, handler: Handler | None = None, *, latency: float = 0.0, cached_tokens: int = 0, reasoning_tokens: int = 0
@@ -38,8 +63,8 @@ class Server:
         self.handler, self.latency = handler, latency
         self.cached_tokens, self.reasoning_tokens = cached_tokens, reasoning_tokens
         self.requests: list[Seen] = []
-        self.answered = 0  # whole answers handed to the socket
-        self.answers_left = math.inf  # further answers wait until there are more
+        self.answered = 0
+        self.answers_left = math.inf
         self.connections = 0
         self.in_flight = self.most_in_flight = 0
         self.port = 0
@@ -52,6 +77,7 @@ class Server:
 
     @property
     def url(self) -> str:
+        """`base_url` for the clients of Gemini and Anthropic."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -60,21 +86,24 @@ class Server:
         return f"{self.url}/v1"
 
     def script(self, *answers: Scripted | str) -> None:
+        """Add answers to those that are given next, in order."""
         self._queue.extend(answers)
 
     def count(self, test: Callable[[Seen], bool] | str | None = None) -> int:
-        """How many requests came: all, those to an api, or those for which `test` holds."""
+        """Count the requests that came: all, those to an api, or those for which `test` holds."""
         if callable(test):
             return sum(1 for each in self.requests if test(each))
         return sum(1 for each in self.requests if test in (None, each.api))
 
     @property
     def last(self) -> Seen:
+        """The request that came last."""
         return self.requests[-1]
 
     def __enter__(self) -> Server:
         self._thread.start()
-        assert self._ready.wait(60)
+        if not self._ready.wait(60):
+            raise RuntimeError("the loopback server does not start")
         return self
 
     def __exit__(

@@ -1,0 +1,331 @@
+"""The contract of hosted providers as tests, for pytest.
+
+A provider sends one request for each `complete`, invents no answer, names failures rightly, and has no key in any message.
+
+    class TestMessages(ProviderSpec):
+        provider = ProviderCase("messages", Messages, "claude-sonnet-4-5", "anthropic")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from titjudge.core.structured_output import schema_of
+from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status, Usage
+from titjudge.providers import ProviderSettings
+from titjudge.testing.server import Server
+from titjudge.testing.wires import Scripted
+
+KEY = "sk-abcd1234efgh5678"
+PIXELS = b"\xff\xd8\xff\xe0 not really a photograph, but bytes all the same \x00\x01\x02"
+PICTURE = ImageFile(hashlib.sha256(PIXELS).hexdigest(), "image/webp", 640, 480, Path("photo.webp"), lambda: PIXELS)
+
+
+class Verdict(BaseModel):
+    """What a judge says."""
+
+    missing: list[str]
+    score: float = Field(ge=0, le=100)
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ProviderCase:
+    """A provider as the contract makes it.
+
+    Attributes:
+        name: Its name in the names of tests.
+        make: Its class.
+        model: A model of it.
+        api: The wire format that it speaks.
+        path: What follows the server's address in its `base_url`; `/v1` for OpenAI's format.
+        options: Options of the role.
+        endpoint: What follows its `base_url` in the endpoint of a reply.
+        address: A `base_url` without a server behind it, where it has none of its own.
+        tells_quota: Whether its failures say that a quota is used up.
+        tells_thinking: Whether its usage says how many tokens were thought.
+        tells_headers: Whether it gets the headers of answers.
+    """
+
+    name: str
+    make: Callable[[ProviderSettings], Any]
+    model: str
+    api: Literal["openai", "gemini", "anthropic"]
+    path: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    endpoint: str = ""
+    address: str = ""
+    tells_quota: bool = True
+    tells_thinking: bool = True
+    tells_headers: bool = True
+
+    def base(self, server: Server) -> str:
+        """Return the `base_url` of a server."""
+        usual = "/v1" if self.api == "openai" else ""
+        return server.url + (usual if self.path is None else self.path)
+
+    def provider(self, server: Server, **settings: Any) -> Any:
+        """Make the provider for a server; `settings` are those of the role."""
+        settings = {"base_url": self.base(server), "api_key_env": "SPEC_API_KEY", "timeout": 60.0, **settings}
+        settings["options"] = {**self.options, **settings.get("options", {})}
+        return self.make(ProviderSettings(self.model, **settings))
+
+
+def ask(
+    case: ProviderCase, *parts: Any, system: str = "", schema: type[BaseModel] | None = None, **params: Any
+) -> Request:
+    """Make a request of these parts."""
+    turns = [Message("system", (system,))] if system else []
+    params = params or {"max_tokens": 300, "temperature": 0}
+    given = schema_of(schema) if schema else None
+    messages = (*turns, Message("user", parts or ("Describe it.",)))
+    return Request(case.name, case.model, messages, params, given, schema.__name__ if schema else "")
+
+
+def on_a_loop(provider: Any, work: Callable[[], Awaitable[Any]]) -> Any:
+    """Await something, and close the provider on the same loop."""
+
+    async def main() -> Any:
+        try:
+            return await work()
+        finally:
+            await provider.aclose()
+
+    return asyncio.run(main())
+
+
+def reply_of(provider: Any, request: Request) -> Reply:
+    """Return what a provider answers."""
+    return on_a_loop(provider, lambda: provider.complete(request))  # type: ignore[no-any-return]
+
+
+def failure_of(provider: Any, request: Request) -> Failure:
+    """Return how a provider fails."""
+    with pytest.raises(Exception) as caught:
+        reply_of(provider, request)
+    return provider.classify(caught.value)  # type: ignore[no-any-return]
+
+
+class ProviderSpec:
+    """The contract; a subclass in a test file names the provider."""
+
+    provider: ProviderCase
+
+    @pytest.fixture
+    def case(self, monkeypatch: pytest.MonkeyPatch) -> ProviderCase:
+        """Return the provider, with its key in the environment."""
+        monkeypatch.setenv("SPEC_API_KEY", KEY)
+        return self.provider
+
+    @pytest.fixture
+    def server(self) -> Iterator[Server]:
+        """Run a loopback server."""
+        with Server() as running:
+            yield running
+
+    def test_text_answer_with_usage_version_and_endpoint(self, case: ProviderCase, server: Server) -> None:
+        """A text comes with what it cost, the model that answered, and where."""
+        server.script("a red apple 🍎")
+        reply = reply_of(case.provider(server), ask(case, "What is it? ☃"))
+        assert (reply.text, reply.status, reply.reason) == ("a red apple 🍎", Status.OK, "")
+        assert reply.usage.input > 0
+        assert reply.usage.output == len(reply.text) // 4
+        assert reply.model_version.startswith(case.model.rpartition("/")[2]) or case.model in reply.model_version
+        assert reply.endpoint == case.base(server) + case.endpoint
+        assert reply.list_cost is None
+        assert "What is it? ☃" in server.last.text
+        assert server.count() == 1
+
+    def test_image_goes_out_whole_and_before_the_text(self, case: ProviderCase, server: Server) -> None:
+        """An image is sent as it is, in the order of the parts."""
+        reply_of(case.provider(server), ask(case, PICTURE, "Describe it.", system="Be brief."))
+        seen = server.last
+        assert seen.images == (PICTURE.sha256,)
+        assert b"image/webp" in seen.raw
+        wire = json.dumps(seen.body)
+        assert wire.index("image/webp") < wire.index("Describe it.")
+        assert "Be brief." in wire
+
+    def test_structured_answer_is_asked_for_natively(self, case: ProviderCase, server: Server) -> None:
+        """A schema is sent where the model takes one, else written into the prompt."""
+        provider = case.provider(server)
+        reply = reply_of(provider, ask(case, "Judge it.", schema=Verdict))
+        if not provider.schema:
+            assert reply.flags == ("schema-in-prompt",)
+            return
+        assert server.last.schema is not None
+        assert "score" in server.last.schema["properties"]
+        assert Verdict.model_validate_json(reply.text)
+        assert reply.flags == ()
+
+    def test_structured_prompt_asks_in_words(self, case: ProviderCase, server: Server) -> None:
+        """With `structured=prompt` a schema is written into the prompt."""
+        server.script('{"missing": [], "score": 3, "reason": null}')
+        reply = reply_of(case.provider(server, structured="prompt"), ask(case, PICTURE, "Judge it.", schema=Verdict))
+        assert server.last.schema is None
+        assert '"maximum": 100' in server.last.text
+        assert reply.flags == ("schema-in-prompt",)
+
+    def test_cached_and_thinking_tokens(self, case: ProviderCase) -> None:
+        """Tokens read from a cache and tokens thought are counted."""
+        if not case.tells_thinking:
+            pytest.skip("thinking is reported within the output")
+        with Server(cached_tokens=5, reasoning_tokens=40) as server:
+            server.script("twelve chars")
+            usage = reply_of(case.provider(server), ask(case)).usage
+        assert (usage.cached_input, usage.thinking, usage.output) == (5, 40, 43)
+
+    def test_output_is_truncated(self, case: ProviderCase, server: Server) -> None:
+        """An answer that was cut says so, and is kept."""
+        server.script(Scripted("half an ans", kind="length"))
+        reply = reply_of(case.provider(server), ask(case))
+        assert (reply.status, reply.text) == (Status.TRUNCATED, "half an ans")
+
+    def test_limit_eaten_by_thinking_is_truncated(self, case: ProviderCase, server: Server) -> None:
+        """A limit that went into thinking is a cut answer, not an empty one."""
+        server.script(Scripted(kind="thought"))
+        reply = reply_of(case.provider(server), ask(case))
+        assert (reply.status, reply.text) == (Status.TRUNCATED, "")
+
+    @pytest.mark.parametrize("kind", ["refusal", "content_filter", "blocked"])
+    def test_refusals_are_replies_with_what_they_cost(self, case: ProviderCase, server: Server, kind: str) -> None:
+        """A refusal is a reply with a reason and a cost, not a failure."""
+        server.script(Scripted(kind=kind))
+        reply = reply_of(case.provider(server), ask(case))
+        assert reply.status is Status.REFUSED
+        assert reply.reason
+        assert reply.usage.input > 0
+        assert server.count() == 1
+
+    @pytest.mark.parametrize(
+        ("fault", "kind"),
+        [
+            (Scripted.fault(500), FailureKind.RETRY),
+            (Scripted.fault(502), FailureKind.RETRY),
+            (Scripted.fault(503), FailureKind.LATER),
+            (Scripted.fault(529), FailureKind.LATER),
+            (Scripted(status=503, body=b""), FailureKind.LATER),
+            (Scripted.fault(408), FailureKind.RETRY),
+            (Scripted.fault(409), FailureKind.RETRY),
+            (Scripted.fault(429), FailureKind.RATE_LIMIT),
+            (Scripted.fault("drop_before"), FailureKind.RETRY),
+            (Scripted.fault("drop_after"), FailureKind.RETRY),
+            (Scripted.fault("malformed"), FailureKind.RETRY),
+            (Scripted.fault("html"), FailureKind.RETRY),
+            (Scripted.fault("empty"), FailureKind.RETRY),
+            (Scripted(status=200, body="<html>please log in</html>"), FailureKind.RETRY),
+            (Scripted.fault(400), FailureKind.REJECTED),
+            (Scripted.fault(413), FailureKind.REJECTED),
+            (Scripted.fault(422), FailureKind.REJECTED),
+            (Scripted.fault(403), FailureKind.BARRED),
+            (Scripted.fault("bad_key"), FailureKind.FATAL),
+            (Scripted.fault("no_model"), FailureKind.FATAL),
+        ],
+        ids=lambda value: value.kind or str(value.status) if isinstance(value, Scripted) else str(value),
+    )
+    def test_failures_by_kind_after_one_request(
+        self, case: ProviderCase, server: Server, fault: Scripted, kind: FailureKind
+    ) -> None:
+        """A failure is of its kind after a single request, in one line without the key."""
+        server.script(fault)
+        failure = failure_of(case.provider(server), ask(case))
+        if (
+            fault.kind == "no_model" and failure.kind is not kind
+        ):  # a 404 without OpenAI's code may be about this request alone
+            kind = FailureKind.BARRED
+        assert failure.kind is kind, failure
+        assert server.count() == 1
+        assert KEY not in failure.message
+        assert "\n" not in failure.message
+        assert "sk-abcd1234efgh" not in failure.message
+
+    def test_no_quota_is_fatal_where_the_provider_says_so(self, case: ProviderCase, server: Server) -> None:
+        """An exhausted quota ends the run, where it can be told from a rate limit."""
+        server.script(Scripted.fault("quota"))
+        failure = failure_of(case.provider(server), ask(case))
+        assert failure.kind is (FailureKind.FATAL if case.tells_quota else FailureKind.RATE_LIMIT)
+
+    def test_retry_after_is_passed_on_in_seconds(self, case: ProviderCase, server: Server) -> None:
+        """How long to wait is handed on."""
+        server.script(Scripted.fault(429, retry_after=7))
+        assert failure_of(case.provider(server), ask(case)).retry_after == 7.0
+
+    def test_hanging_server_times_out(self, case: ProviderCase, server: Server) -> None:
+        """A server that says nothing is given up after `timeout`."""
+        server.script(Scripted(kind="hang"))
+        failure = failure_of(case.provider(server, timeout=0.05), ask(case))
+        assert failure.kind is FailureKind.RETRY
+
+    def test_answer_after_a_failure_on_the_same_provider(self, case: ProviderCase, server: Server) -> None:
+        """A failure leaves nothing behind."""
+        server.script(Scripted.fault("drop_before"), "well again")
+        provider = case.provider(server)
+
+        async def both() -> str:
+            with pytest.raises(Exception):  # noqa: B017
+                await provider.complete(ask(case))
+            return (await provider.complete(ask(case))).text  # type: ignore[no-any-return]
+
+        assert on_a_loop(provider, both) == "well again"
+
+    def test_missing_key_names_the_variable(self, case: ProviderCase, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A missing key ends the run, and names its variable."""
+        provider = case.make(ProviderSettings(case.model, case.address, api_key_env="NOT_SET_API_KEY"))
+        with pytest.raises(Exception, match="NOT_SET_API_KEY") as caught:
+            reply_of(provider, ask(case))
+        assert provider.classify(caught.value).kind is FailureKind.FATAL
+
+    def test_headers_of_each_answer_are_handed_over(self, case: ProviderCase, server: Server) -> None:
+        """The limiter sees the headers of each answer."""
+        if not case.tells_headers:
+            pytest.skip("it gets no headers")
+        names = ("x-ratelimit-remaining-requests", "anthropic-ratelimit-requests-remaining")
+        server.script(Scripted("fine", headers=dict.fromkeys(names, "17")))
+        provider = case.provider(server)
+        seen: list[dict[str, str]] = []
+        provider.on_headers = lambda headers: seen.append({name.lower(): value for name, value in headers.items()})
+        reply_of(provider, ask(case))
+        assert [each.get("x-ratelimit-remaining-requests") for each in seen] == ["17"]
+
+    def test_usage_bound_holds(self, case: ProviderCase, server: Server) -> None:
+        """The bound of a request covers its text, its image and its limit."""
+        provider = case.provider(server)
+        request = ask(case, PICTURE, "Describe it, please. " * 20, schema=Verdict, max_tokens=64)
+        bound = provider.usage_bound(request)
+        assert isinstance(bound, Usage)
+        assert bound.output == 64
+        assert bound.input > len(request.messages[0].text) + bound.image > bound.image > 0
+
+    def test_omitted_parameters_are_not_sent(self, case: ProviderCase, server: Server) -> None:
+        """What the model does not take is left out, and its limit has its own name."""
+        provider = case.provider(server)
+        reply_of(provider, ask(case, max_tokens=50, temperature=0.5, top_p=0.9))
+        names = {each for part in (server.last.body, server.last.body.get("generationConfig", {})) for each in part}
+        assert not names & provider.capabilities.omit
+        assert ("temperature" in names) is ("temperature" not in provider.capabilities.omit)
+        assert 50 in [
+            server.last.body.get(name, server.last.body.get("generationConfig", {}).get(name))
+            for name in ("max_tokens", "max_completion_tokens", "maxOutputTokens", "max_output_tokens")
+        ]
+
+    def test_many_at_once_share_connections(self, case: ProviderCase, server: Server) -> None:
+        """Requests at once share a few connections."""
+        provider = case.provider(server)
+
+        async def many() -> int:
+            for _ in range(3):
+                await asyncio.gather(*(provider.complete(ask(case, f"number {each}")) for each in range(8)))
+            return server.connections
+
+        connections = on_a_loop(provider, many)
+        assert server.count() == 24
+        assert connections <= 8
