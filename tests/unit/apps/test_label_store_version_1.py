@@ -95,9 +95,10 @@ def test_annotators_go_on_where_they_were(tmp_path: Path, name: str) -> None:
 def test_experts_go_on_where_they_were(tmp_path: Path, name: str) -> None:
     data, path = version_1_data(tmp_path / "data"), version_1_store(tmp_path / "store.sqlite", name)
     labelling = collect(path)
-    form = labelling.form.for_experts(labelling, labelling.form.load(data), None)
+    material = labelling.form.load(data)
+    form = labelling.form.for_experts(labelling, material, None)
     with contextlib.closing(Store(path)) as store:
-        shown = shown_to(Service(labelling.form.load(data), store, form, annotators=2, seed=3))
+        shown = shown_to(Service(material, store, form, annotators=2, seed=3))
     for state in shown.values():
         if name == "pairs-all" and state["asked"]:
             state["asked"]["notes"].sort()

@@ -85,18 +85,14 @@ class Elements(Form):
                     f"the elements of '{image}' have changed since the marks of {store} began: use another store"
                 )
 
-    def elements(self, material: LabelingData) -> Mapping[str, tuple[Element, ...]]:
-        """Return what is asked about each image."""
-        return material.elements
-
     def queue(self, material: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
         """Make the queue of an annotator: images one by one, with known ones at random places."""
-        return ImageQueue(material, key, self.elements(material), self.known, share, settled)
+        return ImageQueue(material, key, self.known, share, settled)
 
     def sheet(self, question: Question, material: LabelingData, before: Answer | None) -> dict[str, Any]:
         """Describe the elements, with the values of an earlier answer."""
         values = {name: value for name, _, value in read_marks(before.text)} if before else {}
-        elements = self.elements(material)[question.images[0]]
+        elements = material.elements[question.images[0]]
         place = {element.name: number for number, element in enumerate(elements)}
         shown = [
             {
@@ -113,7 +109,7 @@ class Elements(Form):
 
     def check(self, question: Question, material: LabelingData, answer: object) -> str:
         """Check the values of all elements of the image, in their order."""
-        return json.dumps(check_values(self.elements(material)[question.images[0]], answer), ensure_ascii=False)
+        return json.dumps(check_values(material.elements[question.images[0]], answer), ensure_ascii=False)
 
     # -- counting --------------------------------------------------------------------------------------------------
 
@@ -150,7 +146,10 @@ class Elements(Form):
     # -- deciding --------------------------------------------------------------------------------------------------
 
     def for_experts(self, labelling: Labelling, material: LabelingData, annotators: int | None) -> OpenElements:
-        """Make the form that asks experts about the elements without a majority, and those that most cannot tell."""
+        """Make the form that asks experts about the elements without a majority, and those that most cannot tell.
+
+        `material` keeps only these.
+        """
         return OpenElements(labelling, material, annotators)
 
     def export(self, labelling: Labelling, rules: ExportRules) -> Export:
@@ -244,10 +243,10 @@ class OpenElements(Elements):
         for outcome in decide_elements(labelling.without_experts(), annotators):
             if outcome.rule in OPEN:
                 wanted[outcome.image].add(outcome.element)
-        self._elements = {
-            image: _parts(material.elements[image], wanted[image]) for image in wanted.keys() & material.elements.keys()
-        }
-        self.open = sum(map(len, self._elements.values()))
+        self.check_answers(labelling.standing, material, labelling.path)
+        present = wanted.keys() & material.elements.keys()
+        material.elements = {image: _parts(material.elements[image], wanted[image]) for image in present}
+        self.open = sum(map(len, material.elements.values()))
         if not self.open:
             rules = Counter(outcome.rule for outcome in decide_elements(labelling, annotators))
             raise labelling.nothing_open(rules, len(wanted))
@@ -259,22 +258,10 @@ class OpenElements(Elements):
                 self._notes[answer.question.images[0]].append(answer.note)
         self._seed = labelling.seed
 
-    def elements(self, material: LabelingData) -> Mapping[str, tuple[Element, ...]]:
-        """Return the open elements of each image."""
-        return self._elements
-
-    def queue(self, material: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
-        """Make the queue of an expert, without checks."""
-        return ImageQueue(material, key, self._elements, (), share, settled)
-
-    def score(self, answer: Answer) -> float | None:
-        """Experts are not checked."""
-        return None
-
     def sheet(self, question: Question, material: LabelingData, before: Answer | None) -> dict[str, Any]:
         """Describe the elements as to annotators, with what they said."""
         sheet, image = super().sheet(question, material, before), question.images[0]
-        for shown, element in zip(sheet["elements"], self._elements[image], strict=True):
+        for shown, element in zip(sheet["elements"], material.elements[image], strict=True):
             votes = self._votes[image, element.name, element.kind]
             shown["said"] = {value: votes[value] for value in element.values}
         return sheet | {"notes": shuffled(self._notes[image], self._seed, image)}

@@ -26,53 +26,14 @@ from titjudge.apps.label.forms import MODES, PAIRS, form_of
 from titjudge.apps.label.question_order import draw, shuffled
 from titjudge.apps.label.questions import IMAGE, PAIR, Question
 from titjudge.apps.label.store import Store
+from titjudge.apps.label.templates import filled
 from titjudge.apps.label.votes import ANSWERS
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json, write_atomic
 
 _LISTS = ("choices", "text")
 _WHAT_TO_DO = "export the project as JSON (not JSON-MIN or CSV)"
-
-_PAIRS_CONFIG = """<View>
-  <Header value="Which image follows the prompt better?"/>
-  <Text name="prompt" value="$prompt"/>
-  <View style="display: flex; gap: 1em">
-    <View style="flex: 1"><Image name="left" value="$left"/></View>
-    <View style="flex: 1"><Image name="right" value="$right"/></View>
-  </View>
-  <Choices name="preference" toName="prompt" choice="single" showInline="true" required="true">
-    <Choice value="left" hotkey="1"/>
-    <Choice value="tie" hotkey="2"/>
-    <Choice value="right" hotkey="3"/>
-    <Choice value="both_bad" hotkey="4"/>
-  </Choices>
-  <TextArea name="note" toName="prompt" placeholder="Why, if you like" rows="2" maxSubmissions="1"/>
-</View>
-"""
-_BOTH_BAD_CHOICE = """    <Choice value="both_bad" hotkey="4"/>
-"""
-_MARKS_CONFIG = """<View>
-  <Header value="{title}"/>
-  <Text name="prompt" value="$prompt"/>
-  <View style="display: flex; gap: 1em">
-    <View style="flex: 1"><Image name="image" value="$image"/></View>
-    <View style="flex: 1">
-      <Repeater on="$elements" indexFlag="{{{{i}}}}">
-        <Text name="element_{{{{i}}}}" value="$elements[{{{{i}}}}].text"/>
-        {control}{locked}
-      </Repeater>
-      <TextArea name="note" toName="image" placeholder="Why, where it is not plain" rows="2" maxSubmissions="1"/>
-    </View>
-  </View>
-</View>
-"""
-_LOCKED_CONFIG = """
-        <View visibleWhen="choice-selected" whenTagName="mark_{{{{i}}}}" whenChoiceValue="yes" style="margin-left: 2em">
-          <Repeater on="$elements[{{{{i}}}}].locked" indexFlag="{{{{j}}}}">
-            <Text name="element_{{{{i}}}}_{{{{j}}}}" value="$elements[{{{{i}}}}].locked[{{{{j}}}}].text"/>
-            {control}
-          </Repeater>
-        </View>"""
+_BOTH_BAD_CHOICE = '\n    <Choice value="both_bad" hotkey="4"/>'
 _TITLES = {
     "yes-no": "Answer each question from the image.",
     "facets": "0: not met, 1: partly, 2: met, n/a: does not apply.",
@@ -127,7 +88,7 @@ class _PairTasks:
 
     def config(self, material: LabelingData, both_bad: bool) -> str:
         """Write the interface."""
-        return _PAIRS_CONFIG if both_bad else _PAIRS_CONFIG.replace(_BOTH_BAD_CHOICE, "")
+        return filled("label_studio_pairs.xml", {"both_bad": _BOTH_BAD_CHOICE if both_bad else ""})
 
     def question(self, data: Mapping[str, Any]) -> Question:
         """Return the question of a task."""
@@ -166,8 +127,9 @@ class _ElementTasks:
             choices = "".join(f'<Choice value="{value}"/>' for value in values)
             return f'<Choices {head} choice="single" showInline="true">{choices}</Choices>'
 
-        locked = _LOCKED_CONFIG.format(control=control("{{i}}_{{j}}")) if self._mode == "graph" else ""
-        return _MARKS_CONFIG.format(title=_TITLES[self._mode], control=control("{{i}}"), locked=locked)
+        below = filled("label_studio_locked.xml", {"control": control("{{i}}_{{j}}")}) if self._mode == "graph" else ""
+        parts = {"title": _TITLES[self._mode], "control": control("{{i}}"), "locked": below.rstrip()}
+        return filled("label_studio_elements.xml", parts)
 
     def question(self, data: Mapping[str, Any]) -> Question:
         """Return the question of a task."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.reliability import Reliability, at_most_note
@@ -72,36 +72,29 @@ class Answer:
         return self.ended_at is None
 
 
-class Queue(ABC):
+class Queue(Protocol):
     """The questions of one annotator: a function of the seed, the annotator's name and the answers so far."""
 
-    @abstractmethod
     def question(self) -> Question | None:
         """Return the next question; None if everything is answered."""
 
-    @abstractmethod
     def settled_questions(self) -> Iterator[Question]:
         """List the questions that others have settled and this annotator has not answered."""
 
-    @abstractmethod
     def take(self, question: Question, text: str) -> None:
         """Add an answer."""
 
-    @abstractmethod
     def give_back(self, question: Question) -> None:
         """Remove the answer to a question."""
 
-    @abstractmethod
     def upcoming(self, question: Question) -> list[str]:
         """List images of the questions that can come after this one, to load them ahead."""
 
-    @abstractmethod
     def progress(self) -> tuple[int, int]:
         """Count the answers, and the most questions that can follow."""
 
     def refresh(self) -> None:
         """Plan anew, after an image has turned out to be unusable."""
-        return
 
 
 Settled = Callable[[str], Collection[tuple[str, ...]]]

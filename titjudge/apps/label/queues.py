@@ -6,19 +6,19 @@ the places of attention checks depend only on the seed and the annotator's name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 
-from titjudge.apps.label.dataset import Element, LabelingData
+from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.marks import read_marks
 from titjudge.apps.label.question_order import Outcomes, Pairing, Plan, SortState, draw, due, shuffled
-from titjudge.apps.label.questions import GOLD, IMAGE, PAIR, Question, Queue, Settled
+from titjudge.apps.label.questions import GOLD, IMAGE, PAIR, Question, Settled
 from titjudge.apps.label.votes import outcome_of
 from titjudge.core.types import Pair
 
 _IMAGES_AHEAD = 3
 
 
-class PairQueue(Queue):
+class PairQueue:
     """The pairs of one annotator, with gold pairs mixed in.
 
     Args:
@@ -145,13 +145,12 @@ class PairQueue(Queue):
         return self._pairs + len(self._checked), left + checks
 
 
-class ImageQueue(Queue):
+class ImageQueue:
     """The images that one annotator marks; those with known elements are the checks.
 
     Args:
-        material: Prompts and images.
+        material: Prompts, images, and what is marked in them.
         key: Seed, and name of the annotator.
-        elements: What is marked in each image.
         checks: Images with known elements.
         share: Share of checks among the images; None: about 1 in 12.
         settled: Returns the images of a prompt that need no further marks.
@@ -161,16 +160,15 @@ class ImageQueue(Queue):
         self,
         material: LabelingData,
         key: tuple[int, str],
-        elements: Mapping[str, Sequence[Element]],
         checks: Collection[str],
         share: float | None,
         settled: Settled,
     ) -> None:
-        self._material, self._elements, self._settled = material, elements, settled
+        self._material, self._settled = material, settled
         self._marked: dict[str, set[str]] = {}
         groups = shuffled(material.images, *key, "prompts")
         images = [image for group in groups for image in shuffled(material.images[group], *key, group)]
-        images = [image for image in images if image in elements]
+        images = [image for image in images if image in material.elements]
         known = shuffled((image for image in images if image in checks), *key, "gold")
         ordinary = [image for image in images if image not in checks]
         places = [(place, 1, image) for place, image in enumerate(ordinary)]
@@ -190,7 +188,9 @@ class ImageQueue(Queue):
             for image in self._order
             if image not in settled
             and image not in self._material.broken
-            and not self._marked.get(image, set()).issuperset(element.name for element in self._elements[image])
+            and not self._marked.get(image, set()).issuperset(
+                element.name for element in self._material.elements[image]
+            )
         ]
 
     def take(self, question: Question, text: str) -> None:
@@ -210,12 +210,15 @@ class ImageQueue(Queue):
         """List the images that others have settled and this annotator has not marked."""
         for group in self._material.images:
             for (image,) in self._settled(group):
-                if image not in self._marked and image in self._elements:
+                if image not in self._marked and image in self._material.elements:
                     yield self._question(image)
 
     def upcoming(self, question: Question) -> list[str]:
         """List the images that come next."""
         return [image for image in self._left() if image not in question.images][:_IMAGES_AHEAD]
+
+    def refresh(self) -> None:
+        """Images that cannot be shown are left out whenever a question is asked."""
 
     def progress(self) -> tuple[int, int]:
         """Count the images that are marked and those that are left."""

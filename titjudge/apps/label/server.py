@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from titjudge.apps.label.forms import collect, form_of
 from titjudge.apps.label.reliability import LEAST
 from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
+from titjudge.apps.label.templates import STATIC, filled, parts_of
 from titjudge.core.errors import DataError
 from titjudge.data.images import ImageFiles
 from titjudge.stats.people.votes import PANEL
@@ -22,8 +22,6 @@ from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page
 
 PORT = 8765
 _log = logging.getLogger("titjudge.apps.label")
-_STATIC = Path(__file__).parent / "static"
-_PART = re.compile(r"<!-- part: (\w+) -->")
 
 
 def serve_label(
@@ -132,8 +130,8 @@ def build_app(service: Service, host: str = "127.0.0.1") -> App:
     """Make the page and its four endpoints as an ASGI application."""
     page = _Page(service)
     names = ("label.css", "page.js", f"{service.form.page}.js")
-    files: dict[str, Path | str] = {f"/{name}": _STATIC / name for name in names}
-    files["/"] = _page_text(service.form.page)
+    files: dict[str, Path | str] = {f"/{name}": STATIC / name for name in names}
+    files["/"] = filled("label.html", {"page": service.form.page, **parts_of(f"{service.form.page}.html")})
     routes = [
         keyed_route("/api/state", page.state, service.annotator),
         keyed_route("/api/image/{code:str}", page.image, service.annotator),
@@ -141,13 +139,6 @@ def build_app(service: Service, host: str = "127.0.0.1") -> App:
         keyed_route("/api/undo", page.undo, service.annotator, method="POST"),
     ]
     return page_app(files, routes, host)
-
-
-def _page_text(name: str) -> str:
-    """Put the parts of a form's page into the page that all forms share."""
-    _, *parts = _PART.split((_STATIC / f"{name}.html").read_text(encoding="utf-8"))
-    by_name = {"page": name} | {part: text.strip("\n") for part, text in zip(parts[::2], parts[1::2], strict=True)}
-    return _PART.sub(lambda match: by_name[match[1]], (_STATIC / "label.html").read_text(encoding="utf-8"))
 
 
 class _Page:

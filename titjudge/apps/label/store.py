@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData
-from titjudge.apps.label.questions import Answer, Form, Question
+from titjudge.apps.label.questions import ANNOTATOR, Answer, Form, Question
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.stats.people.votes import pair_of
@@ -202,8 +202,10 @@ class Store:
         return known
 
     def inform(self, form: Form) -> None:
-        """Tell a form the checks and images of this store."""
-        form.gold, form.known, form.images = self.gold(), self.known(), self.images()
+        """Tell a form the images of this store and, if it asks annotators, the checks."""
+        form.images = self.images()
+        if form.role == ANNOTATOR:
+            form.gold, form.known = self.gold(), self.known()
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
