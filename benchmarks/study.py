@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import ceiling
+from benchmarks.svg import Drawing
 from benchmarks.verdicts import HUMAN
 from titjudge.core.types import Pair
-from titjudge.report.svg import Drawing
 from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.generators.generator_differences import generator_differences

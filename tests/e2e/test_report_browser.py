@@ -109,8 +109,8 @@ def rows(page: Any) -> int:
 def test_headline_tables_and_charts(show: Callable[..., Any], report: Path) -> None:
     page = show(report)
     assert page.locator(".lead").inner_text().startswith("tit prefers the image that people prefer in 75.0%")
-    assert "incomplete: budget" in page.locator("#headlines").inner_text()
-    assert page.locator("#overview-tables table").count() == 3
+    assert "incomplete: budget" in page.locator("#view-overview").inner_text()
+    assert page.locator("#view-overview table").count() == 3
     page.locator("nav >> text=People").click()
     page.locator(".chart svg").first.wait_for(state="visible")
     fill = page.locator(".chart .f-c0").first.evaluate("e => getComputedStyle(e).fill")
@@ -121,9 +121,9 @@ def test_headline_tables_and_charts(show: Callable[..., Any], report: Path) -> N
 
 def test_tables_sort_by_their_headings(show: Callable[..., Any], report: Path) -> None:
     page = show(report)
-    table = page.locator("section.block", has=page.get_by_role("heading", name="Generators")).locator("table")
+    table = page.locator("section.block", has=page.get_by_role("heading", name="Leaderboard")).locator("table")
     first = table.locator("tbody tr:first-child th")
-    heading = table.get_by_role("button", name="tit", exact=True)
+    heading = table.get_by_role("button", name="tit: mean", exact=True)
     heading.click()
     assert first.inner_text() == "model_a"
     heading.click()
@@ -474,6 +474,8 @@ def test_numbers_with_and_without_an_interval_stand_below_each_other(tmp_path: P
     run = small_run(tmp_path / "run")
     (run.path / "results.json").write_bytes(orjson.dumps(results))
     page = show(write_report([run], tmp_path / "r.html"))
-    cells = page.locator("#overview-tables section", has_text="Generators").locator("tbody tr td:nth-child(3) a")
+    cells = page.locator("#view-overview section.block", has_text="Leaderboard").locator(
+        "tbody tr td.num a[href*='m=0']"
+    )
     boxes = [cells.nth(n).bounding_box() for n in range(2)]
     assert boxes[0]["x"] + boxes[0]["width"] == pytest.approx(boxes[1]["x"] + boxes[1]["width"], abs=1)

@@ -75,7 +75,7 @@ def test_the_curve_has_its_own_section(show: Callable[..., Any], report: Path) -
     assert page.locator("#view-claims .legend .marker").count() == 2
     page.locator("#view-claims .chart summary").first.click()
     assert "not settled" in page.locator("#view-claims .chart table").first.inner_text()
-    assert page.locator("#view-claims .steps-table table tbody tr").count() == 2
+    assert page.locator("#view-claims section.block tbody tr").count() == 2
     page.keyboard.press("5")
     page.locator("#view-images").wait_for(state="visible")
 

@@ -10,9 +10,9 @@ import pytest
 from builders import described_images
 from commands import cli
 
+from titjudge.core.formats import spending
 from titjudge.report.model import load
 from titjudge.report.provenance import cost
-from titjudge.report.table_cells import spending
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.testing import Scripted, Server
 from titjudge.web.view.runs import Runs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from titjudge.report.drawing import Chart
     from titjudge.stats.generators.gate import Gate
     from titjudge.stats.generators.generator_differences import GeneratorDifference
     from titjudge.stats.scores.scores_table import ScoreTable
@@ -69,7 +69,7 @@ def generators(
       python cli.py compare generators runs/first --baseline base \\
           --fail-if-worse 0.01 --out verdict.md
     """
-    from titjudge.report.verdict_charts import write_differences
+    from titjudge.report.plots import differences_chart
     from titjudge.stats.generators.gate import gate
     from titjudge.stats.generators.generator_differences import generator_differences, is_best, verdict_tables
 
@@ -112,7 +112,7 @@ def generators(
         tables,
         record,
         notes=notes,
-        draw=lambda path: write_differences(differences, path, fail_if_worse),
+        chart=lambda: differences_chart(differences, fail_if_worse),
     )
     if verdict is None:
         return 0
@@ -182,7 +182,7 @@ def settle(
       python cli.py compare settle runs/first --pair old,new --repeat 20
       python cli.py compare settle --scores scores.csv --pair all --margin 0.01
     """
-    from titjudge.report.verdict_charts import write_settling
+    from titjudge.report.plots import settling_chart
     from titjudge.stats.generators.replay_settling import replay_pairs, replay_race, replay_tables
 
     table = source.read()
@@ -195,13 +195,12 @@ def settle(
     }  # fmt: skip
     if raced:
         record["races"] = raced
-    draw = partial(write_settling, settled, raced)
     compared = [*two, *(pair for names in races for pair in combinations(names, 2))]
     notes = [*table.notes, *table.missing_notes((table.column(a), table.column(b)) for a, b in compared)]
     if table.width is None:
         ends = "; --range LOW,HIGH names them" if source.scores else ""
         notes.append(f"the ends of the scale are unknown: intervals are asymptotic{ends}")
-    files.finish(replay_tables(settled, raced), record, notes=notes, draw=draw)
+    files.finish(replay_tables(settled, raced), record, notes=notes, chart=lambda: settling_chart(settled, raced))
     return 0
 
 
@@ -273,7 +272,7 @@ def plan(
       python cli.py compare plan --scores pilot.csv --difference 0.02 \\
           --image-cost 0.003 --plot power.svg
     """
-    from titjudge.report.verdict_charts import write_power
+    from titjudge.report.plots import plan_curves, power_chart
     from titjudge.stats.generators.planning import Pilot, cheapest, plan_table, plans
 
     table = source.read()
@@ -312,8 +311,12 @@ def plan(
         "pilots": [{"a": p.a, "b": p.b, "prompts": p.prompts, "variance": p.variance} for p in pilots],
         "plans": options,
     }  # fmt: skip
-    draw = partial(write_power, options, pilots[0], difference, power)
-    files.finish([plan_table(options, pilots, difference, power)], record, notes=table.notes, lines=lines, draw=draw)
+
+    def chart() -> Chart:
+        curves = plan_curves(options, pilots[0], difference)
+        return power_chart(curves, power, "USD" if options[0].dollars else "judgements")
+
+    files.finish([plan_table(options, pilots, difference, power)], record, notes=table.notes, lines=lines, chart=chart)
     return 0
 
 

@@ -16,7 +16,8 @@ from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from titjudge.core.types import Table
+    from titjudge.core.tables import Table
+    from titjudge.report.drawing import Chart
     from titjudge.stats.scores.scores_table import ScoreTable
 
 METRIC = option("--metric", "The metric to look at, if the run has several.", "NAME")
@@ -80,11 +81,11 @@ class OutputFiles(NamedTuple):
             UserError: One cannot be written, or has an unknown ending.
         """
         if self.plot is not None:
-            from titjudge.report.verdict_charts import check_chart
+            from titjudge.report.drawing import check_chart
 
             check_chart(self.plot)
         if self.out is not None:
-            from titjudge.report.table_files import check_table_file
+            from titjudge.report.tables import check_table_file
 
             check_table_file(self.out)
         check_writable(self.plot)
@@ -97,7 +98,7 @@ class OutputFiles(NamedTuple):
         *,
         notes: Iterable[str] = (),
         lines: Iterable[str] = (),
-        draw: Callable[[Path], object] | None = None,
+        chart: Callable[[], Chart] | None = None,
     ) -> None:
         """Print tables, notes and lines, and write the files.
 
@@ -106,17 +107,19 @@ class OutputFiles(NamedTuple):
             record: What is written to `--json`.
             notes: Printed below the tables, unless a table has the same note.
             lines: Printed last.
-            draw: Writes the chart of `--plot`.
+            chart: Makes the chart of `--plot`.
         """
         show_tables(tables)
         show_notes(notes, tables)
         for line in lines:
             say(line)
-        if self.plot is not None and draw is not None:
-            draw(self.plot)
+        if self.plot is not None and chart is not None:
+            from titjudge.report.drawing import write_chart
+
+            write_chart(chart(), self.plot)
             say(f"plot   {self.plot}")
         if self.out is not None:
-            from titjudge.report.table_files import write_tables
+            from titjudge.report.tables import write_tables
 
             write_tables(tables, self.out)
             say(f"tables {self.out}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +51,7 @@ def people(
         --json board.json
       python cli.py compare people runs/cheap --gold runs/dear
     """
-    from titjudge.report.verdict_charts import write_joined
+    from titjudge.report.plots import joined_chart
 
     record: dict[str, Any]
     if gold is None:
@@ -62,7 +61,7 @@ def people(
         board = study.board(level)
         record = {"run": str(run), "metric": study.metric, **board.to_json()}
         rows = [(standing.generator, standing.win_rate) for standing in board.standings]
-        files.finish(board.tables(), record, draw=lambda path: write_joined(rows, path, "people", "the judge"))
+        files.finish(board.tables(), record, chart=lambda: joined_chart(rows, "people", "the judge"))
         return 0
     if pairs_file is not None:
         raise ConfigError("--gold stands in the place of people: it does not go with --pairs")
@@ -77,7 +76,7 @@ def people(
         estimated.tables(),
         record,
         notes=[*cheap.notes, *dear.notes],
-        draw=lambda path: write_joined(rows, path, "the dear judge", "the cheap one"),
+        chart=lambda: joined_chart(rows, "the dear judge", "the cheap one"),
     )
     return 0
 
@@ -182,7 +181,7 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
         --plot curve.svg --json curve.json
     """
     from titjudge.core.serialization import fields_of
-    from titjudge.report.verdict_charts import write_forgetting
+    from titjudge.report.plots import forgetting_chart
     from titjudge.runs.folder.run_folder import RunFolder
     from titjudge.runs.study.human_study import claims_of_run
     from titjudge.stats.scores.forgetting import forgetting as curve
@@ -190,7 +189,7 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
     name, claims = claims_of_run(RunFolder(run), metric)
     by_place = curve(claims, bins=bins)
     record = {"run": str(run), "metric": name, "claims": len(claims), **fields_of(by_place)}
-    files.finish(by_place.tables(), record, draw=partial(write_forgetting, by_place))
+    files.finish(by_place.tables(), record, chart=lambda: forgetting_chart(by_place, bins))
     return 0
 
 
@@ -241,7 +240,7 @@ def bridge(old: Path, new: Path, metric: str | None, files: OutputFiles) -> int:
       python cli.py compare bridge runs/gpt-4o runs/qwen
       python cli.py compare bridge old.csv new.csv --plot bridge.svg
     """
-    from titjudge.report.verdict_charts import write_bridge
+    from titjudge.report.plots import bridge_chart
     from titjudge.stats.ppi.bridging import bridge as build
     from titjudge.stats.ppi.bridging import bridge_table
 
@@ -249,9 +248,7 @@ def bridge(old: Path, new: Path, metric: str | None, files: OutputFiles) -> int:
     built = build(*tables)
     notes = [note for table in tables for note in table.notes]
     record = {"old": str(old), "new": str(new), **built.to_json()}
-    files.finish(
-        [bridge_table(built)], record, notes=notes, draw=lambda path: write_bridge(built, path, str(old), str(new))
-    )
+    files.finish([bridge_table(built)], record, notes=notes, chart=lambda: bridge_chart(built, str(old), str(new)))
     return 0
 
 

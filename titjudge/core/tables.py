@@ -15,7 +15,7 @@ from typing import Any
 
 from titjudge.core import formats
 
-_LIKE_A_NUMBER = re.compile(r"[-+<]?\$?[\d.,]+%?( \[.*\])?(, [a-z ]+ [\d.<]+)?")
+_LIKE_A_NUMBER = re.compile(r"[-+<]?\$?[\d.,]+%?((/| / | of )[\d,]+)*( \[.*\])?(, [a-z ]+ [\d.<]+)?")
 
 
 class Form(Enum):
@@ -137,7 +137,7 @@ def _numeric(values: Sequence[Value]) -> bool:
 
 def _is_numeric(value: Value) -> bool:
     if isinstance(value, Cell):
-        return value.order is not None
+        return value.order is not None or _is_numeric(value.value)
     if isinstance(value, str):  # a number of an earlier version, which recorded its text
         return _LIKE_A_NUMBER.fullmatch(value) is not None or value == formats.DASH
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))

@@ -3,18 +3,21 @@
 | module | what it does |
 |---|---|
 | `html` | `write_report(runs, out)`: the HTML file |
-| `model` | run folders to JSON, every long text once |
-| `summary`, `side_by_side`, `result_tables`, `provenance` | headline, differences between runs, tables |
-| `human_agreement`, `charts` | agreement of metrics with people, in numbers and as SVG |
-| `transcripts`, `forgetting`, `trust_card` | transcripts of an agentic judge; forgetting curves; the trust card |
+| `contents` | the sections of the page in their order |
+| `sections` | what a section is made of: parts, tables, charts and other blocks |
+| `overview`, `side_by_side` | headline, agreement with people, differences between runs, leaderboards, tables of suites |
+| `people`, `human_agreement` | charts of agreement of metrics with people, and their numbers |
 | `generator_sections`, `generator_slices`, `generator_questions` | comparison of generators: gaps, tiers, categories, worst prompts, sample sizes |
-| `tables_page` | a page of tables without a script |
-| `svg` | heat map, radar and power curves as SVG |
-| `verdict_charts`, `table_files` | charts and tables of comparisons as files |
+| `claims` | forgetting curves |
+| `provenance` | failures, cost, models, prompts, configuration |
+| `drawing`, `plots` | charts, drawn once for the page and for files |
+| `tables`, `cells` | tables as Markdown, LaTeX and CSV; links in cells |
+| `tables_page` | a page of tables and charts without a script |
+| `model`, `text_pool`, `transcripts` | run folders to JSON, every long text once |
 | `judged_images`, `thumbnails` | identity of images across runs; thumbnails that fit the size of the file |
 | `exports` | csv, json, parquet, LaTeX, Markdown |
 | `sinks` | experiment trackers |
-| `web/` | the page, its style and its script |
+| `web/` | the page, its blocks, its style and its script |
 """
 
 from __future__ import annotations

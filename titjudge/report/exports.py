@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import io
-import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,16 @@ import orjson
 
 from titjudge.core.errors import ConfigError, MissingExtra, nearest
 from titjudge.core.files import csv_text, write_atomic
+from titjudge.core.formats import spending
 from titjudge.core.run_records import StoredRun
 from titjudge.core.score_parts import contradicted, description, missing
+from titjudge.core.tables import Table
 from titjudge.core.types import Item
-from titjudge.report import result_tables
-from titjudge.report.generator_sections import generator_sections
+from titjudge.report.cells import strings
+from titjudge.report.generator_sections import generators
 from titjudge.report.model import Report, load
-from titjudge.report.side_by_side import comparisons
-from titjudge.report.table_cells import DASH, Json, spending, strings
+from titjudge.report.overview import overview_tables
+from titjudge.report.tables import escape_markdown, latex, markdown
 
 COLUMNS = (
     "run", "item", "generator", "prompt_id", "metric", "value", "status", "reason", "missing", "contradicted",
@@ -122,105 +124,35 @@ def _parquet(report: Report) -> bytes:
 # -- for people --------------------------------------------------------------------------------------------------------------
 
 
-def _tables(report: Report) -> list[Json]:
-    return [
-        *result_tables.agreement(report),
-        *comparisons(report),
-        *result_tables.leaderboards(report),
-        *result_tables.official(report),
-        *(
-            table | {"title": f"{table['title']}: {section.title}"}
-            for section in generator_sections(report)
-            for table in section.tables
-        ),
-    ]
-
-
-def _shown(cell: Any) -> str:
-    """Format a cell in one line: `88.9% [77.8%, 97.2%]`."""
-    if not isinstance(cell, dict):
-        return str(cell)
-    interval = re.fullmatch(r"([+-]?[\d.]+%?) – ([+-]?[\d.]+%?)", cell.get("s", ""))
-    sub = f"[{interval[1]}, {interval[2]}]" if interval else f"({cell['s']})" if cell.get("s") else ""
-    return f"{cell['t']} {sub}".strip()
+def _tables(report: Report) -> list[Table]:
+    """Make the tables of results, and of generators against each other."""
+    made = overview_tables(report)
+    if (section := generators(report)) is not None:
+        made += [
+            replace(block, title=f"{block.title}: {part.title}")
+            for part in section.parts
+            for block in part.blocks
+            if isinstance(block, Table)
+        ]
+    return [table for table in made if table.rows]
 
 
 def _markdown(report: Report) -> bytes:
     lines = []
     for run in report.runs:
-        lines += [f"### titjudge: {md(run.name)}", ""]
+        lines += [f"### titjudge: {escape_markdown(run.name)}", ""]
         lines.append(
-            f"Status **{md(run.manifest.status)}**, spent {spending(run.spent, run.unpriced)}, "
+            f"Status **{escape_markdown(run.manifest.status)}**, spent {spending(run.spent, run.unpriced)}, "
             f"list price {spending(run.list_cost, run.unpriced)}."
         )
-        lines += ["", *(f"> {md(warning)}" for warning in run.results.warnings), ""]
-    for table in _tables(report):
-        if table["rows"]:
-            notes = (f"\n{md(note)}" for note in table.get("notes", ()))
-            lines += [f"**{md(table['title'])}**", "", *md_table(table), *notes, ""]
-    return ("\n".join(lines).rstrip() + "\n").encode(errors="replace")
-
-
-def md_table(table: Json) -> Iterator[str]:
-    """Yield the lines of a table in Markdown."""
-    yield "| " + " | ".join(md(name) for name in table["columns"]) + " |"
-    yield "|" + "|".join("---" if at < table["text"] else "--:" for at in range(len(table["columns"]))) + "|"
-    for row in table["rows"]:
-        yield "| " + " | ".join(md(_shown(cell)) for cell in row) + " |"
-
-
-_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
-
-
-def md(text: str) -> str:
-    """Escape text so that Markdown shows it as it is: no markup, no HTML, no link, no mention, one line."""
-    line = " ".join(text.split())
-    line = re.sub(r"([\\`*_{}\[\]()#|~!$])", r"\\\1", line)
-    return line.translate(_HTML).replace("://", ":&#47;/")
-
-
-_TEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "’": "'", "·": r"\textperiodcentered{}",
-        "<": r"\textless{}", ">": r"\textgreater{}", "…": r"\ldots{}", '"': r"\textquotedbl{}", "−": "$-$"}  # fmt: skip
-
-
-def _tex(text: str) -> str:
-    """Escape text so that LaTeX sets it as it is; control characters and line ends become spaces."""
-    line = re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+", " ", text)
-    return "".join(_TEX.get(character, character) for character in line)
-
-
-LATEX_HEAD = "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}"
+        lines += ["", *(f"> {escape_markdown(warning)}" for warning in run.results.warnings), ""]
+    return ("\n".join([*lines, markdown(_tables(report))]).rstrip() + "\n").encode(errors="replace")
 
 
 def _latex(report: Report) -> bytes:
-    lines = [LATEX_HEAD, ""]
-    for table in _tables(report):
-        if table["rows"]:
-            lines += [*tex_table(table), ""]
-    if len(lines) == 2:
-        lines.append("% nothing to tabulate: results.json has neither agreement nor leaderboard")
-    return ("\n".join(lines).rstrip() + "\n").encode(errors="replace")
-
-
-def tex_table(table: Json) -> Iterator[str]:
-    """Yield the lines of a table in LaTeX."""
-    slug = re.sub(r"[^a-z0-9]+", "-", table["title"].lower()).strip("-")
-    columns = "".join("l" if at < table["text"] else "r" for at in range(len(table["columns"])))
-    yield from (
-        r"\begin{table}",
-        r"  \centering",
-        rf"  \caption{{{_tex(table['title'])}}}",
-        rf"  \label{{tab:{slug}}}",
-        rf"  \begin{{tabular}}{{{columns}}}",
-        r"    \toprule",
-    )
-    yield "    " + " & ".join(_tex(name) for name in table["columns"]) + r" \\"
-    yield r"    \midrule"
-    for row in table["rows"]:
-        shown = [_tex(_shown(cell)) if cell != DASH else "--" for cell in row]
-        yield "    " + " & ".join(f"{{{one}}}" if one.startswith("[") else one for one in shown) + r" \\"
-    yield from (r"    \bottomrule", r"  \end{tabular}", r"\end{table}")
+    tables = _tables(report)
+    nothing = "" if tables else "% nothing to tabulate: results.json has neither agreement nor leaderboard\n"
+    return (latex(tables) + nothing).encode(errors="replace")
 
 
 KINDS: dict[str, Callable[[Report], bytes]] = {

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from titjudge.core.errors import DataError
-from titjudge.report.charts import Chart
+from titjudge.core.formats import number, percentage
+from titjudge.core.tables import Cell, Form, Table, dollars
+from titjudge.report.drawing import Chart
 from titjudge.report.model import Judge, Loaded, Report
-from titjudge.report.svg import curves
-from titjudge.report.table_cells import DASH, Json, cell, money, number, table
+from titjudge.report.plots import PowerCurve, power_chart
 from titjudge.stats.generators.planning import SHORT, Pilot, curve, plans
 from titjudge.stats.generators.replay_settling import replay_pairs, verdicts
 from titjudge.stats.generators.sequential import FEWEST
@@ -25,7 +27,7 @@ _SHARES = (0.01, 0.02, 0.05)  # of the scale: the differences to plan for
 _PART = 0.8  # of the prompts: a judge of fewer judged a part
 
 
-def settling(scores: ScoreTable, best: str) -> list[Json]:
+def settling(scores: ScoreTable, best: str) -> list[Table]:
     """Tabulate after how many prompts, in random orders, a sequential test would have told the best from each other generator."""
     rows = []
     for name in scores.generators:
@@ -38,12 +40,10 @@ def settling(scores: ScoreTable, best: str) -> list[Json]:
         used, of = float(np.mean([each.used for each in replays])), replays[0].of
         if of < FEWEST:
             continue
-        spared = (
-            DASH if scores.cost is None else cell(money(2 * scores.cost * (of - used)), sort=scores.cost * (of - used))
-        )
-        share = cell(f"{used / of:.0%}", sort=used / of, bar=(0.0, used / of, used / of))
-        rows.append([name, verdicts(each.verdict for each in replays), number(used, 0), of, share, spared])
-    notes = [
+        spared = None if scores.cost is None else dollars(2 * scores.cost * (of - used))
+        share = Cell(used / of, Form.PERCENT, bar=True)
+        rows.append((name, verdicts(each.verdict for each in replays), round(used), of, share, spared))
+    notes = (
         f"`judge --settle` replayed on these scores: {ORDERS} random orders of the prompts, stopped when an interval that holds at "
         "every moment leaves zero"
         + (
@@ -52,13 +52,15 @@ def settling(scores: ScoreTable, best: str) -> list[Json]:
             else ""
         )
         + ". Open: the prompts did not settle it.",
-    ]
-    columns = [f"{best} against", "verdict", "prompts used", "of", "share", "spared"]
-    made = table("Had it stopped when it was settled", columns, rows, notes=notes, text=2, span=(0, 1))
-    return [made] if rows else []
+    )
+    columns = (f"{best} against", "verdict", "prompts used", "of", "share", "spared")
+    table = Table("Had it stopped when it was settled", columns, tuple(rows), notes, axis=(0, 1))
+    return [table] if rows else []
 
 
-def planning(scores: ScoreTable, best: str, order: Sequence[int], judge: Judge) -> tuple[list[Json], Chart | None]:
+def planning(
+    scores: ScoreTable, best: str, order: Sequence[int], judge: Judge, id: str
+) -> tuple[list[Table], Chart | None]:
     """Tabulate and draw how many prompts a difference needs, with the best and its runner-up as the pilot."""
     others = [scores.generators[k] for k in order if scores.generators[k] != best]
     try:
@@ -74,42 +76,34 @@ def planning(scores: ScoreTable, best: str, order: Sequence[int], judge: Judge) 
     seeds, samples = round(pilot.images), round(pilot.answers)
     if pilot.variance_with(seeds, samples) is None:  # not as many images of every prompt
         return [], None
-    rows, lines, drawn = [], [], []
+    rows, curves, needed = [], [], []
     for share in _SHARES:
         difference = share * (high - low)
         (plan,) = plans(pilot, difference, POWER, seeds=[seeds], samples=[samples], cost=scores.cost)
         shown = number(difference, judge.digits)
-        dollars = plan.dollars or (None, None, None)
-        prices = (DASH if each is None else cell(money(each), sort=each) for each in dollars)
-        rows.append([shown, plan.prompts, *plan.range, plan.judgements, *prices])
-        x, (middle, worst, least) = curve(plan, difference, pilot.factor)
-        lines.append((x, middle, least, worst))
-        drawn.append((shown, plan.prompts))
-    notes = [
+        needed.append(plan.prompts)
+        prices = map(dollars, plan.dollars or (None, None, None))
+        rows.append((Cell(shown, sort=difference), plan.prompts, *plan.range, plan.judgements, *prices))
+        x, (middle, high_power, low_power) = curve(plan, difference, pilot.factor)
+        curves.append(PowerCurve(shown, x, middle, low_power, high_power))
+    notes = (
         f"To show a difference at 95% with power {POWER:.0%}, from the spread of {best} and {others[0]} on {pilot.prompts:,} prompts; "
         "from - to: what that leaves open. `compare plan` takes other differences, pairs, seeds and answers.",
-    ]
-    columns = ["difference", "prompts", "from", "to", "judgements", "USD from", "USD", "USD to"]
-    most = 1.5 * drawn[1][1]
-    chart = Chart(
-        "Power by number of prompts",
-        "Of showing "
-        + ", ".join(f"{shown} ({mark})" for (shown, _), mark in zip(drawn, ("disc", "square", "triangle"), strict=True))
-        + f"; dotted: {POWER:.0%}.",
-        curves(lines, most, "prompts", POWER),
-        ("difference", "prompts", "power"),
-        tuple(
-            (shown, f"{x:,.0f}", f"{y:.0%}")
-            for (shown, _), line in zip(drawn, lines, strict=True)
-            for x, y in zip(line[0][::6], line[1][::6], strict=True)
-        ),
     )
-    return [table("Planning the next comparison", columns, rows, notes=notes)], chart
+    columns = ("difference", "prompts", "from", "to", "judgements", "USD from", "USD", "USD to")
+    shown = ", ".join(
+        f"{each.label} ({mark})" for each, mark in zip(curves, ("disc", "square", "triangle"), strict=True)
+    )
+    chart = power_chart(
+        curves, POWER, "prompts", id=f"{id}-power", title="Power by number of prompts", what="difference",
+        note=f"Of showing {shown}; dotted: {percentage(POWER, 0)}.", most=1.5 * needed[1],
+    )  # fmt: skip
+    return [Table("Planning the next comparison", columns, tuple(rows), notes)], chart
 
 
-def across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Json]:
+def across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Table]:
     """Tabulate combinations of two runs by different judges: a transferred leaderboard, or a dear judge on a part of the prompts."""
-    combined = []
+    combined: list[Table] = []
     for (first, old), (second, new) in pairwise(scores.items()):
         one, other = (report.runs[report.judges[place].run] for place in (first, second))
         if one is other or not _judges_differ(one, other):
@@ -125,7 +119,7 @@ def across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Json
         except DataError:  # too little in common: the commands say what
             continue
         both = f"{report.judges[first].label} and {report.judges[second].label}"
-        combined += [table(f"{each.title}: {both}", each.columns, each.rows, notes=each.notes) for each in tables]
+        combined += [replace(table, title=f"{table.title}: {both}") for table in tables]
     return combined
 
 

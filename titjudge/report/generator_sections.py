@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.formats import number
 from titjudge.core.score_parts import LEVELS
+from titjudge.core.tables import Cell, Table, p_value, plain
 from titjudge.core.types import Item
-from titjudge.report.charts import MAX_METRICS, Chart
+from titjudge.report.drawing import COLOURS, Chart
 from titjudge.report.generator_questions import across_judges, planning, settling
 from titjudge.report.generator_slices import (
     COLUMNS,
@@ -22,8 +24,8 @@ from titjudge.report.generator_slices import (
     slice_tables,
 )
 from titjudge.report.model import Judge, Loaded, Report
-from titjudge.report.svg import heat_map, radar
-from titjudge.report.table_cells import DASH, Json, cell, measured, number, p_value, table
+from titjudge.report.plots import heat_map, radar
+from titjudge.report.sections import Block, Charts, Part, Section, WorstPrompt, WorstPrompts
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
@@ -39,23 +41,8 @@ _CELLS = 60, 30  # values and generators of a heat map
 _AXES = 12  # of a radar
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Charts, tables and worst prompts of one metric of one run. `names` are the generators with a colour, in its order."""
-
-    title: str
-    names: tuple[str, ...] = ()
-    charts: tuple[Chart, ...] = ()
-    tables: list[Json] = field(default_factory=list)
-    worst: list[Json] = field(default_factory=list)
-
-    def to_json(self) -> Json:
-        """Return what the scripts of the page draw."""
-        return {"tables": self.tables, "worst": self.worst}
-
-
-def generator_sections(report: Report) -> list[Section]:
-    """Make a section for each of the first metrics of each run whose generators share enough prompts.
+def generators(report: Report) -> Section | None:
+    """Make the section, with a part for each of the first metrics of each run whose generators share enough prompts.
 
     Raises:
         DataError: The baseline is in none of the runs.
@@ -64,17 +51,27 @@ def generator_sections(report: Report) -> list[Section]:
     if report.baseline and report.baseline not in known:
         there = ", ".join(sorted(known)[:20]) or "none is named"
         raise DataError(f"no generator '{report.baseline}'.{nearest(report.baseline, known)} Known: {there}")
-    sections, tables = [], {}
+    scores = _scores(report)
+    parts = [part for place, cut in scores.items() if (part := _part(report, place, cut)) is not None]
+    if bridges := across_judges(report, scores):
+        parts.append(Part("Across judges", tuple(bridges)))
+    introduction = (
+        "Compared prompt by prompt, each with its own image of it. Intervals are 95%, for prompts like these."
+    )
+    title = "Generators against each other"
+    return Section("generators", "Generators", title, introduction, tuple(parts)) if parts else None
+
+
+def _scores(report: Report) -> dict[int, ScoreTable]:
+    """Arrange the scores of the first metrics of each run, by the number of the judge."""
+    tables = {}
     for at, run in enumerate(report.runs):
         judges = [place for place, judge in report.judges_of(at) if " [" not in judge.metric]
         for place in judges[:MOST]:
             scores = score_table_of(run, report.judges[place])
             if scores is not None:
                 tables[place] = scores
-                if run.manifest.status != "settled":  # stopped at a verdict: intervals for a fixed sample are not valid
-                    sections += _section(report, place, scores)
-    bridges = across_judges(report, tables)
-    return [*sections, Section("Across judges", tables=bridges)] if bridges else sections
+    return tables
 
 
 def score_table_of(run: Loaded, judge: Judge) -> ScoreTable | None:
@@ -119,8 +116,11 @@ def score_table_of(run: Loaded, judge: Judge) -> ScoreTable | None:
     return replace(made, slices=dict(list(slices.items())[:COLUMNS]))
 
 
-def _section(report: Report, place: int, cut: ScoreTable) -> list[Section]:
+def _part(report: Report, place: int, cut: ScoreTable) -> Part | None:
+    """Make the part of one metric of one run; None where it has too few prompts of a fixed sample."""
     judge, run = report.judges[place], report.runs[report.judges[place].run]
+    if run.manifest.status == "settled":  # stopped at a verdict: intervals for a fixed sample are not valid
+        return None
     scores, counts = replace(cut, slices={}), np.isfinite(cut.means).sum(axis=0)
     means = with_ties(averages(scores.means))
     best = scores.generators[int(np.argmax(np.where(counts >= FEWEST, means, -np.inf)))]
@@ -128,48 +128,45 @@ def _section(report: Report, place: int, cut: ScoreTable) -> list[Section]:
     try:
         gaps = [generator_differences(scores, baseline=name, chosen=name == best) for name in against]
     except DataError:  # no two share two prompts
-        return []
+        return None
     if not any(each.prompts >= FEWEST for each in gaps[0]):
-        return []
+        return None
     parts = tiers(np.where(counts >= FEWEST, scores.means, np.nan))
     prompts = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
     order = [k for tier in parts for k in tier]
-    planned, power = planning(scores, best, order, judge)
-    charts = _charts(cut, order[:MAX_METRICS], order, judge)
-    return [
-        Section(
-            judge.label,
-            tuple(scores.generators[k] for k in order[:MAX_METRICS]),
-            tuple(each for each in (*charts, power) if each is not None),
-            [
-                _board(scores, gaps, against, parts, judge),
-                *slice_tables(cut, against, [[cut.generators[k] for k in tier] for tier in parts], judge),
-                *short_and_long(prompts, scores, judge),
-                *settling(scores, best),
-                *planned,
-            ],
-            _worst(report, place),
-        )
-    ]
+    id = f"generators-{place}"
+    planned, power = planning(scores, best, order, judge, id)
+    charts = (*_charts(cut, order[:COLOURS], order, judge, id), *([power] if power else []))
+    names = [[cut.generators[k] for k in tier] for tier in parts]
+    blocks: tuple[Block, ...] = (
+        _board(scores, gaps, against, parts, judge),
+        *([Charts(charts, tuple(scores.generators[k] for k in order[:COLOURS]))] if charts else []),
+        *slice_tables(cut, against, names, judge),
+        *short_and_long(prompts, scores, judge),
+        *settling(scores, best),
+        *planned,
+        *_worst(report, place),
+    )
+    return Part(judge.label, blocks)
 
 
 def _board(
     scores: ScoreTable, gaps: Sequence[Sequence[GeneratorDifference]], against: Sequence[str],
     parts: Sequence[Sequence[int]], judge: Judge,
-) -> Json:  # fmt: skip
+) -> Table:  # fmt: skip
     """Tabulate each generator: mean, tier, first places, gaps to the best and the baseline, and the test against the best."""
     firsts, sign = first_places(scores.means), 1.0 if judge.higher else -1.0
-    by_name = [{each.a: each for each in of} for of in gaps]
+    by_name = [{each.a: each for each in differences} for differences in gaps]
     rows = []
     for tier, members in enumerate(parts, 1):
         for k in members:
             name, own = scores.generators[k], scores.means[np.isfinite(scores.means[:, k]), k]
             mean = mean_cell(own, scores.bounds, judge.digits, sign)
-            (gap, *test), *others = (_gap(of.get(name), judge.digits) for of in by_name)
-            rows.append([name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, len(own)])
-    columns = ["generator", "mean", "tier", "first", *(f"behind {name}" for name in against), "won / same / lost", "p", "p best",
-               "would have shown", "prompts"]  # fmt: skip
-    notes = [
+            (gap, *test), *others = (_gap(differences.get(name), judge.digits) for differences in by_name)
+            rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, len(own)))
+    columns = ("generator", "mean", "tier", "first", *(f"behind {name}" for name in against), "won / same / lost", "p", "p best",
+               "would have shown", "prompts")  # fmt: skip
+    notes = (
         f"Behind: score minus that of {' or '.join(against)}, paired by prompt, with its 95% interval"
         + negated(judge)
         + f". Won, same, lost, p and what these prompts would have shown with 80% power are against {against[0]}; p by exchange "
@@ -178,52 +175,51 @@ def _board(
         f"and the intervals behind {against[0]} are so wide that all hold together.",
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
         "A tier ends before the first generator that is clearly worse than the tier's best. First: prompts on which none scores higher.",
-    ]
-    return table("Prompt by prompt", columns, rows, notes=notes)
+    )
+    return Table("Prompt by prompt", columns, tuple(rows), notes)
 
 
-def _gap(each: GeneratorDifference | None, digits: int) -> list[object]:
+def _gap(each: GeneratorDifference | None, digits: int) -> list[Cell | str | None]:
     """Make the cells of a difference: its value, wins / ties / losses, p, p best, and what would have been detected."""
     if each is None or each.prompts < FEWEST:
-        return [DASH, DASH, DASH, DASH, DASH]
-    p, p_best = (
-        cell(p_value(one).removeprefix("p ").removeprefix("= ") or DASH, sort=one) for one in (each.p, each.p_adjusted)
-    )
-    shown = DASH if each.detectable is None else cell(number(each.detectable, digits + 1), sort=each.detectable)
-    return [
-        measured(each.difference, digits + 1, each.interval), f"{each.wins} / {each.same} / {each.losses}",
-        p, p_best, shown,
-    ]  # fmt: skip
+        return [None] * 5
+    counts = f"{each.wins} / {each.same} / {each.losses}"
+    shown = plain(each.detectable, digits=digits + 1)
+    ps = (p_value(each.p), p_value(each.p_adjusted))
+    return [plain(each.difference, each.interval, digits + 1), counts, *ps, shown]
 
 
-def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: Judge) -> list[Chart]:
-    """Draw a heat map for each category, and a radar for those with few values."""
+def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: Judge, id: str) -> list[Chart]:
+    """Chart each category as a heat map, and those with few values as profiles too."""
     charts = []
     sign = 1.0 if judge.higher else -1.0
-    for column, slices in cut.slices.items():
+    for at, (column, slices) in enumerate(cut.slices.items()):
         title, values = column.replace("_", " "), list(slices)
         board: Floats = sign * np.stack([averages(means) for means in slices.values()], axis=1)
         digits = 2 if float(np.nanmax(np.abs(board))) <= 2 else 1
         rows = tuple(
-            (cut.generators[k], value, DASH if np.isnan(board[k, at]) else f"{board[k, at]:.{digits + 1}f}")
+            (cut.generators[k], value, None if np.isnan(board[k, place]) else plain(board[k, place], digits=digits + 1))
             for k in order
-            for at, value in enumerate(values)
+            for place, value in enumerate(values)
         )
-        columns = ("generator", title, "mean")
+        numbers = Table(f"Generators by {title}", ("generator", title, "mean"), rows)
         names, shown = [cut.generators[k] for k in order[: _CELLS[1]]], values[: _CELLS[0]]
         note = "Mean scores; within each column the stronger the colour the higher." + (
             "" if len(names) * len(shown) == board.size else " The first of them: the table has all."
         )
-        svg = heat_map(names, shown, board[order][: _CELLS[1], : _CELLS[0]], digits)
-        charts.append(Chart(f"Generators by {title}", note, svg, columns, rows))
+        part = board[order][: _CELLS[1], : _CELLS[0]]
+        charts.append(heat_map(f"{id}-cells-{at}", numbers.title, note, names, shown, part, digits, numbers))
         if 3 <= len(values) <= _AXES:
-            svg, (low, high) = radar([cut.generators[k] for k in drawn], values, board[list(drawn)])
-            note = f"Mean scores from {low:.{digits}f} in the middle to {high:.{digits}f} at the rim: gaps look larger than they are."
-            charts.append(Chart(f"Profiles by {title}", note, svg, columns, rows))
+            note = f"Mean scores from {{low:.{digits}f}} in the middle to {{high:.{digits}f}} at the rim: gaps look larger than they are."
+            profiles = replace(numbers, title=f"Profiles by {title}")
+            names = [cut.generators[k] for k in drawn]
+            charts.append(
+                radar(f"{id}-profiles-{at}", profiles.title, note, names, values, board[list(drawn)], profiles)
+            )
     return charts
 
 
-def _worst(report: Report, place: int) -> list[Json]:
+def _worst(report: Report, place: int) -> list[WorstPrompts]:
     """Find the prompts with the lowest mean scores, worst first, with their images."""
     sign = 1.0 if report.judges[place].higher else -1.0
     by_prompt: dict[str, list[tuple[float, int]]] = {}
@@ -239,8 +235,9 @@ def _worst(report: Report, place: int) -> list[Json]:
     }
     lowest = sorted(means, key=lambda prompt: means[prompt])[:WORST]
     digits = report.judges[place].digits
-    return [
-        {"mean": number(sign * means[prompt], digits), "items": [at for _, at in sorted(by_prompt[prompt])[:_IMAGES]],
-         "of": len(by_prompt[prompt]), "judge": place}
+    worst = tuple(
+        WorstPrompt(number(sign * means[prompt], digits), tuple(at for _, at in sorted(by_prompt[prompt])[:_IMAGES]),
+                    len(by_prompt[prompt]), place)
         for prompt in lowest
-    ]  # fmt: skip
+    )  # fmt: skip
+    return [WorstPrompts(worst)] if worst else []

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from titjudge.core import item_meta
+from titjudge.core.tables import Cell, Table, plain
 from titjudge.core.types import Item
 from titjudge.report.model import Judge
-from titjudge.report.table_cells import DASH, Cell, Json, cell, measured, number, plain, table
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.slices import (
@@ -76,7 +76,7 @@ def _sizes_fit(values: Mapping[str, str]) -> bool:
 
 def slice_tables(
     scores: ScoreTable, against: Sequence[str], tiers: Sequence[Sequence[str]], judge: Judge
-) -> list[Json]:
+) -> list[Table]:
     """Make a table for each category, one of the variance between generators, and one of the means of tiers.
 
     Args:
@@ -92,7 +92,7 @@ def slice_tables(
         title, part = column.replace("_", " "), scores.on_scale_of(column)
         share = part is not scores and column == ELEMENT  # shares of claims met, whatever the score's own scale is
         digits, bounds = (3, (0.0, 1.0)) if share else (judge.digits, judge.range if judge.higher else None)
-        rows: list[list[object]] = []
+        rows: list[tuple[object, ...]] = []
         for value, means in values.items():
             firsts, mean = first_places(means), averages(means)
             known = {scores.generators[k]: sign * float(mean[k]) for k in order if np.isfinite(mean[k])}
@@ -101,15 +101,15 @@ def slice_tables(
                 own = means[np.isfinite(means[:, k]), k]
                 gaps = [_behind(part, means, k, name, digits) for name in against]
                 mean_of = mean_cell(own, part.bounds, digits, sign)
-                rows.append([value, scores.generators[k], mean_of, *gaps, int(firsts[k]), len(own)])
-        notes = (
+                rows.append((value, scores.generators[k], mean_of, *gaps, int(firsts[k]), len(own)))
+        note = (
             f"Mean over the prompts with its 95% interval; behind {' or '.join(against)}: score minus its score, paired by prompt"
             + negated(judge)
             + "; first: prompts on which none scores higher. Every interval is for itself: `compare generators --by` adjusts."
         )
-        columns = [title, "generator", "mean", *(f"behind {name}" for name in against), "first", "prompts"]
+        columns = (title, "generator", "mean", *(f"behind {name}" for name in against), "first", "prompts")
         if rows:
-            tables.append(table(f"By {title}", columns, rows, notes=[notes], text=2, folded=True))
+            tables.append(Table(f"By {title}", columns, tuple(rows), (note,), folded=True))
     return [*tables, *_variances(cuts, sign), *_tiers(cuts, tiers, sign)]
 
 
@@ -118,15 +118,15 @@ def negated(judge: Judge) -> str:
     return "" if judge.higher else " (less is better: negated)"
 
 
-def mean_cell(values: Floats, bounds: tuple[float, float] | None, digits: int, sign: float) -> Cell:
+def mean_cell(values: Floats, bounds: tuple[float, float] | None, digits: int, sign: float) -> Cell | None:
     """Make the cell of the mean of scores by prompt with its interval; `sign` is -1 where scores are negated."""
     if not len(values):
-        return DASH
+        return None
     ends = mean_interval(values, bounds)
-    return measured(sign * float(values.mean()), digits, sorted(sign * end for end in ends) if ends else None)
+    return plain(sign * float(values.mean()), sorted(sign * end for end in ends) if ends else None, digits)
 
 
-def short_and_long(items: Mapping[str, Item], scores: ScoreTable, judge: Judge) -> list[Json]:
+def short_and_long(items: Mapping[str, Item], scores: ScoreTable, judge: Judge) -> list[Table]:
     """Compare the long wording of each prompt with the short one, where the data have both (TIIF-Bench).
 
     Args:
@@ -150,24 +150,24 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, judge: Judge) 
         if known.sum() < FEWEST:
             continue
         gap = score_differences(long[known, k], short[known, k])
-        means = (plain(round(sign * float(each[known, k].mean()), digits)) for each in (short, long))
+        means = (plain(sign * float(scored[known, k].mean()), digits=digits) for scored in (short, long))
         interval = mean_interval(gap, scores.spans(declared=True))
-        rows.append([scores.generators[k], *means, measured(float(gap.mean()), digits, interval), len(gap)])
-    notes = [f"long minus short, paired by prompt, with its 95% interval{negated(judge)}"]
-    columns = ["generator", "short", "long", "long minus short", "prompts"]
-    return [table("Short and long prompts", columns, rows, notes=notes)] if rows else []
+        rows.append((scores.generators[k], *means, plain(float(gap.mean()), interval, digits), len(gap)))
+    notes = (f"long minus short, paired by prompt, with its 95% interval{negated(judge)}",)
+    columns = ("generator", "short", "long", "long minus short", "prompts")
+    return [Table("Short and long prompts", columns, tuple(rows), notes)] if rows else []
 
 
-def _behind(scores: ScoreTable, means: Floats, k: int, other: str, digits: int) -> Cell:
+def _behind(scores: ScoreTable, means: Floats, k: int, other: str, digits: int) -> Cell | None:
     """Make the cell of a generator's score minus that of another, paired by prompt."""
     gap = score_differences(means[:, k], means[:, scores.column(other)])
     gap = gap[np.isfinite(gap)]
     if other == scores.generators[k] or not len(gap):
-        return DASH
-    return measured(float(gap.mean()), digits + 1, mean_interval(gap, scores.spans(declared=True)))
+        return None
+    return plain(float(gap.mean()), mean_interval(gap, scores.spans(declared=True)), digits + 1)
 
 
-def _variances(cuts: Sequence[_Slice], sign: float) -> list[Json]:
+def _variances(cuts: Sequence[_Slice], sign: float) -> list[Table]:
     """Tabulate the variance between generators for each value, the largest of a category first, and the maturity."""
     variances = between_variance({each: list(each.means.values()) for each in cuts})
     least: dict[str, float] = {}
@@ -182,23 +182,23 @@ def _variances(cuts: Sequence[_Slice], sign: float) -> list[Json]:
         together = sum(means) / len(means)
         best = max(means, key=lambda mean: sign * mean)
         statistics = [max(means) - min(means), together, best]
-        rows.append([
-            each.column, each.value, plain(variance), number(variance / least[each.column], 2),
-            *(cell(number(one, each.digits), sort=one) for one in statistics), maturity(means, each.bounds) or DASH,
-        ])  # fmt: skip
-    notes = [
+        rows.append((
+            each.column, each.value, plain(variance, digits=4), plain(variance / least[each.column], digits=2),
+            *(plain(one, digits=each.digits) for one in statistics), maturity(means, each.bounds) or None,
+        ))  # fmt: skip
+    notes = (
         "Variance of the generators' mean scores; times the least of this category's values. Few prompts add to it by chance.",
         f"All together: mature above {MATURE:.0%} of the scale on average; a ceiling below {CEILING:.0%}, and the best below {BEST:.0%} "
         "(the limits of the Qwen-Image-Bench paper, section 4.8, for its own judge).",
-    ]
-    columns = [
+    )
+    columns = (
         "category", "value", "variance", "times the least", "best minus worst", "mean of all", "best", "all together",
-    ]  # fmt: skip
-    made = table("Where generators differ", columns, rows, notes=notes, text=2, folded=len(rows) > FOLDED)
-    return [made] if rows else []
+    )  # fmt: skip
+    table = Table("Where generators differ", columns, tuple(rows), notes, folded=len(rows) > FOLDED)
+    return [table] if rows else []
 
 
-def _tiers(cuts: Sequence[_Slice], tiers: Sequence[Sequence[str]], sign: float) -> list[Json]:
+def _tiers(cuts: Sequence[_Slice], tiers: Sequence[Sequence[str]], sign: float) -> list[Table]:
     """Tabulate the mean of each tier in each category, and the gaps between tiers (Qwen-Image-Bench paper, Table 3)."""
     tiers = tiers[:TIERS]
     if len(tiers) < 2 or not cuts:
@@ -207,9 +207,8 @@ def _tiers(cuts: Sequence[_Slice], tiers: Sequence[Sequence[str]], sign: float) 
     for each in cuts:
         means, gaps = tier_means(each.means, tiers)
         statistics = [*means, *(None if gap is None else sign * gap for gap in gaps)]
-        cells = [None if one is None else cell(number(one, each.digits), sort=one) for one in statistics]
-        rows.append([each.column, each.value, *cells])
+        rows.append((each.column, each.value, *(plain(one, digits=each.digits) for one in statistics)))
     names = [f"tier {k}" for k in range(1, len(tiers) + 1)]
-    notes = [f"{name.capitalize()}: {', '.join(of)}." for name, of in zip(names, tiers, strict=True)]
-    columns = ["category", "value", *names, *(f"{k} to {k + 1}" for k in range(1, len(tiers)))]
-    return [table("What separates the tiers", columns, rows, notes=notes, text=2, folded=True)]
+    notes = tuple(f"{name.capitalize()}: {', '.join(members)}." for name, members in zip(names, tiers, strict=True))
+    columns = ("category", "value", *names, *(f"{k} to {k + 1}" for k in range(1, len(tiers))))
+    return [Table("What separates the tiers", columns, tuple(rows), notes, folded=True)]

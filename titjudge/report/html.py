@@ -7,8 +7,9 @@ import functools
 import gzip
 import hashlib
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,15 +19,15 @@ import orjson
 from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import StoredRun
-from titjudge.report.charts import charts
-from titjudge.report.forgetting import curves
-from titjudge.report.generator_sections import Section, generator_sections
+from titjudge.core.tables import Cell, Form, Table, text_of
+from titjudge.report.contents import contents
 from titjudge.report.model import Report, as_json, load
-from titjudge.report.summary import summary
+from titjudge.report.sections import Section, WorstPrompts
 from titjudge.report.thumbnails import Thumbnail, thumbnails
 
 if TYPE_CHECKING:
     import jinja2
+    from markupsafe import Markup
 
 LIMIT = 15_000_000  # bytes of the whole file, but for full_images
 MOST_LISTED = 100_000  # images: a page of more lists a part of them, as no browser holds them all
@@ -34,6 +35,11 @@ LISTED = 25_000  # images of that part
 _ROOM_KEPT = 60_000  # bytes kept free for the page around data and images
 _PACK_ABOVE = 300_000  # characters of JSON from which it is compressed
 _IMAGE_DATA = b'id="image-data">'  # as page.html has it
+_IMAGES = "@@images@@"  # where page.html has the images, whose space is known when all else is written
+_SHAPES = (  # of a legend, as `drawing.MARKERS`
+    "M1 6a5 5 0 1 0 10 0a5 5 0 1 0-10 0", "M2 2h8v8h-8z", "M6 1l5 9.5h-10z", "M6 0.5l5.5 5.5l-5.5 5.5l-5.5-5.5z", "M6 11l5-9.5h-10z",
+    "M4 1h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
+)  # fmt: skip
 _SCRIPTS = (
     "base.js", "marks.js", "tables.js", "lists.js", "receipts.js", "cases.js", "images.js", "pairs.js", "prompts.js", "main.js",
 )  # fmt: skip
@@ -88,32 +94,22 @@ def images_in(page: bytes) -> tuple[int, list[str]]:
 
 def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
     """Render the page of a report, as UTF-8."""
-    people, stops, sections = charts(report), curves(report), generator_sections(report)
+    sections = contents(report)
     listed = _listed(report, sections)
     entries = report.entries if listed is None else [report.entries[number] for number in listed]
     images = list(dict.fromkeys(shown for entry in entries if (shown := entry.shown) is not None))
-    data = as_json(report, {image: number for number, image in enumerate(images)}, listed)
-    data["summary"] = summary(report) | {
-        "claims": [curve.steps for curve in stops],
-        "generators": [section.to_json() for section in sections],
-    }
-    if listed is not None:
-        _tell_listed(data["summary"], listed, len(report.entries))
-    packed = _data(data)
-    drawn = [*people]
-    drawn += [chart for curve in stops for chart in curve.charts]
-    drawn += [chart for section in sections for chart in section.charts]
-    numbers = script_safe(
-        json.dumps([{key: value for key, value in asdict(chart).items() if key != "svg"} for chart in drawn])
-    )
-    style, script = joined(_STYLES), joined(_SCRIPTS)
-    used = sum(map(len, (packed, numbers, style, script, *(chart.svg for chart in drawn)))) + _ROOM_KEPT
-    thumbs = thumbnails(images, max(0, (limit - used) * 3 // 4), full=full_images)
-    page = _template().render(
-        title=data["summary"]["title"], charts=people, curves=stops, sections=sections, chart_data=numbers, style=style,
-        script=script, data=packed, images=_image_lines(thumbs), script_hash=sha256(script), style_hash=sha256(style),
+    data = _data(as_json(report, {image: number for number, image in enumerate(images)}, listed))
+    page = render_page(
+        "page.html", _STYLES, _SCRIPTS,
+        title=" · ".join(run.name for run in report.runs) or "no run",
+        sections=sections,
+        data=data,
+        place={number: place for place, number in enumerate(listed or range(len(report.entries)))},
+        remark="" if listed is None else _remark(len(listed), len(report.entries)),
     )  # fmt: skip
-    return page.encode(errors="replace")
+    space = max(0, (limit - len(page) - _ROOM_KEPT) * 3 // 4)
+    lines = _image_lines(thumbnails(images, space, full=full_images))
+    return page.replace(_IMAGES, lines, 1).encode(errors="replace")
 
 
 def _listed(report: Report, sections: Sequence[Section]) -> list[int] | None:
@@ -123,7 +119,8 @@ def _listed(report: Report, sections: Sequence[Section]) -> list[int] | None:
     """
     if len(report.entries) <= MOST_LISTED:
         return None
-    chosen = {number for section in sections for prompt in section.worst for number in prompt["items"]}
+    worst = [block for section in sections for block in section.blocks if isinstance(block, WorstPrompts)]
+    chosen = {number for block in worst for prompt in block.prompts for number in prompt.images}
     for a, b, _ in report.pairs:
         if len(chosen) + 2 > LISTED:
             break
@@ -140,25 +137,76 @@ def _listed(report: Report, sections: Sequence[Section]) -> list[int] | None:
     return sorted(chosen)
 
 
-def _tell_listed(summary: dict[str, Any], listed: Sequence[int], images: int) -> None:
-    """Say in the summary that the page lists a part of the images, and number the worst prompts' images as listed."""
-    place = {number: place for place, number in enumerate(listed)}
-    for section in summary["generators"]:
-        for prompt in section["worst"]:
-            prompt["items"] = [place[number] for number in prompt["items"]]
-    summary["runs"][0]["warnings"] = [
-        f"this page lists {len(listed):,} of {images:,} images: those of the worst prompts, those that people compared, and whole "
-        "prompts from the whole length of the data. Tables and figures are of all images; `report --format csv` has every score",
-        *summary["runs"][0]["warnings"],
-    ]
+def _remark(listed: int, images: int) -> str:
+    return (
+        f"this page lists {listed:,} of {images:,} images: those of the worst prompts, those that people compared, and whole "
+        "prompts from the whole length of the data. Tables and figures are of all images; `report --format csv` has every score"
+    )
+
+
+def render_page(name: str, styles: Sequence[str], scripts: Sequence[str] = (), **content: Any) -> str:
+    """Render a template of the folder `web` with its styles and scripts, and their hashes for the content security policy."""
+    style, script = joined(styles), joined(scripts) if scripts else ""
+    return (
+        _environment()
+        .get_template(name)
+        .render(style=style, style_hash=sha256(style), script=script, script_hash=sha256(script), **content)
+    )
 
 
 @functools.cache
-def _template() -> jinja2.Template:
+def _environment() -> jinja2.Environment:
     import jinja2
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    return environment.from_string(web_file("page.html"))
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        loader=jinja2.FunctionLoader(web_file),
+    )
+    environment.filters |= {"code": _code, "number": text_of}
+    environment.globals |= {
+        "kind": lambda block: type(block).__name__,
+        "cell_of": lambda value: value if isinstance(value, Cell) else _cell(value),
+        "bar_axes": _bar_axes,
+        "bar_ends": _bar_ends,
+        "along": lambda value, axis: f"{4 + 92 * (value - axis[0]) / (axis[1] - axis[0]):.2f}",
+        "shapes": _SHAPES,
+    }
+    return environment
+
+
+def _code(text: str) -> Markup:
+    """Set the words between backquotes as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", escape(text)))
+
+
+def _cell(value: Any) -> Cell:
+    """Make the cell of a value: numbers keep their value to be sorted by."""
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return Cell(text_of(value), sort=value if known else None)
+
+
+def _bar_axes(table: Table) -> list[tuple[float, float] | None]:
+    """Return the common axis of the bars of each column; None for a column without any."""
+    axes: list[tuple[float, float] | None] = []
+    for column in range(len(table.columns)):
+        ends = [end for row in table.rows for end in _bar_ends(row[column]) or ()]
+        ends += table.axis or () if ends else ()
+        axes.append((min(ends), max(ends)) if ends and min(ends) < max(ends) else None)
+    return axes
+
+
+def _bar_ends(value: Any) -> tuple[float, float, float] | None:
+    """Return low end, value and high end of the bar of a cell; None where none is drawn."""
+    if not isinstance(value, Cell) or not value.bar or isinstance(value.value, str) or not math.isfinite(value.value):
+        return None
+    if value.interval is None:
+        return (0.0, value.value, value.value) if value.form is Form.PERCENT and not value.note else None
+    low, high = value.interval
+    return None if low is None or high is None else (low, value.value, high)
 
 
 def _data(data: Mapping[str, Any]) -> str:

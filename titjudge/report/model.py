@@ -374,6 +374,7 @@ def as_json(report: Report, images: Mapping[Judged, int], listed: Sequence[int] 
             {name: getattr(judge, name) for name in ("label", "metric", "run", "range", "higher", "digits")}
             for judge in report.judges
         ],
+        "runs": [run.name for run in report.runs],
         "items": items,
         "pairs": [
             value for a, b, sign in report.pairs if a in place and b in place for value in (place[a], place[b], sign)

@@ -43,7 +43,7 @@ def test_columns_of_numbers_are_told_apart_also_those_that_were_recorded_as_text
         ("b", None, "50.0%", 0.5, "8/8", "0.395", None),
     )
     table = Table("t", tuple("abcdefg"), rows)
-    assert table.numeric == (False, True, True, True, False, True, True)
+    assert table.numeric == (False, True, True, True, True, True, True)
 
 
 def test_a_table_is_recorded_as_text_and_numbers() -> None:

@@ -15,7 +15,8 @@ from report_runs import PROMPT, score, small_run, write_run
 from titjudge.core.errors import ConfigError, DataError, MissingExtra
 from titjudge.core.types import Item
 from titjudge.report import export
-from titjudge.report.exports import COLUMNS, KINDS, _tex, md
+from titjudge.report.exports import COLUMNS, KINDS
+from titjudge.report.tables import escape_latex, escape_markdown
 
 
 def test_csv_has_one_row_a_score_and_no_invented_number(tmp_path: Path) -> None:
@@ -63,19 +64,19 @@ def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path) -> None:
 
 def test_latex_has_intervals_and_is_escaped(tmp_path: Path) -> None:
     tex = export([small_run(tmp_path / "run_1")], "latex", tmp_path / "t.tex").read_text(encoding="utf-8")
-    assert r"75.0\% [50.0\%, 100.0\%]" in tex
+    assert r"75.0\% [50.0, 100.0]" in tex
     assert r"model\_a" in tex
     assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") == 3
     for line in tex.splitlines():
         if line.endswith(r"\\"):
-            assert len(re.findall(r"(?<!\\)&", line)) in (1, 5, 6, 7)
+            assert len(re.findall(r"(?<!\\)&", line)) in (1, 6, 8)
 
 
 def test_latex_specials() -> None:
-    assert _tex("\\input{x} $1 & #2 _ ^ ~ %") == (
+    assert escape_latex("\\input{x} $1 & #2 _ ^ ~ %") == (
         r"\textbackslash{}input\{x\} \$1 \& \#2 \_ \textasciicircum{} \textasciitilde{} \%"
     )
-    assert _tex("a\n\u202eb") == "a b"
+    assert escape_latex("a\n\u202eb") == "a b"
 
 
 def test_markdown_shows_tables_with_intervals(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_markdown_shows_tables_with_intervals(tmp_path: Path) -> None:
         encoding="utf-8"
     )
     assert "Status **incomplete: budget**, spent $0.2500, list price $0.5000." in text
-    assert r"75.0% \[50.0%, 100.0%\]" in text
+    assert r"75.0% \[50.0, 100.0\]" in text
     assert "> tit read a third of every prompt" in text
 
 
@@ -91,7 +92,7 @@ def test_markdown_text_is_shown_as_text() -> None:
     hostile = (
         "<script>alert(1)</script> [x](javascript:1) ![i](http://e.vil/p.png) @everyone #1 |cell| `code`\n\n# title"
     )
-    shown = md(hostile)
+    shown = escape_markdown(hostile)
     assert "<" not in shown
     assert "\n" not in shown
     assert "@" not in shown
@@ -134,8 +135,8 @@ def test_no_two_columns_of_a_table_have_one_name_and_tables_have_labels(tmp_path
     heads = [line for line in text.splitlines() if line.strip().startswith("generator &")]
     names = [name.strip() for name in heads[0].removesuffix(r"\\").split("&")]
     assert len(names) == len(set(names))
-    assert "rank by tit" in names
-    assert r"\label{tab:generators}" in text
+    assert "tit: mean rank" in names
+    assert r"\label{tab:leaderboard}" in text
 
 
 def test_generators_against_each_other_are_among_the_tables(tmp_path: Path) -> None:

@@ -12,12 +12,15 @@ import pytest
 from report_runs import PROMPT, score, write_run
 
 from titjudge.core.errors import DataError
+from titjudge.core.tables import Table
 from titjudge.core.types import Item, Status
-from titjudge.report.generator_sections import Section, generator_sections, score_table_of
+from titjudge.report.drawing import Chart
+from titjudge.report.generator_sections import generators, score_table_of
 from titjudge.report.generator_slices import FEWEST, categories
 from titjudge.report.html import render
-from titjudge.report.model import load
-from titjudge.report.svg import heat_map, radar
+from titjudge.report.model import Report, load
+from titjudge.report.plots import heat_map, radar
+from titjudge.report.sections import Charts, Part, Section, WorstPrompts
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.generator_scores import run_scores
 from titjudge.stats.generators.generator_differences import generator_differences
@@ -36,23 +39,42 @@ def judged(folder: Path, prompts: int) -> Path:
     return folder
 
 
-def tables_of(sections: Sequence[Section]) -> dict[str, dict[str, Any]]:
-    return {table["title"]: table for section in sections for table in section.tables}
+def section_of(report: Report) -> Section:
+    section = generators(report)
+    assert section is not None
+    return section
+
+
+def tables_of(made: Section | Part) -> dict[str, Table]:
+    return {block.title: block for block in made.blocks if isinstance(block, Table)}
+
+
+def charts_of(part: Part) -> list[Chart]:
+    return [chart for block in part.blocks if isinstance(block, Charts) for chart in block.charts]
+
+
+def worst_of(part: Part) -> WorstPrompts:
+    return next(block for block in part.blocks if isinstance(block, WorstPrompts))
+
+
+def ends_of(cell: Any) -> tuple[float, float]:
+    low, high = cell.interval
+    return low, high
 
 
 def test_the_report_says_what_the_command_says(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", 12)
-    table = tables_of(generator_sections(load([RunFolder(folder)])))["Prompt by prompt"]
-    assert table["columns"][4] == "behind <b>top"
-    assert [row[0] for row in table["rows"]] == ["<b>top", "mid", "low"]
+    table = tables_of(section_of(load([RunFolder(folder)])))["Prompt by prompt"]
+    assert table.columns[4] == "behind <b>top"
+    assert [row[0] for row in table.rows] == ["<b>top", "mid", "low"]
     by_name = {each.a: each for each in generator_differences(run_scores([folder]), baseline="<b>top", chosen=True)}
-    for name, mean, tier, first, gap, counts, p, best, shown, prompts in table["rows"]:
-        assert prompts["v"] == 12
-        assert (tier["v"], first["v"]) == {"<b>top": (1, 12), "mid": (2, 0), "low": (3, 0)}[name]
-        assert mean["s"].count(" – ") == 1
+    for name, mean, tier, first, gap, counts, p, best, shown, prompts in table.rows:
+        assert prompts == 12
+        assert (tier, first) == {"<b>top": (1, 12), "mid": (2, 0), "low": (3, 0)}[name]
+        assert mean.interval is not None
         if name in by_name:
             each = by_name[name]
-            assert (gap["v"], p["v"], best["v"], shown["v"]) == (
+            assert (gap.value, p.value, best.value, shown.value) == (
                 each.difference,
                 each.p,
                 each.p_adjusted,
@@ -82,22 +104,22 @@ def test_a_failed_image_leaves_its_prompt_out_where_all_images_count_as_in_the_c
 def test_a_baseline_stands_beside_the_best(tmp_path: Path) -> None:
     report = load([RunFolder(judged(tmp_path / "run", 12))])
     report.baseline = "mid"
-    table = tables_of(generator_sections(report))["Prompt by prompt"]
-    assert table["columns"][4:6] == ["behind <b>top", "behind mid"]
-    top, mid, low = table["rows"]
-    assert (top[4], mid[5]) == ("–", "–")
-    assert top[5]["v"] == pytest.approx(-mid[4]["v"])
-    assert low[5]["v"] == pytest.approx(-20, abs=1.5)
+    table = tables_of(section_of(report))["Prompt by prompt"]
+    assert table.columns[4:6] == ("behind <b>top", "behind mid")
+    top, mid, low = table.rows
+    assert (top[4], mid[5]) == (None, None)
+    assert top[5].value == pytest.approx(-mid[4].value)
+    assert low[5].value == pytest.approx(-20, abs=1.5)
     report.baseline = "mod"
     with pytest.raises(DataError, match=r"no generator 'mod'.*'mid'"):
-        generator_sections(report)
+        generators(report)
 
 
 def test_too_few_prompts_have_no_section(tmp_path: Path) -> None:
-    assert generator_sections(load([RunFolder(judged(tmp_path / "few", FEWEST - 1))])) == []
+    assert generators(load([RunFolder(judged(tmp_path / "few", FEWEST - 1))])) is None
 
 
-def by_place(folder: Path, *, higher: bool = True) -> Section:
+def by_place(folder: Path, *, higher: bool = True) -> Part:
     """Tables of 24 prompts, half of them at sea, where `low` is level with `top`; they are told apart on land."""
     rng = np.random.default_rng(2)
     items = [
@@ -108,42 +130,42 @@ def by_place(folder: Path, *, higher: bool = True) -> Section:
     level = {("low", "land"): 30.0, ("top", "land"): 60.0, ("low", "sea"): 50.0, ("top", "sea"): 50.0}
     scores = [score(item, "own", float(level[item.generator, item.meta["place"]] + rng.normal())) for item in items]
     record = {"own": {"version": "1", "range": [0, 100], "higher_is_better": higher}}
-    (found,) = generator_sections(load([write_run(folder, items, scores, metrics=record)]))
+    (found,) = section_of(load([write_run(folder, items, scores, metrics=record)])).parts
     return found
 
 
 def test_categories_have_means_gaps_and_first_places(tmp_path: Path) -> None:
-    found = tables_of([by_place(tmp_path / "run")])
+    found = tables_of(by_place(tmp_path / "run"))
     table, apart = found["By place"], found["Where generators differ"]
-    assert [row[:2] for row in table["rows"]] == [["land", "top"], ["land", "low"], ["sea", "top"], ["sea", "low"]]
-    land_top, land_low, sea_top, sea_low = table["rows"]
-    assert land_low[3]["v"] == pytest.approx(land_low[2]["v"] - land_top[2]["v"])
-    assert land_low[3]["v"] == pytest.approx(-30, abs=1.5)
-    low, high = map(float, land_low[3]["s"].split(" – "))
-    assert low < land_low[3]["v"] < high < -25
-    assert (land_top[4]["v"], land_low[4]["v"]) == (12, 0)
-    assert sea_top[4]["v"] + sea_low[4]["v"] == 12
-    assert [row[5]["v"] for row in table["rows"]] == [12] * 4
-    assert [row[1] for row in apart["rows"]] == ["land", "sea"]
-    assert apart["rows"][0][2]["v"] == pytest.approx((land_top[2]["v"] - land_low[2]["v"]) ** 2 / 2)
-    assert [row[7] for row in apart["rows"]] == ["developing", "developing"]
-    separated = found["What separates the tiers"]["rows"]
-    assert [row[:2] for row in separated] == [["place", "land"], ["place", "sea"]]
-    assert separated[0][4]["v"] == pytest.approx(land_top[2]["v"] - land_low[2]["v"])
+    assert [row[:2] for row in table.rows] == [("land", "top"), ("land", "low"), ("sea", "top"), ("sea", "low")]
+    land_top, land_low, sea_top, sea_low = table.rows
+    assert land_low[3].value == pytest.approx(land_low[2].value - land_top[2].value)
+    assert land_low[3].value == pytest.approx(-30, abs=1.5)
+    low, high = ends_of(land_low[3])
+    assert low < land_low[3].value < high < -25
+    assert (land_top[4], land_low[4]) == (12, 0)
+    assert sea_top[4] + sea_low[4] == 12
+    assert [row[5] for row in table.rows] == [12] * 4
+    assert [row[1] for row in apart.rows] == ["land", "sea"]
+    assert apart.rows[0][2].value == pytest.approx((land_top[2].value - land_low[2].value) ** 2 / 2)
+    assert [row[7] for row in apart.rows] == ["developing", "developing"]
+    separated = found["What separates the tiers"].rows
+    assert [row[:2] for row in separated] == [("place", "land"), ("place", "sea")]
+    assert separated[0][4].value == pytest.approx(land_top[2].value - land_low[2].value)
 
 
 def test_where_less_is_better_scores_stay_and_gaps_turn(tmp_path: Path) -> None:
     section = by_place(tmp_path / "run", higher=False)
-    table = tables_of([section])["By place"]
-    land_first, land_second = table["rows"][:2]
+    table = tables_of(section)["By place"]
+    land_first, land_second = table.rows[:2]
     assert [land_first[1], land_second[1]] == ["low", "top"]
-    assert (land_first[2]["v"], land_second[2]["v"]) == (pytest.approx(30, abs=1), pytest.approx(60, abs=1))
-    assert land_second[3]["v"] == pytest.approx(-30, abs=1.5)
-    low, high = map(float, land_second[2]["s"].split(" – "))
-    assert low < land_second[2]["v"] < high
-    first, second = section.worst[0]["items"]
+    assert (land_first[2].value, land_second[2].value) == (pytest.approx(30, abs=1), pytest.approx(60, abs=1))
+    assert land_second[3].value == pytest.approx(-30, abs=1.5)
+    low, high = ends_of(land_second[2])
+    assert low < land_second[2].value < high
+    first, second = worst_of(section).prompts[0].images
     assert (first % 2, second % 2) == (1, 0)  # the images of the top are the worst here
-    assert first // 2 % 2 == 1 or float(section.worst[0]["mean"]) > 45
+    assert first // 2 % 2 == 1 or float(worst_of(section).prompts[0].mean) > 45
 
 
 def test_only_categories_of_prompts_with_enough_of_them_are_cut_by() -> None:
@@ -179,15 +201,15 @@ def test_short_and_long_wordings_are_paired(tmp_path: Path) -> None:
         for item in items
     ]  # fmt: skip
     record = {"own": {"version": "1", "range": [0, 100], "higher_is_better": True}}
-    found = generator_sections(load([write_run(tmp_path / "run", items, scores, metrics=record)]))
+    found = section_of(load([write_run(tmp_path / "run", items, scores, metrics=record)]))
     table = tables_of(found)["Short and long prompts"]
-    rows = {row[0]: row for row in table["rows"]}
-    assert rows["top"][3]["v"] == pytest.approx(4.5)
-    assert rows["low"][3]["v"] == pytest.approx(-7.5)
-    low, high = map(float, rows["low"][3]["s"].split(" – "))
+    rows = {row[0]: row for row in table.rows}
+    assert rows["top"][3].value == pytest.approx(4.5)
+    assert rows["low"][3].value == pytest.approx(-7.5)
+    low, high = ends_of(rows["low"][3])
     assert low < -7.5 < high < 0  # scores spread by 4 a prompt: only their pairing tells this with ten prompts
-    assert rows["low"][2]["v"] - rows["low"][1]["v"] == pytest.approx(-7.5)
-    assert [row[4]["v"] for row in table["rows"]] == [10, 10]
+    assert rows["low"][2].value - rows["low"][1].value == pytest.approx(-7.5)
+    assert [row[4] for row in table.rows] == [10, 10]
 
 
 def test_tiers_end_before_the_first_that_is_clearly_worse() -> None:
@@ -218,21 +240,29 @@ def test_a_ceiling_is_low_for_the_best_too() -> None:
 HOSTILE = ["</svg><script>x=1</script>", "\x00\u202enul & <b>", "a\ud800b", "long " * 20]
 
 
+def cells_of(rows: Sequence[str], columns: Sequence[str], values: np.ndarray, digits: int) -> Chart:
+    return heat_map("cells", "title", "note", rows, columns, values, digits, Table("title", (), ()))
+
+
 def test_drawings_hold_names_as_text_and_nothing_runs() -> None:
     values = np.array([[1.0, np.nan, 3.0], [2.0, 2.0, 2.0], [0.5, 0.1, 9.0], [1, 1, 1]])
-    for drawn in (heat_map(HOSTILE, HOSTILE[:3], values, 2), radar(HOSTILE, HOSTILE[:3], values)[0]):
-        root = ElementTree.fromstring(drawn)
-        assert {each.tag for each in root.iter()} <= {"svg", "text", "rect", "polygon", "polyline", "line", "path"}
+    profiles = radar("profiles", "title", "note", HOSTILE, HOSTILE[:3], values, Table("title", (), ()))
+    for chart in (cells_of(HOSTILE, HOSTILE[:3], values, 2), profiles):
+        root = ElementTree.fromstring(chart.svg)
+        assert {each.tag for each in root.iter()} <= {"svg", "g", "defs", "clipPath", "text", "rect", "use", "path"}
         names = {name for each in root.iter() for name in each.attrib}
-        assert not [name for name in names if name.startswith("on") or name in ("style", "href")]
+        assert not [name for name in names if name.startswith("on") or name == "style"]
+        assert all(each.attrib["href"].startswith("#") for each in root.iter("use"))
         assert any("nul & <b>" in (each.text or "") for each in root.iter("text"))
-    cells = [each.text for each in ElementTree.fromstring(heat_map(["g"], ["x", "y"], values[:1, :2], 2)).iter("text")]
-    assert cells == ["x", "y", "g", "1.00", "–"]
+    cells = [
+        each.text for each in ElementTree.fromstring(cells_of(["g"], ["x", "y"], values[:1, :2], 2).svg).iter("text")
+    ]
+    assert sorted(map(str, cells)) == ["1.00", "g", "x", "y", "–"]
 
 
 def test_a_heat_map_is_strongest_where_a_column_is_highest() -> None:
-    drawn = heat_map(["a", "b", "c"], ["x"], np.array([[1.0], [3.0], [2.0]]), 0)
-    depths = [float(each.attrib["fill-opacity"]) for each in ElementTree.fromstring(drawn).iter("rect")]
+    drawn = cells_of(["a", "b", "c"], ["x"], np.array([[1.0], [3.0], [2.0]]), 0)
+    depths = [float(each.attrib["opacity"]) for each in ElementTree.fromstring(drawn.svg).iter("path")]
     assert depths[0] == 0 < depths[2] < depths[1]
 
 
@@ -246,14 +276,14 @@ def test_claims_by_kind_and_pillars_are_categories(tmp_path: Path) -> None:
         for k, item in enumerate(items)
     ]  # fmt: skip
     record = {"own": {"version": "1", "range": [0, 100], "higher_is_better": True}}
-    (found,) = generator_sections(load([write_run(tmp_path / "run", items, scores, metrics=record)]))
-    tables = tables_of([found])
-    rates = {(row[0], row[1]): row[2]["v"] for row in tables["By element"]["rows"]}
+    (found,) = section_of(load([write_run(tmp_path / "run", items, scores, metrics=record)])).parts
+    tables = tables_of(found)
+    rates = {(row[0], row[1]): row[2].value for row in tables["By element"].rows}
     assert rates == {("entity", "top"): 1, ("entity", "low"): 1, ("relation", "top"): 1, ("relation", "low"): 0}
-    points = {(row[0], row[1]): row[2]["v"] for row in tables["By pillar"]["rows"]}
+    points = {(row[0], row[1]): row[2].value for row in tables["By pillar"].rows}
     assert points["Quality", "low"] == pytest.approx(30 + 7)
     assert points["Aesthetics", "top"] - points["Aesthetics", "low"] == pytest.approx(10, abs=1)
-    assert [chart.title for chart in found.charts] == ["Generators by element", "Generators by pillar"]
+    assert [chart.title for chart in charts_of(found)] == ["Generators by element", "Generators by pillar"]
 
 
 def test_facets_of_one_name_are_told_apart_by_their_pillar() -> None:
@@ -277,18 +307,18 @@ def test_facets_of_one_name_are_told_apart_by_their_pillar() -> None:
 
 def test_what_a_verdict_takes_stands_in_the_report(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", 40)
-    (found,) = generator_sections(load([RunFolder(folder)]))
-    tables = tables_of([found])
-    settled = {row[0]: row for row in tables["Had it stopped when it was settled"]["rows"]}
+    (found,) = section_of(load([RunFolder(folder)])).parts
+    tables = tables_of(found)
+    settled = {row[0]: row for row in tables["Had it stopped when it was settled"].rows}
     assert settled["low"][1] == "<b>top"
-    assert (settled["low"][2], settled["low"][3]["v"]) == ("18", 40)
-    planned = tables["Planning the next comparison"]["rows"]
-    assert [row[0] for row in planned] == ["1.0", "2.0", "5.0"]
-    needed = [row[1]["v"] for row in planned]
+    assert settled["low"][2:4] == (18, 40)
+    planned = tables["Planning the next comparison"].rows
+    assert [row[0].text for row in planned] == ["1.0", "2.0", "5.0"]
+    needed = [row[1] for row in planned]
     assert needed == sorted(needed, reverse=True)
-    assert all(row[2]["v"] <= row[1]["v"] <= row[3]["v"] for row in planned)
-    assert found.charts[-1].title == "Power by number of prompts"
-    worst = load([RunFolder(folder)]).entries[found.worst[0]["items"][0]]
+    assert all(row[2] <= row[1] <= row[3] for row in planned)
+    assert charts_of(found)[-1].title == "Power by number of prompts"
+    worst = load([RunFolder(folder)]).entries[worst_of(found).prompts[0].images[0]]
     assert worst.generator == "low"
     page = render(load([RunFolder(folder)])).decode()
     assert 'data-view="generators"' in page
@@ -311,15 +341,13 @@ def test_two_judges_are_joined(tmp_path: Path) -> None:
     old = other_judge(tmp_path / "old", 40, "abcdef", "old/judge", 0.8)
     new = other_judge(tmp_path / "new", 40, "abcde", "new/judge", 1.0)
     carried = next(
-        table
-        for title, table in tables_of(generator_sections(load([old, new]))).items()
-        if title.startswith("The old board")
+        table for title, table in tables_of(section_of(load([old, new]))).items() if title.startswith("The old board")
     )
-    rows = {row[0]: row for row in carried["rows"]}
+    rows = {row[0]: row for row in carried.rows}
     assert rows["f"][1] == "carried over"
-    assert rows["f"][2]["v"] == pytest.approx(70, abs=2)
+    assert rows["f"][2] == pytest.approx(70, abs=2)
     part = other_judge(tmp_path / "part", 12, "abcde", "new/judge", 1.0)
-    titles = list(tables_of(generator_sections(load([old, part]))))
+    titles = list(tables_of(section_of(load([old, part]))))
     assert any(title.startswith("Generators as the dear judge would score them") for title in titles)
     same = other_judge(tmp_path / "same", 40, "abcde", "old/judge", 0.8)
-    assert not [title for title in tables_of(generator_sections(load([old, same]))) if "judge" in title]
+    assert not [title for title in tables_of(section_of(load([old, same]))) if "judge" in title]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import PROMPT, agent_parts, agent_run, score, small_run, write_run
 
+from titjudge.core.tables import Table, text_of
 from titjudge.core.types import Item
-from titjudge.report.forgetting import PLACES, curves
-from titjudge.report.generator_sections import generator_sections
+from titjudge.report.claims import claims
 from titjudge.report.html import render
 from titjudge.report.model import as_json, load
+from titjudge.report.overview import overview
+from titjudge.report.plots import place_labels
+from titjudge.report.sections import Charts, Note
 from titjudge.report.text_pool import Texts
 from titjudge.report.transcripts import case
-from titjudge.report.trust_card import cards
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.stats.scores.forgetting import BINS
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -87,59 +89,56 @@ def test_what_a_case_shows_is_not_among_the_receipts(tmp_path: Path) -> None:
 
 
 def test_the_curve_of_each_generator(tmp_path: Path) -> None:
-    (curve,) = curves(load([agent_run(tmp_path / "run")]))
-    assert (curve.title, curve.names) == ("tit-agent", ("model_a", "model_b"))
-    assert [chart.title for chart in curve.charts] == [
+    section = claims(load([agent_run(tmp_path / "run")]))
+    assert section is not None
+    note, charts, steps = section.blocks
+    assert isinstance(charts, Charts)
+    assert charts.names == ("model_a", "model_b")
+    places, kinds, _ = charts.charts
+    assert [chart.title for chart in charts.charts] == [
         "Claims met by place in the prompt", "Claims met by kind", "Claims met by length of the prompt"
     ]  # fmt: skip
-    places = curve.charts[0]
     assert "f-c1" in places.svg
-    assert all(label.removesuffix("%") in places.svg for label in PLACES)  # empty tenths keep their place
-    kinds = {row[:2]: row[2] for row in curve.charts[1].rows}
-    assert kinds["model_b", "text"] == "0.0%"
-    assert "112 claims met or not met; 8 more" in curve.note
-    assert len(curve.steps["rows"]) == 2
+    assert all(label.removesuffix("%") in places.svg for label in place_labels(BINS))  # empty tenths keep their place
+    met = {row[:2]: row[2] for row in kinds.numbers.rows}
+    assert met["model_b", "text"].text == "0.0%"
+    assert isinstance(note, Note)
+    assert "112 claims met or not met; 8 more" in note.text
+    assert isinstance(steps, Table)
+    assert len(steps.rows) == 2
 
 
 def test_runs_without_claims_have_no_section_and_broken_ones_no_curve(tmp_path: Path) -> None:
-    assert curves(load([small_run(tmp_path / "small")])) == []
+    assert claims(load([small_run(tmp_path / "small")])) is None
     item = Item("a", PROMPT, None, "g", "p")
     broken = write_run(
         tmp_path / "broken",
         [item],
         [score(item, "tit-agent", 1.0, claims=[{"claim": "x", "verdict": "met", "position": 7}])],
     )
-    assert curves(load([broken])) == []
+    assert claims(load([broken])) is None
     page = render(load([broken])).decode()
     assert 'data-view="claims"' not in page
     assert "view-claims" not in page
 
 
-def test_the_numbers_under_each_chart_are_its_own(tmp_path: Path) -> None:
-    both = [agent_run(tmp_path / "one"), agent_run(tmp_path / "two", prompts=4)]
-    page = render(load(both)).decode()
-    figures = re.findall(r'<figure class="chart" role="group" aria-label="([^"]*)">.*?data-chart="(\d+)"', page, re.S)
-    tables = orjson.loads(page.partition('id="chart-data">')[2].partition("</script>")[0])
-    assert [unescape(title) for title, _ in figures] == [tables[int(number)]["title"] for _, number in figures]
-    numbers = [number for _, number in figures]
-    assert sorted(map(int, numbers)) == list(range(len(tables)))
-    assert len(numbers) == 6 + sum(len(section.charts) for section in generator_sections(load(both))) > 6
-    assert [page.count(f'data-steps="{n}"') for n in range(3)] == [1, 1, 0]
-    assert "<kbd>9</kbd>" in page
-
-
 def test_a_card_in_the_run_or_beside_it_is_shown(tmp_path: Path) -> None:
     run = small_run(tmp_path / "runs" / "one")
-    assert cards(load([run])) == []
-    told = {"family": "sees", "name": "known pairs", "rule": "at least", "limit": 0.7, "effect": 0.9, "interval": [0.8, 1.0],
+    assert cards(run) == []
+    line = {"family": "sees", "name": "known pairs", "rule": "at least", "limit": 0.7, "effect": 0.9, "interval": [0.8, 1.0],
             "p_value": 0.5, "verdict": "pass", "trials": 30, "prompts": 10}  # fmt: skip
-    card = {"metric": "tit", "models": {"judge": "x/y"}, "lines": [told, "odd"], "skipped": {"order": "none given"}}
+    card = {"metric": "tit", "models": {"judge": "x/y"}, "lines": [line, "odd"], "skipped": {"order": "none given"}}
     (tmp_path / "runs" / "card.json").write_bytes(orjson.dumps(card))
-    (table,) = cards(load([run]))
-    assert table["rows"][0][0] == {"t": "known pairs", "s": "sees"}
-    assert table["rows"][0][1]["t"] == "pass"
-    assert "Not tested: order: none given." in table["notes"]
+    (table,) = cards(run)
+    assert list(map(text_of, table.rows[0])) == [
+        "known pairs, sees", "pass, p 0.5", "0.900 [0.800, 1.000]", "at least 0.7", "30, 10 prompts"
+    ]  # fmt: skip
+    assert "Not tested: order: none given." in table.notes
     (run.path / "card.json").write_text("{")
-    assert len(cards(load([run]))) == 1
+    assert len(cards(run)) == 1
     (run.path / "card.json").write_bytes(orjson.dumps({**card, "lines": []}))
-    assert cards(load([run])) == []
+    assert cards(run) == []
+
+
+def cards(run: RunFolder) -> list[Table]:
+    return [table for table in overview(load([run])).tables if table.title == "Trust card"]

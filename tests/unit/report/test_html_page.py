@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from report_runs import PROMPT, judged, picture, score, small_run, write_run
+from report_runs import PROMPT, agent_run, judged, picture, score, small_run, write_run
 
 from titjudge.core.types import InvalidItem, Item
 from titjudge.report import write_report
-from titjudge.report.charts import charts, plain
+from titjudge.report.contents import contents
+from titjudge.report.drawing import COLOURS, PAGE, plain_svg
 from titjudge.report.html import render, script_safe
 from titjudge.report.model import load
+from titjudge.report.people import people
 from titjudge.report.thumbnails import LADDER, thumbnail, thumbnails
 
 HOSTILE = (
@@ -128,9 +131,10 @@ def test_the_policy_allows_exactly_the_script_and_style_of_the_page(tmp_path: Pa
 
 
 def test_nothing_hostile_becomes_markup(tmp_path: Path) -> None:
-    kind = page_of(write_report([small_run(tmp_path / "run")], tmp_path / "plain.html"))
-    page = page_of(write_report([hostile_run(tmp_path / "hostile")], tmp_path / "hostile.html"))
-    outside_charts = {
+    path = write_report([hostile_run(tmp_path / "hostile")], tmp_path / "hostile.html")
+    kind = page_of(write_report([small_run(tmp_path / "run", status="incomplete: budget")], tmp_path / "plain.html"))
+    page = page_of(path)
+    once = (
         "html",
         "head",
         "body",
@@ -139,20 +143,25 @@ def test_nothing_hostile_becomes_markup(tmp_path: Path) -> None:
         "style",
         "img",
         "iframe",
-        "a",
-        "section",
         "dialog",
         "form",
-    }
+        "link",
+        "object",
+        "base",
+    )
 
     def counted(one: Page) -> dict[str, int]:
-        return {tag: sum(t == tag for t, _ in one.elements) for tag in outside_charts}
+        return {tag: sum(t == tag for t, _ in one.elements) for tag in once}
 
     assert counted(page) == counted(kind)
+    assert {tag for tag, _ in page.elements} <= {tag for tag, _ in kind.elements} | {"details", "summary"}
+    for tag, attributes in page.elements:
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
+        assert str(attributes.get("href") or "#").startswith(("#", "data:"))
     told = data_of(page)
     assert told["items"][0]["id"] == f"0 {HOSTILE[0]}"
     assert told["items"][0]["s"][0]["mi"] == [HOSTILE[0]]
-    assert any(cell == HOSTILE[4] for table in told["summary"]["overview"] for row in table["rows"] for cell in row)
+    assert f'<span dir="auto">{HOSTILE[4]}</span>' in path.read_text(encoding="utf-8").replace("&#39;", "'")
 
 
 @given(st.text())
@@ -271,30 +280,67 @@ def test_the_page_stays_below_its_limit(tmp_path: Path) -> None:
 
 
 def test_charts_have_no_style_no_id_and_their_numbers(tmp_path: Path) -> None:
-    drawn = charts(load([small_run(tmp_path / "run")]))
-    assert [chart.title for chart in drawn][-2:] == ["Agreement by category", "tit against people"]
-    for chart in drawn:
+    charts = people(load([small_run(tmp_path / "run")])).charts
+    assert [chart.title for chart in charts][-2:] == ["Agreement by category", "tit against people"]
+    for chart in charts:
         assert "style=" not in chart.svg
         assert "<style" not in chart.svg
         assert "xlink" not in chart.svg
         assert not re.search(r"#0000[0-9a-f]{2}", chart.svg), "a colour that no class stands for"
-        assert chart.rows
-        assert all(len(row) == len(chart.columns) for row in chart.rows)
+        assert chart.numbers.rows
+        assert all(len(row) == len(chart.numbers.columns) for row in chart.numbers.rows)
 
 
 def test_hostile_names_do_not_break_a_chart(tmp_path: Path) -> None:
-    for chart in charts(load([hostile_run(tmp_path / "run")])):
+    for chart in people(load([hostile_run(tmp_path / "run")])).charts:
         assert "<script" not in chart.svg
         assert "onerror" not in re.sub(r">[^<]*<", "><", chart.svg)
 
 
 def test_no_pairs_no_charts(tmp_path: Path) -> None:
     item = Item("a.png", PROMPT, None)
-    assert charts(load([write_run(tmp_path, [item], [score(item, "tit", 0.5)])])) == []
+    section = people(load([write_run(tmp_path, [item], [score(item, "tit", 0.5)])]))
+    assert section.charts == []
+    assert "`--pairs`" in section.introduction
+
+
+# -- sections --------------------------------------------------------------------------------------------------------------
+
+ORDER = ("overview", "people", "generators", "claims", "images", "prompts", "pairs", "failures", "provenance")
+
+
+def test_sections_stand_in_their_documented_order(tmp_path: Path) -> None:
+    sections = contents(load([agent_run(tmp_path / "run")]))
+    assert tuple(section.id for section in sections) == ORDER
+    page = write_report([agent_run(tmp_path / "again")], tmp_path / "r.html").read_text(encoding="utf-8")
+    navigation = page.partition("<nav")[2].partition("</nav>")[0]
+    assert tuple(re.findall('data-view="([a-z]+)"', navigation)) == ORDER
+    assert tuple(re.findall('<section id="view-([a-z]+)"', page)) == ORDER
+    assert f"<kbd>{len(ORDER)}</kbd>" in page
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_numbers_in_each_figure_are_its_own_whatever_the_order_of_the_sections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turned: bool
+) -> None:
+    report = load([agent_run(tmp_path / "one"), agent_run(tmp_path / "two", prompts=4)])
+    sections = contents(report)[:: -1 if turned else 1]
+    monkeypatch.setattr("titjudge.report.html.contents", lambda _: sections)
+    page = render(report).decode()
+    figures = re.findall(
+        r'<figure class="chart" id="([^"]*)" role="group" aria-label="([^"]*)">(.*?)</figure>', page, re.DOTALL
+    )
+    charts = [chart for section in sections for chart in section.charts]
+    assert [(id, unescape(title)) for id, title, _ in figures] == [(chart.id, chart.title) for chart in charts]
+    assert len({id for id, _, _ in figures}) == len(figures) > 6
+    for (_, title, figure), chart in zip(figures, charts, strict=True):
+        assert f'<caption class="away">{title}</caption>' in figure
+        assert chart.numbers.title == chart.title
+        assert figure.count("<tr>") == len(chart.numbers.rows) + 1
 
 
 def test_plain_keeps_what_is_referred_to() -> None:
-    svg = plain(
+    svg = plain_svg(
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 1 1" width="9">'
         '<metadata>x</metadata><defs><style>*{}</style><path id="m1" d="M0 0" style="stroke: #000011"/></defs>'
         '<g id="axes_1"><use xlink:href="#m1" style="fill: #000022; evil: 1"/></g></svg>'
@@ -307,13 +353,12 @@ def test_plain_keeps_what_is_referred_to() -> None:
         assert gone not in svg
 
 
-def test_every_metric_that_is_drawn_has_a_colour_matplotlib_knows() -> None:
+def test_every_colour_of_the_page_is_one_that_matplotlib_knows() -> None:
     from matplotlib.colors import is_color_like
 
-    from titjudge.report import charts
-
-    assert all(is_color_like(colour) for colour in charts._COLOURS)
-    assert len(charts._COLOURS) == 4 + charts.MAX_METRICS
+    colours = {PAGE.ink, PAGE.soft, PAGE.grid, *PAGE.series}
+    assert all(map(is_color_like, colours))
+    assert len(colours) == 3 + COLOURS
 
 
 def long_run(folder: Path) -> Any:
@@ -328,25 +373,27 @@ def test_a_page_of_very_many_images_lists_a_part_of_them_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = long_run(tmp_path / "run")
-    whole = data_of(page_of(write_report([run], tmp_path / "whole.html")))
+    before = page_of(write_report([run], tmp_path / "whole.html"))
+    whole = data_of(before)
     assert len(whole["items"]) == 120
     monkeypatch.setattr("titjudge.report.html.MOST_LISTED", 119)
     monkeypatch.setattr("titjudge.report.html.LISTED", 60)
-    part = data_of(page_of(write_report([run], tmp_path / "part.html")))
+    path = write_report([run], tmp_path / "part.html")
+    page = page_of(path)
+    part = data_of(page)
     names = [item["id"] for item in part["items"]]
     assert 50 < len(names) <= 60
     assert names == [item["id"] for item in whole["items"] if item["id"] in set(names)]
     assert {"17-a", "17-b", "23-a", "23-b"} < set(names)
-    worst = part["summary"]["generators"][0]["worst"]
-    before = whole["summary"]["generators"][0]["worst"]
-    for one, other in zip(worst, before, strict=True):
-        assert [names[at] for at in one["items"]] == [whole["items"][at]["id"] for at in other["items"]]
+    worst = [[names[at] for at in images] for images in worst_of(page)]
+    assert worst == [[whole["items"][at]["id"] for at in images] for images in worst_of(before)]
+    assert len(worst) == 6
     pairs = [names[at] for place, at in enumerate(part["pairs"]) if place % 3 < 2]
     assert pairs == ["17-a", "17-b", "23-a", "23-b"]
-    (told, *_) = part["summary"]["runs"][0]["warnings"]
-    assert told.startswith(f"this page lists {len(names)} of 120 images")
-    for summary in (whole["summary"], part["summary"]):
-        summary["runs"][0].pop("warnings")
-        for section in summary["generators"]:
-            section.pop("worst")
-    assert part["summary"] == whole["summary"]
+    assert f"this page lists {len(names)} of 120 images" in path.read_text(encoding="utf-8")
+
+
+def worst_of(page: Page) -> list[list[int]]:
+    return [
+        list(map(int, str(a["data-images"]).split())) for tag, a in page.elements if tag == "li" and "data-images" in a
+    ]

@@ -12,11 +12,12 @@ import pytest
 from PIL import Image
 from report_runs import PROMPT, picture, reply, score, sha256, write_run
 
+from titjudge.core.tables import text_of
 from titjudge.core.types import Item
 from titjudge.report.html import images_in
 from titjudge.report.judged_images import Judged
 from titjudge.report.model import Report, as_json, load
-from titjudge.report.summary import summary
+from titjudge.report.overview import overview
 from titjudge.report.thumbnails import thumbnail
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.folder.score_digests import listed_record
@@ -64,17 +65,11 @@ def test_two_checkpoints_with_the_same_names_keep_their_own_scores(tmp_path: Pat
 
 def test_checkpoints_are_compared_over_the_names_and_prompts_they_share(tmp_path: Path) -> None:
     runs = [_checkpoint(tmp_path / "ck1", RED, 40, count=8), _checkpoint(tmp_path / "ck2", BLUE, 60, count=8)]
-    compared = summary(load(runs))["overview"]
-    table = next(one for one in compared if one["title"] == "Runs compared")
-    row = next(row for row in table["rows"] if row[0] == "tit-llm")
-    assert [cell["t"] if isinstance(cell, dict) else cell for cell in row][3:8] == [
-        "mean score",
-        "60.0",
-        "40.0",
-        "+20.0",
-        "8",
-    ]
-    assert "8 of 8 images have the same name and prompt" in table["notes"][1]
+    table = next(table for table in overview(load(runs)).tables if table.title == "Runs compared")
+    row = next(row for row in table.rows if row[2] == "mean score of tit-llm")
+    assert [text_of(value) for value in row[3:6]] == ["8", "60.0000", "40.0000"]
+    assert row[6].text == "+20.0000"
+    assert "8 of 8 images have the same name and prompt" in table.notes[1]
 
 
 @pytest.mark.parametrize("told", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 from report_runs import DESCRIPTION, PROMPT, key_of, picture, reply, score, sha256, small_results, small_run, write_run
 
 from titjudge.core.errors import DataError
+from titjudge.core.tables import Cell, Table, text_of
 from titjudge.core.types import InvalidItem, Item, Status
 from titjudge.report.human_agreement import by_length, by_rank_gap, calibration, human_ranks, verdicts
 from titjudge.report.model import as_json, load
-from titjudge.report.summary import summary
+from titjudge.report.overview import overview
+from titjudge.report.provenance import failures, provenance
+from titjudge.report.sections import Fact, Headline, Listing, Section
 from titjudge.report.text_pool import Texts
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.equality import same
@@ -24,12 +28,21 @@ def _text(made: dict[str, Any], number: int) -> str:
     return entry if isinstance(entry, str) else "".join(_text(made, part) for part in entry)
 
 
-def _table(tables: list[dict[str, Any]], title: str) -> dict[str, Any]:
-    return next(table for table in tables if table["title"] == title)
+def _table(section: Section, title: str) -> Table:
+    return next(table for table in section.tables if table.title == title)
 
 
-def _words(row: list[Any]) -> list[str]:
-    return [cell["t"] if isinstance(cell, dict) else cell for cell in row]
+def _words(row: Sequence[Any]) -> list[str]:
+    """The texts of a row, without intervals and notes."""
+    return [cell.text if isinstance(cell, Cell) else text_of(cell) for cell in row]
+
+
+def _headline(section: Section) -> Headline:
+    return next(block for block in section.blocks if isinstance(block, Headline))
+
+
+def _facts(section: Section) -> dict[str, Fact]:
+    return {fact.label: fact for fact in _headline(section).facts}
 
 
 def test_texts_are_kept_once_and_come_back_whole() -> None:
@@ -122,8 +135,7 @@ def test_scores_without_their_item_are_shown_all_the_same(tmp_path: Path) -> Non
 
 
 def test_an_empty_run_is_a_report(tmp_path: Path) -> None:
-    told = summary(load([write_run(tmp_path, [], [], metrics={})]))
-    assert "there are no human pairs" in told["runs"][0]["lead"]
+    assert "there are no human pairs" in _headline(overview(load([write_run(tmp_path, [], [], metrics={})]))).lead
 
 
 def test_a_folder_that_is_no_run_is_an_error(tmp_path: Path) -> None:
@@ -131,43 +143,45 @@ def test_a_folder_that_is_no_run_is_an_error(tmp_path: Path) -> None:
         load([RunFolder(tmp_path)])
 
 
-# -- summary ---------------------------------------------------------------------------------------------------------------
+# -- sections ---------------------------------------------------------------------------------------------------------------
 
 
 def test_headline_says_agreement_coverage_and_money(tmp_path: Path) -> None:
-    told = summary(load([small_run(tmp_path / "run", status="incomplete: budget")]))["runs"][0]
-    assert told["status"] == "incomplete: budget"
-    assert told["lead"].startswith("tit prefers the image that people prefer in 75.0% of 2 pairs")
-    facts = {fact["label"]: (fact["value"], fact["sub"]) for fact in told["facts"]}
-    assert facts["agreement with people, tit"] == ("75.0%", "50.0% – 100.0%, 95% interval")
+    section = overview(load([small_run(tmp_path / "run", status="incomplete: budget")]))
+    assert _headline(section).status == "incomplete: budget"
+    assert _headline(section).lead.startswith("tit prefers the image that people prefer in 75.0% of 2 pairs")
+    facts = {label: (fact.value, fact.note) for label, fact in _facts(section).items()}
+    assert facts["agreement with people, tit"] == ("75.0%", "[50.0, 100.0], 95% interval")
     assert facts["agreement with people, tit-llm"] == ("50.0%", "no interval: too few prompts")
     assert facts["coverage"] == ("70.0%", "7 of 10 scores")
     assert facts["spent"] == ("$0.2500", "list price $0.5000")
 
 
 def test_what_is_undefined_is_a_dash(tmp_path: Path) -> None:
-    table = _table(summary(load([small_run(tmp_path / "run")]))["overview"], "Agreement with people")
-    rows = {_words(row)[0]: dict(zip(table["columns"], _words(row), strict=True)) for row in table["rows"]}
+    table = _table(overview(load([small_run(tmp_path / "run")])), "Agreement with people")
+    rows = {_words(row)[0]: dict(zip(table.columns, _words(row), strict=True)) for row in table.rows}
     assert rows["tit-llm"]["SRCC"] == "–"
     assert rows["tit"]["SRCC"] == "0.500"
-    assert "KRCC" not in table["columns"]  # undefined for every metric
+    assert "KRCC" not in table.columns  # undefined for every metric
 
 
-def test_what_chance_reaches_stands_below_an_ndcg(tmp_path: Path) -> None:
+def test_what_chance_reaches_stands_beside_an_ndcg(tmp_path: Path) -> None:
     results = small_results()
     results["metrics"]["tit"] |= {"ndcg_chance": 0.8, "ndcg_paper_fit": 0.85, "ndcg_paper_fit_chance": 0.7}
     run = write_run(tmp_path / "run", [Item("a1.png", PROMPT, None)], [], results=results)
-    table = _table(summary(load([run]))["overview"], "Agreement with people")
-    row = dict(zip(table["columns"], table["rows"][0], strict=True))
-    assert (row["nDCG"]["t"], row["nDCG"]["s"]) == ("0.900", "chance 0.800")
-    assert (row["paper fit"]["t"], row["paper fit"]["s"]) == ("0.850", "chance 0.700")
+    table = _table(overview(load([run])), "Agreement with people")
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (str(row["nDCG"]), str(row["nDCG chance"])) == ("0.900", "0.800")
+    assert (str(row["paper fit"]), str(row["paper fit chance"])) == ("0.850", "0.700")
 
 
 def test_leaderboard_has_intervals_and_links(tmp_path: Path) -> None:
-    table = _table(summary(load([small_run(tmp_path / "run")]))["overview"], "Generators")
-    assert table["rows"][0][2]["s"] == "0.700 – 0.900"
-    assert table["rows"][0][0]["h"] == "#images?g=model_a"
-    assert _words(table["rows"][1])[1] == "–"
+    table = _table(overview(load([small_run(tmp_path / "run")])), "Leaderboard")
+    first, second = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    assert first["tit: mean"].aside == "[0.700, 0.900]"
+    assert first["generator"].link == "#images?g=model_a"
+    assert first["tit: mean"].link == "#images?g=model_a&m=0"
+    assert second["people: mean rank"] is None
 
 
 def test_tables_of_a_suite_are_shown_but_not_those_drawn_here(tmp_path: Path) -> None:
@@ -177,55 +191,42 @@ def test_tables_of_a_suite_are_shown_but_not_those_drawn_here(tmp_path: Path) ->
         {"title": "Agreement with people", "columns": [], "rows": []},
     ]
     item = Item("a1.png", PROMPT, None)
-    told = summary(load([write_run(tmp_path, [item], [], results=results)]))
-    assert [table["title"] for table in told["overview"]] == ["Agreement with people", "Generators", "By kind"]
+    section = overview(load([write_run(tmp_path, [item], [], results=results)]))
+    assert [table.title for table in section.tables] == ["Agreement with people", "Leaderboard", "By kind"]
 
 
 def test_failures_by_generator_and_reason(tmp_path: Path) -> None:
-    failed, bad, cost = summary(load([small_run(tmp_path / "run")]))["failures"]
-    assert _words(failed["rows"][0]) == ["model_b", "tit-llm", "refused", "the model declined to answer", "1"]
-    assert failed["rows"][0][4]["s"] == "50.0% of 2 judged"
-    assert failed["rows"][0][0]["h"] == "#images?g=model_b&m=1&s=refused"
-    assert _words(bad["rows"][0]) == ["../out.png", "model_a", "the image path leads outside the data folder"]
-    assert _words(cost["rows"][-1])[-1] == "$0.2500"
+    failed, bad, cost = failures(load([small_run(tmp_path / "run")])).tables
+    assert _words(failed.rows[0]) == ["model_b", "tit-llm", "refused", "the model declined to answer", "1"]
+    assert failed.rows[0][4].note == "50.0% of 2 judged"
+    assert failed.rows[0][0].link == "#images?g=model_b&m=1&s=refused"
+    assert _words(bad.rows[0]) == ["../out.png", "model_a", "the image path leads outside the data folder"]
+    assert _words(cost.rows[-1])[-1] == "$0.2500"
 
 
 def test_provenance_names_models_prompts_and_deviations(tmp_path: Path) -> None:
-    told = summary(
-        load(
-            [small_run(tmp_path / "run", suite={"name": "folder", "version": "1", "deviations": ["reads 512 tokens"]})]
-        )
-    )
-    assert told["deviations"][0]["list"] == ["reads 512 tokens"]
-    assert _words(_table(told["provenance"], "Who answered")["rows"][0]) == [
-        "judge",
-        "fake/judge",
-        "judge-1",
-        "loopback",
-        "4",
-    ]
-    assert _words(_table(told["provenance"], "Prompts")["rows"][0]) == ["tit/describe", "a" * 64]
-    assert "Suite folder (version 1)" in told["runs"][0]["counts"]
+    suite = {"name": "folder", "version": "1", "deviations": ["reads 512 tokens"]}
+    report = load([small_run(tmp_path / "run", suite=suite)])
+    section = provenance(report)
+    (listing,) = (block for block in section.blocks if isinstance(block, Listing))
+    assert listing.lines == ("reads 512 tokens",)
+    answered = _table(section, "Who answered").rows[0]
+    assert _words(answered) == ["judge", "fake/judge", "judge-1", "loopback", "4"]
+    assert _words(_table(section, "Prompts").rows[0]) == ["tit/describe", "a" * 64]
+    assert "Suite folder (version 1)" in _headline(overview(report)).counts
 
 
 def test_agreement_from_elsewhere_replaces_the_first_runs(tmp_path: Path) -> None:
     report = load([small_run(tmp_path / "run")], {"metrics": {"tit": {"accuracy": 0.25}}})
-    assert "25.0%" in summary(report)["runs"][0]["lead"]
+    assert "25.0%" in _headline(overview(report)).lead
 
 
 def test_results_may_be_absent(tmp_path: Path) -> None:
     item = Item("a.png", PROMPT, None, "model_a", "p")
-    told = summary(
-        load(
-            [
-                write_run(
-                    tmp_path, [item], [score(item, "tit", 0.5), score(item, "tit-llm", None, Status.FAILED, reason="x")]
-                )
-            ]
-        )
-    )
-    assert told["overview"] == []
-    assert {fact["label"]: fact["value"] for fact in told["runs"][0]["facts"]} == {"coverage": "50.0%", "spent": "–"}
+    scores = [score(item, "tit", 0.5), score(item, "tit-llm", None, Status.FAILED, reason="x")]
+    section = overview(load([write_run(tmp_path, [item], scores)]))
+    assert section.tables == []
+    assert {label: fact.value for label, fact in _facts(section).items()} == {"coverage": "50.0%", "spent": "–"}
 
 
 # -- side by side ----------------------------------------------------------------------------------------------------------
@@ -243,13 +244,13 @@ def test_two_runs_are_compared_on_the_same_pairs_and_images(tmp_path: Path) -> N
     report = load(runs)
     assert len(report.entries) == 5 * 1  # the same items, not twice
     assert [judge.label for judge in report.judges] == ["tit · one", "tit-llm · one", "tit · two", "tit-llm · two"]
-    told = summary(report)
-    compared = _table(told["overview"], "Runs compared")
-    row = next(row for row in compared["rows"] if _words(row)[3] == "mean score" and row[0] == "tit")
-    assert _words(row)[:4] == ["tit", "two", "one", "mean score"]
-    assert row[6]["t"] == "+0.050"
-    changed = _table(told["overview"], "What changed between the runs")
-    assert ["judge.model", "fake/judge", "fake/other"] in [_words(row) for row in changed["rows"]]
+    section = overview(report)
+    compared = _table(section, "Runs compared")
+    row = next(row for row in compared.rows if row[2] == "mean score of tit")
+    assert row[:2] == ("two", "one")
+    assert row[6].text == "+0.0500"
+    changed = _table(section, "What changed between the runs")
+    assert ("judge.model", "fake/judge", "fake/other") in changed.rows
 
 
 def test_other_weights_and_recordings_under_one_name_are_a_change(tmp_path: Path) -> None:
@@ -257,10 +258,10 @@ def test_other_weights_and_recordings_under_one_name_are_a_change(tmp_path: Path
     for run, weights in zip(runs, ("local:a", "local:b"), strict=True):
         pinned = {"pins": {"judge": weights}, "recordings": {"answers.jsonl": weights[-1] * 64}}
         run.write_manifest(run.manifest().with_(**pinned))
-    changed = [_words(row) for row in _table(summary(load(runs))["overview"], "What changed between the runs")["rows"]]
+    changed = list(_table(overview(load(runs)), "What changed between the runs").rows)
     assert changed == [
-        ["what answered as judge", "local:a", "local:b"],
-        ["recording answers.jsonl", "a" * 64, "b" * 64],
+        ("what answered as judge", "local:a", "local:b"),
+        ("recording answers.jsonl", "a" * 64, "b" * 64),
     ]
 
 
@@ -268,8 +269,8 @@ def test_the_same_run_twice_changed_nothing(tmp_path: Path) -> None:
     run = small_run(tmp_path / "one")
     report = load([run, run])
     assert [loaded.name for loaded in report.runs] == ["one", "one (2)"]
-    changed = _table(summary(report)["overview"], "What changed between the runs")
-    assert changed["rows"] == []
+    changed = _table(overview(report), "What changed between the runs")
+    assert changed.rows == ()
 
 
 # -- against people --------------------------------------------------------------------------------------------------------
@@ -333,7 +334,7 @@ def test_images_are_counted_as_in_the_results(tmp_path: Path) -> None:
     bad = [InvalidItem("a.png (again)", "listed twice", "g", "p"), InvalidItem("prompts.jsonl:2", "no object"),
            InvalidItem("c.png", "the image file is empty", "g", "p")]  # fmt: skip
     item = Item("a.png", PROMPT, picture(tmp_path / "a.png"), "g", "p")
-    made = summary(load([write_run(tmp_path / "run", [item, *bad], [score(item, "tit", None, Status.REFUSED)])]))
-    assert made["runs"][0]["counts"].startswith("2 images (1 of them unusable), 1 prompt, 1 generator")
-    (row,) = _table(made["failures"], "Without a score")["rows"]
-    assert row[-1]["s"] == "100.0% of 1 judged"
+    report = load([write_run(tmp_path / "run", [item, *bad], [score(item, "tit", None, Status.REFUSED)])])
+    assert _headline(overview(report)).counts.startswith("2 images (1 of them unusable), 1 prompt, 1 generator")
+    (row,) = _table(failures(report), "Without a score").rows
+    assert row[-1].note == "100.0% of 1 judged"

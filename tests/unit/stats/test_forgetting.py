@@ -10,9 +10,10 @@ import pytest
 from titjudge.core.errors import DataError
 from titjudge.core.tables import percent
 from titjudge.core.types import Item, Score, Status
-from titjudge.report.verdict_charts import write_forgetting
+from titjudge.report.drawing import write_chart
+from titjudge.report.plots import forgetting_chart
 from titjudge.stats.scores.claims import claims_of, place_of
-from titjudge.stats.scores.forgetting import Claim, forgetting
+from titjudge.stats.scores.forgetting import BINS, Claim, forgetting
 
 KINDS = ("entity", "attribute", "relation")
 
@@ -153,7 +154,7 @@ def test_the_chart_is_the_same_twice_and_names_are_text(tmp_path: Path) -> None:
     found = forgetting(claims(0, 10, 10, name="<b>$x_1$</b>") + claims(1, 10, 10, name="_b"), resamples=100)
     files = [tmp_path / "one.svg", tmp_path / "two.svg"]
     for file in files:
-        write_forgetting(found, file)
+        write_chart(forgetting_chart(found, BINS), file)
     first = files[0].read_text(encoding="utf-8")
     assert first == files[1].read_text(encoding="utf-8")
     ElementTree.fromstring(first)

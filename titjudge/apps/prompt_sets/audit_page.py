@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from titjudge.apps.prompt_sets.audit_statistics import ENCODERS, SAME, Audit, evenness
-from titjudge.report.charts import NAME, Chart, frame, new_axes, svg_of
+from titjudge.report.drawing import WIDTH, Canvas, Chart, shortened
 from titjudge.report.tables_page import write_page
 
 _BARS = 30  # values of a column that are drawn
@@ -30,63 +29,74 @@ def write_prompt_page(audit: Audit, source: str, out: Path) -> None:
     limits = {f"{name} {limit}": limit for name, limit in ENCODERS.items() if limit <= 1.3 * max(audit.tokens)}
     charts = [
         _histogram(
-            "How long the prompts are", f"Prompts by tokens. {cut}.", audit.tokens, "tokens of a prompt", limits
+            "tokens",
+            "How long the prompts are",
+            f"Prompts by tokens. {cut}.",
+            audit.tokens,
+            "tokens of a prompt",
+            limits,
         ),
-        _histogram("Words", "Prompts by words.", audit.words, "words of a prompt"),
+        _histogram("words", "Words", "Prompts by words.", audit.words, "words of a prompt"),
     ]
     if audit.nearest:
         note = f"Prompts by how alike the nearest other one is; right of {SAME} two say the same."
         bins = np.linspace(min(0.0, *audit.nearest), 1.0, 41)
         axis = "cosine with the nearest other prompt"
-        charts.append(_histogram("How alike the prompts are", note, audit.nearest, axis, {"": SAME}, bins))
+        charts.append(_histogram("alike", "How alike the prompts are", note, audit.nearest, axis, {"": SAME}, bins))
     if grades := [grade for grade in audit.grades if grade is not None]:
         note = "Prompts by Flesch-Kincaid school grade: for English."
-        charts.append(_histogram("Reading level", note, grades, "school grade", bins=np.linspace(*_span(grades), 41)))
-    charts += [_balance(name, values) for name, values in audit.columns.items()]
+        charts.append(
+            _histogram("reading", "Reading level", note, grades, "school grade", bins=np.linspace(*_span(grades), 41))
+        )
+    charts += [_balance(k, name, values) for k, (name, values) in enumerate(audit.columns.items())]
     write_page(f"Prompts of {source}", lines, charts, audit.tables(), out)
 
 
 def _histogram(
-    title: str, note: str, values: Sequence[float], axis: str, marks: Mapping[str, float] | None = None,
+    id: str, title: str, note: str, values: Sequence[float], axis: str, marks: Mapping[str, float] | None = None,
     bins: np.ndarray | None = None,
 ) -> Chart:  # fmt: skip
-    """Draw a histogram over prompts, with a line at each mark."""
+    """Chart a histogram over prompts, with a line at each mark."""
 
-    def draw(figure: Any) -> None:
-        axes = new_axes(figure)
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.axes()
         edges = np.linspace(0, max(values) * 1.02 + 1, 41) if bins is None else bins
-        axes.hist(values, bins=edges.tolist(), color=NAME["c0"])
+        axes.hist(values, bins=edges.tolist(), color=canvas.colour(0))
         top = axes.get_ylim()[1]
         for name, at in (marks or {}).items():
-            axes.axvline(at, color=NAME["c1"], linewidth=1.4, linestyle="--")
+            axes.axvline(at, color=canvas.colour(1), linewidth=1.4, linestyle="--")
             axes.annotate(
-                name, (at, top), xytext=(3, -2), textcoords="offset points", fontsize=9, va="top", color=NAME["ink"]
+                name,
+                (at, top),
+                xytext=(3, -2),
+                textcoords="offset points",
+                fontsize=9,
+                va="top",
+                color=canvas.palette.ink,
             )
         axes.set_xlabel(axis)
 
-    return Chart(title, note, svg_of(draw, title), (), ())
+    return Chart(id, title, note, draw)
 
 
-def _balance(column: str, values: Mapping[str, int]) -> Chart:
-    """Draw the numbers of prompts with the most frequent values of a column, with a line at the mean."""
+def _balance(number: int, column: str, values: Mapping[str, int]) -> Chart:
+    """Chart the numbers of prompts with the most frequent values of a column, with a line at the mean."""
     shown = sorted(values.items(), key=lambda each: (-each[1], each[0]))
     kept, total = shown[:_BARS], sum(values.values())
     height = 0.5 + 0.22 * len(kept)
 
-    def draw(figure: Any) -> None:
-        axes = figure.add_axes((0.3, 0.35 / height, 0.68, 1 - 0.4 / height))
-        frame(axes)
-        axes.yaxis.grid(False)
-        axes.barh(range(len(kept)), [count for _, count in kept], color=NAME["c0"], height=0.7)
-        axes.axvline(total / len(values), color=NAME["c1"], linewidth=1.4, linestyle="--")
-        axes.set_yticks(range(len(kept)), [value if len(value) < 26 else value[:24] + "…" for value, _ in kept])
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.axes((0.3, 0.35 / height, 0.68, 1 - 0.4 / height), grid="x")
+        axes.barh(range(len(kept)), [count for _, count in kept], color=canvas.colour(0), height=0.7)
+        axes.axvline(total / len(values), color=canvas.colour(1), linewidth=1.4, linestyle="--")
+        axes.set_yticks(range(len(kept)), [shortened(value, 25) for value, _ in kept])
         axes.invert_yaxis()
         axes.xaxis.get_major_locator().set_params(integer=True)
 
     rest = f"; {len(shown) - len(kept)} rarer ones are in the table" if len(shown) > len(kept) else ""
     even = f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
     note = f"Prompts by {column}; the line: all equally often; {even}{rest}."
-    return Chart(f"Balance of {column}", note, svg_of(draw, f"balance {column}", height=height), (), ())
+    return Chart(f"balance-{number}", f"Balance of {column}", note, draw, size=(WIDTH, height))
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:

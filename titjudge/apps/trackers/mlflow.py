@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from titjudge.core.errors import MissingExtra
 from titjudge.core.types import Table
 from titjudge.report.sinks import JudgedImage, Sink
-from titjudge.report.table_files import markdown
+from titjudge.report.tables import markdown
 
 try:
     from mlflow.tracking import MlflowClient

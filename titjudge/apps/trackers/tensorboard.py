@@ -10,7 +10,7 @@ import numpy as np
 from titjudge.core.errors import MissingExtra
 from titjudge.core.types import Table
 from titjudge.report.sinks import JudgedImage, Sink
-from titjudge.report.table_files import markdown
+from titjudge.report.tables import markdown
 
 try:
     from torch.utils.tensorboard import SummaryWriter

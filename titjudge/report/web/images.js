@@ -64,7 +64,7 @@ const fileName = (item) => item.id.slice(item.id.lastIndexOf("/") + 1);
 const judgesFor = (item) => data.judges.map((_, number) => number).filter((number) => !item.rn || item.rn.includes(data.judges[number].run));
 
 /** Return the names of the runs that judged this image, if not all runs did. */
-const runsOf = (item) => (item.rn || []).map((run) => data.summary.runs[run].name);
+const runsOf = (item) => (item.rn || []).map((run) => data.runs[run]);
 
 function about(item) {
   const parts = runsOf(item).length ? [["judged in ", outside(runsOf(item).join(", "))]] : [];

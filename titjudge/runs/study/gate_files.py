@@ -15,8 +15,8 @@ import numpy as np
 from titjudge.core.files import write_atomic
 from titjudge.core.redaction import environment_secrets, redact
 from titjudge.core.types import Item, Score
-from titjudge.report.exports import md as escaped
 from titjudge.report.judged_images import Judged
+from titjudge.report.tables import escape_markdown
 from titjudge.report.thumbnails import thumbnail
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.generator_scores import judged_items, prompt_keys, run_labels
@@ -186,7 +186,7 @@ class _RunImages:
 
 def _md(text: str) -> str:
     """Escape text for Markdown and remove secrets, as a comment may be public."""
-    return escaped(redact(text, environment_secrets()))
+    return escape_markdown(redact(text, environment_secrets()))
 
 
 def _xml(text: str) -> str:

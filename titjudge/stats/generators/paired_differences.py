@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.errors import ConfigError, nearest
-from titjudge.core.tables import Table, p_value
+from titjudge.core.formats import DASH
+from titjudge.core.tables import Cell, Form, Table, p_value, percent, plain
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.equality import score_differences
@@ -48,6 +49,11 @@ class Difference:
     mcnemar_p: float | None = None
     reason: str = ""
 
+    @property
+    def of_accuracy(self) -> bool:
+        """Whether the two values are accuracies, else mean scores."""
+        return self.what.startswith("accuracy")
+
 
 def paired_differences(
     pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *, baseline: str | None = None
@@ -64,7 +70,7 @@ def paired_differences(
     """
     index = pair_index(pairs)
     predicted = {name: index.predictions(by_image) for name, by_image in values.items()}
-    return _adjusted(
+    return adjusted_together(
         [
             _accuracy_difference(index, first, second, predicted[first], predicted[second])
             for first, second in _couples(list(values), baseline)
@@ -109,7 +115,7 @@ def mean_differences(
     Raises:
         ConfigError: `baseline` is not among the names.
     """
-    return _adjusted(
+    return adjusted_together(
         [_mean_difference(prompt_of, first, second, values) for first, second in _couples(list(values), baseline)]
     )
 
@@ -131,7 +137,7 @@ def run_differences(
         if baseline is None or baseline in shared:
             of_metric = mean_differences(prompt_of, shared, baseline=baseline)
             differences += [replace(one, what=f"{one.what} of {metric}") for one in of_metric]
-    return _adjusted(differences)
+    return adjusted_together(differences)
 
 
 def prompt_differences(
@@ -156,17 +162,29 @@ def prompt_differences(
     return [replace(difference, what="mean score over prompts") for difference in differences]
 
 
-def differences_table(differences: Sequence[Difference]) -> Table:
+def differences_table(differences: Sequence[Difference], title: str = "Paired differences") -> Table:
     """Tabulate the comparisons."""
     return Table(
-        "Paired differences",
-        ("first", "second", "what", "n", "difference", "low", "high", "p", "p BH", "McNemar p"),
+        title,
+        ("first", "second", "what", "n", "value of first", "value of second", "difference", "p", "p BH", "McNemar p"),
         tuple(
-            (d.first, d.second, d.what, d.n, d.difference, *(d.interval or (None, None)), p_value(d.p_value), p_value(d.p_adjusted), p_value(d.mcnemar_p))
+            (d.first, d.second, d.what, d.n, _value(d, d.first_value), _value(d, d.second_value), _difference(d),
+             p_value(d.p_value), p_value(d.p_adjusted), p_value(d.mcnemar_p))
             for d in differences
         ),
         ("first minus second over what both scored; interval and p by prompts, p BH adjusted by Benjamini and Hochberg over all rows",),
     )  # fmt: skip
+
+
+def _value(difference: Difference, value: float | None) -> Cell | None:
+    return percent(value) if difference.of_accuracy else plain(value, digits=4)
+
+
+def _difference(difference: Difference) -> Cell | None:
+    if difference.difference is None:
+        return Cell(DASH, note=difference.reason) if difference.reason else None
+    form = Form.POINTS if difference.of_accuracy else Form.SIGNED
+    return Cell(difference.difference, form, 4, difference.interval)
 
 
 def _couples(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
@@ -228,6 +246,7 @@ def _paired(
     )
 
 
-def _adjusted(differences: Sequence[Difference]) -> list[Difference]:
+def adjusted_together(differences: Sequence[Difference]) -> list[Difference]:
+    """Adjust the p-values of comparisons made together, by Benjamini and Hochberg."""
     ps = adjusted([difference.p_value for difference in differences], benjamini_hochberg)
     return [replace(difference, p_adjusted=p) for difference, p in zip(differences, ps, strict=True)]

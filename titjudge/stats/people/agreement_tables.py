@@ -12,6 +12,8 @@ from titjudge.core.tables import Table, p_value, percent, plain
 LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
 SPREAD = "spread: standard deviation of the images of one prompt by one generator"
 FIRSTS = "people: mean of their ranks as given, and the prompts on which no generator has a better one"
+UNNAMED = "(unnamed)"  # a generator without a name
+WITH_PEOPLE = "SRCC with people"  # the last row of a leaderboard
 _COLUMNS = (
     "metric", "accuracy", "ties", "pairs", "to beat guessing", "SRCC", "KRCC", "nDCG", "nDCG chance", "paper fit",
     "paper fit chance", "coverage",
@@ -58,16 +60,28 @@ def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float |
     people = any(standing.human for standing in standings)
     firsts = any(standing.human and standing.human.first_places is not None for standing in standings)
     wide = len(names) > WIDE
-    spread = [] if wide else [name for name in names if any(s.metrics[name].spread is not None for s in standings)]
+    spread = (
+        []
+        if wide
+        else [
+            name
+            for name in names
+            if any((place := s.metrics.get(name)) and place.spread is not None for s in standings)
+        ]
+    )
     columns = ["generator", "prompts", *_people_columns(people, firsts)]
     for name in names:
         columns += [f"{name}: {column}" for column in _columns_of_metric(wide, name in spread)]
     rows = [
         (
-            standing.generator or "(unnamed)",
-            _prompts([standing.metrics[name] for name in names]),
+            standing.generator or UNNAMED,
+            _prompts([standing.metrics.get(name, PlaceRecord()) for name in names]),
             *_people_cells(standing.human, people, firsts),
-            *(cell for name in names for cell in _place_cells(standing.metrics[name], wide, name in spread)),
+            *(
+                cell
+                for name in names
+                for cell in _place_cells(standing.metrics.get(name, PlaceRecord()), wide, name in spread)
+            ),
         )
         for standing in standings
     ]
@@ -94,7 +108,7 @@ def _place_cells(place: PlaceRecord, wide: bool, spread: bool) -> list[Any]:
     cells: list[Any] = [
         plain(place.mean_rank, digits=2),
         plain(place.mean, place.interval, digits=4),
-        f"{place.scored}/{place.images}",
+        None if place.images is None else f"{place.scored}/{place.images}",
         *([plain(place.spread, digits=4)] if spread else []),
     ]
     return cells[:1] if wide else cells
@@ -109,7 +123,7 @@ def _prompts(places: Sequence[PlaceRecord]) -> str | None:
 def _srcc_row(
     names: Sequence[str], srcc: Mapping[str, float | None], firsts: bool, wide: bool, spread: Sequence[str]
 ) -> tuple[Any, ...]:
-    cells: list[Any] = ["SRCC with people", None, None, *([None] if firsts else [])]
+    cells: list[Any] = [WITH_PEOPLE, None, None, *([None] if firsts else [])]
     for name in names:
         blank = len(_columns_of_metric(wide, name in spread)) - 1
         cells += [plain(srcc.get(name)), *[None] * blank]

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import Table
+from titjudge.core.formats import WIDE
+from titjudge.core.tables import Table, p_value, percent, plain
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.stats.intervals import share_intervals
 
@@ -103,27 +104,30 @@ class Forgetting:
 
     def tables(self) -> list[Table]:
         """Tabulate the rates and the steps."""
-        from titjudge.core.tables import p_value, percent, plain
+        return [
+            _wide("Claims met by place in the prompt", "place", self.places),
+            _wide("Claims met by kind", "kind", self.kinds),
+            _wide("Claims met by length of the prompt", "words", self.lengths),
+            self.steps_table(),
+        ]
 
-        steps = tuple(
+    def steps_table(self) -> Table:
+        """Tabulate the step of each generator."""
+        rows = tuple(
             (s.generator, plain(s.position, s.interval, 2), percent(s.before), percent(s.after), percent(s.within_kinds),
              p_value(s.p_value), s.reason or None)
             for s in self.steps
         )  # fmt: skip
         columns = ("generator", "stops at", "met before", "met after", "drop within kinds", "p", "note")
-        return [
-            _wide("Claims met by place in the prompt", "place", self.places),
-            _wide("Claims met by kind", "kind", self.kinds),
-            _wide("Claims met by length of the prompt", "words", self.lengths),
-            Table("Where generators stop reading", columns, steps, ("place as a fraction of the prompt",)),
-        ]
+        notes = (
+            "place as a fraction of the prompt, with its 95% interval; p by exchanging verdicts within prompts",
+            "drop within kinds: among claims of the same kind only, since style and light tend to stand last",
+        )
+        return Table("Where generators stop reading", columns, rows, notes)
 
 
 def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
     """Tabulate rates with one row a label and one column a generator."""
-    from titjudge.core.formats import WIDE
-    from titjudge.core.tables import percent
-
     generators, labels = list(dict.fromkeys(r.generator for r in rates)), list(dict.fromkeys(r.label for r in rates))
     narrow = len(generators) <= WIDE
     cells = {(r.generator, r.label): percent(r.rate, r.interval if narrow else None) for r in rates}

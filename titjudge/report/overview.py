@@ -1,0 +1,256 @@
+"""The first section of a report: headline, agreement with people, differences between runs, leaderboards, tables of suites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from titjudge.core.formats import DASH, ends_of, number, p_value, percentage, spending
+from titjudge.core.numbers import is_number
+from titjudge.core.run_records import Manifest
+from titjudge.core.score_parts import objects
+from titjudge.core.tables import Cell, Form, Table, dollars, plain
+from titjudge.core.types import Item
+from titjudge.report.cells import fragment, linked, mapping, strings
+from titjudge.report.model import Judge, Loaded, Report
+from titjudge.report.sections import Fact, Headline, Section, single
+from titjudge.report.side_by_side import comparisons
+from titjudge.stats.people.agreement import GUESSING
+from titjudge.stats.people.agreement_tables import UNNAMED, WITH_PEOPLE, agreement_tables
+
+_NOTE = (
+    "Agreement: how often the metric gives the higher score to the image that people prefer; equal scores count as wrong. "
+    "In brackets the 95% interval. Guessing reaches 50%, or less where scores are equal."
+)
+_AGREEMENT, _LEADERBOARD = "Agreement with people", "Leaderboard"
+
+
+def overview(report: Report) -> Section:
+    """Make the section."""
+    headlines = [_headline(report, number) for number in range(len(report.runs))]
+    return Section("overview", "Overview", "Overview", titled=False, parts=single(headlines, overview_tables(report)))
+
+
+def overview_tables(report: Report) -> list[Table]:
+    """Make the tables of the section."""
+    made = [(run, _result_tables(report, number)) for number, run in enumerate(report.runs)]
+    return [
+        *(table for _, tables in made for table in tables if table.title.startswith(_AGREEMENT)),
+        *comparisons(report),
+        *(table for run in report.runs for table in _settled(run)),
+        *(table for _, tables in made for table in tables if not table.title.startswith(_AGREEMENT)),
+        *(_card(run, several=len(report.runs) > 1) for run in report.runs if _card_lines(run)),
+    ]
+
+
+# -- headline ----------------------------------------------------------------------------------------------------------
+
+
+def _headline(report: Report, place: int) -> Headline:
+    run, judges = report.runs[place], report.judges_of(place)
+    facts = [
+        _agreement_fact(run, at, judge) for at, judge in judges[:4] if run.metric(judge.metric).accuracy is not None
+    ]
+    return Headline(
+        run.name if len(report.runs) > 1 else "",
+        _lead(run, [judge for _, judge in judges]),
+        _counts(run),
+        run.manifest.status,
+        (*facts, *_run_facts(run, [judge for _, judge in judges])),
+        tuple(run.results.warnings),
+    )
+
+
+def _agreement_fact(run: Loaded, place: int, judge: Judge) -> Fact:
+    result = run.metric(judge.metric)
+    shown = Cell(result.accuracy or 0.0, Form.PERCENT, interval=result.accuracy_interval)
+    note = f"{shown.aside}, 95% interval" if shown.interval else "no interval: too few prompts"
+    return Fact(f"agreement with people, {judge.metric}", shown.text, note, fragment("pairs", m=place))
+
+
+def _run_facts(run: Loaded, judges: list[Judge]) -> tuple[Fact, Fact]:
+    scored, wanted = _coverage(run, judges)
+    share = percentage(scored / wanted) if wanted else DASH
+    link = fragment("images", s="none") if scored < wanted else fragment("images")
+    price = f"list price {spending(run.list_cost, run.unpriced)}"
+    return (
+        Fact("coverage", share, f"{scored:,} of {wanted:,} scores", link),
+        Fact("spent", spending(run.spent, run.unpriced), price, "#failures"),
+    )
+
+
+def _coverage(run: Loaded, judges: list[Judge]) -> tuple[int, int]:
+    """Return the numbers of scores and of scores without any failure; invalid items count as failures."""
+    scored = sum(score.value is not None for score in run.scores.values())
+    counts = [(result.scored, result.images) for result in (run.metric(judge.metric) for judge in judges)]
+    known = [(done, images) for done, images in counts if done is not None and images is not None]
+    if judges and len(known) == len(judges):
+        return sum(done for done, _ in known), sum(images for _, images in known)
+    return scored, max(scored, len(run.items) * len(judges))
+
+
+def _lead(run: Loaded, judges: list[Judge]) -> str:
+    """Summarise the agreement with people in one sentence."""
+    results = {judge.metric: run.metric(judge.metric) for judge in judges}
+    agreed = [(one.accuracy, name, one) for name, one in results.items() if one.accuracy is not None]
+    if not agreed:
+        why = "no pair has scores to compare" if run.results.pairs else "there are no human pairs"
+        return f"How far these scores agree with people is not known: {why}."
+    best, name, result = max(agreed, key=lambda one: one[0])
+    pairs = result.pairs_scored or result.pairs
+    count = f" of {pairs:,} pairs" if pairs is not None else " of the pairs"
+    among = f", the most of {len(agreed)} metrics" if len(agreed) > 1 else ""
+    whose = "that is better by construction" if run.results.reference == "construction" else "that people prefer"
+    p = result.p_value
+    guess = f": no better than guessing (p {p_value(p)})" if p is not None and p >= GUESSING else ""
+    return f"{name} prefers the image {whose} in {percentage(best)}{count}{among}{guess}."
+
+
+def _counts(run: Loaded) -> str:
+    """Summarise the size of a run, its suite and its date in one line."""
+    prompts = len({item.prompt_id for item in run.items if item.prompt_id})
+    makers = len({item.generator for item in run.items if item.generator})
+    images = [item for item in run.items if isinstance(item, Item) or item.is_image]  # as results.json counts them
+    unusable = sum(not isinstance(item, Item) for item in images)
+    counts = [
+        _count(len(images), "image") + (f" ({unusable:,} of them unusable)" if unusable else ""),
+        _count(prompts, "prompt"),
+        *([_count(makers, "generator")] if makers else []),
+    ]
+    pairs = len(run.results.pairs or ())
+    if pairs:
+        counts.append(f"{pairs:,} pairs" if run.results.reference == "construction" else f"{pairs:,} human pairs")
+    suite, protocol, day = _suite(run.manifest), run.manifest.protocol, _day(run.manifest)
+    sentences = [
+        ", ".join(counts),
+        ", ".join(filter(None, (suite and f"Suite {suite}", protocol and f"{protocol} protocol"))),
+        day,
+    ]
+    return ". ".join(filter(None, sentences))
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _day(manifest: Manifest) -> str:
+    when = manifest.updated
+    return "" if when is None else datetime.fromtimestamp(when, UTC).strftime("%-d %B %Y, %H:%M UTC")
+
+
+def _suite(manifest: Manifest) -> str:
+    name, version = manifest.suite.name or manifest.identity.get("suite") or "", manifest.suite.version
+    return f"{name} (version {version})" if name and version else str(name)
+
+
+# -- tables of the record ----------------------------------------------------------------------------------------------
+
+
+def _result_tables(report: Report, place: int) -> list[Table]:
+    """Make the tables of a run's record: those of agreement with links, and those that suites and comparisons recorded."""
+    run = report.runs[place]
+    judges = {judge.metric: (at, judge) for at, judge in report.judges_of(place)}
+    drawn = agreement_tables(run.results.with_(warnings=[], notes=run.results.notes or [_NOTE]))
+    tables = [_linked(table, run, judges) for table in drawn if table.rows]
+    titles = {table.title for table in drawn}
+    recorded = [
+        Table(one.title, tuple(one.columns), tuple(map(tuple, one.rows)), tuple(one.notes))
+        for one in run.results.tables
+    ]
+    tables += [table for table in recorded if table.title not in titles]
+    several = len(report.runs) > 1
+    return [replace(table, title=f"{table.title}, {run.name}") for table in tables] if several else tables
+
+
+def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, Judge]]) -> Table:
+    """Lead from the numbers of a table to their pairs and images, and leave out columns without any value."""
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    if table.title == _AGREEMENT:
+        rows, table = [_linked_metric(row, run, judges) for row in rows], replace(table, axis=(0.5, 1.0))
+    elif table.title == _LEADERBOARD:
+        table = replace(table, notes=(*table.notes, *filter(None, map(_srcc_note, rows))))
+        rows = [_linked_generator(row, judges) for row in rows if row["generator"] != WITH_PEOPLE]
+    columns = tuple(name for name in table.columns if any(row[name] is not None for row in rows))
+    return replace(table, columns=columns, rows=tuple(tuple(row[name] for name in columns) for row in rows))
+
+
+def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[int, Judge]]) -> dict[str, Any]:
+    if row["metric"] not in judges:
+        return row
+    place, _ = judges[row["metric"]]
+    pairs, images, result = fragment("pairs", m=place), fragment("images", m=place), run.metric(row["metric"])
+    intervals = {"SRCC": result.srcc_interval, "KRCC": result.krcc_interval}
+    return row | {
+        **{name: replace(row[name], interval=ends) for name, ends in intervals.items() if row[name] is not None},
+        "accuracy": linked(row["accuracy"], pairs, bar=True),
+        "pairs": linked(row["pairs"], pairs),
+        "coverage": linked(row["coverage"], images),
+    }
+
+
+def _linked_generator(row: dict[str, Any], judges: Mapping[str, tuple[int, Judge]]) -> dict[str, Any]:
+    generator = "" if row["generator"] == UNNAMED else row["generator"]
+    cells = row | {"generator": linked(row["generator"], fragment("images", g=generator))}
+    for metric, (place, judge) in judges.items():
+        mean = linked(row.get(f"{metric}: mean"), fragment("images", g=generator, m=place), bar=True)
+        if mean is not None:
+            cells[f"{metric}: mean"] = replace(mean, digits=judge.digits)
+    return cells
+
+
+def _srcc_note(row: dict[str, Any]) -> str:
+    if row["generator"] != WITH_PEOPLE:
+        return ""
+    named = [f"{name.removesuffix(': mean rank')} {value}" for name, value in row.items() if isinstance(value, Cell)]
+    return f"Rank correlation (SRCC) of the generators with people’s order: {', '.join(named)}." if named else ""
+
+
+# -- what a run was to settle, and how far its judge can be believed -----------------------------------------------------------
+
+
+def _settled(run: Loaded) -> list[Table]:
+    """Tabulate the verdicts of a run that was to settle a question."""
+    record = run.results.settle or {}
+    rows, unequal = [], []
+    for pair in objects(record.get("pairs")):
+        names = strings(pair.get("generators")) or strings([pair.get("a"), pair.get("b")])
+        ends = ends_of(pair.get("interval"))
+        interval = f"[{number(ends[0])}, {number(ends[1])}]" if ends else None
+        if pair.get("reason"):
+            unequal.append(f"Open, as what is left out may decide: {pair['reason']}.")
+        rows.append((", ".join(names), str(pair.get("verdict")), pair.get("used"), pair.get("of"), interval, record.get("images"),
+                     record.get("of_images"), dollars(record.get("spent")), dollars(record.get("saved"))))  # fmt: skip
+    columns = ("generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared")
+    notes = ("The interval holds at every moment at once, so that the run could stop at the verdict.", *unequal)
+    return [Table("The question that was to be settled", columns, tuple(rows), notes)] if rows else []
+
+
+def _card(run: Loaded, *, several: bool) -> Table:
+    """Tabulate the trust card in the run folder or beside it."""
+    rows = []
+    for line in _card_lines(run):
+        wanted = f"{line.get('rule', '')} {line['limit']:g}" if is_number(line.get("limit")) else None
+        trials = f"{line.get('prompts')} prompts" if line.get("prompts") else ""
+        p, effect = line.get("p_value"), line.get("effect")
+        rows.append((
+            Cell(str(line.get("name", "")), note=str(line.get("family") or "")),
+            Cell(str(line.get("verdict") or DASH), note=f"p {p_value(p)}" if is_number(p) else ""),
+            plain(effect, ends_of(line.get("interval"))) if is_number(effect) else None, wanted,
+            Cell(str(line.get("trials", DASH)), note=trials),
+        ))  # fmt: skip
+    models = ", ".join(f"{role} {model}" for role, model in mapping(run.card.get("models")).items())
+    skipped = [f"Not tested: {name}: {reason}." for name, reason in mapping(run.card.get("skipped")).items()]
+    notes = (
+        f"How far {run.card.get('metric', 'the judge')} ({models}) can be believed, as probed; effects in units of its own span.",
+        *strings(run.card.get("notes")),
+        *skipped,
+    )
+    title = f"Trust card, {run.name}" if several else "Trust card"
+    return Table(title, ("test", "verdict", "effect", "should be", "trials"), tuple(rows), notes)
+
+
+def _card_lines(run: Loaded) -> list[dict[str, Any]]:
+    lines = run.card.get("lines")
+    return [line for line in lines if isinstance(line, dict)] if isinstance(lines, list) else []

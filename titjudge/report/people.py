@@ -1,0 +1,133 @@
+"""The section of the metrics against people: charts of agreement by properties of the pairs, and of generators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from titjudge.core.formats import percentage
+from titjudge.core.tables import Table, percent, plain
+from titjudge.report import human_agreement
+from titjudge.report.drawing import COLOURS, Canvas, Chart, shortened
+from titjudge.report.model import Report
+from titjudge.report.plots import NO_NAME, categories, series, shares
+from titjudge.report.sections import Charts, Section, single
+
+_HAZE = 400  # most faint dots, one an image
+
+
+def people(report: Report) -> Section:
+    """Make the section; without pairs it says how to get them."""
+    title = "The metrics against people"
+    charts = _charts(report)
+    if not charts:
+        introduction = "This run has no human pairs to compare with. Give it some with `--pairs`, or collect them with `titjudge label`."
+        return Section("people", "People", title, introduction)
+    introduction = (
+        "Human pairs are the yardstick. Bars are 95% intervals over prompts; pairs of fewer than two prompts have none. The dotted "
+        "line is a coin."
+    )
+    names = tuple(judge.label for judge in report.judges[:COLOURS])
+    return Section("people", "People", title, introduction, single(Charts(tuple(charts), names)))
+
+
+def _charts(report: Report) -> list[Chart]:
+    """Chart the agreement of metrics with people, as far as the report has data; nothing without pairs."""
+    if not report.pairs or not report.judges:
+        return []
+    key, by_category = human_agreement.by_category(report)
+    gaps = "Agreement with people by how far apart the two scores are, in fifths of each metric’s own gaps."
+    ranks = "Places between the two images in people’s ranking of that prompt."
+    charts = [
+        _lines(report, cut, f"people-{id}", title, note, axis, joined=id != "category")
+        for id, cut, title, note, axis in (
+            ("gap", human_agreement.calibration(report), "Is a clear verdict a safe one?", gaps, "gap between the two scores"),
+            ("rank", human_agreement.by_rank_gap(report), "Agreement by how clearly people prefer one", ranks, "gap in human rank"),
+            ("length", human_agreement.by_length(report), "Agreement by length of the prompt", "", "words in the prompt"),
+            ("category", by_category, f"Agreement by {key}", "", key),
+        )
+    ]  # fmt: skip
+    charts += [_scatter(report, judge) for judge in range(min(COLOURS, len(report.judges)))]
+    return [chart for chart in charts if chart is not None]
+
+
+def _lines(
+    report: Report, cut: human_agreement.Cut, id: str, title: str, note: str, axis: str, *, joined: bool
+) -> Chart | None:
+    """Chart the accuracy of each metric over the bins of a cut; None where it is empty."""
+    shown = [judge for judge in cut if judge < COLOURS]
+    if not shown:
+        return None
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.axes()
+        shift = 0.5 / len(shown)
+        for place, judge in enumerate(shown):
+            points = [(one.value, one.interval) for one in cut[judge]]
+            series(canvas, axes, points, judge, (place - (len(shown) - 1) / 2) * shift * 0.5, joined=joined)
+        categories(axes, [one.label for one in cut[shown[0]]], axis)
+        shares(axes)
+        axes.axhline(0.5, color=canvas.palette.soft, linewidth=0.8, dashes=(2, 3), zorder=1)
+
+    rows = tuple(
+        (report.judges[judge].label, one.label, percent(one.value, one.interval), one.pairs)
+        for judge in cut
+        for one in cut[judge]
+    )
+    return Chart(id, title, note, draw, Table(title, ("metric", axis, "agreement", "pairs"), rows))
+
+
+def _scatter(report: Report, judge: int) -> Chart | None:
+    """Chart the mean score of each generator against the share of comparisons won with people, with a faint dot an image."""
+    points = human_agreement.generators(report, judge)
+    if len(points) < 2:
+        return None
+    about = report.judges[judge]
+    haze = human_agreement.images(report, judge, _HAZE)
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.axes()
+        axes.plot([x for x, _ in haze], [y for _, y in haze], color=canvas.colour(judge), linestyle="none", marker="o",
+                  markersize=3.2, markeredgewidth=0, alpha=0.38, zorder=2)  # fmt: skip
+        axes.margins(0.08, 0.1)
+        for point in points:
+            if point.interval is not None:
+                canvas.interval(axes, [point.human] * 2, point.interval, canvas.colour(judge))
+        canvas.marks(axes, [p.human for p in points], [p.score for p in points], judge, markersize=7, zorder=4)
+        _names(canvas, axes, points)
+        axes.set_xlabel("share of comparisons won with people")
+        axes.xaxis.set_major_formatter(lambda x, _: percentage(x, 0))
+
+    rows = tuple(
+        (point.label or NO_NAME, percent(point.human), plain(point.score, point.interval, about.digits))
+        for point in points
+    )
+    title = f"{shortened(about.label, 28)} against people"
+    note = "One large mark a generator, its bar the 95% interval of the mean; one faint dot an image."
+    numbers = Table(title, ("generator", "won with people", "mean score"), rows)
+    return Chart(f"people-judge-{judge}", title, note, draw, numbers)
+
+
+def _names(canvas: Canvas, axes: Any, points: list[human_agreement.Point]) -> None:
+    """Write names beside the marks where they cover nothing; a name that fits nowhere is left out (the table has it)."""
+    axes.set_xlim(axes.get_xlim())  # fix the limits: the names are placed in page coordinates
+    axes.set_ylim(axes.get_ylim())
+    spots = axes.transData.transform([(point.human, point.score) for point in points])
+    scale = axes.figure.dpi / 72
+    right = axes.bbox.x1
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in spots]
+    for point, (x, _) in zip(points, spots, strict=True):
+        if point.interval is not None:
+            low, high = (float(axes.transData.transform((point.human, end))[1]) for end in point.interval)
+            taken.append((x - 2, low, x + 2, high))
+    for point, (x, y) in zip(points, spots, strict=True):
+        text = shortened(point.label, 16)
+        width, height = 5.6 * scale * len(text), 11 * scale
+        for dx, dy in ((7, -3.5), (7, 6), (7, -13), (-7, -3.5), (-7, 6), (-7, -13)):
+            left = x + dx * scale if dx > 0 else x + dx * scale - width
+            box = (left, y + dy * scale, left + width, y + dy * scale + height)
+            free = not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken)
+            if free and box[2] < right + 4 and left > axes.bbox.x0:
+                axes.annotate(text, (point.human, point.score), xytext=(dx, dy), textcoords="offset points", fontsize=9,
+                              ha="left" if dx > 0 else "right", va="bottom", color=canvas.palette.ink, zorder=5)  # fmt: skip
+                taken.append(box)
+                break

@@ -1,0 +1,366 @@
+"""The charts of comparisons, for the report and for `--plot`: differences, settling, power, forgetting, heat maps, profiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from titjudge.core.formats import percentage
+from titjudge.core.tables import Table, percent
+from titjudge.report.drawing import COLOURS, DASHES, WIDTH, Canvas, Chart, shortened
+from titjudge.stats.bootstrap import Floats
+from titjudge.stats.generators.generator_differences import GeneratorDifference
+from titjudge.stats.generators.planning import Pilot, Plan, curve
+from titjudge.stats.generators.sequential import OPEN, Settled
+from titjudge.stats.ppi.bridging import Bridge
+from titjudge.stats.ppi.inference import Estimate
+from titjudge.stats.scores.forgetting import Forgetting, Rate
+
+_ROWS = 60  # most rows of a chart, so that they can be read
+_DEEPEST = 0.45  # highest opacity of a cell, so that words on it are legible in either theme
+NO_NAME = "(no name)"
+
+
+def _row_size(rows: int, extra: float = 0.0) -> tuple[float, float]:
+    return 7.0, 1.2 + extra + 0.22 * max(rows, 4)
+
+
+def differences_chart(differences: Sequence[GeneratorDifference], delta: float | None = None) -> Chart:
+    """Chart each difference with its 95% interval, and the slices of a single pair below it."""
+    rows = [(f"{each.a} - {each.b}", each) for each in differences]
+    if len(differences) == 1:
+        rows += [
+            (f"{column}: {value}", one) for column, slices in differences[0].by.items() for value, one in slices.items()
+        ]
+    shown = [(name, each.difference, each.interval) for name, each in rows if each.difference is not None][:_ROWS]
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.rows([name for name, _, _ in shown])
+        axes.axvline(0, color=canvas.palette.soft, linewidth=1)
+        if delta:
+            axes.axvline(-delta, color=canvas.colour(1), linestyle=":", linewidth=1.2)
+        for place, (_, difference, interval) in enumerate(shown):
+            canvas.interval(axes, interval or (difference, difference), [place, place], canvas.colour(0))
+            canvas.marks(axes, [difference], [place], 0)
+        axes.set_xlabel("difference with 95% interval, to the right: the first is better")
+
+    return Chart("differences", "Differences", "", draw, size=_row_size(len(shown)))
+
+
+def settling_chart(pairs: Sequence[Settled], races: Sequence[Mapping[str, Any]]) -> Chart:
+    """Chart the average share of the judgements that settled each pair and race, paler where some orders stayed open."""
+    by_name: dict[str, list[tuple[float, bool]]] = {}
+    for each in pairs:
+        by_name.setdefault(f"{each.a}, {each.b}", []).append((each.used / each.of, each.verdict == OPEN))
+    for race in races:
+        names = ", ".join(race["generators"])
+        by_name.setdefault(names, []).append((race["used"] / race["of"], race["verdict"] == OPEN))
+    rows = sorted((float(np.mean([used for used, _ in orders])), name, orders) for name, orders in by_name.items())
+    rows = rows[-_ROWS:]
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.rows([name for _, name, _ in rows])
+        for place, (used, _, orders) in enumerate(rows):
+            stayed = sum(is_open for _, is_open in orders) / len(orders)
+            axes.barh(place, 100, color=canvas.palette.grid)
+            axes.barh(place, 100 * used, color=canvas.colour(0), alpha=1 - 0.6 * stayed)
+        axes.set_xlabel("judgements until the verdict, % (pale: some orders stayed open)")
+
+    return Chart("settling", "Settling", "", draw, size=_row_size(len(rows)))
+
+
+def joined_chart(rows: Sequence[tuple[str, Estimate]], gold: str, helper: str) -> Chart:
+    """Chart the estimates by `gold` (people, or a dear judge) of each generator, with and without the help of another judge."""
+    rows = [(name, each) for name, each in rows if each.value is not None][:_ROWS]
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.rows([name for name, _ in rows])
+        for place, (_, each) in enumerate(rows):
+            for y, value, ends, series, label in (
+                (place + 0.17, each.people, each.people_interval, 5, f"{gold} alone"),
+                (place - 0.17, each.value, each.interval, 0, f"{gold} with the help of {helper}"),
+            ):
+                if ends is not None:
+                    canvas.interval(axes, ends, [y, y], canvas.colour(series))
+                if value is not None:
+                    canvas.marks(axes, [value], [y], series, markersize=4, label=None if place else label)
+        axes.set_xlabel("score with its interval")
+        canvas.legend(axes)
+
+    return Chart("joined", "Estimates", "", draw, size=_row_size(len(rows), 0.08 * len(rows) + 0.2))
+
+
+class PowerCurve(NamedTuple):
+    """The power of a plan along an axis, with the range that the pilot leaves open."""
+
+    label: str
+    x: Floats
+    middle: Floats
+    low: Floats
+    high: Floats
+
+
+def plan_curves(plans: Sequence[Plan], pilot: Pilot, difference: float) -> list[PowerCurve]:
+    """Return the power of each plan against its cost, or its judgements where no price is known."""
+    curves = []
+    for plan in plans:
+        prompts, (middle, high, low) = curve(plan, difference, pilot.factor)
+        images, answers = f"image{'s'[: plan.seeds != 1]}", f"answer{'s'[: plan.samples != 1]}"
+        label = f"{plan.seeds} {images} a prompt, {plan.samples} {answers}"
+        curves.append(PowerCurve(label, prompts * (plan.price() or 2 * plan.seeds * plan.samples), middle, low, high))
+    return curves
+
+
+def power_chart(
+    curves: Sequence[PowerCurve], power: float, axis: str, *, id: str = "power", title: str = "Power", note: str = "",
+    what: str = "plan", most: float = math.inf,
+) -> Chart:  # fmt: skip
+    """Chart curves of power, with a dotted line at the wanted power.
+
+    Args:
+        curves: The curves.
+        power: The wanted power.
+        axis: What the curves run along.
+        id: Name in the page.
+        title: Title.
+        note: How to read it.
+        what: What the labels of the curves are.
+        most: End of the axis.
+    """
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.axes()
+        axes.axhline(power, color=canvas.palette.soft, linewidth=1, linestyle=":")
+        for place, each in enumerate(curves):
+            shown = each.x <= most
+            canvas.band(axes, each.x[shown], each.low[shown], each.high[shown], place)
+            axes.plot(each.x[shown], each.middle[shown], color=canvas.colour(place), linestyle=DASHES[place % COLOURS],
+                      linewidth=1.6, label=each.label)  # fmt: skip
+            reached = int(np.argmin(np.abs(each.middle - power)))
+            if shown[reached]:
+                canvas.marks(axes, each.x[reached : reached + 1], each.middle[reached : reached + 1], place)
+        shares(axes, 0.0)
+        axes.set_yticks((0, 0.25, 0.5, 0.75, 1))
+        axes.set_xlim(left=0)
+        axes.set_xlabel(axis)
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.6g}")
+        canvas.legend(axes)
+
+    rows = tuple(
+        (each.label, round(x), percent(y))
+        for each in curves
+        for x, y in zip(each.x[::6].tolist(), each.middle[::6].tolist(), strict=True)
+        if axis == "prompts"
+    )
+    return Chart(id, title, note, draw, Table(title, (what, axis, "power"), rows))
+
+
+def bridge_chart(bridge: Bridge, old: str, new: str) -> Chart:
+    """Chart the anchors, and the regression line with its prediction interval."""
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.axes((0.12, 0.12, 0.86, 0.86), grid="both")
+        line = bridge.line
+        canvas.marks(axes, line.x, line.y, 0, label="judged by both")
+        x = np.linspace(line.x.min(), line.x.max(), 50)
+        middle, ends = zip(*(line.predict(float(value)) for value in x), strict=True)
+        axes.plot(x, middle, color=canvas.colour(0), linewidth=1.2)
+        canvas.band(axes, x, [low for low, _ in ends], [high for _, high in ends], 0)
+        axes.plot(x, x, color=canvas.palette.soft, linestyle=":", linewidth=1, label="no difference")
+        for name, left, up in zip(bridge.anchors, line.x, line.y, strict=True):
+            axes.annotate(name, (left, up), xytext=(4, -8), textcoords="offset points", fontsize=6,
+                          color=canvas.palette.ink)  # fmt: skip
+        axes.set(xlabel=f"mean score by {old}", ylabel=f"mean score by {new}")
+        canvas.legend(axes)
+
+    return Chart("bridge", "Bridge", "", draw, size=(6, 5))
+
+
+def forgetting_chart(forgetting: Forgetting, bins: int) -> Chart:
+    """Chart the share of claims met by place in the prompt, one line a generator with its intervals and its step."""
+    steps = {step.generator: step.position for step in forgetting.steps if step.position is not None}
+    generators = list(dict.fromkeys(rate.generator for rate in forgetting.places))
+    return rates_chart("forgetting", "Claims met by place in the prompt", "place in the prompt, %", forgetting.places, generators,
+                       place_labels(bins), steps=steps)  # fmt: skip
+
+
+def place_labels(bins: int) -> list[str]:
+    """Label the parts of a prompt: `0-10%`."""
+    return [f"{100 * k / bins:.0f}-{100 * (k + 1) / bins:.0f}%" for k in range(bins)]
+
+
+def rates_chart(
+    id: str, title: str, axis: str, rates: Sequence[Rate], generators: Sequence[str], labels: Sequence[str], *,
+    joined: bool = True, steps: Mapping[str, float] | None = None,
+) -> Chart:  # fmt: skip
+    """Chart the share of claims that each generator meets, by label.
+
+    Args:
+        id: Name in the page.
+        title: Title.
+        axis: What the labels are.
+        rates: The shares.
+        generators: Those drawn, in the order of their colours.
+        labels: The categories of the axis.
+        joined: Whether a line joins the values.
+        steps: The place in the prompt, in [0, 1], after which a generator meets fewer claims.
+    """
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.axes()
+        for place, generator in enumerate(generators):
+            shift = (place - (len(generators) - 1) / 2) * 0.04 * len(labels) / max(2, len(generators))
+            by_label = {rate.label: rate for rate in rates if rate.generator == generator}
+            points = [
+                (by_label[label].rate, by_label[label].interval) if label in by_label else (None, None)
+                for label in labels
+            ]
+            series(canvas, axes, points, place, shift, joined=joined, label=generator.lstrip("_") or "(unnamed)")
+            if generator in (steps or {}):
+                x = (steps or {})[generator] * len(labels) - 0.5
+                axes.axvline(x, color=canvas.colour(place), linestyle=":", linewidth=1)
+        categories(axes, [label.removesuffix("%") for label in labels], axis)
+        shares(axes, 0.0)
+        canvas.legend(axes)
+
+    rows = tuple(
+        (rate.generator or NO_NAME, rate.label, percent(rate.rate, rate.interval), rate.claims, rate.unseen)
+        for rate in rates
+    )
+    return Chart(id, title, "", draw, Table(title, ("generator", axis, "met", "claims", "not settled"), rows))
+
+
+Point = tuple[float | None, Sequence[float] | None]  # a value and its interval
+
+
+def series(
+    canvas: Canvas, axes: Any, points: Sequence[Point], place: int, shift: float, *, joined: bool, label: str = ""
+) -> None:
+    """Draw values with intervals at 0, 1, ... + shift, as those of a place; `joined` draws a line."""
+    drawn = [(at + shift, value, interval) for at, (value, interval) in enumerate(points) if value is not None]
+    for x, _, interval in drawn:
+        if interval is not None:
+            canvas.interval(axes, [x, x], interval, canvas.colour(place))
+    style = DASHES[place % COLOURS] if joined else "none"
+    canvas.marks(axes, [x for x, _, _ in drawn], [value for _, value, _ in drawn], place, linestyle=style, label=label)
+
+
+def categories(axes: Any, labels: Sequence[str], axis: str) -> None:
+    """Label the categories 0, 1, ... of the x axis."""
+    axes.set_xticks(range(len(labels)), [shortened(label, 14) for label in labels])
+    axes.set_xlim(-0.5, len(labels) - 0.5)
+    axes.set_xlabel(axis)
+
+
+def shares(axes: Any, lowest: float = 0.4) -> None:
+    """Format the y axis as shares up to 100%, from `lowest` or the lowest value."""
+    axes.yaxis.set_major_formatter(lambda y, _: percentage(y, 0))
+    low, _ = axes.get_ylim()
+    axes.set_ylim(min(lowest, max(0.0, low)) - (0.02 if not lowest else 0.0), 1.02)
+
+
+def heat_map(
+    id: str,
+    title: str,
+    note: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Floats,
+    digits: int,
+    numbers: Table,
+) -> Chart:
+    """Chart a table of numbers with the opacity of a cell by its position in the range of its column; NaN is a dash."""
+    named = [shortened(name, 20) for name in columns]
+    longest = max(map(len, named))
+    cell, height, left, top = 0.48, 0.26, 1.45, 0.25 + 0.04 * longest
+    size = (left + cell * len(columns) + 0.05 * longest, top + height * len(rows) + 0.05)
+
+    def draw(canvas: Canvas) -> None:
+        from matplotlib.patches import Rectangle
+
+        axes = canvas.figure.add_axes((0, 0, 1, 1))
+        axes.set(xlim=(0, size[0]), ylim=(size[1], 0))
+        axes.axis("off")
+        soft, ink = canvas.palette.soft, canvas.palette.ink
+        for k, name in enumerate(named):
+            axes.text(
+                left + cell * (k + 0.4), top - 0.08, name, color=soft, fontsize=8, rotation=38, rotation_mode="anchor"
+            )
+        depths = _depths(values)
+        for i, name in enumerate(rows):
+            y = top + height * i
+            axes.text(left - 0.08, y + 0.17, shortened(name, 20), ha="right", color=ink, fontsize=8)
+            for k, value in enumerate(values[i].tolist()):
+                box = Rectangle(
+                    (left + cell * k + 0.01, y + 0.01), cell - 0.02, height - 0.02, linewidth=0, clip_on=False
+                )
+                box.set(facecolor=canvas.colour(0), alpha=float(depths[i, k]))
+                axes.add_patch(box)
+                text = "–" if math.isnan(value) else f"{value:.{digits}f}"
+                axes.text(left + cell * (k + 0.5), y + 0.17, text, ha="center", color=ink, fontsize=8)
+
+    return Chart(id, title, note, draw, numbers, size, fixed=True)
+
+
+def _depths(values: Floats) -> Floats:
+    """Return the opacity of each cell: nothing for the lowest value of a column, the deepest for the highest."""
+    low, best = (np.array([end(column[~np.isnan(column)], initial=start) for column in values.T])
+                 for end, start in ((np.min, np.inf), (np.max, -np.inf)))  # fmt: skip
+    spread = np.where(best > low, best - low, np.inf)
+    depths: Floats = np.nan_to_num(_DEEPEST * (values - low) / spread)
+    return depths
+
+
+def radar(
+    id: str, title: str, note: str, names: Sequence[str], axes_names: Sequence[str], values: Floats, numbers: Table
+) -> Chart:
+    """Chart at most six names over three axes or more, from a little below the lowest value in the middle to the highest.
+
+    Args:
+        id: Name in the page.
+        title: Title.
+        note: How to read it, with `{low}` and `{high}` for the values in the middle and at the rim.
+        names: In the order of their colours.
+        axes_names: Labels of the axes.
+        values: Shape (names, axes); NaN leaves a gap in the polygon.
+        numbers: The table of the numbers.
+    """
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    low, high = (low - 0.25 * (high - low), high) if high > low else (low - 1, high + 1)
+    angles = [math.pi / 2 - 2 * math.pi * k / len(axes_names) for k in range(len(axes_names))]
+
+    def spot(k: int, share: float) -> tuple[float, float]:
+        return share * math.cos(angles[k]), share * math.sin(angles[k])
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.figure.add_axes((0, 0, 1, 1))
+        axes.set(xlim=(-1.95, 1.95), ylim=(-1.3, 1.3), aspect="equal")
+        axes.axis("off")
+        for ring in (0.25, 0.5, 0.75, 1.0):
+            _polygon(axes, [spot(k, ring) for k in range(len(angles))], color=canvas.palette.grid, linewidth=0.8)
+        for k, name in enumerate(axes_names):
+            axes.plot(*zip((0, 0), spot(k, 1.0), strict=True), color=canvas.palette.grid, linewidth=0.8)
+            side = math.cos(angles[k])
+            anchor = "center" if abs(side) < 0.2 else "left" if side > 0 else "right"
+            axes.text(
+                *spot(k, 1.12), shortened(name, 18), ha=anchor, va="center", color=canvas.palette.soft, fontsize=10.5
+            )
+        for place in reversed(range(len(names))):
+            known = [(k, value) for k, value in enumerate(values[place].tolist()) if not math.isnan(value)]
+            spots = [spot(k, (value - low) / (high - low)) for k, value in known]
+            line = {"color": canvas.colour(place), "linestyle": DASHES[place], "linewidth": 1.4}
+            (_polygon if len(known) == len(axes_names) else _open_line)(axes, spots, **line)
+            canvas.marks(axes, [x for x, _ in spots], [y for _, y in spots], place, markersize=6.5)
+
+    return Chart(id, title, note.format(low=low, high=high), draw, numbers, (WIDTH, WIDTH * 2 / 3))
+
+
+def _polygon(axes: Any, spots: Sequence[tuple[float, float]], **style: Any) -> None:
+    _open_line(axes, [*spots, *spots[:1]], **style)
+
+
+def _open_line(axes: Any, spots: Sequence[tuple[float, float]], **style: Any) -> None:
+    axes.plot([x for x, _ in spots], [y for _, y in spots], **style)

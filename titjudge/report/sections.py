@@ -1,0 +1,174 @@
+"""The parts that a page is made of: sections with parts, and the blocks in them. The template draws them in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from titjudge.core.tables import Table
+from titjudge.report.drawing import Chart
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark in a line of its own."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """Charts side by side, and the names of what has a colour in them, in the order of the colours."""
+
+    charts: tuple[Chart, ...]
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A number of a headline: what it is, the number, what stands below it, and the fragment of the page that it leads to."""
+
+    label: str
+    value: str
+    note: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What is to be known first of a run.
+
+    Attributes:
+        name: The run; empty where there is only one.
+        lead: Its agreement with people in one sentence.
+        counts: Its size, suite and date in one line.
+        status: `complete`, or what it stopped at.
+        facts: Its main numbers.
+        warnings: What is to be kept in mind.
+    """
+
+    name: str
+    lead: str
+    counts: str
+    status: str
+    facts: tuple[Fact, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list of remarks, with what is shown in place of none."""
+
+    title: str
+    note: str
+    lines: tuple[str, ...]
+    empty: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedText:
+    """A long text that is opened when it is asked for."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorstPrompt:
+    """A prompt with a low mean score.
+
+    Attributes:
+        mean: Its mean score, as text.
+        images: Numbers of its images with the lowest scores, the lowest first.
+        count: Number of all its images.
+        judge: Number of the judge of the scores.
+    """
+
+    mean: str
+    images: tuple[int, ...]
+    count: int
+    judge: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorstPrompts:
+    """The prompts with the lowest mean scores, the lowest first."""
+
+    prompts: tuple[WorstPrompt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchList:
+    """A list that is searched, filtered and sorted, beside what is chosen in it; the scripts of the page fill it.
+
+    Attributes:
+        noun: What is listed, in the plural.
+        searched: The words in which the search looks.
+        filter: The filter beside that by generator.
+        chosen: What stands beside the list.
+    """
+
+    noun: str
+    searched: str
+    filter: str
+    chosen: str
+
+
+Block = Table | Note | Charts | Headline | Listing | FoldedText | WorstPrompts | SearchList
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Blocks below one heading, such as those of one metric; the heading is empty where a section has only one part."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of the page.
+
+    Attributes:
+        id: Its name in links.
+        label: Its name in the navigation.
+        title: Its heading.
+        introduction: What it is about; words between backquotes are code.
+        parts: What it shows.
+        titled: Whether the heading is seen, not only read aloud.
+    """
+
+    id: str
+    label: str
+    title: str
+    introduction: str = ""
+    parts: tuple[Part, ...] = ()
+    titled: bool = True
+
+    @property
+    def blocks(self) -> Iterator[Block]:
+        """The blocks of all parts."""
+        return (block for part in self.parts for block in part.blocks)
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables, without those of the numbers of charts."""
+        return [block for block in self.blocks if isinstance(block, Table)]
+
+    @property
+    def charts(self) -> list[Chart]:
+        """The charts."""
+        return [chart for block in self.blocks if isinstance(block, Charts) for chart in block.charts]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the section is a list that fills the window."""
+        return any(isinstance(block, SearchList) for block in self.blocks)
+
+
+def single(*blocks: Block | Sequence[Block]) -> tuple[Part, ...]:
+    """Make the only part of a section; lists of blocks are joined."""
+    joined: list[Block] = []
+    for block in blocks:
+        joined += block if isinstance(block, list | tuple) else [block]  # type: ignore[list-item]
+    return (Part("", tuple(joined)),)

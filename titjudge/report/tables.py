@@ -1,0 +1,97 @@
+"""Render tables as Markdown, LaTeX and CSV; `web/blocks.html` renders them as HTML, and `cli.output` for the terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.files import csv_text
+from titjudge.core.formats import DASH
+from titjudge.core.tables import Table, text_of
+
+LATEX_HEAD = "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}"
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
+_TEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "’": "'", "·": r"\textperiodcentered{}",
+        "<": r"\textless{}", ">": r"\textgreater{}", "…": r"\ldots{}", '"': r"\textquotedbl{}", "−": "$-$",
+        "∞": r"$\infty$"}  # fmt: skip
+
+
+def check_table_file(path: Path) -> None:
+    """Check the suffix of a file for tables, before anything is computed.
+
+    Raises:
+        ConfigError: It is none of .md, .tex and .csv.
+    """
+    if path.suffix.lower() not in _RENDERERS:
+        raise ConfigError(f"{path}: tables are written as {', '.join(_RENDERERS)}")
+
+
+def write_tables(tables: Sequence[Table], path: Path) -> None:
+    """Write tables in the format of the suffix.
+
+    Raises:
+        ConfigError: The suffix is none of .md, .tex and .csv.
+        UserError: The file cannot be written.
+    """
+    check_table_file(path)
+    text = _RENDERERS[path.suffix.lower()](tables)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode(errors="replace"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def csv(tables: Sequence[Table]) -> str:
+    """Render tables as CSV, with an empty line between them."""
+    return "\n".join(csv_text(table.columns, table.plain_rows) for table in tables)
+
+
+def markdown(tables: Sequence[Table]) -> str:
+    """Render tables as Markdown."""
+    return "\n\n".join("\n".join(_markdown(table)) for table in tables) + "\n"
+
+
+def _markdown(table: Table) -> Iterator[str]:
+    yield f"**{escape_markdown(table.title)}**"
+    yield ""
+    yield "| " + " | ".join(map(escape_markdown, table.columns)) + " |"
+    yield "|" + "|".join("--:" if numeric else "---" for numeric in table.numeric) + "|"
+    for row in table.rows:
+        yield "| " + " | ".join(escape_markdown(text_of(value)) for value in row) + " |"
+    yield from (f"\n{escape_markdown(note)}" for note in table.notes)
+
+
+def escape_markdown(text: str) -> str:
+    """Escape text so that Markdown shows it as it is: no markup, no HTML, no link, no mention, one line."""
+    line = " ".join(text.split())
+    line = re.sub(r"([\\`*_{}\[\]()#|~!$])", r"\\\1", line)
+    return line.translate(_HTML).replace("://", ":&#47;/")
+
+
+def latex(tables: Sequence[Table]) -> str:
+    """Render tables as LaTeX, with booktabs."""
+    return "\n\n".join([LATEX_HEAD, *("\n".join(_latex(table)) for table in tables)]) + "\n"
+
+
+def _latex(table: Table) -> Iterator[str]:
+    slug = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")
+    yield from (r"\begin{table}", r"  \centering", rf"  \caption{{{escape_latex(table.title)}}}", rf"  \label{{tab:{slug}}}",
+                rf"  \begin{{tabular}}{{{''.join('r' if numeric else 'l' for numeric in table.numeric)}}}", r"    \toprule",
+                "    " + " & ".join(map(escape_latex, table.columns)) + r" \\", r"    \midrule")  # fmt: skip
+    for row in table.rows:
+        cells = ("--" if text == DASH else escape_latex(text) for text in map(text_of, row))
+        yield "    " + " & ".join(f"{{{text}}}" if text.startswith("[") else text for text in cells) + r" \\"
+    yield from (r"    \bottomrule", r"  \end{tabular}", r"\end{table}")
+
+
+def escape_latex(text: str) -> str:
+    """Escape text so that LaTeX sets it as it is; control characters and line ends become spaces."""
+    line = re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+", " ", text)
+    return "".join(_TEX.get(character, character) for character in line)
+
+
+_RENDERERS = {".md": markdown, ".tex": latex, ".csv": csv}
