@@ -8,11 +8,12 @@ import click
 
 from titjudge.cli.commands import COMPARE, Command
 from titjudge.cli.options import PATH, address_options, say_address
+from titjudge.web.view import PORT
 
 
 @click.command(cls=Command, section=COMPARE)
 @click.argument("runs", type=PATH, default=Path("runs"))
-@address_options(8766)
+@address_options(PORT)
 def view(runs: Path, host: str, port: int | None) -> int:
     """Serve a page with the runs of a folder: which are running, their progress and cost, and every report.
 
@@ -20,7 +21,7 @@ def view(runs: Path, host: str, port: int | None) -> int:
     Example:
       python cli.py view runs
     """
-    from titjudge.web.view.server import PORT, serve_view
+    from titjudge.web.view.server import serve_view
 
     def ready(links: list[str]) -> None:
         say_address([f"{links[0]}  (Ctrl-C ends)"], links[0], PORT, port)

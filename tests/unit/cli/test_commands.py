@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,7 +14,7 @@ import pytest
 from commands import cli
 
 from titjudge.cli import commands
-from titjudge.cli.commands import OTHERS, SECTIONS, Command, command_of, names
+from titjudge.cli.commands import OTHERS, SECTIONS, Command, Group, command_of, names
 from titjudge.cli.dispatch import run_command
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -164,3 +165,15 @@ def test_what_is_made_anew_promises_nothing() -> None:
     listed = {name for name in names() if getattr(command_of(name), "resumed", False)}
     assert {"judge", "serve", "label", "fetch"} <= listed
     assert listed.isdisjoint({"metrics", "doctor", "merge", "compare", "report"})
+
+
+def test_each_page_has_a_port_of_its_own() -> None:
+    ports = [int(port) for name in names() for port in re.findall(r"Port +\[default: (\d+)", help_of(command_of(name)))]
+    assert len(ports) == len(set(ports)) == 4
+
+
+def help_of(command: click.Command) -> str:
+    """The help of a command, or of the one that runs when none is named."""
+    context = click.Context(command, info_name="x", terminal_width=200, max_content_width=200)
+    below = command.get_command(context, command.default) if isinstance(command, Group) and command.default else None
+    return (below or command).get_help(context)

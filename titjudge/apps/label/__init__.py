@@ -16,3 +16,5 @@
 | `export` | `export_labels`: what the answers decide, as files |
 | `label_studio` | tasks for Label Studio, and its annotations back |
 """
+
+PORT = 8765  # tried first

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from titjudge.apps.label import PORT
 from titjudge.cli.commands import TRUST, Group
 from titjudge.cli.options import JSON, PATH, address_options, option, say_address, with_options
 from titjudge.cli.output import show_problems, show_results
@@ -16,7 +17,7 @@ _SHARE = click.FloatRange(0, 1)
 _MODES = click.Choice(["pairs", "yes-no", "facets", "graph", "rating"])
 _serve_options = with_options(
     option("--store", "The file (SQLite) that keeps the votes.", "FILE", type=PATH, default=Path("labels.sqlite")),
-    address_options(8765),
+    address_options(PORT),
 )
 
 
@@ -97,7 +98,7 @@ def serve(data: Path, mode: str, annotators: int | None, store: Path, port: int 
       python cli.py label my_images --annotators 5
       python cli.py label my_images --mode yes-no --votes 3
     """
-    from titjudge.apps.label.server import PORT, serve_label
+    from titjudge.apps.label.server import serve_label
 
     _log_warnings()
 
@@ -131,7 +132,7 @@ def experts(data: Path, store: Path, experts: int, annotators: int | None, host:
     Example:
       python cli.py label experts my_images --store labels.sqlite
     """
-    from titjudge.apps.label.server import PORT, serve_experts
+    from titjudge.apps.label.server import serve_experts
 
     _log_warnings()
 

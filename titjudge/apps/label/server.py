@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from titjudge.apps.label import PORT
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.forms import collect, form_of
 from titjudge.apps.label.reliability import LEAST
@@ -20,7 +21,6 @@ from titjudge.stats.people.votes import PANEL
 from titjudge.web.http_guard import App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page
 
-PORT = 8765
 _log = logging.getLogger("titjudge.apps.label")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from titjudge.apps.prompt_sets.review import PORT
 from titjudge.cli.commands import PROMPTS, Command
 from titjudge.cli.options import PATH, address_options, option, say_address
 from titjudge.cli.output import check_writable
@@ -16,7 +17,7 @@ from titjudge.core.errors import ConfigError
 @click.command(cls=Command, section=PROMPTS, resumed=True)
 @click.argument("file", type=PATH)
 @option("--reviewer", "Name under which decisions are recorded.", "NAME", default="reviewer")
-@address_options(8767)
+@address_options(PORT)
 @option("--export", "Write the accepted prompts and end, without serving the page.", "OUT", name="out", type=PATH)
 @option("--accepted-only", "With --export: write them even if some prompts are undecided.", is_flag=True)
 def review_prompts(
@@ -33,7 +34,7 @@ def review_prompts(
       python cli.py review-prompts long.jsonl --export final.jsonl
     """
     from titjudge.apps.prompt_sets.review.decisions import ACCEPTED, REJECTED, Review
-    from titjudge.apps.prompt_sets.review.server import PORT, serve_review
+    from titjudge.apps.prompt_sets.review.server import serve_review
 
     if accepted_only and out is None:
         raise ConfigError("--accepted-only goes with --export OUT")

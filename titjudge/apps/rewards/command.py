@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from titjudge.apps.rewards import PORT
 from titjudge.cli.commands import JUDGE, Command
 from titjudge.cli.options import (
     PATH,
@@ -51,7 +52,7 @@ _TOKEN = "TITJUDGE_TOKEN"
     "--max-body", "The largest request, in MiB: a batch of raw pixels may need more.", "MIB",
     type=click.IntRange(min=1), default=256,
 )  # fmt: skip
-@address_options(8767)
+@address_options(PORT)
 @option(
     "--token-file",
     f"File with the token  [default: the environment variable {_TOKEN}, or a new token].",
@@ -74,7 +75,7 @@ def serve(
       python cli.py serve --metric tit-llm --metric hpsv3 --provider openai
       curl http://serve:TOKEN@127.0.0.1:8767/health
     """
-    from titjudge.apps.rewards.rewards import PORT, serve_rewards
+    from titjudge.apps.rewards.rewards import serve_rewards
 
     config = config_of(flags, metric_options=metric_options_of(metric_options))
     if not config.metrics:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from titjudge.apps.rewards import PORT
 from titjudge.apps.rewards.formats import BadRequest, Batch
 from titjudge.apps.rewards.server import MAX_BODY, Missing, build_app
 from titjudge.core.config import RunConfig
@@ -28,7 +29,6 @@ from titjudge.runs.open_run import open_folder
 from titjudge.runs.resolve import ResolvedMetrics, lacking_role, resolve_metrics
 from titjudge.web.http_guard import address, is_loopback, listen, run
 
-PORT = 8767
 _COLLECTED = (
     20_000,
     10,

@@ -5,3 +5,5 @@
 | `runs` | read status, progress, cost and report of every run below a folder |
 | `server` | `serve_view`: the page, its data, the reports |
 """
+
+PORT = 8766  # tried first

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 from titjudge.core.errors import DataError, UserError
 from titjudge.web.http_guard import POLICY, App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
+from titjudge.web.view import PORT
 from titjudge.web.view.runs import Runs
 
 _STATIC = Path(__file__).parent / "static"
@@ -28,8 +29,6 @@ _REPORT_POLICY = (
 )
 _FRAME_POLICY = f"{POLICY}; frame-src 'self'"
 _TICKET_SECONDS = 60.0
-
-PORT = 8766
 
 
 def serve_view(

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import titjudge.apps.label as label
+from titjudge.apps.prompt_sets.review import PORT
 from titjudge.apps.prompt_sets.review.decisions import Review
 from titjudge.core.errors import DataError
 from titjudge.web.http_guard import App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
 
-PORT = 8767
 _STATIC = Path(__file__).parent / "static"
 _LABEL_CSS = Path(label.__file__).parent / "static" / "label.css"
 
