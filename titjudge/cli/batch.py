@@ -15,6 +15,7 @@ from titjudge.cli.options import (
     F,
     config_of,
     key_option,
+    key_options,
     metric_options,
     metric_options_of,
     model_options,
@@ -31,12 +32,10 @@ if TYPE_CHECKING:
 _SHOWN = 10  # problems printed of each kind
 
 _run_options: Callable[[F], F] = with_options(
-    key_option("data", "DIR"),
-    key_option("suite", "NAME"),
+    key_options(data="DIR", suite="NAME"),
     key_option("metrics", "NAME", "--metric", multiple=True),
     metric_options,
-    key_option("limit", "N"),
-    key_option("limit_seed", "S"),
+    key_options(limit="N", limit_seed="S"),
     model_options,
 )
 
@@ -67,8 +66,8 @@ def batch() -> None:
 
 @batch.command()
 @_run_options
-@option("--out", "The file to write: batch input of OpenAI (JSON lines).", "FILE", type=PATH, required=True)
-@option("--crops", "Folder for crops of images  [default: they are put into the lines].", "DIR", type=PATH)
+@option("--out", "The file to write: batch input of OpenAI (JSON lines).", "FILE", required=True)
+@option("--crops", "Folder for crops of images  [default: they are put into the lines].", "DIR")
 @JSON
 def export(**flags: Any) -> int:
     """Write the questions that a run would ask now; nothing is sent.
@@ -128,7 +127,7 @@ def import_(**flags: Any) -> int:
 @batch.command()
 @click.argument("files", nargs=-1, type=PATH, metavar="[FILE...]")
 @_run_options
-@option("--to", "The recording  [default: answers.jsonl in the data folder].", "FILE", type=PATH)
+@option("--to", "The recording  [default: answers.jsonl in the data folder].", "FILE")
 @option("--by", "Name of who gave the answers  [default: the name of the model].", "WHO")
 @option(
     "--replace", "Replace recorded answers by those in FILE, and drop the answers that depend on them.", is_flag=True

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from titjudge.cli.commands import LOOK_UP, Group
-from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.options import JSON, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
     from titjudge.engine.cache import AnswerCache
 
-_CACHE = option("--cache", "The cache folder  [default: $TITJUDGE_CACHE or cache/].", "DIR", name="folder", type=PATH)
+_CACHE = option("--cache", "The cache folder  [default: $TITJUDGE_CACHE or cache/].", "DIR", name="folder")
 
 
 @click.group(cls=Group, section=LOOK_UP)

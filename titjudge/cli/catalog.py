@@ -11,7 +11,7 @@ import click
 from titjudge.cli.commands import LOOK_UP, PROMPTS, Command, Group
 from titjudge.cli.completion import completer
 from titjudge.cli.coverage import export
-from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.options import JSON, option
 from titjudge.cli.output import show_results, show_tables
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -179,9 +179,7 @@ prompts.add_command(export)
 
 @prompts.command(short_help="List the templates, or show the file of one.")
 @click.argument("name", required=False, shell_complete=completer("prompts"))
-@option(
-    "--prompts", "Folder of templates that replace the bundled ones of the same name.", "DIR", name="overlay", type=PATH
-)
+@option("--prompts", "Folder of templates that replace the bundled ones of the same name.", "DIR", name="overlay")
 def show(name: str | None, overlay: Path | None) -> int:
     """List the prompt templates, or show the file of one.
 

@@ -41,15 +41,12 @@ for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS):
 
 @compare.command(short_help="Measure the agreement of runs with human pairs or scores.")
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@option(
-    "--pairs", "Human pairs (jsonl or csv)  [default: those of the first run].", "FILE", name="pairs_file", type=PATH
-)
+@option("--pairs", "Human pairs (jsonl or csv)  [default: those of the first run].", "FILE", name="pairs_file")
 @option(
     "--human",
     "Human scores (jsonl or csv with image, score, or a column for each pillar): SRCC, PLCC, KRCC over all images, and SRCC, KRCC of "
     "the generators by their means.",
     "FILE",
-    type=PATH,
 )
 @option("--by", "With --human: generators also by each value of this column of the data (type, theme, ...).", "COLUMN")
 @option(
@@ -57,7 +54,6 @@ for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS):
     "Single votes (as for `compare votes`): also show how often one person agrees with the others.",
     "FILE",
     name="votes_file",
-    type=PATH,
 )
 @option("--strengths", "Also fit Bradley-Terry strengths of the generators, with intervals.", is_flag=True)
 @option("--allow-drift", "Compare runs even if a model changed between them.", is_flag=True)
@@ -112,7 +108,6 @@ def runs(
     "A table with a row for each generator and a column for each ranking.",
     "FILE",
     name="csv_file",
-    type=PATH,
     required=True,
 )
 @option("--reference", "The column the others are compared with.", "COLUMN", required=True)
@@ -136,9 +131,9 @@ def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
 
 @compare.command(short_help="Turn votes into preferences, with Krippendorff's alpha.")
 @click.argument("votes_file", type=PATH, metavar="FILE")
-@option("--experts", "Votes of experts on the pairs that the annotators leave open.", "FILE", type=PATH)
+@option("--experts", "Votes of experts on the pairs that the annotators leave open.", "FILE")
 @option("--annotators", "How many annotators each pair should have.", "N", default=15)
-@option("--pairs-out", "Write the decided pairs as JSON lines, for `judge --pairs`.", "FILE", type=PATH)
+@option("--pairs-out", "Write the decided pairs as JSON lines, for `judge --pairs`.", "FILE")
 @JSON
 def votes(
     votes_file: Path, experts: Path | None, annotators: int, pairs_out: Path | None, json_file: Path | None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import PROMPTS, Command
-from titjudge.cli.options import JSON, PATH, F, key_option, key_values, option, with_options
+from titjudge.cli.options import JSON, F, key_option, key_options, key_values, option, with_options
 from titjudge.cli.output import check_writable, show_problems, show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from titjudge.suites.base import Suite
 
 _SUITE: Callable[[F], F] = with_options(
-    key_option("data", "DATA"),
-    key_option("suite", "NAME"),
-    key_option("images", "PATTERN"),
-    key_option("prompt_file", "FILE[:ID,PROMPT]"),
+    key_options(data="DATA", suite="NAME", images="PATTERN", prompt_file="FILE[:ID,PROMPT]"),
     key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True),
     option(
         "--length",
@@ -43,7 +40,7 @@ _SUITE: Callable[[F], F] = with_options(
     default=0,
 )
 @option("--limit", "Only the first N prompts.", "N", type=click.IntRange(1))
-@click.option("-o", "--out", type=PATH, metavar="FILE", required=True, help="The file to write (.jsonl).")
+@option("-o", "The file to write (.jsonl).", "FILE", "--out", required=True)
 def export(samples: int, seed: int, limit: int | None, length: str, out: Path, **flags: Any) -> int:
     """Write a line for each image that a generator has to make: the prompt, the path of the image, and a seed.
 
@@ -86,10 +83,7 @@ def export(samples: int, seed: int, limit: int | None, length: str, out: Path, *
     type=click.IntRange(1),
 )
 @option(
-    "--generator",
-    "A generator that should have images, even if it has none yet; repeatable.",
-    "NAME",
-    multiple=True,
+    "--generator", "A generator that should have images, even if it has none yet; repeatable.", "NAME", multiple=True
 )
 @JSON
 def coverage(

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from titjudge.cli.commands import PROMPTS, Command
-from titjudge.cli.options import PATH, option
+from titjudge.cli.options import option
 from titjudge.cli.terminal import say
 
 
 @click.command(cls=Command, section=PROMPTS, resumed=True)
 @click.argument("suite")
-@option("-o", "Folder to write to  [default: the name of the suite].", "DIR", name="folder", type=PATH)
+@option("-o", "Folder to write to  [default: the name of the suite].", "DIR", name="folder")
 @option(
     "--include", "Files of the hub repository to download instead of those the suite needs.", "PATTERN", multiple=True
 )

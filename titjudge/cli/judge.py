@@ -13,14 +13,15 @@ from titjudge.cli.commands import JUDGE, Command
 from titjudge.cli.options import (
     DRY_RUN,
     JSON,
-    PATH,
     config_of,
     key_option,
+    key_options,
     key_values,
     metric_options,
     metric_options_of,
     model_options,
     option,
+    panel_options,
     send_to_sinks,
     sink_options,
 )
@@ -45,31 +46,24 @@ BUDGET_REACHED = 3  # exit code
     resumed=True,
     epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.",
 )
-@key_option("data", "DATA")
-@key_option("images", "PATTERN")
-@key_option("prompt_file", "FILE[:ID,PROMPT]")
-@key_option("columns", "image=COLUMN,prompt=...")
+@key_options(data="DATA", images="PATTERN", prompt_file="FILE[:ID,PROMPT]", columns="image=COLUMN,prompt=...")
 @key_option("image_root", "DIR", multiple=True)
-@key_option("pairs", "FILE")
-@key_option("suite", "NAME")
+@key_options(pairs="FILE", suite="NAME")
 @key_option("metrics", "NAME", "--metric", multiple=True)
 @model_options
-@key_option("limit", "N")
-@key_option("limit_seed", "S")
-@key_option("max_requests", "N")
-@key_option("max_tokens", "N")
-@key_option("min_coverage", "SHARE")
-@key_option("rpm", "N")
-@key_option("tpm", "N")
-@key_option("out", "DIR")
-@key_option("batch")
+@key_options(
+    limit="N",
+    limit_seed="S",
+    max_requests="N",
+    max_tokens="N",
+    min_coverage="SHARE",
+    rpm="N",
+    tpm="N",
+    out="DIR",
+    batch=None,
+)
 @DRY_RUN
-@key_option("shard", "K/N")
-@key_option("engine")
-@key_option("ray_address", "ADDRESS")
-@key_option("workers", "N")
-@key_option("canary")
-@key_option("retry_failed")
+@key_options(shard="K/N", engine=None, ray_address="ADDRESS", workers="N", canary=None, retry_failed=None)
 @option(
     "--settle",
     "Judge these generators, on prompts in random order, only until it is known which one is better. Saves money on one "
@@ -97,11 +91,8 @@ BUDGET_REACHED = 3  # exit code
     "--official-files",
     "Also write the files that the official scripts of the suite write (Qwen-Image-Bench, TIIF-Bench, LongT2IBench).",
     "DIR",
-    type=PATH,
 )
-@key_option("samples", "N")
-@key_option("vote")
-@key_option("quorum", "N")
+@panel_options
 @sink_options
 @JSON
 def judge(**flags: Any) -> int:

@@ -14,8 +14,8 @@ from titjudge.cli.terminal import say
 
 @click.command(cls=Command, section=JUDGE)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@option("--out", "The run folder to write.", "DIR", type=PATH, required=True)
-@option("--pairs", "Human pairs (jsonl or csv)  [default: those of the runs].", "FILE", type=PATH)
+@option("--out", "The run folder to write.", "DIR", required=True)
+@option("--pairs", "Human pairs (jsonl or csv)  [default: those of the runs].", "FILE")
 @option("--report/--no-report", "Write report.html at the end.", default=True)
 @JSON
 def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, json_file: Path | None) -> int:

@@ -21,11 +21,22 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
+_TYPES: dict[str | None, Any] = {"FILE": PATH, "DIR": PATH, "RUN": PATH, "N": int}
 
 
 def option(flag: str, text: str, metavar: str | None = None, name: str = "", **attributes: Any) -> Callable[[F], F]:
-    """Make a click option whose help shows the default, if there is one; a shell completes names of models, metrics, ..."""
+    """Make a click option whose help shows the default, if there is one; a shell completes names of models, metrics, ...
+
+    Args:
+        flag: The flag, or two with a slash between.
+        text: What it is for.
+        metavar: Placeholder of its value in the help. FILE, DIR and RUN are paths, N a whole number, unless `type` says otherwise.
+        name: The parameter of the command, if it is not named like the flag.
+        attributes: Further arguments of `click.option`.
+    """
     attributes.setdefault("show_default", attributes.get("default") not in (None, ""))
+    if metavar in _TYPES:
+        attributes.setdefault("type", _TYPES[metavar])
     if flag in COMPLETED:
         attributes["shell_complete"] = completer(COMPLETED[flag])
     return click.option(flag, *([name] if name else []), help=text, metavar=metavar, **attributes)
@@ -49,11 +60,10 @@ JSON = option(
     "Also write the results as JSON; - is standard output (other text then goes to standard error).",
     "FILE",
     name="json_file",
-    type=PATH,
     callback=_json_file,
 )
 DRY_RUN = option("--dry-run", "Count the requests and tokens and what they would cost; send nothing.", is_flag=True)
-TABLE_FILE = option("--out", "Write the tables to a file: Markdown, LaTeX or CSV (.md, .tex, .csv).", "FILE", type=PATH)
+TABLE_FILE = option("--out", "Write the tables to a file: Markdown, LaTeX or CSV (.md, .tex, .csv).", "FILE")
 PROMPT_COLUMNS = option(
     "--columns",
     "Columns of the id and the prompt in a list of prompts, if they have other names.",
@@ -71,7 +81,7 @@ def address_options(port: int) -> Callable[[F], F]:
     """Add `--host` and `--port` to a command that serves a page; `port` is the one it tries first."""
     return with_options(
         option("--host", "Address to listen on.", default="127.0.0.1"),
-        option("--port", f"Port  [default: {port}, or a free one if that is taken].", "N", type=int),
+        option("--port", f"Port  [default: {port}, or a free one if that is taken].", "N"),
     )
 
 
@@ -98,7 +108,7 @@ sink_options: Callable[[F], F] = with_options(
         "sinks",
         multiple=True,
     ),
-    option("--step", "With --sink: the training step that was judged  [default: 0].", "N", type=int),
+    option("--step", "With --sink: the training step that was judged  [default: 0].", "N"),
 )
 
 
@@ -159,6 +169,11 @@ def key_option(key: str, metavar: str | None = None, flag: str = "", **attribute
     return option(flag, text, metavar, key, type=kind, **attributes)
 
 
+def key_options(**metavars: str | None) -> Callable[[F], F]:
+    """Make the flags of several keys of run.yaml, given with the placeholders of their values."""
+    return with_options(*(key_option(key, metavar) for key, metavar in metavars.items()))
+
+
 def key_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
     """Read the KEY=VALUE pairs that a repeatable flag was given.
 
@@ -196,9 +211,9 @@ metric_options: Callable[[F], F] = with_options(
         "--max-looks",
         "How often tit-agent may look at one image, 1 to 64; short for --metric-option tit-agent.max_looks=N  [default: 8].",
         "N",
-        type=int,
     ),
 )
+panel_options: Callable[[F], F] = key_options(samples="N", vote=None, quorum="N")
 model_options: Callable[[F], F] = with_options(
     option("--provider", "Provider of captioner and judge, with its default model: openai, gemini, ...", "NAME"),
     key_option("captioner", "PROVIDER/MODEL"),
@@ -216,19 +231,10 @@ model_options: Callable[[F], F] = with_options(
         is_flag=True,
         default=None,
     ),
-    option(
-        "--config", "Configuration file (run.yaml); flags override its keys.", "FILE", name="config_file", type=PATH
-    ),
-    key_option("protocol"),
-    key_option("prompts", "DIR"),
-    key_option("cache", "DIR"),
-    key_option("max_cost", "USD"),
+    option("--config", "Configuration file (run.yaml); flags override its keys.", "FILE", name="config_file"),
+    key_options(protocol=None, prompts="DIR", cache="DIR", max_cost="USD"),
     option("--price", "Price in USD per million tokens; repeatable.", "MODEL=IN,OUT[,CACHED]", multiple=True),
-    key_option("concurrency", "N"),
-    key_option("timeout", "SECONDS"),
-    key_option("attempts", "N"),
-    key_option("patience", "SECONDS"),
-    key_option("lenient"),
+    key_options(concurrency="N", timeout="SECONDS", attempts="N", patience="SECONDS", lenient=None),
 )
 
 

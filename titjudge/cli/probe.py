@@ -7,18 +7,13 @@ from typing import Any
 import click
 
 from titjudge.cli.commands import TRUST, Command
-from titjudge.cli.options import DRY_RUN, JSON, PATH, config_of, model_options, option
+from titjudge.cli.options import DRY_RUN, JSON, config_of, model_options, option
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
 
 
 @click.command(cls=Command, section=TRUST, resumed=True)
-@option(
-    "--data",
-    "A folder of images with known errors (`known-answer make`)  [default: the bundled example].",
-    "DIR",
-    type=PATH,
-)
+@option("--data", "A folder of images with known errors (`known-answer make`)  [default: the bundled example].", "DIR")
 @option(
     "--metric",
     "The metric that asks the judge; see `metrics`  [default: tit-llm, or lmm-score without a --judge].",
@@ -34,7 +29,7 @@ from titjudge.cli.terminal import say
     type=click.IntRange(min=2),
     default=6,
 )
-@option("--out", "The run folder  [default: runs/probe-DATA-HASH].", "DIR", type=PATH)
+@option("--out", "The run folder  [default: runs/probe-DATA-HASH].", "DIR")
 @DRY_RUN
 @JSON
 def probe(**flags: Any) -> int:

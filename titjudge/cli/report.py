@@ -17,7 +17,7 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
 
 @click.command(cls=Command, section=COMPARE)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@option("--out", "The file to write, or its folder  [default: the first run].", "FILE", type=PATH)
+@option("--out", "The file to write, or its folder  [default: the first run].", "FILE")
 @option(
     "--format",
     "The HTML page, or its tables for other programs.",

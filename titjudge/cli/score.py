@@ -16,13 +16,9 @@ from titjudge.core.errors import UserError
 @click.command(cls=Command, section=JUDGE, resumed=True)
 @click.argument("images", nargs=-1, required=True, type=PATH)
 @option("--prompt", "The prompt the images were made from.", "TEXT")
-@option("--prompt-file", "A text file with that prompt (UTF-8).", "FILE", type=PATH)
+@option("--prompt-file", "A text file with that prompt (UTF-8).", "FILE")
 @option(
-    "--metric",
-    "A metric; repeatable  [default: tit, or tit-llm with a judge].",
-    "NAME",
-    name="metrics",
-    multiple=True,
+    "--metric", "A metric; repeatable  [default: tit, or tit-llm with a judge].", "NAME", name="metrics", multiple=True
 )
 @model_options
 @JSON

@@ -17,8 +17,8 @@ from titjudge.core.numbers import sum_words
 
 @click.command(cls=Command, section=JUDGE, resumed=True)
 @click.argument("file", type=PATH)
-@option("--data", "Data folder, instead of the one in the file.", "DIR", type=PATH)
-@option("--out", "Where the run folders go  [default: runs/NAME-OF-FILE].", "DIR", type=PATH)
+@option("--data", "Data folder, instead of the one in the file.", "DIR")
+@option("--out", "Where the run folders go  [default: runs/NAME-OF-FILE].", "DIR")
 @key_option("limit", "N")
 @option("--max-cost", "The most that the whole sweep may spend.", "USD", type=float)
 @key_option("cache", "DIR")

@@ -30,13 +30,7 @@ if TYPE_CHECKING:
 @option(
     "--model", "A pipeline that runs on this machine: diffusers/REPO, or diffusers/ and a folder.", "diffusers/REPO"
 )
-@option(
-    "--out",
-    "The data folder that the paths are relative to; it is made if it is missing.",
-    "DIR",
-    type=PATH,
-    required=True,
-)
+@option("--out", "The data folder that the paths are relative to; it is made if it is missing.", "DIR", required=True)
 @option("--generator", "Name of the generator  [default: the program or the repository].", "NAME")
 @option(
     "--option",

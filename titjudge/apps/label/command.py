@@ -16,7 +16,7 @@ from titjudge.cli.terminal import say
 _SHARE = click.FloatRange(0, 1)
 _MODES = click.Choice(["pairs", "yes-no", "facets", "graph", "rating"])
 _serve_options = with_options(
-    option("--store", "The file (SQLite) that keeps the votes.", "FILE", type=PATH, default=Path("labels.sqlite")),
+    option("--store", "The file (SQLite) that keeps the votes.", "FILE", default=Path("labels.sqlite")),
     address_options(PORT),
 )
 
@@ -52,7 +52,7 @@ def label() -> None:
     type=_MODES,
     default="pairs",
 )
-@option("--annotators", "How many people vote; each gets a link  [default: 15, or 3 for single images].", "N", type=int)
+@option("--annotators", "How many people vote; each gets a link  [default: 15, or 3 for single images].", "N")
 @option(
     "--plan",
     "all: every pair of images of a prompt, as A.11 of the TIT paper counts votes; merge: fewer votes, by merge sort, which implies "
@@ -65,16 +65,10 @@ def label() -> None:
     "Stop asking about an item after N answers, or once fewer have settled it  [default: ask everybody].",
     "N",
     name="enough",
-    type=int,
     default=0,
     show_default=False,
 )
-@option(
-    "--gold",
-    "Attention checks to mix in: pairs with a known answer, or elements (image, element, value).",
-    "FILE",
-    type=PATH,
-)
+@option("--gold", "Attention checks to mix in: pairs with a known answer, or elements (image, element, value).", "FILE")
 @option(
     "--gold-share",
     "Share of checks among the questions  [default: about 1 in 12].",
@@ -120,8 +114,8 @@ def _log_warnings() -> None:
 
 @label.command(short_help="Serve the page on which experts decide what the votes leave open.")
 @click.argument("data", type=PATH)
-@option("--experts", "How many experts there are; each gets a link.", "N", type=int, default=3)
-@option("--annotators", "Annotators each item should have  [default: as `label export`].", "N", type=int)
+@option("--experts", "How many experts there are; each gets a link.", "N", default=3)
+@option("--annotators", "Annotators each item should have  [default: as `label export`].", "N")
 @_serve_options
 def experts(data: Path, store: Path, experts: int, annotators: int | None, host: str, port: int | None) -> int:
     """Serve the items that the annotators have left open, with their answers; the majority of the experts decides.
@@ -147,12 +141,9 @@ def experts(data: Path, store: Path, experts: int, annotators: int | None, host:
 @label.command(short_help="Write pairs, ranks, elements and agreement from votes and marks.")
 @click.argument("store", type=PATH)
 @click.argument("out", type=PATH)
-@option("--experts", "experts.jsonl with the verdicts of the experts filled in.", "FILE", type=PATH)
+@option("--experts", "experts.jsonl with the verdicts of the experts filled in.", "FILE")
 @option(
-    "--gold",
-    "Elements with a known value (image, element, value): show how often each annotator is right.",
-    "FILE",
-    type=PATH,
+    "--gold", "Elements with a known value (image, element, value): show how often each annotator is right.", "FILE"
 )
 @option(
     "--gold-least",
@@ -161,7 +152,7 @@ def experts(data: Path, store: Path, experts: int, annotators: int | None, host:
     name="least",
     type=_SHARE,
 )
-@option("--annotators", "Annotators each pair should have  [default: as served].", "N", type=int)
+@option("--annotators", "Annotators each pair should have  [default: as served].", "N")
 @JSON
 def export(store: Path, out: Path, json_file: Path | None, **rules: Any) -> int:
     """Write pairs, ranks and open pairs, or the majority value of each element, and the agreement into the folder OUT.

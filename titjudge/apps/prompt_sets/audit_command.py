@@ -23,8 +23,8 @@ from titjudge.cli.terminal import say
     "DATA",
     multiple=True,
 )
-@option("--tokenizer", "Count tokens with this tokenizer (a folder of transformers).", "DIR", type=PATH)
-@option("--html", "Write a page with charts.", "FILE", name="page", type=PATH)
+@option("--tokenizer", "Count tokens with this tokenizer (a folder of transformers).", "DIR")
+@option("--html", "Write a page with charts.", "FILE", name="page")
 @TABLE_FILE
 @option("--embedder", "Embedding model that compares prompts  [default: the one in the package].", "PROVIDER/MODEL")
 @option(

@@ -8,7 +8,7 @@ import click
 
 from titjudge.cli.commands import PROMPTS, Command
 from titjudge.cli.judge import run_prompts
-from titjudge.cli.options import DRY_RUN, JSON, PATH, PROMPT_COLUMNS, key_option, model_options, option
+from titjudge.cli.options import DRY_RUN, JSON, PATH, PROMPT_COLUMNS, key_option, key_options, model_options, option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import UserError
@@ -19,12 +19,10 @@ from titjudge.core.errors import UserError
     "--data", "A data folder, or a list of prompts (.jsonl, .csv, .parquet, .txt).", "DATA", type=PATH, required=True
 )
 @PROMPT_COLUMNS
-@option("-o", "The file to write  [default: facets.jsonl in the data folder].", "FILE", name="output", type=PATH)
+@option("-o", "The file to write  [default: facets.jsonl in the data folder].", "FILE", name="output")
 @model_options
 @key_option("limit", "N", help="Only the first N prompts.")
-@key_option("max_requests", "N")
-@key_option("out", "DIR")
-@key_option("retry_failed")
+@key_options(max_requests="N", out="DIR", retry_failed=None)
 @DRY_RUN
 @JSON
 def facets(**flags: Any) -> int:

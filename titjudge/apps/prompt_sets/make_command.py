@@ -10,7 +10,7 @@ import click
 
 from titjudge.cli.commands import PROMPTS, Command
 from titjudge.cli.judge import run_prompts
-from titjudge.cli.options import DRY_RUN, JSON, PATH, config_of, key_option, model_options, option
+from titjudge.cli.options import DRY_RUN, JSON, config_of, key_options, model_options, option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 
@@ -35,14 +35,11 @@ from titjudge.cli.terminal import say
     "--themes",
     "Your own themes for six-block (.txt, .csv, .jsonl), instead of random ones; with elements: the prompts.",
     "FILE",
-    type=PATH,
 )
-@option("--seed", "Seed of the random choices.", "N", type=int, default=0)
-@option("-o", "The file to write (JSON lines).", "FILE", name="output", type=PATH, required=True)
+@option("--seed", "Seed of the random choices.", "N", default=0)
+@option("-o", "The file to write (JSON lines).", "FILE", name="output", required=True)
 @model_options
-@key_option("max_requests", "N")
-@key_option("out", "DIR")
-@key_option("retry_failed")
+@key_options(max_requests="N", out="DIR", retry_failed=None)
 @DRY_RUN
 @JSON
 def make_prompts(**flags: Any) -> int:

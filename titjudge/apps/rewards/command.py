@@ -11,13 +11,14 @@ import click
 from titjudge.apps.rewards import PORT
 from titjudge.cli.commands import JUDGE, Command
 from titjudge.cli.options import (
-    PATH,
     address_options,
     config_of,
     key_option,
+    key_options,
     metric_options_of,
     model_options,
     option,
+    panel_options,
     say_address,
 )
 from titjudge.cli.terminal import say
@@ -31,15 +32,9 @@ _TOKEN = "TITJUDGE_TOKEN"
 )
 @key_option("metrics", "NAME", "--metric", multiple=True)
 @model_options
-@key_option("max_requests", "N")
-@key_option("max_tokens", "N")
-@key_option("rpm", "N")
-@key_option("tpm", "N")
-@key_option("out", "DIR")
+@key_options(max_requests="N", max_tokens="N", rpm="N", tpm="N", out="DIR")
 @key_option("metric_options", "METRIC.KEY=VALUE", "--metric-option", multiple=True)
-@key_option("samples", "N")
-@key_option("vote")
-@key_option("quorum", "N")
+@panel_options
 @option(
     "--missing",
     "What to answer when a judgement has failed. error: the request fails; skip: no number (NaN or null) in its place; "
@@ -53,12 +48,7 @@ _TOKEN = "TITJUDGE_TOKEN"
     type=click.IntRange(min=1), default=256,
 )  # fmt: skip
 @address_options(PORT)
-@option(
-    "--token-file",
-    f"File with the token  [default: the environment variable {_TOKEN}, or a new token].",
-    "FILE",
-    type=PATH,
-)
+@option("--token-file", f"File with the token  [default: the environment variable {_TOKEN}, or a new token].", "FILE")
 @option("--no-token", "Answer everybody on this machine, without a token.", is_flag=True)
 def serve(
     metric_options: tuple[str, ...], missing: Any, ignore_inputs: bool, max_body: int, host: str, port: int | None,

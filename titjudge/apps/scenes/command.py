@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from titjudge.cli.commands import TRUST, Group
-from titjudge.cli.options import PATH, option
+from titjudge.cli.options import option
 from titjudge.cli.progress import duration
 from titjudge.cli.terminal import say
 
@@ -30,7 +30,7 @@ def known_answer() -> None:
 @known_answer.command(short_help="Render scenes that follow their prompts more or less, and annotate them.")
 @option("--scenes", "How many prompts, each with a scene of its own.", "N", type=click.IntRange(1, 9999), default=6)
 @option("--seed", "Seed of the scenes.", "S", type=click.IntRange(min=0), default=0)
-@option("--out", "A new folder, or one to continue.", "DIR", type=PATH, required=True)
+@option("--out", "A new folder, or one to continue.", "DIR", required=True)
 @option("--hard", "Crowded scenes: 40 to 80 small objects, counts up to 12, small text, near-duplicates.", is_flag=True)
 @option(
     "--size", "Width and height of the images  [default: 512, or 768 with --hard].", "PX", type=click.IntRange(16, 4096)

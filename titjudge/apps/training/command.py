@@ -36,7 +36,7 @@ def export() -> None:
     type=click.Choice(["ms-swift", "llama-factory", "trl"]), default="ms-swift",
 )  # fmt: skip
 @option("--template", "Only the answers to this prompt template.", "NAME", default="")
-@option("-o", "The file to write.", "FILE", name="output", type=PATH, required=True)
+@option("-o", "The file to write.", "FILE", name="output", required=True)
 def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -> int:
     """Write every answer behind a score of the run as a conversation (image, question, answer, score), to train a judge.
 
@@ -71,7 +71,7 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
 @_METRIC
 @option("--margin", "The least difference of the two scores.", "M", type=click.FloatRange(min=0), default=0.0)
 @option("--agree", "Another metric of the run that must prefer the same image; repeatable.", "NAME", multiple=True)
-@option("--pairs", "Human pairs: keep only pairs in which people prefer the same image.", "FILE", type=PATH)
+@option("--pairs", "Human pairs: keep only pairs in which people prefer the same image.", "FILE")
 @option(
     "--format",
     "jsonl: prompt, chosen, rejected; pick-a-pic: a parquet table (jpg_0, jpg_1, label_0, caption) for Diffusion-DPO; paths: a JSON "
@@ -80,7 +80,7 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
     type=click.Choice(["jsonl", "pick-a-pic", "paths"]),
     default="jsonl",
 )
-@option("-o", "The file to write.", "FILE", name="output", type=PATH, required=True)
+@option("-o", "The file to write.", "FILE", name="output", required=True)
 def preferences(
     run: Path, metric: str | None, margin: float, agree: tuple[str, ...], pairs: Path | None, form: str, output: Path
 ) -> int:
@@ -115,19 +115,13 @@ def preferences(
 @click.argument("table", type=PATH)
 @option("--val", "Share of the prompts for validation.", "SHARE", type=click.FloatRange(0, 1), default=0.1)
 @option("--test", "Share of the prompts for testing.", "SHARE", type=click.FloatRange(0, 1), default=0.1)
-@option("--seed", "Seed of the random split.", "N", type=int, default=0)
+@option("--seed", "Seed of the random split.", "N", default=0)
 @option(
     "--even-words",
     "Split each word-count interval of LongT2IBench (30, 50, 70, 90, 110) by these shares.",
     is_flag=True,
 )
-@option(
-    "--out",
-    "A folder for train.jsonl, val.jsonl and test.jsonl (.json, of a JSON list).",
-    "DIR",
-    type=PATH,
-    required=True,
-)
+@option("--out", "A folder for train.jsonl, val.jsonl and test.jsonl (.json, of a JSON list).", "DIR", required=True)
 def split(table: Path, val: float, test: float, seed: int, even_words: bool, out: Path) -> int:
     """Split JSON lines, CSV or a JSON list into train, val and test, so that no prompt is in two parts.
 
