@@ -106,6 +106,26 @@ def test_answers_that_nobody_takes_count_against_the_cap_of_later_sessions(tmp_p
     assert lines * PRICE <= cap
 
 
+@pytest.mark.parametrize("service", ["openai", "gemini"])
+@pytest.mark.parametrize("batch", [True, False])
+def test_a_job_that_nobody_asks_for_again_leaves_no_room_under_a_cap_that_it_fills(
+    tmp_path: Path, server: BatchServer, service: str, batch: bool
+) -> None:
+    role = role_of(service, server)
+    fill(tmp_path / "data", 0)
+    server.plans.append(Plan(polls=10**9))
+    judged(tmp_path, Interrupting(), cap=1000, role=role)
+    worst = RunFolder(tmp_path / "run").used()["max_cost"]
+    assert worst > 0
+    finish_jobs(server)
+    fill(tmp_path / "data", 100)  # other images: what the job holds is never asked for again
+    later = judged(tmp_path, cap=worst * 1.01, role=role, batch=batch)
+    assert later.status == "incomplete: budget"
+    assert later.uncertain == pytest.approx(worst)
+    assert RunFolder(tmp_path / "run").manifest().uncertain == pytest.approx(worst)
+    assert sum(len(server.keys_of(job)) for job in server.jobs.values()) == ITEMS
+
+
 def test_what_jobs_hold_is_collected_under_a_cap_without_room_for_it_a_second_time(
     tmp_path: Path, server: BatchServer
 ) -> None:
