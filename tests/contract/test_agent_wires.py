@@ -402,7 +402,7 @@ def test_the_plan_is_what_is_asked(judging: Judging, way: Way) -> None:
         config = judging.config(server)
 
         async def expected() -> list[Any]:
-            planner = open_planner(config, PromptLibrary(), None)
+            planner = open_planner(config, None)
             found = await planner.expect(judging.item(max_looks=3), {"tit-agent": tit_agent})
             await planner.aclose()
             return found

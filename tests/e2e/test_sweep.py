@@ -102,7 +102,7 @@ def test_the_table_ranks_the_rows_and_says_what_the_difference_is_worth(
     assert [row.models["judge"] for row in found.rows] == ["openai/gpt-4.1", "openai/gpt-4o"]
     assert [row.models["captioner"] for row in found.rows] == ["openai/gpt-4o", "openai/gpt-4o"]
     best, worst = found.rows
-    assert (best.numbers["accuracy"], worst.numbers["accuracy"]) == (1, 0)
+    assert (best.numbers.accuracy, worst.numbers.accuracy) == (1, 0)
     assert (best.below, best.p_adjusted) == (None, None)
     assert worst.below == 1
     assert worst.p_adjusted == pytest.approx(2 / 2**3, abs=0.03)  # all three prompts agree; 1,999 exchanges
@@ -126,7 +126,7 @@ def test_prices_and_refusals_are_those_of_each_row(tmp_path: Path, data: Path, s
     assert cheap.price is not None
     assert dear.price > cheap.price > 0
     assert (cheap.refusals, dear.refusals) == (1, 0)
-    assert cheap.numbers["coverage"] == pytest.approx(11 / 12)
+    assert cheap.numbers.coverage == pytest.approx(11 / 12)
     assert dear.seconds is not None
     assert dear.seconds > 0
     money = [RunFolder(tmp_path / "out" / name).money()["spent"] for name in ("01-gpt-4o", "02-gpt-4.1")]

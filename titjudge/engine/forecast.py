@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 from titjudge.core.config import RoleConfig
 from titjudge.core.errors import BudgetHeld
@@ -210,6 +210,12 @@ class Planner:
 
     async def aclose(self) -> None:
         await self.engine.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
 
 
 class ReadOnlyCache:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from titjudge.runs.api.judge import Judge as Judge
     from titjudge.runs.api.judged_scores import JudgedScore as JudgedScore
     from titjudge.runs.api.judged_scores import Scores as Scores
-    from titjudge.runs.api.score_stream import ScoreStream as ScoreStream
+    from titjudge.runs.api.judged_scores import ScoreStream as ScoreStream
     from titjudge.runs.folder.run_folder import RunFolder as RunFolder
     from titjudge.runs.outcome import Outcome as Outcome
     from titjudge.runs.session import Session as Session
@@ -19,8 +19,7 @@ else:
         __name__,
         {
             "titjudge.runs.api.judge": "Judge",
-            "titjudge.runs.api.judged_scores": "JudgedScore Scores",
-            "titjudge.runs.api.score_stream": "ScoreStream",
+            "titjudge.runs.api.judged_scores": "JudgedScore Scores ScoreStream",
             "titjudge.runs.folder.run_folder": "RunFolder",
             "titjudge.runs.outcome": "Outcome",
             "titjudge.runs.session": "Session",

@@ -11,7 +11,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.metrics import Metric
 from titjudge.probes.canary import CanaryReport, ask_canaries, canary_file, plan_canaries
 from titjudge.providers.dry_run import Expected
-from titjudge.runs.open_run import OpenRun, planning
+from titjudge.runs.open_run import OpenRun, open_planner
 from titjudge.runs.resolve import ResolvedMetrics
 
 _MODELS = ("captioner", "judge")
@@ -79,7 +79,7 @@ async def plan_before(run: ResolvedMetrics, cache: AnswerCache) -> tuple[list[Ex
     setup = _setup(run)
     if isinstance(setup, str):
         return [], f"canaries: none would be asked: {setup}"
-    async with planning(setup.config, cache) as planner:
+    async with open_planner(setup.config, cache) as planner:
         file = canary_file(cache_folder(run.config.cache), planner.engine, setup.metrics)
         rounds = await plan_canaries(planner.engine, setup.metrics, setup.data, file)
         requests = planner.estimates.take_all()

@@ -128,23 +128,21 @@ async def open_engine(
 
 
 def open_planner(
-    config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, *, per_item: bool = False
+    config: RunConfig, cache: AnswerCache | None, library: PromptLibrary | None = None, *, per_item: bool = False
 ) -> Planner:
-    """Open stand-ins for the models of a configuration, which say what would be asked; nothing is sent or kept."""
+    """Open stand-ins for the models of a configuration, which say what would be asked; nothing is sent or kept.
+
+    Args:
+        config: Names models, templates and limits.
+        cache: What is in it would not be asked.
+        library: The templates, where they are open already.
+        per_item: As in `titjudge.engine.forecast.Estimates`.
+    """
+    library = library or open_library(config.prompts)
     estimates = Estimates(library, config.settings_of, per_item=per_item)
     roles = Roles(config, make=estimates.provider, embedder=estimates.embedder)
     view: Any = None if cache is None else ReadOnlyCache(cache)
     return Planner(Engine(roles, library, view, dry_run=True, failed=config.failed), estimates)
-
-
-@contextlib.asynccontextmanager
-async def planning(config: RunConfig, cache: AnswerCache | None) -> AsyncIterator[Planner]:
-    """Open a planner for a dry run."""
-    planner = open_planner(config, open_library(config.prompts), cache)
-    try:
-        yield planner
-    finally:
-        await planner.aclose()
 
 
 class OpenRun:

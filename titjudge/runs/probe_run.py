@@ -22,7 +22,7 @@ from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import Card
 from titjudge.runs.folder.identity import default_folder
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.open_run import COMPLETE, OpenRun, open_cache, open_folder, planning
+from titjudge.runs.open_run import COMPLETE, OpenRun, open_cache, open_folder, open_planner
 from titjudge.runs.resolve import ResolvedRun, resolve
 
 CARD = "card.json"
@@ -83,7 +83,7 @@ async def _dry_run(run: ResolvedRun, rivals: Sequence[RoleConfig], **options: An
     items: set[str] = set()
     options["on_score"] = lambda score: items.add(score.item_id)
     with open_cache(config.cache) as cache, tempfile.TemporaryDirectory() as images:
-        async with planning(config, cache) as planner:
+        async with open_planner(config, cache) as planner:
             await _probe(run, config, planner.engine, Path(images), **options)
             total = ForecastSum(planner)
             total.add(planner.estimates.take_all())

@@ -20,7 +20,7 @@ from titjudge.runs.folder.manifest import changed_versions
 from titjudge.runs.folder.run_folder import RunFolder, caps
 from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import Progress, RunLoop, prepared
-from titjudge.runs.open_run import OpenRun, open_cache, open_folder, open_planner, planning
+from titjudge.runs.open_run import OpenRun, open_cache, open_folder, open_planner
 from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import resolve
 from titjudge.runs.run_input import RunInput
@@ -105,7 +105,7 @@ class Session:
         from titjudge.runs.canaries import plan_before
 
         with open_cache(self.config.cache) as cache:
-            async with planning(self.config, cache) as planner:
+            async with open_planner(self.config, cache) as planner:
                 planner.roles.check_recordings(self.resolved.roles)
                 canaries, note = await plan_before(self.resolved, cache) if self.config.canary else ([], "")
                 result = await forecast(planner, prepared(self.items(), self.metrics), self.metrics, canaries)
@@ -153,7 +153,7 @@ class Session:
         notes: list[str] = []
         async with OpenRun(self.resolved, folder, items=self.listed(), say=watcher.say) as run:
             loop = self._loop(run)
-            async with _shown(run, watcher), _closing(loop.planner):
+            async with _shown(run, watcher), loop.planner or contextlib.nullcontext():
                 with _signals(loop, watcher):
                     if self.config.canary:
                         await loop.before(self._ask_canaries(run, notes))
@@ -166,7 +166,7 @@ class Session:
 
     def _loop(self, run: OpenRun) -> RunLoop:
         limits, total = self.config.limits, run.progress.total or 0
-        planner = open_planner(self.config, run.library, run.cache, per_item=True) if caps(limits) else None
+        planner = open_planner(self.config, run.cache, run.library, per_item=True) if caps(limits) else None
         return RunLoop(
             run.engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=run.done,
             on_score=run.folder.add_score, progress=run.progress,
@@ -220,15 +220,6 @@ async def _shown(run: OpenRun, watcher: Watcher) -> AsyncIterator[None]:
         await asyncio.gather(showing, return_exceptions=True)
         watcher.show(run.progress, run.engine)
         watcher.close()
-
-
-@contextlib.asynccontextmanager
-async def _closing(planner: Planner | None) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        if planner is not None:
-            await planner.aclose()
 
 
 def pairs_among(pairs: Iterable[Pair], items: Iterable[Item | InvalidItem]) -> list[Pair]:

@@ -89,7 +89,7 @@ def test_the_money_that_items_hold_is_used_before_a_run_ends(tmp_path: Path, cap
 def test_an_item_that_stepped_back_reserves_what_it_lacked_also_when_nothing_new_begins() -> None:
     async def work() -> tuple[float, float]:
         config = load_config(None, {"judge": "openai/m", "prices": {"m": {"input": 1.0, "output": 1.0}}})
-        planner, budget = open_planner(config, PromptLibrary(), None, per_item=True), Budget(max_cost=1.0)
+        planner, budget = open_planner(config, None, per_item=True), Budget(max_cost=1.0)
         budget.exhausted = True
         item = Item("i", "p", None, "g", "p")
         with pytest.raises(BudgetExhausted):

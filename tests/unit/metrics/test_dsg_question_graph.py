@@ -272,7 +272,7 @@ def test_a_plan_counts_the_questions_a_prompt_will_bring(tmp_path: Path, metric:
 
     async def go() -> int:
         cache = AnswerCache(tmp_path / "cache")
-        planner = open_planner(config(), PromptLibrary(), cache, per_item=True)
+        planner = open_planner(config(), cache, per_item=True)
         try:
             return len(await planner.expect(item, {metric.name: metric}))
         finally:

@@ -14,7 +14,6 @@ from PIL import Image
 
 from titjudge.core.config import load_config
 from titjudge.core.keys import request_key
-from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Message, Reply, Request
 from titjudge.data import image_decoding, image_process, images
 from titjudge.data.images import ImageFiles
@@ -128,7 +127,7 @@ def test_a_role_says_it_and_a_model_here_is_not_told() -> None:
 def test_a_dry_run_says_what_it_saves(photo: Path) -> None:
     async def planned(**more: Any) -> Any:
         role = {"model": "gemini/gemini-2.5-pro", **more}
-        planner = open_planner(load_config(None, {"captioner": role}), PromptLibrary(), None)
+        planner = open_planner(load_config(None, {"captioner": role}), None)
         found = await forecast(planner, [Item("i", "a gradient", photo)], {"lmm-score": lmm_score})
         await planner.aclose()
         return found

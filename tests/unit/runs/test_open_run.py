@@ -28,6 +28,7 @@ PARTS = {"Engine", "Roles", "AnswerCache", "Planner", "Budget", "provenance", "P
 ELSEWHERE = {
     ("engine/pipeline.py", "Budget"),  # of an engine without caps
     ("cli/catalog.py", "PromptLibrary"),  # lists templates and opens no run
+    ("providers/learned/provider.py", "PromptLibrary"),  # the fixed prompts of learned metrics
 }
 TEMPLATE = "lmm_score/rate"
 PRICE = {"gpt-4o": {"input": 1.0, "output": 10.0}}

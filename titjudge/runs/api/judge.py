@@ -15,9 +15,8 @@ from titjudge.metrics import Metric
 from titjudge.runs.api.image_scorer import ImageScorer
 from titjudge.runs.api.image_tables import ImageTable, filled, score_columns
 from titjudge.runs.api.images_in_memory import check, images_of, is_array
-from titjudge.runs.api.judged_scores import JudgedScore, Scores
+from titjudge.runs.api.judged_scores import JudgedScore, Scores, ScoreStream, collected
 from titjudge.runs.api.loop_thread import LoopThread
-from titjudge.runs.api.score_stream import ScoreStream, collected
 from titjudge.runs.folder.run_folder import NOTHING, RunFolder
 from titjudge.runs.resolve import resolve_metrics
 

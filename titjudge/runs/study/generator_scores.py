@@ -13,8 +13,8 @@ from titjudge.core.types import Item, Score
 from titjudge.probes.canary import refuse_drift
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.prompt_languages import script
+from titjudge.runs.run_input import prompt_of
 from titjudge.runs.study.human_study import choose_metric
-from titjudge.runs.subset import prompt_of
 from titjudge.stats.scores.part_scores import PARTS, part_scores
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import DERIVED, Entry, ScoreTable, score_table

@@ -19,8 +19,8 @@ from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
 from titjudge.runs.open_run import OpenRun
+from titjudge.runs.run_input import prompt_of
 from titjudge.runs.session import Session, pairs_among
-from titjudge.runs.subset import prompt_of
 from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN, Race
 from titjudge.stats.scores.missing_scores import unequally_missing
 from titjudge.stats.significance import ALPHA

@@ -139,7 +139,7 @@ def planned(folder: Path, **meta: Any) -> Counter[str]:
     who = Item(who.id, who.prompt, who.image, meta=meta)
 
     async def run() -> Counter[str]:
-        planner = open_planner(config(), PromptLibrary(), AnswerCache(folder / "cache"), per_item=True)
+        planner = open_planner(config(), AnswerCache(folder / "cache"), per_item=True)
         found = await planner.expect(who, {"tit-agent": tit_agent})
         await planner.aclose()
         return Counter(each.template for each in found)
@@ -260,7 +260,7 @@ def test_a_dry_run_ends_where_the_budget_of_an_item_does(
     )
 
     async def run() -> Counter[str]:
-        planner = open_planner(priced, PromptLibrary(), AnswerCache(tmp_path / "cache"))
+        planner = open_planner(priced, AnswerCache(tmp_path / "cache"))
         found = await planner.expect(item(tmp_path), {"tit-agent": tit_agent.configured({"max_cost": dollars})})
         await planner.aclose()
         return Counter(each.template for each in found)

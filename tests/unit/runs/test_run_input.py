@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from titjudge.core.grouped_reasons import alike, brief, listed
 from titjudge.core.types import InvalidItem, Item
-from titjudge.runs.subset import Drawn
+from titjudge.runs.run_input import Drawn
 
 
 def _data(generators: int = 3, prompts: int = 4) -> list[Item | InvalidItem]:
