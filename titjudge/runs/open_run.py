@@ -32,7 +32,7 @@ from titjudge.engine.forecast import Estimates, Planner, ReadOnlyCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.runs.folder.fingerprints import Pins
-from titjudge.runs.folder.manifest import mixed, provenance
+from titjudge.runs.folder.manifest import make_manifest, mixed
 from titjudge.runs.folder.run_folder import NOTHING, RunFolder
 from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import Progress
@@ -320,7 +320,7 @@ class OpenRun:
             more["suite"] = {"name": suite.name, "version": suite.VERSION, "deviations": list(suite.DEVIATIONS)}
         if self.canary is not None:
             more["canary"] = self.canary
-        manifest = provenance(
+        manifest = make_manifest(
             self.run.config, self.engine, self.run.metrics, self.before,
             kind=self.kind, status=status, started=self._started, updated=time.time(),
             progress={name: getattr(self.progress, name) for name in ("total", "done", "scored", "failed")},

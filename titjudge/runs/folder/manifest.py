@@ -16,7 +16,7 @@ from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import identity
 
 
-def provenance(
+def make_manifest(
     config: RunConfig, engine: Engine, metrics: Mapping[str, Metric], before: Manifest | None = None, **more: Any
 ) -> Manifest:
     """Describe a run: models, versions, endpoints, prompts, metric versions, software.
