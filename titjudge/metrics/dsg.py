@@ -18,11 +18,11 @@ from titjudge.metrics import metric
 from titjudge.metrics._question_generation import (
     MOST_QUESTIONS,
     QuestionModel,
-    ask_captioner,
+    captioner_answers,
     ready_questions,
     write_questions,
 )
-from titjudge.metrics._shared import all_answers, image_of, unreadable
+from titjudge.metrics._shared import image_of
 from titjudge.metrics.answer_rules import read_yes_no
 
 
@@ -98,14 +98,10 @@ async def dsg(item: Item, ask: Ask) -> Score:
         item, ask, "dsg/questions", SceneGraph
     )
 
-    async def answer(question: SceneQuestion) -> bool:
-        reply = await ask_captioner(item, ask, "dsg/answer", planned="yes", question=question.question)
-        said_yes = read_yes_no(reply.text)
-        if said_yes is None:
-            raise unreadable(reply, "neither yes nor no")
-        return said_yes
-
-    answers = await all_answers(*map(answer, graph.questions))
+    answers = await captioner_answers(
+        item, ask, "dsg/answer", graph.questions, lambda text, question: read_yes_no(text),
+        unreadable_as="neither yes nor no", planned=lambda question: "yes",
+    )  # fmt: skip
     yes = {question.id: said_yes for question, said_yes in zip(graph.questions, answers, strict=True)}
     parents = {question.id: question.parents for question in graph.questions}
     value, plain = dsg_score(yes, parents)
