@@ -58,10 +58,10 @@ class SceneGraph(QuestionModel):
 
 
 def valid_questions(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> dict[int, bool]:
-    """Tell of each question whether it is valid: none of its direct parents was answered "no".
+    """Return for each question whether it is valid, which it is unless one of its direct parents was answered "no".
 
-    DSG's rule (`calc_vqa_score`): the parents' own answers count, whether or not they are valid themselves; parent 0 is
-    the root.
+    This is DSG's rule (`calc_vqa_score`): the answers to the parents count, even where a parent is not valid itself.
+    Parent 0 is the root and counts as a "yes".
     """
     return {id_: all(parent == 0 or yes[parent] for parent in parents.get(id_, ())) for id_ in yes}
 
@@ -89,15 +89,14 @@ def dsg_score(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> 
     source="DSG, github.com/j-min/DSG @2fdce11; dsg/questions ours, dsg/answer theirs",
 )
 async def dsg(item: Item, ask: Ask) -> Score:
-    """Davidsonian Scene Graph: fraction of yes/no questions about the prompt's facts that hold; a child of a "no" does not.
+    """Davidsonian Scene Graph: the share of yes/no questions about a prompt answered "yes"; a child of a "no" counts as "no".
 
     `item.meta["dsg"]` may hold the questions, [{"id", "question", "parents"}, ...]; else the judge writes them.
     """
     image_of(item)
-    graph = ready_questions(item, item_meta.DSG, SceneGraph) or await write_questions(
-        item, ask, "dsg/questions", SceneGraph
-    )
-
+    graph = ready_questions(item, item_meta.DSG, SceneGraph)
+    if graph is None:
+        graph = await write_questions(item, ask, "dsg/questions", SceneGraph)
     answers = await captioner_answers(
         item, ask, "dsg/answer", graph.questions, lambda text, question: read_yes_no(text),
         unreadable_as="neither yes nor no", planned=lambda question: "yes",
