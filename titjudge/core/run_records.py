@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
@@ -357,9 +357,9 @@ class BradleyTerryRecord(_Record):
 
 
 class PairRecord(_Record):
-    """A human preference between two images of a prompt (`group`)."""
+    """A human preference between two images of a prompt, whose id earlier versions called `group`."""
 
-    group: str = ""
+    prompt_id: str = Field("", validation_alias=AliasChoices("prompt_id", "group"))
     a: str
     b: str
     preference: str
@@ -372,7 +372,7 @@ class PairRecord(_Record):
     def of_pair(cls, pair: Pair) -> Self:
         """Record a pair; `both_bad` and `ranks` only where it has them."""
         marks = ({"both_bad": True} if pair.both_bad else {}) | ({"ranks": pair.ranks} if pair.ranks else {})
-        record = cls(group=pair.prompt_id, a=pair.a, b=pair.b, preference=pair.preference)
+        record = cls(prompt_id=pair.prompt_id, a=pair.a, b=pair.b, preference=pair.preference)
         return record.model_copy(update=marks) if marks else record
 
 
@@ -466,7 +466,7 @@ class Results(_File):
         """The pairs in the form that statistics take."""
         source = "construction" if self.reference == "construction" else ""
         return [
-            Pair(pair.group, pair.a, pair.b, pair.preference, source, pair.both_bad, pair.ranks)
+            Pair(pair.prompt_id, pair.a, pair.b, pair.preference, source, pair.both_bad, pair.ranks)
             for pair in self.pairs or ()
         ]
 

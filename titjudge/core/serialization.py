@@ -21,6 +21,9 @@ from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Sc
 T = TypeVar("T")
 MAX_PROMPT = 1_000_000  # characters
 _CHECKSUM = "seal"  # its key in a record
+# Names in the files of earlier versions, and today's. Checksums and digests are over the former ones: they hold for both.
+_NAMES = {"group": "prompt_id", "finish": "finish_reason", "used": "tokens_used", "total": "tokens_total"}
+_FORMER_NAMES = {name: former for former, name in _NAMES.items()}
 
 
 def without_surrogates(value: T) -> T:
@@ -65,6 +68,20 @@ def json_value(value: Any) -> Any:
     return fields_of(value) if is_dataclass(value) else str(value)
 
 
+def renamed(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give a record of an earlier version the names of this one."""
+    if _NAMES.keys().isdisjoint(record):
+        return record
+    return {_NAMES.get(name, name): value for name, value in record.items()}
+
+
+def with_former_names(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give a record the names of the first version, over which checksums and digests are computed."""
+    if _FORMER_NAMES.keys().isdisjoint(record):
+        return record
+    return {_FORMER_NAMES.get(name, name): value for name, value in record.items()}
+
+
 def request_record(request: Request) -> dict[str, Any]:
     """Convert a request, with images by hash; `tools` (names) and `choices` only where there are some."""
     record: dict[str, Any] = {
@@ -103,7 +120,7 @@ def reply_record(reply: Reply) -> dict[str, Any]:
         "status": str(reply.status),
         "reason": reply.reason,
         "usage": [usage.input, usage.output, usage.cached_input, usage.thinking, usage.image, *_said(usage.cost)],
-        "finish": reply.finish_reason,
+        "finish_reason": reply.finish_reason,
         "model_version": reply.model_version,
         "endpoint": reply.endpoint,
         "list_cost": reply.list_cost,
@@ -122,13 +139,14 @@ def _said(cost: float | None) -> list[float]:
 
 
 def reply_from(record: Mapping[str, Any]) -> Reply:
-    """Make a reply from what `reply_record` returned."""
+    """Make a reply from what `reply_record` returned, in this or an earlier version."""
+    record = renamed(record)
     return Reply(
         text=record["text"],
         status=Status(record["status"]),
         reason=record["reason"],
         usage=Usage(*record["usage"]),
-        finish_reason=record["finish"],
+        finish_reason=record["finish_reason"],
         model_version=record["model_version"],
         endpoint=record["endpoint"],
         list_cost=record["list_cost"],
@@ -143,13 +161,16 @@ def embedding_record(vector: Embedding) -> dict[str, Any]:
     import numpy as np
 
     raw = np.ascontiguousarray(vector.vector, dtype="<f4").tobytes()
-    return {"vector": base64.b64encode(raw).decode(), "used": vector.tokens_used, "total": vector.tokens_total}
+    tokens = {"tokens_used": vector.tokens_used, "tokens_total": vector.tokens_total}
+    return {"vector": base64.b64encode(raw).decode(), **tokens}
 
 
 def embedding_from(record: Mapping[str, Any]) -> Embedding:
     import numpy as np
 
-    return Embedding(np.frombuffer(base64.b64decode(record["vector"]), dtype="<f4"), record["used"], record["total"])
+    record = renamed(record)
+    vector = np.frombuffer(base64.b64decode(record["vector"]), dtype="<f4")
+    return Embedding(vector, record["tokens_used"], record["tokens_total"])
 
 
 def score_record(score: Score) -> dict[str, Any]:
@@ -162,11 +183,12 @@ def score_record(score: Score) -> dict[str, Any]:
         "parts": dict(score.parts),
         "replies": list(score.replies),
         "generator": score.generator,
-        "group": score.prompt_id,
+        "prompt_id": score.prompt_id,
     }
 
 
 def score_from(record: Mapping[str, Any]) -> Score:
+    record = renamed(record)
     return Score(
         item_id=record["item"],
         metric=record["metric"],
@@ -176,7 +198,7 @@ def score_from(record: Mapping[str, Any]) -> Score:
         parts=record["parts"],
         replies=tuple(record["replies"]),
         generator=record["generator"],
-        prompt_id=record["group"],
+        prompt_id=record["prompt_id"],
     )
 
 
@@ -198,24 +220,25 @@ def storable(item: Item | InvalidItem) -> Item | InvalidItem:
 
 def item_record(item: Item | InvalidItem) -> dict[str, Any]:
     if isinstance(item, InvalidItem):
-        return {"id": item.id, "bad": item.reason, "generator": item.generator, "group": item.prompt_id}
+        return {"id": item.id, "bad": item.reason, "generator": item.generator, "prompt_id": item.prompt_id}
     return {
         "id": item.id,
         "prompt": item.prompt,
         "image": os.path.realpath(item.image) if item.image else None,
         "generator": item.generator,
-        "group": item.prompt_id,
+        "prompt_id": item.prompt_id,
         "meta": dict(item.meta),
         **({"sample": item.sample} if item.sample else {}),
     }
 
 
 def item_from(record: Mapping[str, Any]) -> Item | InvalidItem:
+    record = renamed(record)
     if "bad" in record:
-        return InvalidItem(record["id"], record["bad"], record["generator"], record["group"])
+        return InvalidItem(record["id"], record["bad"], record["generator"], record["prompt_id"])
     image = Path(record["image"]) if record["image"] else None
     sample = record.get("sample", 0)
-    return Item(record["id"], record["prompt"], image, record["generator"], record["group"], record["meta"], sample)
+    return Item(record["id"], record["prompt"], image, record["generator"], record["prompt_id"], record["meta"], sample)
 
 
 # Parts of a score that only a case of a report shows.
@@ -231,9 +254,10 @@ def lean_score(record: Mapping[str, Any], *, counted: bool = False) -> Score:
         record: As `score_record` makes it; strings that repeat are kept once.
         counted: Whether to leave out all parts but those that tables sum up.
     """
+    record = renamed(record)
     parts = record["parts"]
     kept = {name: parts[name] for name in parts if (name in SUMMED if counted else name not in _SHOWN_ONLY)}
-    shared = {name: sys.intern(record[name]) for name in ("item", "metric", "generator", "group")}
+    shared = {name: sys.intern(record[name]) for name in ("item", "metric", "generator", "prompt_id")}
     reason = record["reason"] if record["value"] is None else ""
     return score_from({**record, **shared, "reason": reason, "replies": (), "parts": kept or _NONE})
 
@@ -268,7 +292,7 @@ def _lean_meta(meta: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
 
 def checksum(record: Mapping[str, Any]) -> str:
     """Compute the first 16 hexadecimal digits of the SHA-256 of a record, without its checksum."""
-    content = {name: value for name, value in record.items() if name != _CHECKSUM}
+    content = with_former_names({name: value for name, value in record.items() if name != _CHECKSUM})
     raw = json_bytes(content, orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY)
     return hashlib.sha256(raw).hexdigest()[:16]
 

@@ -16,7 +16,7 @@ from titjudge.core import item_meta
 from titjudge.core.files import JsonlReader
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
-from titjudge.core.serialization import lean_item, lean_score, score_from, without_surrogates
+from titjudge.core.serialization import lean_item, lean_score, renamed, score_from, without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.data import containers
 from titjudge.report.judged_images import Judged, Sameness
@@ -28,7 +28,7 @@ from titjudge.stats.equality import with_ties
 Json = dict[str, Any]
 _SHOWN = frozenset({*Compared.__annotations__, *TokensRead.__annotations__})
 _ANSWER_FIELDS = (
-    "role", "template", "provider", "model", "model_version", "endpoint", "status", "reason", "finish",
+    "role", "template", "provider", "model", "model_version", "endpoint", "status", "reason", "finish_reason",
     "params", "usage", "flags", "list_cost", "cached", "sample", "attempt",
 )  # fmt: skip
 _SIGN = {"a": 1, "tie": 0, "b": -1}
@@ -161,7 +161,7 @@ class Answers:
     def get(self, key: str) -> Json | None:
         """Read the record with a key; None where there is none."""
         offset = self._offsets.get(key)
-        return None if offset is None or self._reader is None else self._reader.at(offset)
+        return None if offset is None or self._reader is None else dict(renamed(self._reader.at(offset)))
 
 
 @dataclass(slots=True)
@@ -460,7 +460,7 @@ class _Writer:
 
     def _vector(self, key: str, vector: Json, known: Sequence[str]) -> Json:
         text = self.texts.compose(str(vector.get("text", "")), known)
-        return {"k": key, "embedded": text, "tokens": [vector.get("used"), vector.get("total")]}
+        return {"k": key, "embedded": text, "tokens": [vector.get("tokens_used"), vector.get("tokens_total")]}
 
 
 def _values(entries: Sequence[Entry], place: int) -> dict[int, float]:

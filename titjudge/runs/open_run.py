@@ -24,7 +24,7 @@ from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.run_records import Manifest
-from titjudge.core.serialization import reply_from, reply_record
+from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record
 from titjudge.core.types import InvalidItem, Item, Status
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
@@ -283,7 +283,7 @@ class OpenRun:
                 self.cache.set(record["key"], reply_record(reply_from(record)))
         for record in folder.vectors():
             if self.cache.get(record["key"]) is None:
-                self.cache.set(record["key"], {name: record[name] for name in ("vector", "used", "total")})
+                self.cache.set(record["key"], embedding_record(embedding_from(record)))
 
     @contextlib.asynccontextmanager
     async def other_models(self, config: RunConfig) -> AsyncIterator[Engine]:

@@ -12,6 +12,7 @@ from titjudge.core.errors import UserError
 from titjudge.core.files import JsonlReader
 from titjudge.core.registry import base_metric
 from titjudge.core.run_records import Manifest
+from titjudge.core.serialization import renamed
 from titjudge.core.types import Status
 from titjudge.metrics import Metric
 from titjudge.runs.folder.run_folder import RunFolder
@@ -145,7 +146,7 @@ class MergedScores:
         """Take the scores that compare the images of a prompt from one part."""
         prompts: dict[str, list[int]] = {}
         for item in self._items:
-            prompts.setdefault(item["group"], []).append(self._items.number(item["id"]))
+            prompts.setdefault(renamed(item)["prompt_id"], []).append(self._items.number(item["id"]))
         for metric in dict.fromkeys(key & 0xFFFF for last in comparing for key in last):
             for items_of_prompt in prompts.values():
                 keys = [item << 16 | metric for item in items_of_prompt]
@@ -227,7 +228,7 @@ def different_questions(parts: Sequence[Part], scores: MergedScores) -> list[str
         for key in score["replies"]:
             if key in (known := texts[part_number]):
                 templates[key], answer = known[key]
-                answers.setdefault((score["metric"], score["group"], key), set()).add(answer)
+                answers.setdefault((score["metric"], renamed(score)["prompt_id"], key), set()).add(answer)
     mixed: dict[tuple[str, str], dict[str, None]] = {}
     for (name, prompt, key), different in answers.items():
         if len(different) > 1:

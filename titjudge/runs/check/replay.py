@@ -24,7 +24,7 @@ from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.files import JsonlReader
 from titjudge.core.keys import content_key, request_key, short_digest
 from titjudge.core.run_records import Manifest
-from titjudge.core.serialization import checksum_differs, embedding_from, reply_from, request_record
+from titjudge.core.serialization import checksum_differs, embedding_from, renamed, reply_from, request_record
 from titjudge.core.types import Embedding, ImageFile, ProviderSettings, Reply, Request, Status
 from titjudge.data import containers
 from titjudge.data.images import ImageFiles, RequestImages
@@ -36,7 +36,7 @@ Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
 _CONTENT = ("messages", "model", "sample", "attempt")
 _REQUEST = (*_CONTENT, "params", "provider")
 _REPLY_KEYS = ("key", "item", *_REQUEST, "text", "status", "usage")
-_VECTOR_KEYS = ("key", "text", "vector", "used", "total")
+_VECTOR_KEYS = ("key", "text", "vector", "tokens_used", "tokens_total")
 BAD_CHECKSUM = "its content does not fit its seal"
 
 
@@ -235,6 +235,7 @@ def _parsed(content: bytes, required: Sequence[str]) -> dict[str, Any] | str:
         return f"not a JSON object ({error})"
     if not isinstance(record, dict):
         return "not a JSON object"
+    record = dict(renamed(record))
     missing = [name for name in required if name not in record]
     return f"the key '{missing[0]}' is missing" if missing else record
 

@@ -14,13 +14,14 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import Appender, locate_jsonl
 from titjudge.core.keys import is_key
 from titjudge.core.numbers import is_number
+from titjudge.core.serialization import renamed
 from titjudge.core.types import Status
 
 _STRINGS = {
-    "items.jsonl": ("id", "generator", "group"),
+    "items.jsonl": ("id", "generator", "prompt_id"),
     "replies.jsonl": ("key", "status", "text"),
     "vectors.jsonl": ("key",),
-    "scores.jsonl": ("item", "metric", "status", "reason", "generator", "group"),
+    "scores.jsonl": ("item", "metric", "status", "reason", "generator", "prompt_id"),
 }
 _OTHER_KEYS = {
     "replies.jsonl": ("attempt", "list_cost", "messages", "template", "provider"),
@@ -56,6 +57,7 @@ def flaw(name: str, record: Mapping[str, Any]) -> str:
     """Say why an object is not a valid line of the file `name` of a run folder; empty when it is one."""
     if name == "billing.jsonl":
         return _flaw_of_bill(record)
+    record = renamed(record)
     if problem := _no_string(record, _STRINGS.get(name, ())):
         return problem
     for key in _OTHER_KEYS.get(name, ()):

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.serialization import item_record
+from titjudge.core.serialization import item_record, renamed, with_former_names
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data import containers
 from titjudge.metrics import Metric
@@ -56,8 +56,8 @@ class Digests:
             if "bad" not in record:
                 self._digests[record["id"]] = _digest(record)
                 if prompts:
-                    self._prompt_of[record["id"]] = record["group"]
-                    self.prompts.setdefault(record["group"], []).append(record["id"])
+                    self._prompt_of[record["id"]] = prompt = renamed(record)["prompt_id"]
+                    self.prompts.setdefault(prompt, []).append(record["id"])
 
     def of(self, item: str, *, together: bool) -> str:
         """Return the digest of one item, or with `together` of all images of its prompt; empty for an unknown item."""
@@ -70,5 +70,5 @@ class Digests:
 
 
 def _digest(record: Mapping[str, Any]) -> bytes:
-    line = {name: value for name, value in record.items() if name != PLACE}
+    line = with_former_names({name: value for name, value in record.items() if name != PLACE})
     return hashlib.sha256(orjson.dumps(line, option=orjson.OPT_SORT_KEYS)).digest()[:16]

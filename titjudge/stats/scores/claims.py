@@ -32,7 +32,7 @@ def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
 
 def _of(item: Item, score: Score) -> Iterator[Claim]:
     rows, aligned = claims(score.parts), alignment(score.parts)
-    facts = {"generator": item.generator, "group": item.prompt_id, "words": count_words(item.prompt)}
+    facts = {"generator": item.generator, "prompt_id": item.prompt_id, "words": count_words(item.prompt)}
     if rows:
         for each in rows:
             if any(each.get(key) is not None for key in _PLACE):

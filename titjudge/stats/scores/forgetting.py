@@ -39,25 +39,25 @@ class Claim:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Claim:
-        """Make a claim from a record with these keys (`words` may be called `prompt_words`, `group` `prompt_id`).
+        """Make a claim from a record with these keys (`words` may be called `prompt_words`, `prompt_id` `group`).
 
         Raises:
             DataError: A key is missing, `position` is outside [0, 1], or `met` is not true, false or null.
         """
         name = str(record.get("claim", ""))
         words = record.get("words", record.get("prompt_words"))
-        group = record.get("group", record.get("prompt_id"))
+        prompt_id = record.get("prompt_id", record.get("group"))
         position, met = record.get("position"), record.get("met")
         if isinstance(position, bool) or not isinstance(position, int | float) or not 0 <= position <= 1:
             raise DataError(f"claim '{name}': position is a number from 0 to 1, not {position!r}")
         if met is not None and not isinstance(met, bool):
             raise DataError(f"claim '{name}': met is true, false or null, not {met!r}")
-        if not isinstance(words, int) or words < 1 or group is None:
+        if not isinstance(words, int) or words < 1 or prompt_id is None:
             raise DataError(
-                f"claim '{name}': it needs the id of its prompt (group) and how many words that has (words)"
+                f"claim '{name}': it needs the id of its prompt (prompt_id) and how many words that has (words)"
             )
         generator, kind = str(record.get("generator", "")), str(record.get("kind", ""))
-        return cls(name, kind, float(position), met, generator, str(group), words)
+        return cls(name, kind, float(position), met, generator, str(prompt_id), words)
 
 
 @dataclass(frozen=True, slots=True)
