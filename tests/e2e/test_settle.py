@@ -13,8 +13,8 @@ from PIL import Image
 from titjudge.cli.dispatch import run_command
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.report import result_tables
 from titjudge.report.model import load
+from titjudge.report.overview import overview_tables
 from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.generator_scores import run_scores
@@ -79,28 +79,28 @@ def settled(data: Path, place: Path, *names: str, margin: float | None = None, *
 def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_path: Path, server: Server) -> None:
     first = settled(data, tmp_path, "old", "new")
     record = first.results.settle
-    (pair,) = record["pairs"]
+    (pair,) = record.pairs
     assert first.status == "settled"
     assert STOPPED in first.warnings
     assert "stopped when a question was settled" in run_scores([first.folder]).notes[0]
-    assert (pair["a"], pair["b"], pair["verdict"], pair["of"]) == ("old", "new", "new", PROMPTS)
-    assert pair["interval"][1] < 0
-    assert 30 <= pair["used"] < PROMPTS / 2
-    assert server.count("openai") <= 2 * pair["used"] + 2 * CONCURRENCY
+    assert (pair.a, pair.b, pair.verdict, pair.of) == ("old", "new", "new", PROMPTS)
+    assert pair.interval is not None
+    assert pair.interval[1] < 0
+    assert 30 <= pair.used < PROMPTS / 2
+    assert server.count("openai") <= 2 * pair.used + 2 * CONCURRENCY
     price = (1000 * 2.5 + 20 * 10) / 1e6
-    assert record["spent"] == pytest.approx(price * server.count("openai"), rel=1e-3)
-    assert record["saved"] == pytest.approx(price * (2 * PROMPTS - server.count("openai")), rel=0.05)
-    assert json.loads((tmp_path / "run" / "results.json").read_text())["settle"]["pairs"] == [pair]
+    assert record.spent == pytest.approx(price * server.count("openai"), rel=1e-3)
+    assert record.saved == pytest.approx(price * (2 * PROMPTS - server.count("openai")), rel=0.05)
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["settle"]["pairs"] == [pair.to_json()]
     assert RunFolder(first.folder).results().spent == first.results.spent
-    (shown,) = result_tables.settled(load([RunFolder(first.folder)]))
-    assert shown["rows"][0][:2] == ["old, new", "new"]
-    assert shown["rows"][0][2]["v"] == pair["used"]
+    tables = {table.title: table for table in overview_tables(load([RunFolder(first.folder)]))}
+    assert tables["The question that was to be settled"].rows[0][:3] == ("old, new", "new", pair.used)
     assert verify(first.folder).holds
     asked = server.count()
     again = settled(data, tmp_path, "old", "new")
     assert server.count() == asked
     assert again.status == "settled"
-    assert again.results.settle["pairs"] == [pair]
+    assert again.results.settle.pairs == [pair]
 
 
 def test_a_settled_run_that_finds_nothing_new_keeps_its_report(data: Path, tmp_path: Path, server: Server) -> None:
@@ -115,11 +115,11 @@ def test_a_settled_run_that_finds_nothing_new_keeps_its_report(data: Path, tmp_p
 def test_a_cap_leaves_the_question_open_and_a_higher_one_goes_on(data: Path, tmp_path: Path, server: Server) -> None:
     first = settled(data, tmp_path, "old", "new", max_requests=20)
     assert first.status == "incomplete: budget"
-    assert first.results.settle["pairs"][0]["verdict"] == "open"
+    assert first.results.settle.pairs[0].verdict == "open"
     assert server.count() <= 20
     second = settled(data, tmp_path, "old", "new")
     free = settled(data, tmp_path / "fresh", "old", "new")
-    assert second.results.settle["pairs"] == free.results.settle["pairs"]  # whatever came when
+    assert second.results.settle.pairs == free.results.settle.pairs  # whatever came when
 
 
 def test_answers_in_the_cache_settle_for_nothing(data: Path, tmp_path: Path, server: Server) -> None:
@@ -128,17 +128,17 @@ def test_answers_in_the_cache_settle_for_nothing(data: Path, tmp_path: Path, ser
     cached = load_config(None, settings(data, tmp_path) | {"out": tmp_path / "third"})
     free = SettlingSession(cached, Question(("old", "new"))).run()
     assert server.count() <= asked + CONCURRENCY  # images that were under way at the verdict
-    assert free.results.settle["spent"] <= 0.0027 * CONCURRENCY
-    assert free.results.settle["pairs"] == found.results.settle["pairs"]
+    assert free.results.settle.spent <= 0.0027 * CONCURRENCY
+    assert free.results.settle.pairs == found.results.settle.pairs
 
 
 def test_close_generators_are_equivalent_and_a_race_finds_the_best(data: Path, tmp_path: Path, server: Server) -> None:
     near = settled(data, tmp_path, "old", "near", margin=8)
-    assert near.results.settle["pairs"][0]["verdict"] == "equivalent"
+    assert near.results.settle.pairs[0].verdict == "equivalent"
     race = settled(data, tmp_path / "race", "old", "near", "new")
-    (pair,) = race.results.settle["pairs"]
-    assert pair["verdict"] == "new"
-    assert race.results.settle["images"] < 3 * PROMPTS / 2
+    (pair,) = race.results.settle.pairs
+    assert pair.verdict == "new"
+    assert race.results.settle.images < 3 * PROMPTS / 2
 
 
 def test_a_prompt_without_a_score_is_left_out(data: Path, tmp_path: Path, server: Server) -> None:
@@ -146,7 +146,7 @@ def test_a_prompt_without_a_score_is_left_out(data: Path, tmp_path: Path, server
     assert rate is not None
     server.handler = lambda seen: Scripted("no number") if "number 7" in seen.text else rate(seen)
     found = settled(data, tmp_path, "old", "new")
-    assert found.results.settle["pairs"][0]["verdict"] == "new"
+    assert found.results.settle.pairs[0].verdict == "new"
     kept = [score.value for score in RunFolder(found.folder).scores().values()]
     assert None in kept
 

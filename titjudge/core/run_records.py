@@ -423,6 +423,52 @@ class QuestionsRecord(_Record):
     images: int = 0
 
 
+class SettledPair(_Record):
+    """The verdict on two generators (`a`, `b`), or on several that raced for the best (`generators`)."""
+
+    a: str = ""
+    b: str = ""
+    generators: list[str] = []
+    left: list[str] = []
+    """The generators of a race that no other has beaten."""
+    verdict: str = ""
+    """The better one, `equivalent` or `open`."""
+    used: int = 0
+    """Prompts that the verdict takes into account."""
+    of: int = 0
+    """Prompts that there are."""
+    interval: Interval | None = None
+    """Of the first mean minus the second, valid at every moment; null in a race."""
+    method: str = ""
+    """`betting`, or `asymptotic` on a scale without ends."""
+    without_score: dict[str, int] = {}
+    """By generator: prompts that were left out, as it lacks a score there."""
+    reason: str = ""
+    """Why the scores that are left out may decide."""
+
+    @property
+    def names(self) -> list[str]:
+        """The generators that were compared."""
+        return self.generators or [self.a, self.b]
+
+
+class SettleRecord(_Record):
+    """Which generator is better, for a run that stopped as soon as that was decided."""
+
+    metric: str = ""
+    margin: float | None = None
+    """Within it two generators count as equivalent."""
+    pairs: list[SettledPair] = []
+    images: int = 0
+    """Images that were judged."""
+    of_images: int = 0
+    """Images that there are."""
+    spent: float | None = None
+    """USD; null where no price is known."""
+    saved: float | None = None
+    """USD that judging the remaining images would have cost, at list price."""
+
+
 class Results(_File):
     """results.json: the results of a run, as `judge --json` prints them."""
 
@@ -456,8 +502,7 @@ class Results(_File):
     tables: list[TableRecord] = []
     notes: list[str] = []
     warnings: list[str] = []
-    settle: dict[str, Any] | None = None
-    """Which generator is better, for a run that stopped as soon as that was decided."""
+    settle: SettleRecord | None = None
     saved: float | None = None
     """USD that judging the remaining images would have cost."""
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from titjudge.core.formats import DASH, ends_of, number, p_value, percentage, spending
 from titjudge.core.numbers import is_number
-from titjudge.core.run_records import Manifest
-from titjudge.core.score_parts import objects
+from titjudge.core.run_records import Manifest, SettleRecord
 from titjudge.core.tables import Cell, Form, Table, dollars, plain
 from titjudge.core.types import Item
 from titjudge.report.cells import fragment, linked, mapping, strings
@@ -212,16 +211,14 @@ def _srcc_note(row: dict[str, Any]) -> str:
 
 def _settled(run: Loaded) -> list[Table]:
     """Tabulate the verdicts of a run that was to settle a question."""
-    record = run.results.settle or {}
+    record = run.results.settle or SettleRecord()
     rows, unequal = [], []
-    for pair in objects(record.get("pairs")):
-        names = strings(pair.get("generators")) or strings([pair.get("a"), pair.get("b")])
-        ends = ends_of(pair.get("interval"))
-        interval = f"[{number(ends[0])}, {number(ends[1])}]" if ends else None
-        if pair.get("reason"):
-            unequal.append(f"Open, as what is left out may decide: {pair['reason']}.")
-        rows.append((", ".join(names), str(pair.get("verdict")), pair.get("used"), pair.get("of"), interval, record.get("images"),
-                     record.get("of_images"), dollars(record.get("spent")), dollars(record.get("saved"))))  # fmt: skip
+    for pair in record.pairs:
+        interval = f"[{number(pair.interval[0])}, {number(pair.interval[1])}]" if pair.interval else None
+        if pair.reason:
+            unequal.append(f"Open, as what is left out may decide: {pair.reason}.")
+        rows.append((", ".join(pair.names), pair.verdict, pair.used, pair.of, interval, record.images, record.of_images,
+                     dollars(record.spent), dollars(record.saved)))  # fmt: skip
     columns = ("generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared")
     notes = ("The interval holds at every moment at once, so that the run could stop at the verdict.", *unequal)
     return [Table("The question that was to be settled", columns, tuple(rows), notes)] if rows else []

@@ -14,6 +14,7 @@ from titjudge.report.drawing import COLOURS, DASHES, WIDTH, Canvas, Chart, short
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.generator_differences import GeneratorDifference
 from titjudge.stats.generators.planning import Pilot, Plan, curve
+from titjudge.stats.generators.replay_settling import RaceResult
 from titjudge.stats.generators.sequential import OPEN, Settled
 from titjudge.stats.ppi.bridging import Bridge
 from titjudge.stats.ppi.inference import Estimate
@@ -50,14 +51,14 @@ def differences_chart(differences: Sequence[GeneratorDifference], delta: float |
     return Chart("differences", "Differences", "", draw, size=_row_size(len(shown)))
 
 
-def settling_chart(pairs: Sequence[Settled], races: Sequence[Mapping[str, Any]]) -> Chart:
+def settling_chart(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> Chart:
     """Chart the average share of the judgements that settled each pair and race, paler where some orders stayed open."""
     by_name: dict[str, list[tuple[float, bool]]] = {}
     for each in pairs:
         by_name.setdefault(f"{each.a}, {each.b}", []).append((each.used / each.of, each.verdict == OPEN))
     for race in races:
-        names = ", ".join(race["generators"])
-        by_name.setdefault(names, []).append((race["used"] / race["of"], race["verdict"] == OPEN))
+        names = ", ".join(race.generators)
+        by_name.setdefault(names, []).append((race.used / race.of, race.verdict == OPEN))
     rows = sorted((float(np.mean([used for used, _ in orders])), name, orders) for name, orders in by_name.items())
     rows = rows[-_ROWS:]
 

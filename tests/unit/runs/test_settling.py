@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from titjudge.core.run_records import SettleRecord
 from titjudge.core.types import Item, Score
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
@@ -34,7 +35,7 @@ def question(*names: str, **ends: float) -> Settling:
     return Settling(Question(names), items, {"m": metric(**ends)})
 
 
-def judged(settling: Settling, value: Callable[[str, int], float | None]) -> dict[str, Any]:
+def judged(settling: Settling, value: Callable[[str, int], float | None]) -> SettleRecord:
     """Judge in the order that it asks for; `value` is the score of a generator's image of a prompt."""
     for item in settling.order():
         settling.take(Score(item.id, "m", value(item.generator, int(item.id[len(item.generator) :]))))
@@ -48,17 +49,17 @@ def test_collapses_that_have_not_come_yet_settle_nothing() -> None:
     for _ in range(60):
         blank = rng.random(PROMPTS) < 1 / 49
         record = judged(question("a", "b"), lambda g, p, blank=blank: (0 if blank[p] else 98) if g == "a" else 96)  # type: ignore[misc]
-        false += record["pairs"][0]["verdict"] != "open"
+        false += record.pairs[0].verdict != "open"
     assert false <= 60 * 0.05 + 2 * (60 * 0.05 * 0.95) ** 0.5
 
 
 def test_a_scale_without_ends_is_said_to_be_one() -> None:
     record = judged(question("a", "b", low=-np.inf, high=np.inf), lambda g, p: p % 7 + 10 * (g == "a"))
-    assert record["pairs"][0]["method"] == "asymptotic"
+    assert record.pairs[0].method == "asymptotic"
     assert "a is the better one" in verdict_line(record)
     assert "asymptotic: this scale has no ends" in verdict_line(record)
     bounded = judged(question("a", "b"), lambda g, p: p % 7 + 10 * (g == "a"))
-    assert bounded["pairs"][0]["method"] == "betting"
+    assert bounded.pairs[0].method == "betting"
     assert "asymptotic" not in verdict_line(bounded)
 
 
@@ -69,20 +70,20 @@ def test_where_one_generator_lacks_the_scores_there_is_no_verdict() -> None:
     a, b = np.clip(level + rng.normal(0, 10, PROMPTS), 0, 100), np.clip(level - 6 + rng.normal(0, 10, PROMPTS), 0, 100)
     lost = a < level - 4
     record = judged(question("a", "b"), lambda g, p: (None if lost[p] else float(a[p])) if g == "a" else float(b[p]))
-    (pair,) = record["pairs"]
-    assert pair["verdict"] == "open"
-    assert pair["without_score"]["a"] > 5
+    (pair,) = record.pairs
+    assert pair.verdict == "open"
+    assert pair.without_score["a"] > 5
     said = verdict_line(record)
     assert said.startswith("cannot tell: a lacks a score on ")
-    assert f"left out for want of a score: a {pair['without_score']['a']} prompts" in said
+    assert f"left out for want of a score: a {pair.without_score['a']} prompts" in said
 
 
 def test_scores_that_both_lack_at_random_are_named_and_left_out() -> None:
     record = judged(question("a", "b"), lambda g, p: None if p % 6 == (g == "a") else 50 + 30 * (g == "a"))
-    (pair,) = record["pairs"]
-    assert (pair["verdict"], pair["reason"]) == ("a", "")
+    (pair,) = record.pairs
+    assert (pair.verdict, pair.reason) == ("a", "")
     assert "a is the better one" in verdict_line(record)
-    assert f"left out for want of a score: a {pair['without_score']['a']}" in verdict_line(record)
+    assert f"left out for want of a score: a {pair.without_score['a']}" in verdict_line(record)
 
 
 class Gated:
@@ -122,10 +123,10 @@ def test_a_slow_answer_does_not_let_the_run_pay_far_ahead(place: int) -> None:
     settling = question("a", "b")
     order = [item.id for item in question("a", "b").order()]
     waited, asked = asyncio.run(run(settling, Gated(order[place])))
-    (pair,) = settling.record(1.0, 1.0)["pairs"]
-    assert pair["verdict"] == "a"
+    (pair,) = settling.record(1.0, 1.0).pairs
+    assert pair.verdict == "a"
     assert waited <= place + 2 * IN_FLIGHT
-    assert asked <= 2 * pair["used"] + 2 * IN_FLIGHT
+    assert asked <= 2 * pair.used + 2 * IN_FLIGHT
 
 
 def test_an_image_that_never_gets_a_score_does_not_hold_the_run_up() -> None:

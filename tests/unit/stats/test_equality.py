@@ -90,9 +90,9 @@ def test_no_race_is_won_by_rounding() -> None:
         source="s",
     )
     (race,) = replay_race(table, ("a", "b"))
-    assert race["verdict"] == OPEN
+    assert race.verdict == OPEN
     (race,) = replay_race(table, ("a", "b"), margin=1e-6)
-    assert race["verdict"] == OPEN  # one unseen prompt may differ by a whole point
+    assert race.verdict == OPEN  # one unseen prompt may differ by a whole point
 
 
 @pytest.mark.parametrize("seed", range(4))

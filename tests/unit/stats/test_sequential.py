@@ -197,18 +197,18 @@ def test_a_replay_has_one_entry_a_pair_and_order() -> None:
     assert all(each.used < each.of == 400 for each in found)
     assert found == replay_pairs(table, [("low", "high"), ("low", "other")], margin=0.05, repeat=3)
     (race,) = replay_race(table, ["low", "high", "other"])
-    assert race["verdict"] == "high"
-    assert race["used"] < race["of"] == 1200
+    assert race.verdict == "high"
+    assert race.used < race.of == 1200
     with pytest.raises(DataError, match="no generator 'hihg'"):
         replay_pairs(table, [("low", "hihg")])
 
 
 def test_a_race_that_cannot_end_names_who_is_left() -> None:
     (race,) = replay_race(made(low=0.2, one=0.5, two=0.5), ["low", "one", "two"])
-    assert race["verdict"] == OPEN
-    assert set(race["left"]) == {"one", "two"}
+    assert race.verdict == OPEN
+    assert set(race.left) == {"one", "two"}
     (race,) = replay_race(made(one=0.5, two=0.5, three=0.5), ["one", "two", "three"], margin=0.06)
-    assert race["verdict"] == EQUIVALENT
+    assert race.verdict == EQUIVALENT
 
 
 def test_what_settling_costs_on_peoples_marks(shared: Path) -> None:

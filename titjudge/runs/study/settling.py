@@ -7,14 +7,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.numbers import sum_words
-from titjudge.core.run_records import Results
+from titjudge.core.run_records import Results, SettledPair, SettleRecord
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
@@ -148,28 +147,38 @@ class Settling:
         ]
         return "; ".join(filter(None, lines))
 
-    def record(self, spent: float | None, list_cost: float | None) -> dict[str, Any]:
+    def record(self, spent: float | None, list_cost: float | None) -> SettleRecord:
         """Return the verdict for results.json; `saved` is the list price (USD) of the images that were not judged."""
         ids = [item.id for prompt in self._prompts for items in self._items[prompt].values() for item in items]
         judged = sum(id in self._scores for id in ids)
         price = (list_cost or 0.0) / len(self._scores) if self._scores else 0.0
-        names, ends = self._race.names, self._race.interval()
-        unequal = self._unequal()
-        pair: dict[str, Any] = {
-            "verdict": OPEN if unequal else self._race.verdict, "used": self._race.prompts, "of": len(self._prompts),
-            "interval": None if ends is None else list(ends), "method": self._race.method,
-            "without_score": {name: sum(row[k] > 0 for row in self._missing) for k, name in enumerate(names)},
-            "reason": unequal,
-        }  # fmt: skip
-        who = (
-            {"generators": list(names), "left": self._race.left}
-            if len(names) > 2
-            else dict(zip("ab", names, strict=True))
+        return SettleRecord(
+            metric=self._metric,
+            margin=self._race.margin,
+            pairs=[self._generators().joined(self._verdict())],
+            images=judged,
+            of_images=len(ids),
+            spent=spent,
+            saved=round(price * (len(ids) - judged), 6) if self.over else 0.0,
         )
-        return {
-            "metric": self._metric, "margin": self._race.margin, "pairs": [who | pair], "images": judged,
-            "of_images": len(ids), "spent": spent, "saved": round(price * (len(ids) - judged), 6) if self.over else 0.0,
-        }  # fmt: skip
+
+    def _generators(self) -> SettledPair:
+        names = list(self._race.names)
+        if len(names) > 2:
+            return SettledPair(generators=names, left=self._race.left)
+        return SettledPair(a=names[0], b=names[1])
+
+    def _verdict(self) -> SettledPair:
+        unequal = self._unequal()
+        return SettledPair(
+            verdict=OPEN if unequal else self._race.verdict,
+            used=self._race.prompts,
+            of=len(self._prompts),
+            interval=self._race.interval(),
+            method=self._race.method,
+            without_score={name: sum(row[k] > 0 for row in self._missing) for k, name in enumerate(self._race.names)},
+            reason=unequal,
+        )
 
 
 class SettlingSession(Session):
@@ -200,7 +209,7 @@ class SettlingSession(Session):
 
     def _findings(self, results: Results) -> Results:
         record = self._settling.record(results.spent, results.list_cost)
-        return Results(settle=record, saved=record["saved"])
+        return Results(settle=record, saved=record.saved)
 
     def _take(self, score: Score) -> bool:
         over = self._settling.take(score)
@@ -209,28 +218,30 @@ class SettlingSession(Session):
         return over
 
 
-def verdict_line(record: Mapping[str, Any]) -> str:
-    """Say the verdict (`Settling.record`) in one line."""
-    (pair,) = record["pairs"]
-    names = pair.get("generators") or [pair["a"], pair["b"]]
-    verdict, share = pair["verdict"], f"{record['images']:,} of {record['of_images']:,} images judged"
-    saved = f", about ${record['saved']:.4f} saved" if record["saved"] else ""
-    ends = ""
-    if pair["interval"]:
-        low, high = pair["interval"]
-        ends = f", {names[0]} - {names[1]} between {low:.4g} and {high:.4g}"
-        ends += " (asymptotic: this scale has no ends)" if pair.get("method") == ASYMPTOTIC else ""
-    missing = ", ".join(f"{name} {count}" for name, count in pair.get("without_score", {}).items() if count)
+def verdict_line(record: SettleRecord) -> str:
+    """Say the verdict in one line."""
+    (pair,) = record.pairs
+    share = f"{record.images:,} of {record.of_images:,} images judged"
+    missing = ", ".join(f"{name} {count}" for name, count in pair.without_score.items() if count)
     missing = f"; left out for want of a score: {missing} prompts" if missing else ""
-    if pair.get("reason"):
-        return f"cannot tell: {pair['reason']}, and what is left out may decide{ends} ({share}{missing})"
-    if verdict == OPEN:
-        left = f"; still in: {', '.join(pair['left'])}" if "left" in pair else ""
-        spent = sum_words(record["spent"], 0, f"${record['spent'] or 0.0:.4f}")
-        return f"not settled for {spent}: {' or '.join(names)}{ends}{left} ({share}{missing})"
-    if verdict == EQUIVALENT:
-        equal = pair.get("left") or names
-        return (
-            f"settled: {' and '.join(equal)} are equivalent within {record['margin']:g}{ends} ({share}{saved}{missing})"
-        )
-    return f"settled: {verdict} is the better one{ends} ({share}{saved}{missing})"
+    ends = _interval_words(pair)
+    if pair.reason:
+        return f"cannot tell: {pair.reason}, and what is left out may decide{ends} ({share}{missing})"
+    if pair.verdict == OPEN:
+        left = f"; still in: {', '.join(pair.left)}" if pair.left else ""
+        spent = sum_words(record.spent, 0, f"${record.spent or 0.0:.4f}")
+        return f"not settled for {spent}: {' or '.join(pair.names)}{ends}{left} ({share}{missing})"
+    saved = f", about ${record.saved:.4f} saved" if record.saved else ""
+    if pair.verdict == EQUIVALENT:
+        equal = " and ".join(pair.left or pair.names)
+        return f"settled: {equal} are equivalent within {record.margin:g}{ends} ({share}{saved}{missing})"
+    return f"settled: {pair.verdict} is the better one{ends} ({share}{saved}{missing})"
+
+
+def _interval_words(pair: SettledPair) -> str:
+    """Say the interval of the difference of two; empty where there is none."""
+    if pair.interval is None:
+        return ""
+    (low, high), (first, second, *_) = pair.interval, pair.names
+    asymptotic = " (asymptotic: this scale has no ends)" if pair.method == ASYMPTOTIC else ""
+    return f", {first} - {second} between {low:.4g} and {high:.4g}{asymptotic}"

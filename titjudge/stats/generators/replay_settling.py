@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,26 @@ import numpy as np
 from titjudge.core.types import Table
 from titjudge.stats.generators.sequential import OPEN, Race, Settled, settle
 from titjudge.stats.scores.scores_table import ScoreTable
+
+
+@dataclass(frozen=True, slots=True)
+class RaceResult:
+    """The result of one race.
+
+    Attributes:
+        generators: The generators that raced.
+        verdict: The best one, "equivalent" or "open".
+        left: Those that no other has beaten.
+        prompts: Prompts that it took.
+        used: Judgements that it took, of all (`of`).
+    """
+
+    generators: tuple[str, ...]
+    verdict: str
+    left: tuple[str, ...]
+    prompts: int
+    used: int
+    of: int
 
 
 def replay_pairs(
@@ -35,8 +56,8 @@ def replay_pairs(
 
 def replay_race(
     table: ScoreTable, names: Sequence[str], *, margin: float | None = None, repeat: int = 1, seed: int = 0
-) -> list[dict[str, Any]]:
-    """Race for the best of several generators in random orders; `used` and `of` count judgements.
+) -> list[RaceResult]:
+    """Race for the best of several generators in random orders.
 
     Raises:
         DataError: As `replay_pairs`.
@@ -49,23 +70,23 @@ def replay_race(
     for _ in range(repeat):
         race = Race(names, table.width, margin)
         race.add(rng.permutation(means))
-        races.append({"generators": list(names), "verdict": race.verdict, "left": race.left, "prompts": race.prompts,
-                      "used": race.judged, "of": means.size})  # fmt: skip
+        left = tuple(race.left)
+        races.append(RaceResult(tuple(names), race.verdict, left, race.prompts, race.judged, means.size))
     return races
 
 
-def replay_tables(pairs: Sequence[Settled], races: Sequence[dict[str, Any]]) -> list[Table]:
+def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> list[Table]:
     """Tabulate the pairs and the races, each averaged over its orders."""
     tables = []
     if pairs:
-        share = float(np.mean([each.used / each.of for each in pairs]))
-        settled = sum(each.verdict != OPEN for each in pairs)
+        share = float(np.mean([pair.used / pair.of for pair in pairs]))
+        settled = sum(pair.verdict != OPEN for pair in pairs)
         note = f"on average {100 * share:.1f}% of the judgements; {settled:,} of {len(pairs):,} settled"
-        rows = _rows(((each.a, each.b), each.verdict, each.used, each.of) for each in pairs)
+        rows = _rows(((pair.a, pair.b), pair.verdict, pair.used, pair.of) for pair in pairs)
         columns: tuple[str, ...] = ("a", "b", "verdict", "prompts used", "of", "share")
         tables.append(Table("Settling pairs", columns, tuple((*names, *cells) for names, cells in rows), (note,)))
     if races:
-        rows = _rows((tuple(each["generators"]), each["verdict"], each["used"], each["of"]) for each in races)
+        rows = _rows((race.generators, race.verdict, race.used, race.of) for race in races)
         columns = ("generators", "verdict", "judgements used", "of", "share")
         tables.append(Table("Racing for the best", columns, tuple((", ".join(names), *cells) for names, cells in rows)))
     return tables
