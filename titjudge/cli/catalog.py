@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from titjudge.cli.options import JSON, option
 from titjudge.cli.output import show_results, show_tables
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from titjudge.metrics import Metric
 
 
 def _load_all(kind: str) -> list[Any]:
@@ -50,62 +53,60 @@ def _also(row: Any) -> str | None:
     return f"{row.also} ({'with its weights' if row.whole_base else 'small files'})" if row.also else None
 
 
+def _metric_record(metric: Metric) -> dict[str, Any]:
+    siblings = ["the prompt's other images"] if metric.scope == "prompt" else []
+    return {
+        "metric": metric.name,
+        "asks": ", ".join(metric.roles),
+        "range": f"{metric.range[0]:g} to {metric.range[1]:g}",
+        "needs": ", ".join([*metric.needs, *siblings]) or None,
+        "summary": metric.summary,
+        "source": metric.source,
+        "options": metric.about_options,
+    }
+
+
+def _weights_record(row: Any) -> dict[str, Any]:
+    from titjudge.data.learned_metrics import ASKED
+
+    return {
+        "weights": row.weights or ("any" if row.status == ASKED else "from its authors"),
+        "size": _size(row),
+        "also_needed": _also(row),
+        "licence": row.licence,
+        "tokens": row.tokens or None,
+        "status": row.status,
+    }
+
+
 @click.command(cls=Command, section=LOOK_UP)
 @JSON
 def metrics(json_file: Path | None) -> int:
     """List the metrics: the models they ask, range, source and options; and the learned ones with their weights."""
     from titjudge.core.types import Table
-    from titjudge.data.learned_metrics import ASKED, rows
-    from titjudge.metrics import Metric
+    from titjudge.data.learned_metrics import rows
 
     loaded: list[Metric] = _load_all("metrics")
-    records: dict[str, dict[str, Any]] = {
-        m.name: {
-            "metric": m.name,
-            "asks": ", ".join(m.roles),
-            "range": f"{m.range[0]:g} to {m.range[1]:g}",
-            "needs": ", ".join([*m.needs, *(["the prompt's other images"] if m.scope == "prompt" else [])]) or None,
-            "summary": m.summary,
-            "source": m.source,
-            "options": m.about_options,
-        }
-        for m in loaded
-    }
-    learned = {
-        row.key: {
-            "weights": row.weights or ("any" if row.status == ASKED else "from its authors"),
-            "size": _size(row),
-            "also_needed": _also(row),
-            "licence": row.licence,
-            "tokens": row.tokens or None,
-            "status": row.status,
-        }
-        for row in rows()
-    }
-    shown = tuple(
+    records = [_metric_record(metric) for metric in loaded]
+    learned = {row.key: _weights_record(row) for row in rows()}
+    shown = (
         (r["metric"], re.sub(r"scorer/\S+", "weights", r["asks"]), r["range"], r["needs"], r["summary"])
-        for r in records.values()
+        for r in records
     )
-    options = tuple(
-        (f"{m.name}.{name}", m.defaults[name], text) for m in loaded for name, text in m.about_options.items()
-    )
+    sources = ((record["metric"], record["source"]) for record in records)
+    options = ((f"{m.name}.{name}", m.defaults[name], text) for m in loaded for name, text in m.about_options.items())
+    weights = ((name, *facts.values()) for name, facts in learned.items())
     about = ("metric", "weights", "size", "also needed", "licence", "token limit", "status")
     tables = [
-        Table("metrics", ("metric", "asks", "range", "needs", "what it is"), shown),
-        Table(
-            "where they come from", ("metric", "source"), tuple((r["metric"], r["source"]) for r in records.values())
-        ),
-        Table("options of metrics", ("--metric-option", "default", "what it is"), options),
-        Table(
-            "learned metrics (higher is better)",
-            about,
-            tuple((name, *facts.values()) for name, facts in learned.items()),
-            _WEIGHTS_NOTES,
-        ),
+        Table("metrics", ("metric", "asks", "range", "needs", "what it is"), tuple(shown)),
+        Table("where they come from", ("metric", "source"), tuple(sources)),
+        Table("options of metrics", ("--metric-option", "default", "what it is"), tuple(options)),
+        Table("learned metrics (higher is better)", about, tuple(weights), _WEIGHTS_NOTES),
     ]
-    for name in records.keys() & learned.keys():
-        records[name] |= learned[name] | {"direction": "higher is better"}
-    show_results(tables, list(records.values()), json_file)
+    for record in records:
+        if record["metric"] in learned:
+            record |= learned[record["metric"]] | {"direction": "higher is better"}
+    show_results(tables, records, json_file)
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,9 +129,8 @@ def judge(**flags: Any) -> int:
       python cli.py judge --config run.yaml --limit 50
       python cli.py judge --data my_images --metric tit-llm --settle old,new
     """
+    from titjudge.cli.progress import watcher
     from titjudge.report.sinks import parse_targets
-    from titjudge.runs.session import Session
-    from titjudge.runs.study.settling import SettlingSession
 
     config = config_of(
         flags,
@@ -141,36 +139,45 @@ def judge(**flags: Any) -> int:
     )
     question = _question(flags["settle"], flags["margin"], config)
     sinks = parse_targets(flags["sinks"], flags["step"])
-    work: Callable[[], Outcome]
-    if config.engine == "ray" and not flags["dry_run"]:
-        from titjudge.core import registry
-
-        cluster = registry.load("runners", config.engine)(
-            config, address=config.ray_address, workers=config.workers, say=say
-        )
-        run, work = cluster.resolved, cluster.run
-        _check_official(run, flags["official_files"])
-    else:
-        from titjudge.cli.progress import watcher
-
-        session = Session(config) if question is None else SettlingSession(config, question)
-        run = session.resolved
-        _check_official(run, flags["official_files"])
-        if flags["dry_run"]:
-            forecast = session.dry_run()
-            _show_retirements(run.config)
-            if question is not None:
-                say("  note: all that --settle could cost: it stops when the question is settled")
-            show_forecast(forecast, flags["json_file"])
-            return 0 if forecast.items else 1
-        work = lambda: session.run(watcher(config.limits.max_cost))  # noqa: E731
+    elsewhere = config.engine == "ray" and not flags["dry_run"]
+    judging = _cluster(config) if elsewhere else _session(config, question)
+    run = judging.resolved
+    _check_official(run, flags["official_files"])
+    if flags["dry_run"]:
+        note = "" if question is None else "all that --settle could cost: it stops when the question is settled"
+        return _show_dry_run(judging, flags["json_file"], note)
     say(_opening(run.config))
     _show_retirements(run.config)
-    outcome = work()
+    outcome = judging.run() if elsewhere else judging.run(watcher(config.limits.max_cost))
     code = _show_outcome(outcome, flags["json_file"], run.config.limits.min_coverage)
     if flags["official_files"] is not None:
         _write_official(run.suite, outcome, flags["official_files"])
     return code if send_to_sinks(outcome.folder, sinks, flags["step"]) else code or 1
+
+
+def _cluster(config: RunConfig) -> Any:
+    """Prepare a run on a cluster, by the runner that a package announces."""
+    from titjudge.core import registry
+
+    runner = registry.load("runners", config.engine)
+    return runner(config, address=config.ray_address, workers=config.workers, say=say)
+
+
+def _session(config: RunConfig, question: Question | None) -> Any:
+    from titjudge.runs.session import Session
+    from titjudge.runs.study.settling import SettlingSession
+
+    return Session(config) if question is None else SettlingSession(config, question)
+
+
+def _show_dry_run(session: Any, json_file: Path | None, note: str = "") -> int:
+    """Print what a run would cost; returns the exit code."""
+    forecast = session.dry_run()
+    _show_retirements(session.config)
+    if note:
+        say(f"  note: {note}")
+    show_forecast(forecast, json_file)
+    return 0 if forecast.items else 1
 
 
 def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path | None, bool]:
@@ -188,9 +195,7 @@ def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path 
 
     session = Session(config_of(flags, report=False, **task))
     if flags["dry_run"]:
-        forecast = session.dry_run()
-        show_forecast(forecast, flags["json_file"])
-        return (0 if forecast.items else 1), None, False
+        return _show_dry_run(session, flags["json_file"]), None, False
     _show_retirements(session.config)
     limits = session.config.limits
     outcome = session.run(watcher(limits.max_cost))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +13,10 @@ from titjudge.cli.options import JSON, PATH, option, send_to_sinks, sink_options
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from titjudge.core.types import Table
+    from titjudge.runs.folder.run_folder import RunFolder
 
 _SUFFIX = {"latex": "tex", "markdown": "md"}
 
@@ -46,10 +52,7 @@ def report(
       python cli.py report runs/first --reference qwen-image-bench
       python cli.py report runs/first --sink wandb:my_model/run7 --step 4000
     """
-    from dataclasses import asdict
-
-    from titjudge.report import export, write_report
-    from titjudge.report.html import images_in
+    from titjudge.report import export
     from titjudge.report.sinks import parse_targets
     from titjudge.runs.folder.journal import damage_lines
     from titjudge.runs.folder.run_folder import RunFolder
@@ -64,23 +67,11 @@ def report(
         raise ConfigError(
             "--baseline goes with the page and its tables (html, latex, markdown): other formats hold single scores"
         )
-    placed, more = [], None
-    if reference is not None:
-        from titjudge.runs.study.reference import standings
-        from titjudge.stats.generators.published_tables import published
-
-        placed = standings(folders[0], published(reference))
-        known = folders[0].results().to_json().get("tables", [])
-        more = {"tables": [*known, *(asdict(table) for table in placed)]}
+    placed = _standings(folders[0], reference) if reference is not None else []
     name = "report.html" if kind == "html" else f"export.{_SUFFIX.get(kind, kind)}"
     place = runs[0] / name if out is None else out / name if out.is_dir() else out
     if kind == "html":
-        written = write_report(
-            folders, place, agreement_json=more, baseline=baseline, full_images=full_images, keep_images=not force
-        )
-        shown, missing = images_in(written.read_bytes())
-        if missing:
-            click.echo(f"{len(missing):,} of {shown + len(missing):,} images are not shown: {missing[0]}", err=True)
+        written = _write_page(folders, place, placed, baseline=baseline, full_images=full_images, keep_images=not force)
     else:
         written = export(folders, kind, place, baseline=baseline)
     for line in (line for folder in folders for line in damage_lines(folder.damage)):
@@ -90,3 +81,29 @@ def report(
     write_json(json_file, [folder.results().to_json() for folder in folders])
     sent = [send_to_sinks(run, targets, step) for run in runs]  # all of them, even if one fails
     return 0 if all(sent) else 1
+
+
+def _standings(run: RunFolder, reference: str) -> list[Table]:
+    """Put a run among the rows of a published table."""
+    from titjudge.runs.study.reference import standings
+    from titjudge.stats.generators.published_tables import published
+
+    return standings(run, published(reference))
+
+
+def _write_page(folders: Sequence[RunFolder], place: Path, placed: Sequence[Table], **options: Any) -> Path:
+    """Write the HTML page, and say how many images it does not show."""
+    from dataclasses import asdict
+
+    from titjudge.report import write_report
+    from titjudge.report.html import images_in
+
+    more = None
+    if placed:
+        known = folders[0].results().to_json().get("tables", [])
+        more = {"tables": [*known, *(asdict(table) for table in placed)]}
+    written = write_report(folders, place, agreement_json=more, **options)
+    shown, missing = images_in(written.read_bytes())
+    if missing:
+        click.echo(f"{len(missing):,} of {shown + len(missing):,} images are not shown: {missing[0]}", err=True)
+    return written
