@@ -296,7 +296,7 @@ def _load(file: Path) -> tuple[str, list[dict[str, Any]]]:
             raise DataError(f"task {number}: the key '{absent[0]}' is missing in its data: {todo}", file)
         modes.setdefault(mode, number)
         if len(modes) > 1:
-            kinds = " and ".join(f"task {first} of mode {each}" for each, first in modes.items())
+            kinds = " and ".join(f"task {first} of mode {name}" for name, first in modes.items())
             raise DataError(f"{kinds}: export and import each project on its own", file)
     return next(iter(modes), PAIRS), tasks
 

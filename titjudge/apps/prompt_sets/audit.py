@@ -37,7 +37,7 @@ def audit_prompts(
         The audit, and the problems of invalid rows.
 
     Raises:
-        UserError: there are no prompts, or a list or tokenizer is missing.
+        UserError: There are no prompts, or a list or tokenizer is missing.
     """
     prompts, meta, problems = _read(data, columns)
     others = {name: _other(name) for name in against}
@@ -47,16 +47,20 @@ def audit_prompts(
     counts = [embedded.tokens[text] for text in prompts.values()]
     if tokenizer is not None:
         name, counts = str(tokenizer), _count(tokenizer, list(prompts.values()))
-    matrix = np.stack([vectors[text] for text in prompts.values()])
     result = audit(
-        prompts, matrix, counts, name,
+        prompts, _matrix(vectors, prompts), counts, name,
         further=meta,
-        others={name: (list(of), np.stack([vectors[text] for text in of.values()])) for name, of in others.items()},
+        others={name: (list(other), _matrix(vectors, other)) for name, other in others.items()},
         scripts=[script(text) for text in prompts.values()],
         embedder=embedded.embedder,
         clip=embedded.clip,
     )  # fmt: skip
     return result, problems
+
+
+def _matrix(vectors: Mapping[str, np.ndarray], prompts: Mapping[str, str]) -> np.ndarray:
+    """Stack the vectors of prompts, shape (prompts, dim)."""
+    return np.stack([vectors[text] for text in prompts.values()])
 
 
 def _read(given: Path, columns: str = "") -> tuple[dict[str, str], dict[str, Mapping[str, Any]], list[str]]:
@@ -102,7 +106,14 @@ def _other(given: str) -> dict[str, str]:
 
 
 class EmbeddedTexts(NamedTuple):
-    """Vector and number of tokens by text, the embedder in words, and whether it is CLIP's text encoder."""
+    """Embeddings of texts.
+
+    Attributes:
+        vectors: Vector by text.
+        tokens: Number of tokens by text.
+        embedder: What made them, in words.
+        clip: Whether that is CLIP's text encoder.
+    """
 
     vectors: dict[str, np.ndarray]
     tokens: dict[str, int]
@@ -116,10 +127,9 @@ async def embed_texts(config: RunConfig, texts: Sequence[str]) -> EmbeddedTexts:
         async with open_engine(config, cache, asks=["embedder"]) as engine:
             embeddings = dict(zip(texts, [embedding for _, embedding in await engine.embed(texts)], strict=True))
             embedder = engine.roles.embedder()
-    name, clip = f"the embedder {embedder.name}", embedder.clip
     vectors = {text: embedding.vector for text, embedding in embeddings.items()}
     tokens = {text: embedding.tokens_total for text, embedding in embeddings.items()}
-    return EmbeddedTexts(vectors, tokens, name, clip)
+    return EmbeddedTexts(vectors, tokens, f"the embedder {embedder.name}", embedder.clip)
 
 
 def _count(folder: Path, texts: Sequence[str]) -> list[int]:

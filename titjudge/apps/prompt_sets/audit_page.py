@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from titjudge.apps.prompt_sets.audit_statistics import ENCODERS, SAME, Audit, evenness
+from titjudge.apps.prompt_sets.audit_statistics import ENCODERS, SAME, Audit, by_frequency, evenness_note
 from titjudge.report.drawing import WIDTH, Canvas, Chart, shortened
 from titjudge.report.tables_page import write_page
 
@@ -24,7 +24,7 @@ def write_prompt_page(audit: Audit, source: str, out: Path) -> None:
     lines = [f"{count:,} prompts, {audit.unique:,} of them unique ({audit.unique / count:.0%}) at a cosine of {SAME}.",
              f"Counted {audit.counted}."]  # fmt: skip
     if audit.leaks:
-        lines.append(f"{len({each.prompt for each in audit.leaks}):,} say the same as a prompt of another set.")
+        lines.append(f"{len({leak.prompt for leak in audit.leaks}):,} say the same as a prompt of another set.")
     cut = "; ".join(f"{name} would cut {audit.cut(limit)[0]:,}" for name, limit in ENCODERS.items())
     limits = {f"{name} {limit}": limit for name, limit in ENCODERS.items() if limit <= 1.3 * max(audit.tokens)}
     charts = [
@@ -81,21 +81,19 @@ def _histogram(
 
 def _balance(number: int, column: str, values: Mapping[str, int]) -> Chart:
     """Chart the numbers of prompts with the most frequent values of a column, with a line at the mean."""
-    shown = sorted(values.items(), key=lambda each: (-each[1], each[0]))
-    kept, total = shown[:_BARS], sum(values.values())
+    kept, rare = by_frequency(values)[:_BARS], len(values) - _BARS
     height = 0.5 + 0.22 * len(kept)
 
     def draw(canvas: Canvas) -> None:
         axes = canvas.axes((0.3, 0.35 / height, 0.68, 1 - 0.4 / height), grid="x")
         axes.barh(range(len(kept)), [count for _, count in kept], color=canvas.colour(0), height=0.7)
-        axes.axvline(total / len(values), color=canvas.colour(1), linewidth=1.4, linestyle="--")
+        axes.axvline(sum(values.values()) / len(values), color=canvas.colour(1), linewidth=1.4, linestyle="--")
         axes.set_yticks(range(len(kept)), [shortened(value, 25) for value, _ in kept])
         axes.invert_yaxis()
         axes.xaxis.get_major_locator().set_params(integer=True)
 
-    rest = f"; {len(shown) - len(kept)} rarer ones are in the table" if len(shown) > len(kept) else ""
-    even = f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
-    note = f"Prompts by {column}; the line: all equally often; {even}{rest}."
+    rest = f"; {rare} rarer ones are in the table" if rare > 0 else ""
+    note = f"Prompts by {column}; the line: all equally often; {evenness_note(values)}{rest}."
     return Chart(f"balance-{number}", f"Balance of {column}", note, draw, size=(WIDTH, height))
 
 

@@ -24,6 +24,7 @@ ENCODERS = {"CLIP": 77, "Long-CLIP": 248, "T5": 512}
 _CHUNK = 1024  # prompts whose cosines with all others are held at once
 _MOST_VALUES = 60  # of a categorical column
 _SHOWN = 80  # characters of a prompt in a table
+_MOST_PAIRS = 20  # near-duplicates in a table
 _UNSHOWABLE: Mapping[str, str] = {
     "sound": r"sounds?|noises?|nois(?:y|ily)|silen(?:t|ce|tly)|whisper\w*|music|melod\w+|humming|echo\w*|roaring|singing|hears?|heard|loud\w*",
     "smell and taste": r"smell\w*|scents?|scented|aromas?|aromatic|fragran\w+|odou?rs?|tastes?|tasty|delicious|bitter|stench",
@@ -36,13 +37,30 @@ _PATTERNS = {kind: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for kind, word
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
-    """Two near-duplicate prompts; `other` is of the same set, or of the one that `source` names."""
+class NearDuplicate:
+    """Two prompts that say the same.
+
+    Attributes:
+        prompt: Id of the one.
+        other: Id of the other, of the same set or of the one that `source` names.
+        cosine: Cosine of their embeddings.
+        source: Name of the set of the other; empty if it is the same set.
+    """
 
     prompt: str
     other: str
     cosine: float
     source: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields by name; no source for a prompt of the same set."""
+        record = {"prompt": self.prompt, "other": self.other, "cosine": self.cosine}
+        return record | ({"source": self.source} if self.source else {})
+
+    def row(self, text: str) -> tuple[str, str, float, str]:
+        """Return the cells of a table; `text` is that of the prompt."""
+        other = f"{self.source}: {self.other}" if self.source else self.other
+        return self.prompt, other, self.cosine, text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +69,10 @@ class Audit:
 
     Attributes:
         prompts: Text by id.
-        words, characters, tokens: Length of each prompt, in order; tokens as `tokenizer` counts them.
+        words: Number of words of each prompt, in order.
+        characters: Number of characters of each prompt.
+        tokens: Number of tokens of each prompt, as `tokenizer` counts them.
+        tokenizer: Name of the tokenizer.
         unique: Number of prompts left after near-duplicates are dropped.
         nearest: Cosine of each prompt with its nearest other one; empty with fewer than two prompts.
         alike: Prompts that were dropped, each with the most similar one of those kept.
@@ -71,8 +92,8 @@ class Audit:
     tokenizer: str
     unique: int
     nearest: Sequence[float]
-    alike: Sequence[Alike]
-    leaks: Sequence[Alike]
+    alike: Sequence[NearDuplicate]
+    leaks: Sequence[NearDuplicate]
     columns: Mapping[str, Mapping[str, int]]
     grades: Sequence[float | None]
     unshowable: Mapping[str, Mapping[str, Sequence[str]]]
@@ -100,7 +121,7 @@ class Audit:
         cut = {name: self.cut(limit) for name, limit in ENCODERS.items()}
         return {
             "prompts": len(self.prompts),
-            "lengths": {name: _quantiles(of) for name, of in self._lengths().items()},
+            "lengths": {name: _quantiles(lengths) for name, lengths in self._lengths().items()},
             "tokenizer": self.tokenizer,
             "cut": {
                 name: {"tokens": ENCODERS[name], "prompts": count, "dropped": share}
@@ -110,12 +131,13 @@ class Audit:
             "unique_share": self.unique / len(self.prompts),
             "embedder": self.embedder,
             "counted_as_tiif_bench": self.clip,
-            "alike": [_alike_json(each) for each in self.alike],
-            "leaks": [_alike_json(each) for each in self.leaks],
+            "alike": [duplicate.to_json() for duplicate in self.alike],
+            "leaks": [duplicate.to_json() for duplicate in self.leaks],
             "columns": {name: dict(values) for name, values in self.columns.items()},
             "grade": _median([grade for grade in self.grades if grade is not None]),
             "unshowable": {
-                kind: {name: list(words) for name, words in of.items()} for kind, of in self.unshowable.items()
+                kind: {name: list(words) for name, words in by_prompt.items()}
+                for kind, by_prompt in self.unshowable.items()
             },
             "scripts": dict(self.scripts),
         }
@@ -125,38 +147,49 @@ class Audit:
 
     def tables(self) -> list[Table]:
         """Tabulate the statistics."""
-        count = len(self.prompts)
-        lengths = [(name, *_quantiles(of).values()) for name, of in self._lengths().items()]
-        cut = [(name, limit, *self.cut(limit)) for name, limit in ENCODERS.items()]
-        counted = f"tokens as {self.tokenizer} counts them; other tokenizers differ by some percent"
-        cut_columns = ("encoder", "tokens read", "prompts cut", "mean share dropped of those")
-        unique = ((count, self.unique, self.unique / count),)
-        tables = [
-            Table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), tuple(lengths)),
-            Table("What text encoders would cut", cut_columns, tuple(cut), (counted,)),
-            Table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), unique, (self.counted,)),
+        return [
+            *self._length_tables(),
+            *self._duplicate_tables(),
+            *(self._balance_table(column, values) for column, values in self.columns.items()),
+            self._language(),
+            *self._unshowable_tables(),
         ]
-        for title, found in (("Prompts that say the same", self.alike), ("Prompts that another set has", self.leaks)):
-            rows = tuple(
-                (a.prompt, f"{a.source}{a.other}", a.cosine, _short(self.prompts[a.prompt])) for a in found[:20]
-            )
-            rest = (f"and {len(found) - 20:,} more",) if len(found) > 20 else ()
-            if rows:
-                tables.append(Table(title, ("prompt", "says the same as", "cosine", "text"), rows, rest))
-        for name, values in self.columns.items():
-            counts = sorted(values.items(), key=lambda each: (-each[1], each[0]))
-            shares = tuple((value, number, number / count) for value, number in counts)
-            even = f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
-            tables.append(Table(f"Balance of {name}", (name, "prompts", "share"), shares, (even,)))
-        tables.append(self._language())
-        if shown := [
-            (kind, len(of), len(of) / count, ", ".join(w for w, _ in Counter(x for each in of.values() for x in each).most_common(5)))
-            for kind, of in self.unshowable.items()
-            if of
-        ]:  # fmt: skip
-            note = "found by words, in English: a place to look, not a verdict"
-            tables.append(Table("What no image can show", ("kind", "prompts", "share", "words"), tuple(shown), (note,)))
+
+    def _length_tables(self) -> list[Table]:
+        lengths = tuple((name, *_quantiles(lengths).values()) for name, lengths in self._lengths().items())
+        cut = tuple((name, limit, *self.cut(limit)) for name, limit in ENCODERS.items())
+        columns = ("encoder", "tokens read", "prompts cut", "mean share dropped of those")
+        note = f"tokens as {self.tokenizer} counts them; other tokenizers differ by some percent"
+        return [
+            Table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), lengths),
+            Table("What text encoders would cut", columns, cut, (note,)),
+        ]
+
+    def _duplicate_tables(self) -> list[Table]:
+        shares = ((len(self.prompts), self.unique, self.unique / len(self.prompts)),)
+        tables = [
+            Table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), shares, (self.counted,))
+        ]
+        columns = ("prompt", "says the same as", "cosine", "text")
+        for title, pairs in (("Prompts that say the same", self.alike), ("Prompts that another set has", self.leaks)):
+            rows = tuple(pair.row(self.prompts[pair.prompt]) for pair in pairs[:_MOST_PAIRS])
+            rest = (f"and {len(pairs) - _MOST_PAIRS:,} more",) if len(pairs) > _MOST_PAIRS else ()
+            tables += [Table(title, columns, rows, rest)] if rows else []
         return tables
+
+    def _balance_table(self, column: str, values: Mapping[str, int]) -> Table:
+        rows = tuple((value, number, number / len(self.prompts)) for value, number in by_frequency(values))
+        return Table(f"Balance of {column}", (column, "prompts", "share"), rows, (evenness_note(values),))
+
+    def _unshowable_tables(self) -> list[Table]:
+        rows = []
+        for kind, by_prompt in self.unshowable.items():
+            frequent = Counter(word for words in by_prompt.values() for word in words).most_common(5)
+            words = ", ".join(word for word, _ in frequent)
+            rows += [(kind, len(by_prompt), len(by_prompt) / len(self.prompts), words)] if by_prompt else []
+        note = "found by words, in English: a place to look, not a verdict"
+        columns = ("kind", "prompts", "share", "words")
+        return [Table("What no image can show", columns, tuple(rows), (note,))] if rows else []
 
     def _language(self) -> Table:
         grades = [grade for grade in self.grades if grade is not None]
@@ -195,9 +228,7 @@ def audit(
     """
     names, texts = list(prompts), list(prompts.values())
     kept, alike = unique(names, vectors, [str((further or {}).get(name, {}).get("pair") or name) for name in names])
-    leaks = [
-        each for source, (ids, there) in (others or {}).items() for each in _leaks(names, vectors, source, ids, there)
-    ]
+    leaks = [leak for source, other in (others or {}).items() for leak in _leaks(names, vectors, source, *other)]
     return Audit(
         prompts,
         list(map(count_words, texts)),
@@ -206,18 +237,20 @@ def audit(
         tokenizer,
         len(kept),
         nearest(vectors),
-        sorted(alike, key=lambda each: -each.cosine),
-        sorted(leaks, key=lambda each: -each.cosine),
+        sorted(alike, key=lambda pair: -pair.cosine),
+        sorted(leaks, key=lambda pair: -pair.cosine),
         sorting_columns(further or {}),
         list(map(grade, texts)),
-        {kind: _with(pattern, prompts) for kind, pattern in _PATTERNS.items()},
+        {kind: _words_of(pattern, prompts) for kind, pattern in _PATTERNS.items()},
         dict(Counter(scripts or [""] * len(names)).most_common()),
         embedder,
         clip,
     )
 
 
-def unique(names: Sequence[str], vectors: np.ndarray, versions: Sequence[str] = ()) -> tuple[list[int], list[Alike]]:
+def unique(
+    names: Sequence[str], vectors: np.ndarray, versions: Sequence[str] = ()
+) -> tuple[list[int], list[NearDuplicate]]:
     """Drop each near-duplicate of a prompt kept before it; returns the indices kept, and what was dropped.
 
     Prompts with the same entry in `versions` are versions of one prompt (short and long), and meant to say the same.
@@ -230,7 +263,7 @@ def unique(names: Sequence[str], vectors: np.ndarray, versions: Sequence[str] = 
             cosines = np.where(groups[kept] == groups[place], -2.0, room[: len(kept)] @ vector)
             best = int(np.argmax(cosines))
             if cosines[best] >= SAME:
-                alike.append(Alike(names[place], names[kept[best]], round(float(cosines[best]), 4)))
+                alike.append(NearDuplicate(names[place], names[kept[best]], round(float(cosines[best]), 4)))
                 continue
         room[len(kept)] = vector
         kept.append(place)
@@ -249,15 +282,16 @@ def nearest(vectors: np.ndarray) -> list[float]:
 
 
 def _leaks(
-    names: Sequence[str], vectors: np.ndarray, source: str, ids: Sequence[str], there: np.ndarray
-) -> Iterator[Alike]:
-    if not len(there):
+    names: Sequence[str], vectors: np.ndarray, source: str, ids: Sequence[str], others: np.ndarray
+) -> Iterator[NearDuplicate]:
+    """List the prompts of another set, with the embeddings `others`, that the prompts of this one repeat."""
+    if not len(others):
         return
-    for start, cosines in _cosines(vectors, there):
+    for start, cosines in _cosines(vectors, others):
         best = cosines.argmax(axis=1)
         for row in np.flatnonzero(cosines.max(axis=1) >= SAME).tolist():
             cosine = round(float(cosines[row, best[row]]), 4)
-            yield Alike(names[start + row], ids[int(best[row])], cosine, f"{source}: ")
+            yield NearDuplicate(names[start + row], ids[int(best[row])], cosine, source)
 
 
 def _cosines(left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -287,6 +321,16 @@ def evenness(counts: Sequence[int]) -> float:
     return -sum(share * math.log(share) for share in shares) / math.log(len(counts)) if len(counts) > 1 else 1.0
 
 
+def evenness_note(values: Mapping[str, int]) -> str:
+    """Say how evenly prompts spread over the values of a column."""
+    return f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
+
+
+def by_frequency(values: Mapping[str, int]) -> list[tuple[str, int]]:
+    """List the values of a column with their numbers, the most frequent first."""
+    return sorted(values.items(), key=lambda item: (-item[1], item[0]))
+
+
 def grade(text: str) -> float | None:
     """Compute the Flesch-Kincaid school grade of an English text; None without words (Kincaid and others, 1975)."""
     words = re.findall(r"[A-Za-z']+", text)
@@ -297,9 +341,9 @@ def grade(text: str) -> float | None:
     return round(0.39 * len(words) / sentences + 11.8 * syllables / len(words) - 15.59, 1)
 
 
-def _with(pattern: re.Pattern[str], prompts: Mapping[str, str]) -> dict[str, list[str]]:
-    words_of = {name: [word.lower() for word in pattern.findall(text)] for name, text in prompts.items()}
-    return {name: words for name, words in words_of.items() if words}
+def _words_of(pattern: re.Pattern[str], prompts: Mapping[str, str]) -> dict[str, list[str]]:
+    by_prompt = {name: [word.lower() for word in pattern.findall(text)] for name, text in prompts.items()}
+    return {name: words for name, words in by_prompt.items() if words}
 
 
 def _quantiles(values: Sequence[int]) -> dict[str, float]:
@@ -311,13 +355,3 @@ def _quantiles(values: Sequence[int]) -> dict[str, float]:
 
 def _median(values: Sequence[float]) -> float | None:
     return round(float(np.median(values)), 1) if values else None
-
-
-def _alike_json(each: Alike) -> dict[str, Any]:
-    return {"prompt": each.prompt, "other": each.other, "cosine": each.cosine} | (
-        {"source": each.source.removesuffix(": ")} if each.source else {}
-    )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

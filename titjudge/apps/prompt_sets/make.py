@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.apps.prompt_sets.audit import embed_texts
-from titjudge.apps.prompt_sets.audit_statistics import SAME, Alike, evenness, unique
+from titjudge.apps.prompt_sets.audit_statistics import SAME, NearDuplicate, evenness, unique
 from titjudge.apps.prompt_sets.lines import prompt_lines
 from titjudge.apps.prompt_sets.recipes.seeds import RECIPES, Seed, seeds
 from titjudge.core.config import RunConfig
@@ -32,8 +32,8 @@ def write_seeds(recipe: str, number: int, seed: int, themes: Path | None, out: P
     """Draw the seeds of a recipe, or take a person's themes or prompts, and write them as JSON lines.
 
     Raises:
-        ConfigError: themes for a recipe that draws its own, or none for one that does not.
-        DataError: there are no themes in the file.
+        ConfigError: Themes for a recipe that draws its own, or none for one that does not.
+        DataError: There are no themes in the file.
     """
     if themes is not None:
         drawn = _read_themes(recipe, themes)
@@ -58,7 +58,9 @@ def _read_themes(recipe: str, themes: Path) -> list[Seed]:
     return [{**meta.get(name, {}), "prompt_id": name, "prompt": theme} for name, theme in prompts.items()]
 
 
-def made_lines(run: Path, recipe: str, config: RunConfig, seed: int | None) -> tuple[list[dict[str, Any]], list[Alike]]:
+def finished_lines(
+    run: Path, recipe: str, config: RunConfig, seed: int | None
+) -> tuple[list[dict[str, Any]], list[NearDuplicate]]:
     """List the prompts that a recipe has made, without those that say the same as another one.
 
     Args:
@@ -88,14 +90,14 @@ def balance(recipe: str, lines: Sequence[Mapping[str, Any]]) -> str:
     """Say how evenly the prompts cover what the recipe draws in turn; empty where it draws nothing."""
     key, name = _DRAWN.get(recipe, ("", ""))
     values = [line.get(key) or [] for line in lines]
-    counts = Counter(name.partition(" / ")[0] for v in values for name in ([v] if isinstance(v, str) else v))
+    counts = Counter(part.partition(" / ")[0] for v in values for part in ([v] if isinstance(v, str) else v))
     if len(counts) < 2:
         return ""
     times = " to ".join(map(str, sorted({min(counts.values()), max(counts.values())})))
     return f"{len(counts)} {name}, each {times} times, evenness {evenness(list(counts.values())):.2f}"
 
 
-def _unique(config: RunConfig, prompts: dict[str, str]) -> tuple[list[str], list[Alike]]:
+def _unique(config: RunConfig, prompts: dict[str, str]) -> tuple[list[str], list[NearDuplicate]]:
     """Return the names of the prompts to keep, and the pairs that say the same."""
     vectors = asyncio.run(embed_texts(config, list(dict.fromkeys(prompts.values())))).vectors
     names = list(prompts)

@@ -59,7 +59,7 @@ def make_prompts(**flags: Any) -> int:
         -o long.jsonl --judge gemini/gemini-2.5-pro --max-cost 2
     """
     from titjudge.apps.prompt_sets.lines import write_prompt_lines
-    from titjudge.apps.prompt_sets.make import balance, made_lines, write_seeds
+    from titjudge.apps.prompt_sets.make import balance, finished_lines, write_seeds
 
     recipe, output = flags["recipe"], flags["output"]
     check_writable(output, flags["themes"])
@@ -69,7 +69,7 @@ def make_prompts(**flags: Any) -> int:
         code, run, complete = run_prompts(flags, {"data": str(seeds_file), "suite": "prompts", "metrics": [recipe]})
     if run is None:
         return code
-    lines, alike = made_lines(run, recipe, config_of(flags), None if flags["themes"] else flags["seed"])
+    lines, alike = finished_lines(run, recipe, config_of(flags), None if flags["themes"] else flags["seed"])
     for pair in alike:
         say(f"  {pair.prompt}: left out, it says the same as {pair.other} (cosine {pair.cosine:.2f})", err=True)
     if covered := balance(recipe, lines):

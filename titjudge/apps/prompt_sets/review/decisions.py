@@ -100,14 +100,14 @@ class Review:
         line = self.lines[at]
         decision = decided.get(line["prompt_id"], {})
         edited = {**line, "prompt": decision.get("text", line["prompt"])}
-        counts = Counter(each["decision"] for each in decided.values())
+        counts = Counter(decision["decision"] for decision in decided.values())
         return {
             "file": self.path.name,
             "at": at,
             "total": len(self.lines),
             ACCEPTED: counts[ACCEPTED],
             REJECTED: counts[REJECTED],
-            "edited": sum("text" in each for each in decided.values()),
+            "edited": sum("text" in decision for decision in decided.values()),
             "next": self._undecided_after(at, decided),
             "seen": self._fingerprints[line["prompt_id"]],
             "line": line,
@@ -167,7 +167,7 @@ def _problem(line: Line, seen: set[str]) -> str:
 
 def _final(line: Line, decision: Line) -> Line:
     """Make the exported line of an accepted prompt."""
-    checks = [str(each) for each in line.get("checks") or ()]
+    checks = [str(check) for check in line.get("checks") or ()]
     final = {**line, "review": {"reviewer": decision["reviewer"], "time": decision["time"]}}
     if "text" in decision:
         final["prompt"] = decision["text"]
