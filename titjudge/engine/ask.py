@@ -20,14 +20,14 @@ class BoundAsk:
     """Ask on behalf of one item.
 
     Args:
-        engine: where questions go.
-        item: what is judged.
-        reservation: the room in the budget that is kept for the item.
-        alias: roles whose place another role takes, by name.
-        sample: which repetition of the judgement this is.
+        engine: Where questions go.
+        item: What is judged.
+        reservation: The room in the budget that is kept for the item.
+        alias: Roles whose place another role takes, by name.
+        sample: Which repetition of the judgement this is.
 
     Attributes:
-        keys: of the answers that were used, in order.
+        keys: Of the answers that were used, in order.
     """
 
     def __init__(
@@ -70,25 +70,25 @@ class BoundAsk:
         """Ask one question.
 
         Args:
-            template: name of the prompt, `suite/name`.
-            role: captioner, judge, or a fixed `provider/model`.
-            images: files, in the order in which they are shown.
-            schema: a pydantic model; the reply's `data` is then a validated instance.
-            accept_truncated: take an answer that hit its token limit (the official TIT protocol does).
-            accept_empty: take an answer that ended without a word, as official scripts do that ask nothing twice.
-            sample: number of a repeated answer to the same question, from 0 (`titjudge.core.samples` says of which).
-            params: sampling parameters of the protocol; the configuration of the role goes before them.
-            tools: what the model may call; only where `has_tools` says that it can.
-            turns: how the conversation went on after the template.
-            choices: answers of one token, such as ("yes", "no"); the reply's `probabilities` says how likely each is, all
+            template: Name of the prompt, `suite/name`.
+            role: Captioner, judge, or a fixed `provider/model`.
+            images: Files, in the order in which they are shown.
+            schema: A pydantic model; the reply's `data` is then a validated instance.
+            accept_truncated: Take an answer that hit its token limit (the official TIT protocol does).
+            accept_empty: Take an answer that ended without a word, as official scripts do that ask nothing twice.
+            sample: Number of a repeated answer to the same question, from 0 (`titjudge.core.samples` says of which).
+            params: Sampling parameters of the protocol; the configuration of the role goes before them.
+            tools: What the model may call; only where `has_tools` says that it can.
+            turns: How the conversation went on after the template.
+            choices: Answers of one token, such as ("yes", "no"); the reply's `probabilities` says how likely each is, all
                 spellings of it together (case, with a blank before it or without). A mapping names the tokens of each
                 itself: {"Yes": ["Yes"]}. A template that declares a variable of this name gets it as that.
-            planned: what a dry run takes for the answer.
-            variables: what the template declares.
+            planned: What a dry run takes for the answer.
+            variables: What the template declares.
 
         Raises:
-            Unanswered: refused, truncated, unparsed, failed, or the image cannot be used; no probabilities came.
-            ConfigError: the model cannot be asked this way, or the choices cannot be told apart.
+            Unanswered: Refused, truncated, unparsed, failed, or the image cannot be used; no probabilities came.
+            ConfigError: The model cannot be asked this way, or the choices cannot be told apart.
         """
         engine = self._engine
         asked = engine.roles[self._alias.get(role, role)]

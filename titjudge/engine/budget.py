@@ -44,7 +44,13 @@ def job_entry(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What a request cost, or costs at most: USD, and input plus output tokens; `unpriced`: nobody knows how many USD."""
+    """What a request cost, or costs at most.
+
+    Attributes:
+        cost: USD.
+        tokens: Input plus output.
+        unpriced: Nobody knows how many USD.
+    """
 
     cost: float = 0.0
     tokens: int = 0
@@ -80,7 +86,14 @@ _NOTHING = _Amount()
 
 @dataclass(slots=True, eq=False)
 class _Wait:
-    """A caller that waits for `want`, of which a reservation has given it `taken` already."""
+    """A caller that waits for room.
+
+    Attributes:
+        want: The room that it needs.
+        parent: The reservation that its room comes from first.
+        taken: What that has given it already.
+        granted: Is done when the budget gives the rest.
+    """
 
     want: _Amount
     parent: Reservation | None = None
@@ -101,8 +114,8 @@ class Budget:
         max_cost: USD; None: no cap. Likewise `max_requests` and `max_tokens` (input plus output).
 
     Attributes:
-        exhausted: a cap was reached; nothing new is admitted.
-        unpriced: requests whose price nobody knows; their cost is in no sum.
+        exhausted: A cap was reached; nothing new is admitted.
+        unpriced: Requests whose price nobody knows; their cost is in no sum.
     """
 
     def __init__(
@@ -207,7 +220,7 @@ class Budget:
         Not for somebody who holds a reservation already (it would wait for itself): draw from that one.
 
         Raises:
-            BudgetExhausted: there is no room, and nothing outstanding can make any.
+            BudgetExhausted: There is no room, and nothing outstanding can make any.
         """
         want = await self._enter(_Amount.of(cost, tokens, requests), self._again if again else self._queue)
         return Reservation(self, want)
@@ -216,7 +229,7 @@ class Budget:
         """Room for one request that belongs to no reservation.
 
         Raises:
-            BudgetExhausted: there is no room, and no request on its way can make any.
+            BudgetExhausted: There is no room, and no request on its way can make any.
         """
         want = await self._enter(_Amount.of(cost, tokens, requests), self._draws)
         return Hold(self, None, want)
@@ -225,7 +238,7 @@ class Budget:
         """Check that there is still room for a request that holds some: answers may have cost more than was held for them.
 
         Raises:
-            BudgetExhausted: there is none.
+            BudgetExhausted: There is none.
         """
         want = _Amount.of(worst.cost, worst.tokens, 1)
         if not self._fits(want, _NOTHING):
@@ -403,7 +416,7 @@ class Reservation:
         After `release`, and after the budget is exhausted, too: a request under way may have to be repeated.
 
         Raises:
-            BudgetExhausted: the budget cannot make up what the reservation lacks; BudgetHeld: not while others hold it.
+            BudgetExhausted: The budget cannot make up what the reservation lacks; BudgetHeld: not while others hold it.
         """
         wait = _Wait(_Amount.of(cost, tokens, requests), self)
         if wait.top_up() != _NOTHING:

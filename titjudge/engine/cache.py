@@ -64,10 +64,10 @@ class AnswerCache:
     """JSON objects under text keys, safe for several processes of one machine at once.
 
     Attributes:
-        network: the kind of network file system that the folder lies on; empty where it is local.
+        network: The kind of network file system that the folder lies on; empty where it is local.
 
     Raises:
-        UserError: the folder cannot be made or opened.
+        UserError: The folder cannot be made or opened.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -150,7 +150,7 @@ class AnswerCache:
         """Get the stored object, or None when it is absent or damaged.
 
         Raises:
-            CacheWriteError: the database cannot be reached (locked, no memory, disk): asking on could pay twice.
+            CacheWriteError: The database cannot be reached (locked, no memory, disk): asking on could pay twice.
         """
         self._raise_failed()
         try:
@@ -189,7 +189,7 @@ class AnswerCache:
         """Store an object; it is on disk when this returns.
 
         Raises:
-            CacheWriteError: the disk is full or the file cannot be written.
+            CacheWriteError: The disk is full or the file cannot be written.
         """
         self._write({key: _packed(key, value)})
 
@@ -208,7 +208,7 @@ class AnswerCache:
         """As `put`, for what can be had again for nothing after a kill: nobody waits, and `get` has it at once.
 
         Raises:
-            CacheWriteError: what was given earlier could not be written; the next `get` raises it as well as `later` does.
+            CacheWriteError: What was given earlier could not be written; the next `get` raises it as well as `later` does.
         """
         self._raise_failed()
         loop = asyncio.get_running_loop()
@@ -226,7 +226,7 @@ class AnswerCache:
         """Write what is still gathered.
 
         Raises:
-            CacheWriteError: as `set`; or what was given to `later` could not be written.
+            CacheWriteError: As `set`; or what was given to `later` could not be written.
         """
         self._write_gathered()
         self._raise_failed()
@@ -287,7 +287,7 @@ class AnswerCache:
         """Write what is still gathered and let go of the database.
 
         Raises:
-            CacheWriteError: as `flush`.
+            CacheWriteError: As `flush`.
         """
         try:
             self.flush()

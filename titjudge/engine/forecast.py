@@ -171,7 +171,7 @@ class Planner:
         a batch job of an earlier session holds is counted already. `held` says why the item stepped back, when it did.
 
         Raises:
-            BudgetExhausted: there is no room, and nothing outstanding will make any.
+            BudgetExhausted: There is no room, and nothing outstanding will make any.
         """
         found = [each for each in await self.expect(item, metrics) if not budget.in_job(job_entry(each.key))]
         likely = [self._amount(each.role, each.high) for each in found]
@@ -234,6 +234,15 @@ class ReadOnlyCache:
 
 @dataclass(slots=True)
 class RoleForecast:
+    """What a role would be asked.
+
+    Attributes:
+        requests: How many requests.
+        low: Their tokens at p10.
+        middle: Their tokens at p50.
+        high: Their tokens at p90.
+    """
+
     requests: int = 0
     low: Usage = field(default_factory=Usage)
     middle: Usage = field(default_factory=Usage)
@@ -242,11 +251,19 @@ class RoleForecast:
 
 @dataclass(slots=True)
 class Forecast:
-    """What a dry run found. Costs are list prices in USD at p10, p50, p90; None where a price is unknown.
+    """What a dry run found.
 
-    `items` can be judged, `refused` (item, reason) cannot; `notes` are lines on the data (what `--limit` drew, ...).
-    `repairs`: how many of the requests get a repair turn if no answer can be read, and its price at p50; not in the rest.
-    `saved`: image tokens that scaling images down saves, and their price.
+    Attributes:
+        items: Items that can be judged.
+        refused: Items that cannot, with the reason.
+        roles: What each role would be asked, by its name.
+        labels: The model of each role.
+        costs: List prices of each role in USD at p10, p50 and p90; None where a price is unknown.
+        cached: Answers that the cache has, by role.
+        embeddings: Texts that would be embedded.
+        repairs: How many of the requests get a repair turn if no answer can be read, and its price at p50; not in the rest.
+        notes: Lines on the data: what `--limit` drew, ...
+        saved: Image tokens that scaling images down saves, and their price.
     """
 
     items: int

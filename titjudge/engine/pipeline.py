@@ -45,16 +45,16 @@ class Engine:
     """Asks models. One engine serves one run; use it inside one event loop.
 
     Args:
-        roles: which model plays captioner, judge, embedder; their configuration says which protocol they follow (official
+        roles: Which model plays captioner, judge, embedder; their configuration says which protocol they follow (official
             or strict), and whether malformed JSON answers are repaired, and flagged (lenient).
-        library: the prompt templates.
-        cache: where answers are kept; None keeps none.
-        budget: the caps; without one there are none.
-        journal: called with a kind and a JSON record: `reply` or `vector` for every answer used, once for each key, and
+        library: The prompt templates.
+        cache: Where answers are kept; None keeps none.
+        budget: The caps; without one there are none.
+        journal: Called with a kind and a JSON record: `reply` or `vector` for every answer used, once for each key, and
             `bill` for every request that was or may have been billed.
-        dry_run: write nothing to the cache and read only the headers of images.
-        known: keys the journal has already, and whether there is a good answer under them.
-        failed: what becomes of answers that cannot be used (refused, cut off, unreadable). `keep`: they are kept and not
+        dry_run: Write nothing to the cache and read only the headers of images.
+        known: Keys the journal has already, and whether there is a good answer under them.
+        failed: What becomes of answers that cannot be used (refused, cut off, unreadable). `keep`: they are kept and not
             paid again; `again`: those kept are asked for once more, and the new ones are kept; `drop`: neither.
     """
 
@@ -181,7 +181,7 @@ class Engine:
         """Get the answer to a request: from the cache, from the same question in flight, or from the model.
 
         Raises:
-            Unanswered: there is no usable answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
+            Unanswered: There is no usable answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
         """
         key = request_key(request)
         reply: Reply = await self._once(
@@ -301,7 +301,7 @@ class Engine:
         """One more turn that shows the model its own answer; its request carries an attempt number.
 
         Raises:
-            Unanswered: the second answer cannot be read either.
+            Unanswered: The second answer cannot be read either.
         """
         problem = structured_output.problem(reply.text, schema)
         if request.attempt > 0:

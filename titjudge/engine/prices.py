@@ -25,7 +25,15 @@ FLAG_FORM = "MODEL=IN,OUT or MODEL=IN,OUT,CACHED in USD per million tokens, for 
 
 @dataclass(frozen=True, slots=True)
 class PriceTier:
-    """Rates of a request with more than `above` input tokens; they then hold for all of its tokens (a cliff)."""
+    """Rates of a long request, in USD per million tokens; they hold for all of its tokens.
+
+    Attributes:
+        above: Requests with more input tokens than these have them.
+        input: Of input.
+        output: Of output, thinking included.
+        cached_input: Of input that comes from the provider's cache; None: that of input.
+        image: Of image tokens in the input; None: that of input.
+    """
 
     above: int
     input: float
@@ -36,10 +44,17 @@ class PriceTier:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens.
+    """Rates of a model, in USD per million tokens.
 
-    `cached_input` None: cached input costs what input costs. `image`: rate of image tokens in the input, None: the rate
-    of input. `per_request`: USD for each request besides its tokens. `source` says where the numbers come from.
+    Attributes:
+        input: Of input.
+        output: Of output, thinking included.
+        cached_input: Of input that comes from the provider's cache; None: that of input.
+        image: Of image tokens in the input; None: that of input.
+        per_request: USD for each request besides its tokens.
+        tiers: Other rates of long requests.
+        source: Where the numbers come from.
+        elsewhere: It is the vendor's list price, at an address where nobody knows what is billed.
     """
 
     input: float
@@ -49,7 +64,7 @@ class Price:
     per_request: float = 0.0
     tiers: tuple[PriceTier, ...] = ()
     source: str = ""
-    elsewhere: bool = False  # the vendor's list price, at an address where nobody knows what is billed
+    elsewhere: bool = False
 
     def cost(self, usage: Usage) -> float:
         """USD of one request; thinking is billed as output, which includes it already."""
@@ -121,18 +136,18 @@ def price_of(
     """Find the list price of a model, or None when nobody knows it.
 
     Args:
-        provider: our name of it (`openai`, `gemini`, `litellm`, ...), whose class may name another as its vendor; a litellm
+        provider: Our name of it (`openai`, `gemini`, `litellm`, ...), whose class may name another as its vendor; a litellm
             model names its own (`anthropic/x`).
-        model: the name the model is asked by.
-        user: the user's table, by `provider/model` or `model`; it wins over the bundled list.
-        base_url: a known address (OpenRouter, Azure, ...) names the provider better than `provider` does; at an unknown
+        model: The name the model is asked by.
+        user: The user's table, by `provider/model` or `model`; it wins over the bundled list.
+        base_url: A known address (OpenRouter, Azure, ...) names the provider better than `provider` does; at an unknown
             one the vendor's list price is given (`elsewhere`), and what is billed there only the user knows.
         free: The provider declares that it costs nothing (local, recorded, fake).
-        embedding: a model without an output price is fine; for any other, that price is unknown.
-        at: when (default now); prices that depend on the hour are taken at their dearest.
+        embedding: A model without an output price is fine; for any other, that price is unknown.
+        at: When (default now); prices that depend on the hour are taken at their dearest.
 
     Raises:
-        ConfigError: the user's table has an entry that is no price.
+        ConfigError: The user's table has an entry that is no price.
     """
     for name in _names(provider, model):
         for key, entry in (user or {}).items():
@@ -153,7 +168,7 @@ def parse_price_flag(text: str) -> tuple[str, dict[str, float]]:
     """`MODEL=IN,OUT[,CACHED]` as (model, an entry of the user's table).
 
     Raises:
-        UserError: the text is not of that form, or a number is negative or not finite.
+        UserError: The text is not of that form, or a number is negative or not finite.
     """
     model, equals, numbers = text.rpartition("=")
     parts = numbers.split(",")

@@ -38,13 +38,13 @@ class RateLimiter:
     """The place in the queue of one provider account.
 
     Args:
-        concurrency: most requests in flight.
-        rpm, tpm: requests and tokens a minute that are never passed, beyond a burst of one second's worth.
-        start: requests in flight at first (default `concurrency`).
-        tolerance: share of the last requests (0 to 1) that may get a 429 before the account counts as limited.
-        longest_pause: seconds; a Retry-After beyond it is not waited for by the whole account.
-        account: its name in the log.
-        now, sleep, jitter: replaced by tests; `now` in seconds, `jitter` returns a number from 0 to 1.
+        concurrency: Most requests in flight.
+        rpm, tpm: Requests and tokens a minute that are never passed, beyond a burst of one second's worth.
+        start: Requests in flight at first (default `concurrency`).
+        tolerance: Share of the last requests (0 to 1) that may get a 429 before the account counts as limited.
+        longest_pause: Seconds; a Retry-After beyond it is not waited for by the whole account.
+        account: Its name in the log.
+        now, sleep, jitter: Replaced by tests; `now` in seconds, `jitter` returns a number from 0 to 1.
     """
 
     def __init__(

@@ -32,9 +32,20 @@ A = TypeVar("A")  # what comes
 
 @dataclass(slots=True)
 class RoleStats:
-    """What a role did in this run. `versions` counts answers by model version and endpoint.
+    """What a role did in this run.
 
-    `unpriced`: requests whose price nobody knows; `absurd`: answers with a bill that no request can have.
+    Attributes:
+        asked: Requests that were answered.
+        cached: Answers that came from the cache.
+        errors: Requests that failed.
+        unusable: Answers that could not be used: refused, cut off, unreadable.
+        usage: Tokens of all answers.
+        spent: USD.
+        unpriced: Requests whose price nobody knows.
+        absurd: Answers with a bill that no request can have.
+        seconds: Time that answers took, in sum.
+        versions: Answers by model version and endpoint.
+        trouble: The last failure; empty once an answer has come.
     """
 
     asked: int = 0
@@ -47,7 +58,7 @@ class RoleStats:
     absurd: int = 0
     seconds: float = 0.0
     versions: dict[tuple[str, str], int] = field(default_factory=dict)
-    trouble: str = ""  # the last failure, until an answer comes
+    trouble: str = ""
 
     def add(self, reply: Reply) -> None:
         self.asked += 1
@@ -60,7 +71,18 @@ class RoleStats:
 
 @dataclass(slots=True)
 class Role(Generic[M, Q, A]):
-    """A model in a role, with its price and its place in the queue; `priced_as`: the price where another model answers."""
+    """A model in a role.
+
+    Attributes:
+        name: Captioner, judge, embedder, or a fixed `provider/model`.
+        config: What the user has set for it.
+        provider: What is asked.
+        price: List price; None where nobody knows it.
+        limiter: That of its account.
+        tally: What it did in this run.
+        priced_as: Finds the price where another model answers.
+        model: Its name at the provider; kept when the day comes on which another model would be the default.
+    """
 
     name: str
     config: RoleConfig
@@ -69,7 +91,7 @@ class Role(Generic[M, Q, A]):
     limiter: RateLimiter
     tally: RoleStats = field(default_factory=RoleStats)
     priced_as: Callable[[str], prices.Price | None] = lambda model: None
-    model: str = field(init=False)  # also of a run during which the day comes on which another would be the default
+    model: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.model = self.config.model_name
@@ -222,8 +244,8 @@ class Roles:
     """The models of a run, by role name.
 
     Args:
-        config: names the models.
-        make: builds a provider for a role's configuration (replaced by dry runs and tests).
+        config: Names the models.
+        make: Builds a provider for a role's configuration (replaced by dry runs and tests).
     """
 
     def __init__(
@@ -329,7 +351,7 @@ class Roles:
         """Under a cap every model needs a price: those of the roles named, and with the judge its panel.
 
         Raises:
-            ConfigError: a price is unknown; says which flag would mend it.
+            ConfigError: A price is unknown; says which flag would mend it.
         """
         if self.config.limits.max_cost is None:
             return
@@ -389,7 +411,7 @@ class Roles:
         """Read the files of recorded answers now: a damaged one is said once, and not of every item.
 
         Raises:
-            DataError: a file is missing or malformed.
+            DataError: A file is missing or malformed.
         """
         for name in self.with_panel(names):
             config = self.config.role(name)

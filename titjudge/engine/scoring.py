@@ -34,18 +34,18 @@ async def score_item(
     """Run one metric on one item. A question without an answer makes a score without a value.
 
     Args:
-        engine: where questions go.
-        item: what is judged.
-        name: of the metric in this run.
-        metric: the metric.
-        reservation: the room in the budget that is kept for the item.
-        alias: roles whose place another role takes, by name.
-        sample: which repetition this is.
+        engine: Where questions go.
+        item: What is judged.
+        name: Of the metric in this run.
+        metric: The metric.
+        reservation: The room in the budget that is kept for the item.
+        alias: Roles whose place another role takes, by name.
+        sample: Which repetition this is.
 
     Raises:
-        Interrupted: the run is ending, and there is no score.
-        BudgetExhausted: the run is ending, and there is no score.
-        FatalProviderError: the run is ending, and there is no score.
+        Interrupted: The run is ending, and there is no score.
+        BudgetExhausted: The run is ending, and there is no score.
+        FatalProviderError: The run is ending, and there is no score.
     """
     ask = BoundAsk(engine, item, reservation, alias, sample)
     try:
@@ -73,10 +73,10 @@ class Panel:
     """Combine the votes of several judges, or of one judge asked repeatedly, in one score.
 
     Attributes:
-        judges: names of their roles.
-        samples: how often each judge is asked.
-        rule: mean, median or majority (the value that more than half of the votes agree on).
-        quorum: the least number of judges that must have answered.
+        judges: Names of their roles.
+        samples: How often each judge is asked.
+        rule: Mean, median or majority (the value that more than half of the votes agree on).
+        quorum: The least number of judges that must have answered.
     """
 
     judges: tuple[str, ...] = ("judge",)

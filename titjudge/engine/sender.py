@@ -38,14 +38,23 @@ class Interrupted(TitjudgeError):
 
 @dataclass(slots=True)
 class _Reach:
-    """What is known of an address: when it last answered well, and the failures since, or before it ever has."""
+    """What is known of an address; the failures are those since it last answered well, or since the start.
+
+    Attributes:
+        answered: When it last answered well, on the monotonic clock.
+        since: When the first failure came.
+        silent: Requests without a word of reply.
+        put_off: Items that it was too busy for in a row.
+        faults: Failures in all.
+        barred: Items that it barred in a row.
+    """
 
     answered: float | None = None
-    since: float | None = None  # the first failure
-    silent: int = 0  # requests without a word of reply
-    put_off: set[str] = field(default_factory=set)  # items it was too busy for in a row
+    since: float | None = None
+    silent: int = 0
+    put_off: set[str] = field(default_factory=set)
     faults: int = 0
-    barred: set[str] = field(default_factory=set)  # items it barred in a row
+    barred: set[str] = field(default_factory=set)
 
     def note_answer(self) -> None:
         self.answered = time.monotonic()
@@ -109,7 +118,7 @@ class Sender:
         """Go on only while the run does.
 
         Raises:
-            Interrupted, FatalProviderError, CacheWriteError: it is ending.
+            Interrupted, FatalProviderError, CacheWriteError: It is ending.
         """
         if self.disk is not None:
             raise self.disk
@@ -269,7 +278,7 @@ class Sender:
         """Write down what is about to go out, and at most costs; returns the name of the entry.
 
         Raises:
-            CacheWriteError: it cannot be written, and so is not sent.
+            CacheWriteError: It cannot be written, and so is not sent.
         """
         entry = job or f"{self._session}-{next(self._numbers)}"
         if not self.write("sent", {"id": entry, "role": name, "worst": worst.cost, "tokens": worst.tokens}):

@@ -49,7 +49,13 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class HeaderLimit:
-    """One limit as a header states it: `limit` a window, `remaining` of it, `reset` seconds until all of it is back."""
+    """One limit as a header states it.
+
+    Attributes:
+        limit: Requests or tokens of a window of time.
+        remaining: What is left of it.
+        reset: Seconds until all of it is back; None where the header does not say.
+    """
 
     limit: float
     remaining: float
@@ -108,8 +114,8 @@ class TokenBucket:
     """A bucket that refills at `rate` a second up to `capacity`; its level may go below 0 (a debt is paid off first).
 
     Args:
-        now: seconds.
-        tokens: counts tokens, not requests.
+        now: Seconds.
+        tokens: Counts tokens, not requests.
         rate, capacity: None until headers tell them; nothing is held up before.
     """
 

@@ -33,8 +33,14 @@ from titjudge.core.files import Appender, read_jsonl
 class BatchJob:
     """One batch job.
 
-    `state` is unsure (an intent without an id), live, done or void; `born` in seconds since 1970; `in_prompt` says that
-    schemas were asked for in words.
+    Attributes:
+        tag: Our name of it, which the provider keeps beside it.
+        keys: The requests in it.
+        source: Id of the file with its requests.
+        in_prompt: Schemas were asked for in words.
+        born: When it was begun, in seconds since 1970.
+        id: The provider's name of it; empty until that is known.
+        state: Unsure (begun, without an id), live, done or void.
     """
 
     tag: str
@@ -48,7 +54,13 @@ class BatchJob:
 
 @dataclass(frozen=True, slots=True)
 class ResultLine:
-    """One line of a job's answers: `content` as JSON that can be read again, `good` when it holds an answer."""
+    """One line of a job's answers.
+
+    Attributes:
+        key: The request that it answers.
+        good: It holds an answer, and no error.
+        content: JSON that can be read again.
+    """
 
     key: str
     good: bool
@@ -74,7 +86,7 @@ class JobJournal:
     """The jobs of one model, read from `folder` and written there.
 
     Raises:
-        UserError: the folder cannot be used. DataError: jobs.jsonl is damaged (names the line).
+        UserError: The folder cannot be used. DataError: jobs.jsonl is damaged (names the line).
     """
 
     def __init__(self, folder: Path) -> None:

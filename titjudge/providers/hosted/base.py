@@ -52,7 +52,7 @@ class _Encoded:
         """Base64 of the image's bytes.
 
         Raises:
-            DataError: the file is gone or has changed.
+            DataError: The file is gone or has changed.
         """
         found = self._kept.get(image.sha256)
         if found is not None:

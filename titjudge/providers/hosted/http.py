@@ -61,7 +61,13 @@ class Untrusted(TransportError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One HTTP answer; `headers` is case-insensitive."""
+    """One HTTP answer.
+
+    Attributes:
+        status: The HTTP status.
+        headers: By name, in any case.
+        body: Decompressed.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -82,7 +88,7 @@ class Transport:
         """POST `body` (JSON text) once.
 
         Raises:
-            TransportError: no complete HTTP answer within `timeout` seconds.
+            TransportError: No complete HTTP answer within `timeout` seconds.
         """
         import aiohttp
 
@@ -165,7 +171,7 @@ async def whole(chunks: AsyncIterator[bytes], encoding: str, most: int = LONGEST
     """Read the body of an answer, decompressed.
 
     Raises:
-        TooLong: it has more than `most` bytes. zlib.error: it cannot be decompressed.
+        TooLong: It has more than `most` bytes. zlib.error: it cannot be decompressed.
     """
     unpack = _unpacker(encoding)
     pieces: list[bytes] = []

@@ -38,7 +38,12 @@ _PACKED = ("content-encoding", "content-length", "transfer-encoding")
 
 @dataclass(slots=True)
 class _Trace:
-    """What one call did on the wire."""
+    """What one call did on the network.
+
+    Attributes:
+        sent: Its request went out.
+        answer: What came back, before the SDK read it.
+    """
 
     sent: bool = False
     answer: http.Answer | None = None

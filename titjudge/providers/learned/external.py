@@ -62,7 +62,15 @@ def variable(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ScoringCommand:
-    """What is run: `words` without a shell; `timeout` in seconds for a whole batch."""
+    """What is run.
+
+    Attributes:
+        words: Program and arguments; no shell reads them.
+        timeout: Seconds for a whole batch.
+        batch_size: Most images that it is given at once.
+        version: The user's own; part of the key of a score.
+        pass_environment: Names of environment variables that it gets besides the usual ones; `NAME*` stands for several.
+    """
 
     words: tuple[str, ...]
     timeout: float = 3600.0

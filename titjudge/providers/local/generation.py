@@ -28,9 +28,15 @@ _SHAPING = ("temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "eps
 
 @dataclass(frozen=True, slots=True)
 class GenerationPlan:
-    """A request made ready: its place among the requests, its conversation, and its length.
+    """A request made ready.
 
-    `tokens` estimates the input (text by its bytes, images as the processor counts), `limit` bounds the answer.
+    Attributes:
+        at: Its place among the requests.
+        request: The request.
+        turns: Its conversation, as the chat template takes it.
+        images: Its images.
+        tokens: Estimate of its input: text by its bytes, images as the processor counts.
+        limit: Most tokens of the answer.
     """
 
     at: int

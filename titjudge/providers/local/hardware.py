@@ -38,7 +38,14 @@ Row = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A memory that can hold a model; `total` and `free` in bytes. On a Mac, `mps` and `cpu` share one memory."""
+    """A memory that can hold a model. On a Mac, `mps` and `cpu` share one memory.
+
+    Attributes:
+        name: As torch names it.
+        label: What it is.
+        total: Bytes.
+        free: Bytes that nobody uses.
+    """
 
     name: str
     label: str
@@ -48,7 +55,13 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A known model; `about`: its parameters could not be counted from the shapes."""
+    """A known model.
+
+    Attributes:
+        name: `provider/model`.
+        size: From which its memory follows.
+        about: Its parameters could not be counted from the shapes.
+    """
 
     name: str
     size: ModelSize

@@ -20,7 +20,21 @@ _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3f
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to generate: `eos` are the tokens that end an answer, `positions` bounds the tokens read and written."""
+    """A model ready to generate.
+
+    Attributes:
+        model: As transformers loads it.
+        processor: Of its images and texts.
+        tokenizer: Of its texts.
+        images: It reads images.
+        device: Where it computes, as torch names it.
+        dtype: Name of its floating-point type.
+        attention: The implementation of attention.
+        eos: Tokens that end an answer.
+        pad: The token that fills up shorter rows.
+        image_token: The token that stands for an image; None where there is none.
+        positions: Most tokens that are read and written.
+    """
 
     model: Any
     processor: Any

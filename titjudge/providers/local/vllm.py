@@ -65,7 +65,7 @@ class VLLM(LocalChatModel[Any]):
     request, `seed` and the sample number.
 
     Raises:
-        MissingExtra: vLLM is not installed. ConfigError: no model name, or an address.
+        MissingExtra: VLLM is not installed. ConfigError: no model name, or an address.
     """
 
     name = "vllm"
