@@ -158,7 +158,7 @@ def percent(value: float | None, interval: Sequence[float | None] | None = None,
 
 
 def plain(
-    value: float | None, interval: Sequence[float | None] | None = None, digits: int = 3, **more: Any
+    value: float | None, interval: Sequence[float | None] | None = None, digits: int | None = 3, **more: Any
 ) -> Cell | None:
     """Make the cell of a number with its interval: `0.395 [0.351, 0.438]`; None stays None, as an end it is infinite."""
     return _statistic(value, Form.NUMBER, digits, interval, more)

@@ -180,7 +180,7 @@ def _code(text: str) -> Markup:
     """Set the words between backquotes as code."""
     from markupsafe import Markup, escape
 
-    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", escape(text)))
+    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _cell(value: Any) -> Cell:

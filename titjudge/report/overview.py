@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -171,8 +171,16 @@ def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, Judge]]) 
     elif table.title == _LEADERBOARD:
         table = replace(table, notes=(*table.notes, *filter(None, map(_srcc_note, rows))))
         rows = [_linked_generator(row, judges) for row in rows if row["generator"] != WITH_PEOPLE]
-    columns = tuple(name for name in table.columns if any(row[name] is not None for row in rows))
+    columns = tuple(name for name in table.columns if _tells([row[name] for row in rows]))
     return replace(table, columns=columns, rows=tuple(tuple(row[name] for name in columns) for row in rows))
+
+
+def _tells(values: Sequence[Any]) -> bool:
+    """Whether a column says anything: values, and not that every image was scored (`36/36`)."""
+    whole = [
+        isinstance(value, str) and (parts := value.split("/"))[0] == parts[-1] and len(parts) == 2 for value in values
+    ]
+    return any(value is not None for value in values) and not all(whole)
 
 
 def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[int, Judge]]) -> dict[str, Any]:

@@ -304,6 +304,11 @@ def test_no_pairs_no_charts(tmp_path: Path) -> None:
     assert "`--pairs`" in section.introduction
 
 
+def test_commands_in_an_introduction_are_set_as_code(tmp_path: Path) -> None:
+    page = write_report([small_run(tmp_path / "run")], tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<code>titjudge verify</code> recomputes" in page
+
+
 # -- sections --------------------------------------------------------------------------------------------------------------
 
 ORDER = ("overview", "people", "generators", "claims", "images", "prompts", "pairs", "failures", "provenance")

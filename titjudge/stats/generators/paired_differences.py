@@ -177,14 +177,14 @@ def differences_table(differences: Sequence[Difference], title: str = "Paired di
 
 
 def _value(difference: Difference, value: float | None) -> Cell | None:
-    return percent(value) if difference.of_accuracy else plain(value, digits=4)
+    return percent(value) if difference.of_accuracy else plain(value, digits=None)
 
 
 def _difference(difference: Difference) -> Cell | None:
     if difference.difference is None:
         return Cell(DASH, note=difference.reason) if difference.reason else None
     form = Form.POINTS if difference.of_accuracy else Form.SIGNED
-    return Cell(difference.difference, form, 4, difference.interval)
+    return Cell(difference.difference, form, interval=difference.interval)
 
 
 def _couples(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
