@@ -12,7 +12,7 @@ from commands import cli
 
 from titjudge.core.formats import spending
 from titjudge.report.model import load
-from titjudge.report.provenance import cost
+from titjudge.report.provenance import failures
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.testing import Scripted, Server
 from titjudge.web.view.runs import Runs
@@ -64,7 +64,8 @@ def test_an_unknown_price_is_called_unknown_everywhere(data: Path, model: str) -
 def test_the_report_says_it_for_the_run_and_for_each_role(data: Path) -> None:
     with Server(lambda seen: answer()) as server:
         judge(data, "openai/house-model", server.openai)
-    table = json.dumps(cost(load([RunFolder(data.parent / "runs" / "one")])))
+    *_, cost = failures(load([RunFolder(data.parent / "runs" / "one")])).tables
+    table = json.dumps([cost.plain_rows, cost.notes])
     assert table.count("unknown") == 3  # the role, the run, and the list price in the note
     assert "$0" not in table
 

@@ -96,7 +96,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "<script" not in page
     titles = ("How long the prompts are", "Words", "How alike the prompts are", "Reading level", "Balance of type")
     assert page.count("<svg") == len(titles)
-    assert all(f"<h2>{title}" in page for title in titles)
+    assert all(f'<h2 dir="auto">{title}' in page for title in titles)
     assert "<b>forest" not in page
     assert "Prompts that another set has" in (tmp_path / "t.md").read_text()
 
