@@ -13,8 +13,8 @@ from titjudge.metrics.yes_no import parse
 from titjudge.suites.tiif.answers import answers_as_scores, read_answers
 from titjudge.suites.tiif.dataset import read_set, with_full_numbers
 from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SIZES
-from titjudge.suites.tiif.suite import aggregate_answers
 from titjudge.suites.tiif.summary_files import dimension_text, read_dimension_text, read_xlsx, write_xlsx
+from titjudge.suites.tiif.tables import results
 
 EVALUATORS = ("gpt-4o", "qwen2.5-vl-72b")
 GENERATORS = ("DALLE3", "Show-o", "sd35")
@@ -38,7 +38,7 @@ def expected(tiif: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("generator", GENERATORS)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_official_values(tiif: Path, expected: dict[str, Any], evaluator: str, generator: str, length: str) -> None:
-    found = aggregate_answers(tiif / "answers" / evaluator)[0]["generators"][generator][length]
+    found = results(read_answers(tiif / "answers" / evaluator))["generators"][generator][length]
     wanted = expected["dimensions"][evaluator][generator][length]
     ours = {name: found["dimensions"][name] for name in DIMENSIONS}
     ours |= {"overall": found["overall"], "basic_avg": found["basic"], "advanced_avg": found["advanced"]}

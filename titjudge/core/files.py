@@ -269,6 +269,15 @@ def write_atomic(path: Path, content: bytes | str, *, sync: bool = False) -> Non
         raise
 
 
+def write_json(path: Path, content: Any, *, indent: int = 2) -> None:
+    """Write JSON with non-ASCII characters as they are, whole or not at all.
+
+    Raises:
+        OSError: It cannot be written; an existing file is unchanged.
+    """
+    write_atomic(path, json.dumps(content, ensure_ascii=False, indent=indent))
+
+
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
     """Write records as JSON lines, whole or not at all."""
     write_atomic(path, jsonl_text(records))

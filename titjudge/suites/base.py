@@ -168,6 +168,12 @@ def by_generator(
         yield generator, own, [(item, by_id[item.id]) for item in own if item.id in by_id]
 
 
+def judged(items: Iterable[Item], scores: Iterable[Score], *metrics: str) -> list[tuple[Item, Score]]:
+    """List the scores by these metrics with their items, in the order of the scores."""
+    by_id = {item.id: item for item in items}
+    return [(by_id[score.item_id], score) for score in scores if score.metric in metrics and score.item_id in by_id]
+
+
 def image_files(folder: Path) -> list[Path]:
     """List the images in a folder and below it, by path."""
     return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)

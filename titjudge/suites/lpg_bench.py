@@ -27,7 +27,7 @@ from titjudge.core.numbers import finite
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import read_table
-from titjudge.suites.base import Suite, SuiteInputs
+from titjudge.suites.base import Suite, SuiteInputs, judged
 from titjudge.suites.folder import read_items, read_pairs
 from titjudge.suites.lpg_hub import hub_items, hub_prompts
 from titjudge.suites.manifests import item_of
@@ -168,15 +168,13 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
     from titjudge.stats.generators.slices import averages, first_places
     from titjudge.stats.scores.scores_table import Entry, score_table
 
-    by_id = {item.id: item for item in items}
     themes = {item.prompt_id: str(item_meta.THEME.required(item)) for item in items if item_meta.THEME.get(item)}
     for metric in dict.fromkeys(score.metric for score in scores):
         plugin = registry.metric_of(metric)
         sign = 1.0 if plugin.higher_is_better else -1.0
         entries = [
             Entry(item.prompt_id, item.generator, item.id, None if score.value is None else sign * score.value)
-            for score in scores
-            if score.metric == metric and (item := by_id.get(score.item_id))
+            for item, score in judged(items, scores, metric)
         ]
         if all(entry.value is None for entry in entries):
             continue

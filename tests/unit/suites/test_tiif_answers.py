@@ -15,7 +15,8 @@ from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Score, Status
 from titjudge.suites.tiif.answers import answers_as_scores, read_answers, write_answers
 from titjudge.suites.tiif.layout import TYPES
-from titjudge.suites.tiif.suite import Tiif, aggregate_answers
+from titjudge.suites.tiif.suite import Tiif
+from titjudge.suites.tiif.tables import results, tables
 
 SLOW: dict[str, list[str]] = {  # written out once more, on purpose
     "attribute": ["shape+color", "color+texture", "texture+color", "shape+texture"],
@@ -39,6 +40,10 @@ SLOW: dict[str, list[str]] = {  # written out once more, on purpose
 }
 
 Record = dict[str, Any]
+
+
+def aggregated(folder: Path) -> dict[str, Any]:
+    return results(read_answers(folder))
 
 
 def record(gold: list[str], preds: list[str], **more: Any) -> Record:
@@ -103,7 +108,7 @@ def test_equals_the_slow_implementation(
     for (kind, length), files in tree.items():
         for number, (gold, preds) in enumerate(files):
             put(folder, f"g/{kind}/{length}/{number}.json", record(gold, preds))
-    found = aggregate_answers(folder)[0]["generators"]["g"]
+    found = aggregated(folder)["generators"]["g"]
     for length in ("short", "long"):
         ours, wanted = found[length], slow(tree, length)
         for one, other in ((ours, wanted), (ours["per_image"], wanted["per_image"])):
@@ -118,7 +123,7 @@ def test_equals_the_slow_implementation(
 
 def test_nothing_answered_is_none_and_never_zero(tmp_path: Path) -> None:
     put(tmp_path, "g/style/short/0.json", record(["yes"], ["no"]))
-    found = aggregate_answers(tmp_path)[0]["generators"]["g"]
+    found = aggregated(tmp_path)["generators"]["g"]
     assert found["short"]["dimensions"]["style"] == 0.0
     assert found["short"]["dimensions"]["text"] is None
     assert found["short"]["basic"] is None
@@ -159,21 +164,21 @@ BAD: list[tuple[str, Record | bytes | str, str]] = [
 def test_a_bad_file_is_named_and_not_scored(tmp_path: Path, content: Record | bytes | str, reason: str) -> None:
     put(tmp_path, "g/text/short/0.json", record(["yes"], ["yes"]))
     put(tmp_path, "g/text/short/1.json", content)
-    found, tables = aggregate_answers(tmp_path)
+    found = aggregated(tmp_path)
     short = found["generators"]["g"]["short"]
     assert (short["files"], short["questions"], short["types"]["text"]) == (1, 1, 100.0)
     assert short["coverage"]["unusable"] == 1
     [problem] = short["problems"]
     assert problem["path"] == "g/text/short/1.json"
     assert reason in problem["reason"]
-    assert any("g/text/short/1.json" in note for note in tables[0].notes)
+    assert any("g/text/short/1.json" in note for note in tables(found)[0].notes)
 
 
 @pytest.mark.parametrize("name", ["x.json", "01.json", "-1.json", "1 (copy).json", ".json", "²" + ".json"])
 def test_a_file_name_that_is_no_number_is_named(tmp_path: Path, name: str) -> None:
     put(tmp_path, "g/text/short/0.json", record(["yes"], ["yes"]))
     put(tmp_path, f"g/text/short/{name}", record(["yes"], ["yes"]))
-    short = aggregate_answers(tmp_path)[0]["generators"]["g"]["short"]
+    short = aggregated(tmp_path)["generators"]["g"]["short"]
     assert short["files"] == 1
     assert "number of a prompt" in short["problems"][0]["reason"]
 
@@ -183,7 +188,7 @@ def test_folders_that_do_not_belong_are_named(tmp_path: Path) -> None:
     put(tmp_path, "g/texture/short/0.json", record(["yes"], ["no"]))
     put(tmp_path, "g/text/medium/0.json", record(["yes"], ["no"]))
     put(tmp_path, "result_summary.xlsx", b"x")
-    found = aggregate_answers(tmp_path)[0]
+    found = aggregated(tmp_path)
     assert [problem["path"] for problem in found["problems"]] == ["g/text/medium", "g/texture"]
 
 
@@ -191,37 +196,37 @@ def test_a_pipe_or_folder_named_like_an_answer_does_not_hang(tmp_path: Path) -> 
     put(tmp_path, "g/text/short/0.json", record(["yes"], ["yes"]))
     (tmp_path / "g/text/short/1.json").mkdir()
     os.mkfifo(tmp_path / "g/text/short/2.json")
-    short = aggregate_answers(tmp_path)[0]["generators"]["g"]["short"]
+    short = aggregated(tmp_path)["generators"]["g"]["short"]
     assert (short["files"], short["coverage"]["unusable"]) == (1, 2)
 
 
 def test_a_long_file_is_read_to_its_end(tmp_path: Path) -> None:
     put(tmp_path, "g/text/short/0.json", record(["yes"], ["no"], model_output="no " * 100_000))
-    assert aggregate_answers(tmp_path)[0]["generators"]["g"]["short"]["questions"] == 1
+    assert aggregated(tmp_path)["generators"]["g"]["short"]["questions"] == 1
 
 
 def test_no_answers_is_a_data_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder"):
-        aggregate_answers(tmp_path / "nowhere")
+        aggregated(tmp_path / "nowhere")
     put(tmp_path, "evaluator/g/text/short/0.json", record(["yes"], ["yes"]))
     with pytest.raises(DataError, match="no answers found"):
-        aggregate_answers(tmp_path)
+        aggregated(tmp_path)
 
 
 def test_coverage_and_warnings(tmp_path: Path) -> None:
     for number in range(8):
         put(tmp_path, f"a/numeracy/short/{number}.json", record(["yes"], ["yes"]))
     put(tmp_path, "b/numeracy/short/0.json", record(["yes"], ["yes"]))
-    found, tables = aggregate_answers(tmp_path)
+    found = aggregated(tmp_path)
     assert found["set"] == "testmini"
     coverage = found["generators"]["b"]["short"]["coverage"]
     assert (coverage["scored"], coverage["expected"]) == (1, 277)
     assert coverage["incomplete_types"] == {"numeracy": [1, 8]}
     assert len(coverage["missing_types"]) == 38
     assert any("do not rank" in warning for warning in found["warnings"])
-    assert set(found["warnings"]) <= set(tables[0].notes)
+    assert set(found["warnings"]) <= set(tables(found)[0].notes)
     put(tmp_path, "a/numeracy/short/8.json", record(["yes"], ["yes"]))
-    assert aggregate_answers(tmp_path)[0]["set"] == "full"
+    assert aggregated(tmp_path)["set"] == "full"
 
 
 def test_mixed_numbering_is_refused(tmp_path: Path) -> None:
@@ -233,7 +238,7 @@ def test_mixed_numbering_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"two numberings under one layout: a/real_world/short/0\.json and b/real_world"
     ):
-        aggregate_answers(tmp_path)
+        aggregated(tmp_path)
 
 
 def test_same_numbering_or_made_up_questions_are_not_refused(tmp_path: Path) -> None:
@@ -242,7 +247,7 @@ def test_same_numbering_or_made_up_questions_are_not_refused(tmp_path: Path) -> 
             put(tmp_path, f"{generator}/style/{length}/{number}.json", record(["yes"], ["no"], questions=["Is it?"]))
             unique = [f"{generator} {length} {number}?"]
             put(tmp_path, f"{generator}/real_world/{length}/{number}.json", record(["yes"], ["no"], questions=unique))
-    assert aggregate_answers(tmp_path)[0]["generators"]["b"]["short"]["files"] == 6
+    assert aggregated(tmp_path)["generators"]["b"]["short"]["files"] == 6
 
 
 def items_and_scores() -> tuple[list[Item], list[Score]]:
@@ -269,7 +274,7 @@ def test_scores_aggregate_like_the_tree_they_write(tmp_path: Path) -> None:
     items, scores = items_and_scores()
     assert write_answers(tmp_path, items, scores) == 3
     assert write_answers(tmp_path, items, scores) == 0  # what is there is kept
-    from_tree = aggregate_answers(tmp_path)[0]["generators"]["g"]["short"]
+    from_tree = aggregated(tmp_path)["generators"]["g"]["short"]
     from_scores = Tiif().summary(items, scores)["generators"]["g"]["short"]
     for key in ("overall", "basic", "advanced", "dimensions", "types", "files", "questions", "correct", "per_image"):
         assert from_tree[key] == from_scores[key]
@@ -281,7 +286,7 @@ def test_the_official_files_of_a_run(tmp_path: Path) -> None:
     items, scores = items_and_scores()
     assert Tiif().write_official(items, scores, tmp_path) == 3
     assert Tiif().write_official(items, scores, tmp_path) == 3  # those of this run
-    assert aggregate_answers(tmp_path / "eval_results")[0]["generators"]["g"]["short"]["files"] == 3
+    assert aggregated(tmp_path / "eval_results")["generators"]["g"]["short"]["files"] == 3
 
 
 def test_a_panels_votes_count_and_are_no_answers_of_one_judge(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from titjudge.apps.label.store import Store
 from titjudge.apps.label.templates import filled
 from titjudge.apps.label.votes import ANSWERS
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import read_json, write_atomic
+from titjudge.core.files import read_json, write_atomic, write_json
 
 _LISTS = ("choices", "text")
 _WHAT_TO_DO = "export the project as JSON (not JSON-MIN or CSV)"
@@ -180,7 +180,7 @@ def write_tasks(
         for shown in form.shown(material, group, seed, address)
     ]
     try:
-        write_atomic(out, json.dumps(tasks, indent=1, ensure_ascii=False))
+        write_json(out, tasks, indent=1)
         write_atomic(out.with_suffix(".xml"), form.config(material, both_bad))
     except OSError as error:
         raise UserError(f"{out}: cannot be written: {error.strerror}") from error

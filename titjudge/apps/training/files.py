@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, MissingExtra
-from titjudge.core.files import read_json, write_atomic, write_jsonl
+from titjudge.core.files import read_json, write_atomic, write_json, write_jsonl
 from titjudge.core.types import Item, Status
 from titjudge.data import containers, images
 from titjudge.data.tables import read_table
@@ -193,7 +193,7 @@ def write_preferences(lines: Sequence[Json], form: str, output: Path) -> None:
     elif form == "paths":
         keys = {"path1": "chosen", "path2": "rejected", "model1": "chosen_generator", "model2": "rejected_generator"}
         records = [{"prompt": line["prompt"], **{key: line[name] for key, name in keys.items()}} for line in lines]
-        write_atomic(output, json.dumps(records, ensure_ascii=False, indent=1))
+        write_json(output, records, indent=1)
     else:
         _write_pick_a_pic(lines, output)
 
@@ -321,7 +321,7 @@ def write_llama_factory(files: Mapping[Path, Sequence[Json]]) -> None:
         "tags": {**tags, "system_tag": "system"},
     }
     for file, lines in files.items():
-        write_atomic(file, json.dumps(lines, ensure_ascii=False, indent=1))
+        write_json(file, lines, indent=1)
     info = {file.stem: {"file_name": file.name, **about} for file in files}
     write_atomic(next(iter(files)).with_name("dataset_info.json"), json.dumps(info, indent=1))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.errors import UserError
 from titjudge.suites.aggregation import Aggregated, Aggregation, Flag, Judged
@@ -19,6 +17,7 @@ def _compute(
     split: Path | None,
     matching: str,
 ) -> Aggregated:
+    from titjudge.core.files import write_json
     from titjudge.suites.longt2ibench import saved
     from titjudge.suites.longt2ibench.suite import aggregate_run
 
@@ -29,20 +28,14 @@ def _compute(
     if run is not None:
         items, scores = run()
         if write_generations is not None:
-            _write(write_generations, saved.generation_results(items, scores))
+            write_json(write_generations, saved.generation_results(items, scores))
         if write_predictions is not None:
-            _write(write_predictions, saved.prediction_results(items, scores))
+            write_json(write_predictions, saved.prediction_results(items, scores))
         return Aggregated(*aggregate_run(items, scores, matching=matching))
     if generations is not None:
         return Aggregated(*saved.aggregate_generations(generations, split, matching=matching))
     assert predictions is not None
     return Aggregated(*saved.aggregate_predictions(predictions))
-
-
-def _write(file: Path, content: Any) -> None:
-    from titjudge.core.files import write_atomic
-
-    write_atomic(file, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 LONGT2IBENCH = Aggregation(

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.files import write_atomic
+from titjudge.core.files import write_json
 from titjudge.core.score_parts import alignment
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.data.data_paths import inside
 from titjudge.metrics.graph_alignment import Graph
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
-from titjudge.suites.base import Suite, SuiteInputs, number_repeats
+from titjudge.suites.base import Suite, SuiteInputs, judged, number_repeats
 from titjudge.suites.longt2ibench.dataset import Annotated, read_split
 from titjudge.suites.longt2ibench.relations import relation_rates
 from titjudge.suites.longt2ibench.saved import (
@@ -127,20 +126,17 @@ class LongT2IBench(Suite):
         """Write generation_results.json and prediction_results.json."""
         results = {"generation": generation_results(items, scores), "prediction": prediction_results(items, scores)}
         for name, content in results.items():
-            write_atomic(folder / f"{name}_results.json", json.dumps(content, ensure_ascii=False, indent=2))
+            write_json(folder / f"{name}_results.json", content)
         return len(results)
 
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
         """Compute the object of `aggregate longt2ibench --json` from scores."""
-        by_id = {item.id: item for item in items}
         recall = Recall(self._matching)
         rows: list[tuple[str, float, float]] = []
         alignments: list[tuple[str, str, Alignment | None, Alignment]] = []
         problems: list[tuple[str, str]] = []
-        judged = [
-            (by_id[score.item_id], score) for score in scores if score.metric == METRIC and score.item_id in by_id
-        ]
-        for item, score in judged:
+        pairs = judged(items, scores, METRIC)
+        for item, score in pairs:
             parts = alignment(score.parts)
             if score.value is None or parts is None:
                 problems.append((item.id, f"{score.status}: {score.reason}"))
@@ -152,7 +148,7 @@ class LongT2IBench(Suite):
                 recall.add(truth, predicted)
             if item_meta.ALIGN_RATIO.get(item) is not None:
                 rows.append((item.prompt, score.value, item_meta.ALIGN_RATIO.required(item)))
-        answered = len(judged) - len(problems)
+        answered = len(pairs) - len(problems)
         counts = {"items": len(items), "answered": answered, "unanswered": len(items) - answered}
         return {
             **summarise(rows, counts, problems, self._matching, recall),

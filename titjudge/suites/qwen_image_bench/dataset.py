@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_json, read_text, scan_csv, scan_jsonl
+from titjudge.data.tables import Rows, scan_table
 from titjudge.metrics.checklist import rubric, sub_capabilities
 
-Rows = Iterator[tuple[int, dict[str, Any] | DataError]]
 Facets = dict[str, list[list[str]]]  # pillar -> [sub-capability, facet], in the order of the metadata
 
 SUFFIXES = (".csv", ".json", ".jsonl")
@@ -40,18 +38,11 @@ def read_rows(path: Path) -> Rows:
     Raises:
         DataError: The file cannot be read, has another format, is not UTF-8, or is a json array that is no JSON.
     """
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise DataError(f"the format is one of {', '.join(SUFFIXES)}", path)
-    if suffix == ".json" and read_text(path).lstrip().startswith("["):
-        for number, record in enumerate(read_json(path), 1):
-            yield number, record if isinstance(record, dict) else DataError(f"element {number} is not an object", path)
-    elif suffix == ".csv":
-        for line, row in scan_csv(path):
-            lacks = not isinstance(row, DataError) and None in row.values()
-            yield line, DataError("the row has fewer cells than there are columns", path, line) if lacks else row
-    else:
-        yield from scan_jsonl(path)
+    for number, row in scan_table(path):
+        lacks = not isinstance(row, DataError) and None in row.values() and path.suffix.lower() == ".csv"
+        yield number, DataError("the row has fewer cells than there are columns", path, number) if lacks else row
 
 
 def id_text(value: Any) -> str:

@@ -12,14 +12,14 @@ from typing import Any
 from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.data.tables import Rows
 from titjudge.metrics.checklist import FACETS
-from titjudge.suites.base import Columns, Suite, SuiteInputs, check_generator, number_repeats
+from titjudge.suites.base import Columns, Suite, SuiteInputs, check_generator, judged, number_repeats
 from titjudge.suites.manifests import item_of
 from titjudge.suites.prompt_places import PromptPlace, loose_place
 from titjudge.suites.qwen_image_bench.dataset import (
     Metadata,
     Problem,
-    Rows,
     find_metadata,
     id_text,
     manifests,
@@ -221,14 +221,10 @@ class QwenImageBench(Suite):
         self, items: Sequence[Item], scores: Sequence[Score]
     ) -> tuple[dict[str, Any], dict[str, Any], list[Problem]]:
         """Compute `models` and `coverage` as in `aggregate_responses`, and list the failed pillars."""
-        by_id = {item.id: item for item in items}
         rows: dict[str, list[Levels]] = {item.generator: [] for item in items}
         statuses: dict[str, dict[tuple[str, str], dict[str, str]]] = {item.generator: {} for item in items}
         problems = []
-        for score in scores:
-            item = by_id.get(score.item_id)
-            if score.metric != METRIC or item is None:
-                continue
+        for item, score in judged(items, scores, METRIC):
             row = {level: score.parts.get(level, {}) for level in LEVELS}
             rows[item.generator].append(row)
             failed = score.parts.get("failed", {})

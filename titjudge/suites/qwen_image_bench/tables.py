@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.files import write_atomic
+from titjudge.core.files import write_atomic, write_json
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Score, Table
 from titjudge.metrics.checklist import COLUMNS, Verdict, judge_answer, rubric, sub_capabilities
@@ -142,14 +142,14 @@ def _coverage_table(order: Sequence[str], counts: Mapping[str, Any]) -> Table:
 
 def write_bench_scores(result: Mapping[str, Any], path: Path) -> None:
     """Write one generator's result as judge.py's `<stem>_bench_scores.json`, with level3 added."""
-    _write(
+    write_json(
+        path,
         {
             "level1": result["level1"],
             "level2": result["level2"],
             "total": result["overall"],
             "level3": result["level3"],
         },
-        path,
     )
 
 
@@ -188,8 +188,9 @@ def _best_first(models: Mapping[str, Any]) -> list[str]:
 def write_scores_detail(models: Mapping[str, Any], path: Path) -> None:
     """Write all generators as compute_scores.py's `scores_detail.json` (best first), with level3 added."""
     order = _best_first(models)
-    _write(
-        {name: {"total": models[name]["overall"], **{of: models[name][of] for of in LEVELS}} for name in order}, path
+    write_json(
+        path,
+        {name: {"total": models[name]["overall"], **{of: models[name][of] for of in LEVELS}} for name in order},
     )
 
 
@@ -218,7 +219,3 @@ def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> 
         row |= {f"{column}_judge_output": outputs.get(pillar) for column, pillar in COLUMNS.items()}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     write_atomic(path, "".join(lines))
-
-
-def _write(value: Any, path: Path) -> None:
-    write_atomic(path, json.dumps(value, ensure_ascii=False, indent=2))

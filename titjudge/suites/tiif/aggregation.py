@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from titjudge.core.errors import UserError
@@ -78,7 +77,7 @@ TIIF = Aggregation(
 def _text(
     ocr: tuple[Path, ...], questions: Path | None, run: Judged | None, write_ocr: Path | None, official: Path | None
 ) -> Aggregated:
-    from titjudge.core.files import write_atomic
+    from titjudge.core.files import write_json
     from titjudge.suites.tiif import text_rendering
 
     written = []
@@ -93,7 +92,7 @@ def _text(
     by_file = {file: text_rendering.aggregate_text(file, questions) for file in ocr}
     if official is not None:
         keyed = [text_rendering.official_keys(file, result) for file, (result, _) in by_file.items()]
-        write_atomic(official, json.dumps(keyed, ensure_ascii=False, indent=4))
+        write_json(official, keyed, indent=4)
     results = {file.stem: result for file, (result, _) in by_file.items()}
     tables = [table for _, of_file in by_file.values() for table in of_file]
     return Aggregated(results if len(by_file) > 1 else next(iter(results.values())), tables, written)

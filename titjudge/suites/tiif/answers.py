@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import eq
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
-from titjudge.core.files import write_atomic
+from titjudge.core.files import write_json
 from titjudge.core.types import Item, Score
-from titjudge.suites.base import check_generator
+from titjudge.suites.base import check_generator, judged
 from titjudge.suites.tiif.layout import LENGTHS, MOVED, NUMBER, TYPES, TypeCounts
 
 _CHUNK = 1 << 16
@@ -71,18 +71,12 @@ def read_answers(folder: Path) -> Answers:
         DataError: There is no such folder, nothing in it is a tree of answers, or it mixes two numberings of prompts.
     """
     answers, numbering = Answers(), _Numbering(folder)
-    for generator, length, kind, base, names in _walk(folder, answers.problems):
+    for generator, length, kind, files in _walk(folder, answers.problems):
         cell = answers.cells.setdefault((generator, length), {}).setdefault(kind, TypeCounts())
-        for name in names:
-            path = f"{base}/{name}"
-            try:
-                index, record, correct, questions = _read(path, name, kind, length)
-            except (ValueError, TypeError, OSError) as error:
-                answers.problems.append(Problem(os.path.relpath(path, folder), _reason(error), generator, length))
-                continue
+        for file in files:
             if kind in MOVED:
-                numbering.add(kind, index, record.get("questions"), path)
-            cell.add(correct, questions)
+                numbering.add(kind, file.number, file.record.get("questions"), file.path)
+            cell.add(file.correct, file.questions)
     if not answers.cells:
         raise DataError("no answers found: expected <generator>/<type>/{short,long}/<idx>.json", folder)
     numbering.check()
@@ -91,24 +85,18 @@ def read_answers(folder: Path) -> Answers:
 
 def answers_as_scores(folder: Path) -> Iterator[Score]:
     """Yield the readable answers of a tree as `yes-no` scores under the item ids of the suite."""
-    for generator, length, kind, base, names in _walk(folder, []):
-        for name in names:
-            try:
-                index, record, correct, questions = _read(f"{base}/{name}", name, kind, length)
-            except (ValueError, TypeError, OSError):
-                continue
+    for generator, length, kind, files in _walk(folder, []):
+        for file in files:
             parts = {
-                "preds": [_normal(answer) for answer in record["model_pred"]],
-                "gold": [_normal(answer) for answer in record["gt_answers"]],
-                "questions": record.get("questions", []),
-                "output": record.get("model_output", ""),
+                "preds": [_normal(answer) for answer in file.record["model_pred"]],
+                "gold": [_normal(answer) for answer in file.record["gt_answers"]],
+                "questions": file.record.get("questions", []),
+                "output": file.record.get("model_output", ""),
                 "template": "",
                 "source": "official answer tree",
             }
-            group = f"{kind}/{length}/{index}"
-            yield Score(
-                f"{generator}/{group}", METRIC, correct / questions, parts=parts, generator=generator, prompt_id=group
-            )
+            group, value = f"{kind}/{length}/{file.number}", file.correct / file.questions
+            yield Score(f"{generator}/{group}", METRIC, value, parts=parts, generator=generator, prompt_id=group)
 
 
 def _reason(error: Exception) -> str:
@@ -119,8 +107,24 @@ def _reason(error: Exception) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
-def _walk(folder: Path, problems: list[Problem]) -> Iterator[tuple[str, str, str, str, list[str]]]:
-    """Yield generator, length, type, folder and file names, sorted; what does not belong is a problem."""
+class _AnswerFile(NamedTuple):
+    """The answers about one image.
+
+    Attributes:
+        number: That of its prompt.
+        correct: How many answers are right.
+        questions: Of how many questions.
+    """
+
+    path: str
+    number: int
+    record: dict[str, Any]
+    correct: int
+    questions: int
+
+
+def _walk(folder: Path, problems: list[Problem]) -> Iterator[tuple[str, str, str, Iterator[_AnswerFile]]]:
+    """Yield generator, length, type and the answer files of each folder, sorted; what is none of them is a problem."""
     if not folder.is_dir():
         raise DataError("no such folder", folder)
     for generator in _folders(folder):
@@ -132,8 +136,16 @@ def _walk(folder: Path, problems: list[Problem]) -> Iterator[tuple[str, str, str
                 if length not in LENGTHS:
                     problems.append(Problem(f"{generator}/{kind}/{length}", "neither short nor long", generator))
                     continue
-                base = f"{folder}/{generator}/{kind}/{length}"
-                yield generator, length, kind, base, sorted(n for n in os.listdir(base) if n.endswith(".json"))
+                yield generator, length, kind, _files(folder, generator, kind, length, problems)
+
+
+def _files(folder: Path, generator: str, kind: str, length: str, problems: list[Problem]) -> Iterator[_AnswerFile]:
+    base = f"{folder}/{generator}/{kind}/{length}"
+    for name in sorted(name for name in os.listdir(base) if name.endswith(".json")):
+        try:
+            yield _read(f"{base}/{name}", name, kind, length)
+        except (ValueError, TypeError, OSError) as error:
+            problems.append(Problem(f"{generator}/{kind}/{length}/{name}", _reason(error), generator, length))
 
 
 def _folders(folder: Path) -> list[str]:
@@ -144,8 +156,8 @@ def _folders(folder: Path) -> list[str]:
         raise DataError(f"the folder cannot be read: {error.strerror}", folder) from error
 
 
-def _read(path: str, name: str, kind: str, length: str) -> tuple[int, dict[str, Any], int, int]:
-    """Read one answer file: the number of its prompt, its record, how many answers are right, and of how many questions.
+def _read(path: str, name: str, kind: str, length: str) -> _AnswerFile:
+    """Read one answer file.
 
     Raises:
         ValueError, TypeError, OSError: It is no answer file.
@@ -172,7 +184,7 @@ def _read(path: str, name: str, kind: str, length: str) -> tuple[int, dict[str, 
         raise ValueError(f"attribute is {record['attribute']}, the folder says {kind}")
     if record.get("desc", f"{length}_description") != f"{length}_description":
         raise ValueError(f"desc is {record['desc']}, the folder says {length}")
-    return index, record, sum(map(eq, map(_normal, gold), map(_normal, preds))), len(gold)
+    return _AnswerFile(path, index, record, sum(map(eq, map(_normal, gold), map(_normal, preds))), len(gold))
 
 
 def _bytes(path: str) -> bytearray:
@@ -231,11 +243,9 @@ def write_answers(folder: Path, items: Iterable[Item], scores: Sequence[Score], 
     Raises:
         DataError: A generator's name is not one folder name.
     """
-    by_id = {item.id: item for item in items}
     written = 0
-    for score in scores:
-        item = by_id.get(score.item_id)
-        if item is None or score.metric != METRIC or score.value is None or "preds" not in score.parts:
+    for item, score in judged(items, scores, METRIC):
+        if score.value is None or "preds" not in score.parts:
             continue
         kind, length = item_meta.TYPE.required(item), item_meta.LENGTH.required(item)
         index = item_meta.INDEX.required(item)
@@ -252,6 +262,6 @@ def write_answers(folder: Path, items: Iterable[Item], scores: Sequence[Score], 
             "model_pred": list(score.parts["preds"]),
             "model_output": score.parts["output"],
         }
-        write_atomic(target, json.dumps(record, ensure_ascii=False, indent=2))
+        write_json(target, record)
         written += 1
     return written

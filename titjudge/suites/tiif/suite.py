@@ -13,29 +13,15 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.data.data_paths import inside
 from titjudge.metrics.ocr import words_from_questions
-from titjudge.suites.base import Suite, SuiteInputs
+from titjudge.suites.base import Suite, SuiteInputs, judged
 from titjudge.suites.prompt_places import GENERATOR, PromptPlace
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif import dataset
-from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers, write_answers
+from titjudge.suites.tiif.answers import METRIC, Answers, Problem, write_answers
 from titjudge.suites.tiif.layout import LENGTHS, SIZES, TYPES, TypeCounts
 from titjudge.suites.tiif.tables import results, tables
 from titjudge.suites.tiif.text_rendering import METRICS as TEXT_METRICS
 from titjudge.suites.tiif.text_rendering import text_table, write_ocr
-
-
-def aggregate_answers(folder: Path) -> tuple[dict[str, Any], list[Table]]:
-    """Compute the official results of an answer tree `<generator>/<type>/{short,long}/<idx>.json`, in percent, unrounded.
-
-    Returns:
-        The object of `aggregate tiif --json` and the tables. `"per_image"` has the same values by the rule of the paper
-        (mean over images, 3.3), `"coverage"` and `"problems"` what is missing and what was not usable.
-
-    Raises:
-        DataError: There is no such folder, it has no answers, or it mixes two numberings of prompts.
-    """
-    found = results(read_answers(folder))
-    return found, tables(found)
 
 
 class Tiif(Suite):
@@ -157,15 +143,14 @@ class Tiif(Suite):
                     yield PromptPlace(f"{kind}/{length}/{number}", line.prompt(length), image.as_posix(), fields)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """Make the tables of `aggregate_answers` from the scores of a run, and that of GNED where text was read."""
+        """Make the tables of `aggregate tiif` from the scores of a run, and that of GNED where text was read."""
         text = text_table(items, scores)
         return [*tables(self.summary(items, scores)), *([text] if text else [])]
 
     def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
         """Write the tree of answers into `eval_results`, and where words were read `ocr/GENERATOR.json`."""
-        asked = [score for score in scores if score.metric == METRIC]
         read = [score for score in scores if score.metric in TEXT_METRICS and score.value is not None]
-        count = write_answers(folder / "eval_results", items, asked, overwrite=True)
+        count = write_answers(folder / "eval_results", items, scores, overwrite=True)
         return count + (write_ocr(items, read, folder / "ocr") if read else 0)
 
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
@@ -174,7 +159,6 @@ class Tiif(Suite):
         Coverage is against the published size of the set, or of a sample against its prompts. Several images of a prompt
         count as one, with their mean.
         """
-        by_id = {item.id: item for item in items}
         answers = Answers()
         hits: dict[tuple[str, str, str, str], list[tuple[float, int]]] = {}
         expected: dict[tuple[str, str], Mapping[str, int]] = {}
@@ -188,10 +172,7 @@ class Tiif(Suite):
         }
         for key, sizes in expected.items():  # of a sample, its own prompts
             expected[key] = sizes or Counter(kind for prompt, kind in prompts.items() if prompt[:2] == key)
-        for score in scores:
-            known = by_id.get(score.item_id)
-            if score.metric != METRIC or known is None:
-                continue
+        for known, score in judged(items, scores, METRIC):
             kind, length = item_meta.TYPE.required(known), item_meta.LENGTH.required(known)
             if score.value is None:
                 reason = f"{score.status}: {score.reason}"

@@ -6,18 +6,17 @@ GNED 0, a perfect score; here it is an error that names the image.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_json, read_jsonl, write_atomic
+from titjudge.core.files import read_json, read_jsonl, write_json
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Score, Table
 from titjudge.metrics.ocr import strings_of, text_errors, words_from_questions
-from titjudge.suites.base import check_generator
+from titjudge.suites.base import check_generator, judged
 from titjudge.suites.tiif.layout import LENGTHS
 
 METRICS = ("text-rendering", "text-rendering-vlm")
@@ -122,11 +121,9 @@ def write_ocr(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> i
     Raises:
         DataError: No words were read, or a generator's name is no file name.
     """
-    by_id = {item.id: item for item in items}
     models: dict[str, dict[int, dict[str, Any]]] = {}
-    for score in scores:
-        item = by_id.get(score.item_id)
-        if score.metric not in METRICS or score.value is None or item is None or not item_meta.LENGTH.is_in(item):
+    for item, score in judged(items, scores, *METRICS):
+        if score.value is None or not item_meta.LENGTH.is_in(item):
             continue
         entry = models.setdefault(item.generator, {}).setdefault(
             int(item_meta.INDEX.required(item)),
@@ -140,20 +137,17 @@ def write_ocr(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> i
         check_generator(generator)
         keys = [f"{length}_image_ocr_results" for length in LENGTHS]
         rows = [entry | {key: entry.get(key) for key in keys} for _, entry in sorted(entries.items())]
-        write_atomic(folder / f"{generator}.json", json.dumps(rows, ensure_ascii=False, indent=1))
+        write_json(folder / f"{generator}.json", rows, indent=1)
     return len(models)
 
 
 def text_table(items: Sequence[Item], scores: Sequence[Score]) -> Table | None:
     """Make the table of GNED, recall and PNED by generator; None where no text was read."""
-    by_id = {item.id: item for item in items}
     found: dict[tuple[str, int, str], list[Score]] = {}
-    for score in scores:
-        item = by_id.get(score.item_id)
-        if score.metric in METRICS and item is not None and item_meta.TEXT_WORDS.get(item):
-            found.setdefault((item.generator, LENGTHS.index(item_meta.LENGTH.required(item)), score.metric), []).append(
-                score
-            )
+    for item, score in judged(items, scores, *METRICS):
+        if item_meta.TEXT_WORDS.get(item):
+            length = LENGTHS.index(item_meta.LENGTH.required(item))
+            found.setdefault((item.generator, length, score.metric), []).append(score)
     if not found:
         return None
     rows = []
