@@ -94,7 +94,6 @@ def _other(given: str) -> dict[str, str]:
     place = Path(folder or name)
     if suite.PROMPTS is None and not place.exists():
         raise ConfigError(f"--against {given}: no folder {place} here: `titjudge fetch {name}`, or give {name}:FOLDER")
-    listed: list[PromptPlace | Item | InvalidItem]
     try:
         listed: list[PromptPlace | Item | InvalidItem] = [*suite.prompts(place)]
     except ConfigError:  # its prompts come with its images
