@@ -7,7 +7,7 @@
 | `sections` | what a section is made of: parts, tables, charts and other blocks |
 | `overview`, `side_by_side` | headline, agreement with people, differences between runs, leaderboards, tables of suites |
 | `people`, `human_agreement` | charts of agreement of metrics with people, and their numbers |
-| `generator_sections`, `generator_slices`, `generator_questions` | comparison of generators: gaps, tiers, categories, worst prompts, sample sizes |
+| `generators` | comparison of generators: gaps, tiers, categories, worst prompts, sample sizes |
 | `claims` | forgetting curves |
 | `provenance` | failures, cost, models, prompts, configuration |
 | `drawing`, `plots` | charts, drawn once for the page and for files |

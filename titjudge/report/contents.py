@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from titjudge.report.claims import claims
-from titjudge.report.generator_sections import generators
+from titjudge.report.generators import generators
 from titjudge.report.model import Report
 from titjudge.report.overview import overview
 from titjudge.report.people import people

@@ -19,7 +19,7 @@ from titjudge.core.score_parts import contradicted, description, missing
 from titjudge.core.tables import Table
 from titjudge.core.types import Item
 from titjudge.report.cells import strings
-from titjudge.report.generator_sections import generators
+from titjudge.report.generators import generators
 from titjudge.report.model import Report, load
 from titjudge.report.overview import overview_tables
 from titjudge.report.tables import escape_markdown, latex, markdown

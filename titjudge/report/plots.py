@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from titjudge.core.tables import Table, percent
 from titjudge.report.drawing import COLOURS, DASHES, WIDTH, Canvas, Chart, shortened
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.generator_differences import GeneratorDifference
-from titjudge.stats.generators.planning import Pilot, Plan, curve
+from titjudge.stats.generators.planning import Pilot, Plan, PowerCurve, curve
 from titjudge.stats.generators.replay_settling import RaceResult
 from titjudge.stats.generators.sequential import OPEN, Settled
 from titjudge.stats.ppi.bridging import Bridge
@@ -92,16 +92,6 @@ def joined_chart(rows: Sequence[tuple[str, Estimate]], gold: str, helper: str) -
         canvas.legend(axes)
 
     return Chart("joined", "Estimates", "", draw, size=_row_size(len(rows), 0.08 * len(rows) + 0.2))
-
-
-class PowerCurve(NamedTuple):
-    """The power of a plan along an axis, with the range that the pilot leaves open."""
-
-    label: str
-    x: Floats
-    middle: Floats
-    low: Floats
-    high: Floats
 
 
 def plan_curves(plans: Sequence[Plan], pilot: Pilot, difference: float) -> list[PowerCurve]:

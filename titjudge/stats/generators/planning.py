@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -226,6 +227,16 @@ def _with_one_unseen(pilot: Pilot, of: Sequence[Plan], difference: float, power:
     share = 1 / pilot.prompts
     prompts = prompts_needed(plan.variance + share * (1 - share) * pilot.scale**2, difference, power)
     return prompts if prompts > plan.range[1] else None
+
+
+class PowerCurve(NamedTuple):
+    """The power of a plan along an axis, with the range that the pilot leaves open."""
+
+    label: str
+    x: Floats
+    middle: Floats
+    low: Floats
+    high: Floats
 
 
 def curve(plan: Plan, difference: float, factor: float) -> tuple[Floats, list[Floats]]:

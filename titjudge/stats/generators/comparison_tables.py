@@ -1,4 +1,4 @@
-"""Generators by category of prompts: mean scores, gaps to the best, first places, variance between generators and tiers."""
+"""Tables of generators compared prompt by prompt: standings, categories, variance between generators, tiers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from titjudge.core import item_meta
-from titjudge.core.tables import Cell, Table, plain
+from titjudge.core.tables import Cell, Table, p_value, plain
 from titjudge.core.types import Item
-from titjudge.report.model import Judge
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import score_differences
+from titjudge.stats.generators.generator_differences import GeneratorDifference
 from titjudge.stats.generators.slices import (
     BEST,
     CEILING,
@@ -36,6 +36,21 @@ COLUMNS = 4  # categories
 # Columns that belong to one image or prompt, and are no categories.
 _NUMBERS = frozenset({"description", "index", "line", "number", "seed", *IMAGE_COLUMNS})
 ROWS = 150  # of a table; the command has all
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How the scores of a metric are read.
+
+    Attributes:
+        range: Its ends; None where it has none.
+        higher: Whether more is better.
+        digits: Decimals shown.
+    """
+
+    range: tuple[float, float] | None
+    higher: bool
+    digits: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,8 +89,47 @@ def _sizes_fit(values: Mapping[str, str]) -> bool:
     return 2 <= len(counts) <= VALUES and int(counts.min()) >= FEWEST
 
 
+def standings_table(
+    scores: ScoreTable, gaps: Sequence[Sequence[GeneratorDifference]], against: Sequence[str],
+    parts: Sequence[Sequence[int]], scale: Scale,
+) -> Table:  # fmt: skip
+    """Tabulate each generator: mean, tier, first places, gaps to the best and the baseline, and the test against the best."""
+    firsts, sign = first_places(scores.means), 1.0 if scale.higher else -1.0
+    by_name = [{each.a: each for each in differences} for differences in gaps]
+    rows = []
+    for tier, members in enumerate(parts, 1):
+        for k in members:
+            name, own = scores.generators[k], scores.means[np.isfinite(scores.means[:, k]), k]
+            mean = mean_cell(own, scores.bounds, scale.digits, sign)
+            (gap, *test), *others = (_gap(differences.get(name), scale.digits) for differences in by_name)
+            rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, len(own)))
+    columns = ("generator", "mean", "tier", "first", *(f"behind {name}" for name in against), "won / same / lost", "p", "p best",
+               "would have shown", "prompts")  # fmt: skip
+    notes = (
+        f"Behind: score minus that of {' or '.join(against)}, paired by prompt, with its 95% interval"
+        + negated(scale)
+        + f". Won, same, lost, p and what these prompts would have shown with 80% power are against {against[0]}; p by exchange "
+        "within prompts, as in `compare`.",
+        f"{against[0]} has the highest mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
+        f"and the intervals behind {against[0]} are so wide that all hold together.",
+        *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
+        "A tier ends before the first generator that is clearly worse than the tier's best. First: prompts on which none scores higher.",
+    )
+    return Table("Prompt by prompt", columns, tuple(rows), notes)
+
+
+def _gap(each: GeneratorDifference | None, digits: int) -> list[Cell | str | None]:
+    """Make the cells of a difference: its value, wins / ties / losses, p, p best, and what would have been detected."""
+    if each is None or each.prompts < FEWEST:
+        return [None] * 5
+    counts = f"{each.wins} / {each.same} / {each.losses}"
+    shown = plain(each.detectable, digits=digits + 1)
+    ps = (p_value(each.p), p_value(each.p_adjusted))
+    return [plain(each.difference, each.interval, digits + 1), counts, *ps, shown]
+
+
 def slice_tables(
-    scores: ScoreTable, against: Sequence[str], tiers: Sequence[Sequence[str]], judge: Judge
+    scores: ScoreTable, against: Sequence[str], tiers: Sequence[Sequence[str]], scale: Scale
 ) -> list[Table]:
     """Make a table for each category, one of the variance between generators, and one of the means of tiers.
 
@@ -83,15 +137,15 @@ def slice_tables(
         scores: Scores, with the categories as slices.
         against: The generators that gaps are to: the best, and a baseline.
         tiers: Names of the generators of each tier, best first.
-        judge: The judge of the scores.
+        scale: Of the scores.
     """
-    sign = 1.0 if judge.higher else -1.0
+    sign = 1.0 if scale.higher else -1.0
     order = [scores.column(name) for tier in tiers for name in tier]
     tables, cuts = [], []
     for column, values in scores.slices.items():
         title, part = column.replace("_", " "), scores.on_scale_of(column)
         share = part is not scores and column == ELEMENT  # shares of claims met, whatever the score's own scale is
-        digits, bounds = (3, (0.0, 1.0)) if share else (judge.digits, judge.range if judge.higher else None)
+        digits, bounds = (3, (0.0, 1.0)) if share else (scale.digits, scale.range if scale.higher else None)
         rows: list[tuple[object, ...]] = []
         for value, means in values.items():
             firsts, mean = first_places(means), averages(means)
@@ -104,7 +158,7 @@ def slice_tables(
                 rows.append((value, scores.generators[k], mean_of, *gaps, int(firsts[k]), len(own)))
         note = (
             f"Mean over the prompts with its 95% interval; behind {' or '.join(against)}: score minus its score, paired by prompt"
-            + negated(judge)
+            + negated(scale)
             + "; first: prompts on which none scores higher. Every interval is for itself: `compare generators --by` adjusts."
         )
         columns = (title, "generator", "mean", *(f"behind {name}" for name in against), "first", "prompts")
@@ -113,9 +167,9 @@ def slice_tables(
     return [*tables, *_variances(cuts, sign), *_tiers(cuts, tiers, sign)]
 
 
-def negated(judge: Judge) -> str:
+def negated(scale: Scale) -> str:
     """Note that differences are negated where less is better."""
-    return "" if judge.higher else " (less is better: negated)"
+    return "" if scale.higher else " (less is better: negated)"
 
 
 def mean_cell(values: Floats, bounds: tuple[float, float] | None, digits: int, sign: float) -> Cell | None:
@@ -126,13 +180,13 @@ def mean_cell(values: Floats, bounds: tuple[float, float] | None, digits: int, s
     return plain(sign * float(values.mean()), sorted(sign * end for end in ends) if ends else None, digits)
 
 
-def short_and_long(items: Mapping[str, Item], scores: ScoreTable, judge: Judge) -> list[Table]:
+def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) -> list[Table]:
     """Compare the long wording of each prompt with the short one, where the data have both (TIIF-Bench).
 
     Args:
         items: An item of each prompt, with type, number and length in its meta.
         scores: Scores of all prompts.
-        judge: The judge of the scores.
+        scale: Of the scores.
     """
     places: dict[tuple[Any, Any], dict[str, int]] = {}
     for at, prompt in enumerate(scores.prompts):
@@ -144,7 +198,7 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, judge: Judge) 
     if len(both) < FEWEST:
         return []
     short, long = (scores.means[[pair[k] for pair in both]] for k in (0, 1))
-    sign, digits, rows = (1.0 if judge.higher else -1.0), judge.digits + 1, []
+    sign, digits, rows = (1.0 if scale.higher else -1.0), scale.digits + 1, []
     for k in np.argsort(-np.nan_to_num(averages(scores.means), nan=-np.inf), kind="stable").tolist():
         known = np.isfinite(short[:, k]) & np.isfinite(long[:, k])
         if known.sum() < FEWEST:
@@ -153,7 +207,7 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, judge: Judge) 
         means = (plain(sign * float(scored[known, k].mean()), digits=digits) for scored in (short, long))
         interval = mean_interval(gap, scores.spans(declared=True))
         rows.append((scores.generators[k], *means, plain(float(gap.mean()), interval, digits), len(gap)))
-    notes = (f"long minus short, paired by prompt, with its 95% interval{negated(judge)}",)
+    notes = (f"long minus short, paired by prompt, with its 95% interval{negated(scale)}",)
     columns = ("generator", "short", "long", "long minus short", "prompts")
     return [Table("Short and long prompts", columns, tuple(rows), notes)] if rows else []
 

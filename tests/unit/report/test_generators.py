@@ -15,14 +15,14 @@ from titjudge.core.errors import DataError
 from titjudge.core.tables import Table
 from titjudge.core.types import Item, Status
 from titjudge.report.drawing import Chart
-from titjudge.report.generator_sections import generators, score_table_of
-from titjudge.report.generator_slices import FEWEST, categories
+from titjudge.report.generators import generators, score_table_of
 from titjudge.report.html import render
 from titjudge.report.model import Report, load
 from titjudge.report.plots import heat_map, radar
 from titjudge.report.sections import Charts, Part, Section, WorstPrompts
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.generator_scores import run_scores
+from titjudge.stats.generators.comparison_tables import FEWEST, categories
 from titjudge.stats.generators.generator_differences import generator_differences
 from titjudge.stats.generators.slices import first_places, maturity, tier_means, tiers
 from titjudge.stats.scores.part_scores import part_scores

@@ -1,35 +1,38 @@
-"""Comparison of generators for each metric: gaps, tiers, categories, worst prompts, and sample sizes."""
+"""The section of generators against each other, for each metric: gaps, tiers, categories, worst prompts, and sample sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 from titjudge.core.errors import ConfigError, DataError, nearest
-from titjudge.core.formats import number
+from titjudge.core.formats import number, percentage
 from titjudge.core.score_parts import LEVELS
-from titjudge.core.tables import Cell, Table, p_value, plain
+from titjudge.core.tables import Table, plain
 from titjudge.core.types import Item
 from titjudge.report.drawing import COLOURS, Chart
-from titjudge.report.generator_questions import across_judges, planning, settling
-from titjudge.report.generator_slices import (
-    COLUMNS,
-    FEWEST,
-    categories,
-    mean_cell,
-    negated,
-    short_and_long,
-    slice_tables,
-)
 from titjudge.report.model import Judge, Loaded, Report
-from titjudge.report.plots import heat_map, radar
+from titjudge.report.plots import heat_map, power_chart, radar
 from titjudge.report.sections import Block, Charts, Part, Section, WorstPrompt, WorstPrompts
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import with_ties
-from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
-from titjudge.stats.generators.slices import averages, first_places, tiers
+from titjudge.stats.generators.comparison_tables import (
+    COLUMNS,
+    FEWEST,
+    Scale,
+    categories,
+    short_and_long,
+    slice_tables,
+    standings_table,
+)
+from titjudge.stats.generators.generator_differences import generator_differences
+from titjudge.stats.generators.sample_sizes import POWER, Planning, planning, settling
+from titjudge.stats.generators.slices import averages, tiers
+from titjudge.stats.ppi.bridging import bridge, bridge_table
+from titjudge.stats.ppi.two_tier import two_tier
 from titjudge.stats.scores.part_scores import part_scores
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
@@ -37,6 +40,7 @@ from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 MOST = 4  # metrics; the command line shows all
 WORST = 6  # prompts
 _IMAGES = 6  # of a prompt among the worst
+_PART = 0.8  # of the prompts: a judge of fewer judged a part
 _CELLS = 60, 30  # values and generators of a heat map
 _AXES = 12  # of a radar
 
@@ -53,7 +57,7 @@ def generators(report: Report) -> Section | None:
         raise DataError(f"no generator '{report.baseline}'.{nearest(report.baseline, known)} Known: {there}")
     scores = _scores(report)
     parts = [part for place, cut in scores.items() if (part := _part(report, place, cut)) is not None]
-    if bridges := across_judges(report, scores):
+    if bridges := _across_judges(report, scores):
         parts.append(Part("Across judges", tuple(bridges)))
     introduction = (
         "Compared prompt by prompt, each with its own image of it. Intervals are 95%, for prompts like these."
@@ -135,58 +139,29 @@ def _part(report: Report, place: int, cut: ScoreTable) -> Part | None:
     prompts = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
     order = [k for tier in parts for k in tier]
     id = f"generators-{place}"
-    planned, power = planning(scores, best, order, judge, id)
-    charts = (*_charts(cut, order[:COLOURS], order, judge, id), *([power] if power else []))
+    scale = Scale(judge.range, judge.higher, judge.digits)
+    planned = planning(scores, best, order, scale)
+    charts = (*_charts(cut, order[:COLOURS], order, judge, id), *([_power_chart(id, planned)] if planned else []))
     names = [[cut.generators[k] for k in tier] for tier in parts]
     blocks: tuple[Block, ...] = (
-        _board(scores, gaps, against, parts, judge),
+        standings_table(scores, gaps, against, parts, scale),
         *([Charts(charts, tuple(scores.generators[k] for k in order[:COLOURS]))] if charts else []),
-        *slice_tables(cut, against, names, judge),
-        *short_and_long(prompts, scores, judge),
+        *slice_tables(cut, against, names, scale),
+        *short_and_long(prompts, scores, scale),
         *settling(scores, best),
-        *planned,
+        *([planned.table] if planned else []),
         *_worst(report, place),
     )
     return Part(judge.label, blocks)
 
 
-def _board(
-    scores: ScoreTable, gaps: Sequence[Sequence[GeneratorDifference]], against: Sequence[str],
-    parts: Sequence[Sequence[int]], judge: Judge,
-) -> Table:  # fmt: skip
-    """Tabulate each generator: mean, tier, first places, gaps to the best and the baseline, and the test against the best."""
-    firsts, sign = first_places(scores.means), 1.0 if judge.higher else -1.0
-    by_name = [{each.a: each for each in differences} for differences in gaps]
-    rows = []
-    for tier, members in enumerate(parts, 1):
-        for k in members:
-            name, own = scores.generators[k], scores.means[np.isfinite(scores.means[:, k]), k]
-            mean = mean_cell(own, scores.bounds, judge.digits, sign)
-            (gap, *test), *others = (_gap(differences.get(name), judge.digits) for differences in by_name)
-            rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, len(own)))
-    columns = ("generator", "mean", "tier", "first", *(f"behind {name}" for name in against), "won / same / lost", "p", "p best",
-               "would have shown", "prompts")  # fmt: skip
-    notes = (
-        f"Behind: score minus that of {' or '.join(against)}, paired by prompt, with its 95% interval"
-        + negated(judge)
-        + f". Won, same, lost, p and what these prompts would have shown with 80% power are against {against[0]}; p by exchange "
-        "within prompts, as in `compare`.",
-        f"{against[0]} has the highest mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
-        f"and the intervals behind {against[0]} are so wide that all hold together.",
-        *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
-        "A tier ends before the first generator that is clearly worse than the tier's best. First: prompts on which none scores higher.",
-    )
-    return Table("Prompt by prompt", columns, tuple(rows), notes)
-
-
-def _gap(each: GeneratorDifference | None, digits: int) -> list[Cell | str | None]:
-    """Make the cells of a difference: its value, wins / ties / losses, p, p best, and what would have been detected."""
-    if each is None or each.prompts < FEWEST:
-        return [None] * 5
-    counts = f"{each.wins} / {each.same} / {each.losses}"
-    shown = plain(each.detectable, digits=digits + 1)
-    ps = (p_value(each.p), p_value(each.p_adjusted))
-    return [plain(each.difference, each.interval, digits + 1), counts, *ps, shown]
+def _power_chart(id: str, planned: Planning) -> Chart:
+    marks = zip(planned.curves, ("disc", "square", "triangle"), strict=True)
+    shown = ", ".join(f"{curve.label} ({mark})" for curve, mark in marks)
+    return power_chart(
+        planned.curves, POWER, "prompts", id=f"{id}-power", title="Power by number of prompts", what="difference",
+        note=f"Of showing {shown}; dotted: {percentage(POWER, 0)}.", most=planned.most,
+    )  # fmt: skip
 
 
 def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: Judge, id: str) -> list[Chart]:
@@ -241,3 +216,30 @@ def _worst(report: Report, place: int) -> list[WorstPrompts]:
         for prompt in lowest
     )  # fmt: skip
     return [WorstPrompts(worst)] if worst else []
+
+
+def _across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Table]:
+    """Tabulate combinations of two runs by different judges: a transferred leaderboard, or a dear judge on a part of the prompts."""
+    combined: list[Table] = []
+    for (first, old), (second, new) in pairwise(scores.items()):
+        one, other = (report.runs[report.judges[place].run] for place in (first, second))
+        if one is other or not _judges_differ(one, other):
+            continue
+        part = set(new.prompts) <= set(old.prompts) and len(new.prompts) <= _PART * len(old.prompts)
+        try:
+            if part:
+                tables = two_tier(old, new).tables()
+            elif set(old.generators) - set(new.generators):
+                tables = [bridge_table(bridge(old, new))]
+            else:
+                continue
+        except DataError:  # too little in common: the commands say what
+            continue
+        both = f"{report.judges[first].label} and {report.judges[second].label}"
+        combined += [replace(table, title=f"{table.title}: {both}") for table in tables]
+    return combined
+
+
+def _judges_differ(one: Loaded, other: Loaded) -> bool:
+    models = [{role: record.model for role, record in run.manifest.roles.items()} for run in (one, other)]
+    return models[0] != models[1] or set(one.manifest.metrics) != set(other.manifest.metrics)
