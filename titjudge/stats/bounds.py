@@ -71,7 +71,7 @@ def _weights(points: int) -> list[Floats]:
     last = 1 - (1 - (np.arange(DRAWS) + 0.5) / DRAWS) ** (1 / (points - 1))
     blocks = []
     for part in np.array_split(last, max(1, DRAWS * points // _BLOCK)):
-        each = rng.standard_exponential((len(part), points - 1))
-        each *= ((1 - part) / each.sum(axis=1))[:, None]
-        blocks.append(np.column_stack([each, part]))
+        weights = rng.standard_exponential((len(part), points - 1))
+        weights *= ((1 - part) / weights.sum(axis=1))[:, None]
+        blocks.append(np.column_stack([weights, part]))
     return blocks

@@ -142,12 +142,12 @@ def _distribution(shape: _Prompt, seed: int) -> Floats:
         return _inversions(shape.ranked if max(shape.ranked) > 1 else shape.tied)
     score = np.repeat(np.arange(len(shape.tied)), shape.tied)
     images = len(score)
-    each = score.astype(np.int16)[_orders(images)]
+    permuted = score.astype(np.int16)[_orders(images)]
     if images > ENUMERATED:  # all prompts share the sampled orders: relabelled, so that their errors do not add up
-        each = each[np.random.default_rng(seed).permutation(images)]
+        permuted = permuted[np.random.default_rng(seed).permutation(images)]
     winner, loser = np.array(shape.pairs).T
-    right = (each[winner] > each[loser]).sum(axis=0)
-    probabilities: Floats = np.bincount(right, minlength=len(shape.pairs) + 1) / each.shape[1]
+    right = (permuted[winner] > permuted[loser]).sum(axis=0)
+    probabilities: Floats = np.bincount(right, minlength=len(shape.pairs) + 1) / permuted.shape[1]
     return probabilities
 
 

@@ -82,11 +82,11 @@ def choice_interval(
     interval = share_interval(prompt, hits * trials, trials)
     if interval is None or not others:
         return interval
-    apart = [(each - named) * trials for each in others]
+    apart = [(other - named) * trials for other in others]
     sums = group_sums(prompt, int(prompt.max(initial=-1)) + 1, *apart, trials)
-    found = moments(sums[:, :-1], np.repeat(sums[:, -1:], len(apart), axis=1))
-    square = sum(difference**2 + error**2 for _, difference, error, _ in found) / len(found)
-    wide = -float(stdtrit(found[0][0] - 1, TAIL)) * (2 * square) ** 0.5
+    differences = moments(sums[:, :-1], np.repeat(sums[:, -1:], len(apart), axis=1))
+    square = sum(difference**2 + error**2 for _, difference, error, _ in differences) / len(differences)
+    wide = -float(stdtrit(differences[0][0] - 1, TAIL)) * (2 * square) ** 0.5
     share, (low, high) = float((hits * trials).sum() / trials.sum()), interval
     return max(0.0, share - float(np.hypot(share - low, wide))), min(1.0, share + float(np.hypot(high - share, wide)))
 
@@ -195,7 +195,7 @@ def moments(tops: Floats, bottoms: Floats) -> list[tuple[int, float, float, floa
         tops: Numerators, sums per prompt, shape (prompts,) or (prompts, statistics).
         bottoms: Denominators, same shape; 0 is a prompt without data.
     """
-    top, bottom = (each[:, None] if each.ndim == 1 else each for each in (tops, bottoms))
+    top, bottom = (sums[:, None] if sums.ndim == 1 else sums for sums in (tops, bottoms))
     prompts, total = np.count_nonzero(bottom > 0, axis=0), bottom.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(bottom > 0, top, 0.0).sum(axis=0) / total

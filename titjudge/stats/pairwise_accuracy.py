@@ -32,7 +32,7 @@ def values_by_metric(scores: Iterable[Score], negate: Collection[str] = ()) -> d
     for score in scores:
         value = score.value if score.value is not None and math.isfinite(score.value) else None
         values.setdefault(score.metric, {})[score.item_id] = value
-    return {name: negated(each) if name in negate else each for name, each in values.items()}
+    return {name: negated(by_image) if name in negate else by_image for name, by_image in values.items()}
 
 
 def negated(values: Values) -> dict[str, float | None]:
@@ -87,8 +87,8 @@ class PairIndex:
 
     def values(self, values: Values) -> tuple[Floats, Floats]:
         """Look up the scores of `a` and of `b`, each of shape (pairs,)."""
-        each = self.scores(values)
-        return each[self.a], each[self.b]
+        scores = self.scores(values)
+        return scores[self.a], scores[self.b]
 
     def predictions(self, values: Values) -> Floats:
         """Return 1 where the metric prefers a, -1 for b, 0 for equal scores, NaN for a missing score; shape (pairs,)."""

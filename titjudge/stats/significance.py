@@ -69,7 +69,9 @@ def _random_flips(sizes: Floats, reached: Floats, moved: Ints) -> Floats:
         positive = np.unpackbits(bits).reshape(len(rows), -1)[:, :most].astype(np.float64)
         sums[:, :most] += rows.T @ positive
     sums = np.abs(2 * sums - sizes.sum(axis=0)[:, None])
-    larger = [np.count_nonzero(own[:count] >= least) for own, count, least in zip(sums, flips, reached, strict=True)]
+    larger = [
+        np.count_nonzero(column[:count] >= least) for column, count, least in zip(sums, flips, reached, strict=True)
+    ]
     return (np.array(larger) + 1) / (flips + 1)
 
 
@@ -124,7 +126,7 @@ def range_p(scores: Floats) -> float | None:
     known, centred, present = known[order], centred[order], present[order]
     cuts = np.linspace(0, len(order), min(len(order), _UNITS), endpoint=False).astype(np.intp)
     units = np.union1d(cuts, np.flatnonzero(np.diff(present, prepend=0)))
-    patterns = [np.ix_((known == each).all(axis=1), each) for each in np.unique(known, axis=0)]
+    patterns = [np.ix_((known == pattern).all(axis=1), pattern) for pattern in np.unique(known, axis=0)]
     turned = []  # sums of the units, by the number of places
     for places in range(scores.shape[1]):
         rolled = np.zeros_like(centred)
@@ -157,14 +159,14 @@ def holm(ps: Sequence[float]) -> list[float]:
     stepped = np.maximum.accumulate(np.asarray(ps, dtype=np.float64)[order] * np.arange(len(ps), 0, -1))
     corrected = np.empty(len(ps))
     corrected[order] = np.minimum(stepped, 1.0)
-    return [float(each) for each in corrected]
+    return [float(p) for p in corrected]
 
 
 def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
     """Adjust p-values so that the expected share of false discoveries is at most their level (Benjamini and Hochberg 1995)."""
     from scipy.stats import false_discovery_control
 
-    return [float(each) for each in false_discovery_control(ps)]
+    return [float(p) for p in false_discovery_control(ps)]
 
 
 def adjusted(ps: Sequence[float | None], correction: Callable[[Sequence[float]], list[float]]) -> list[float | None]:

@@ -64,8 +64,11 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
         delta: The loss that is allowed.
         table: The scores, of which the differences are.
     """
-    scores = {each.a: table.differences(table.column(each.a), table.column(each.b)) for each in differences}
-    below = [_p_below(scores[each.a], each.interval, -delta) for each in differences]
+    scores = {
+        difference.a: table.differences(table.column(difference.a), table.column(difference.b))
+        for difference in differences
+    }
+    below = [_p_below(scores[difference.a], difference.interval, -delta) for difference in differences]
     verdicts: dict[str, str] = {}
     least: dict[str, float] = {}
     needed: dict[str, int] = {}

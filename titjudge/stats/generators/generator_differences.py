@@ -210,10 +210,12 @@ def _columns(adjustment: str) -> tuple[str, ...]:
     return ("a", "b", "a - b", "low", "high", "wins", "same", "losses", "p", f"p {adjustment}", "detectable", "prompts")
 
 
-def difference_rows(each: GeneratorDifference) -> tuple[Any, ...]:
+def difference_rows(row: GeneratorDifference) -> tuple[Any, ...]:
     """Return the cells of a difference under `_columns`."""
-    return (each.a, each.b, each.difference, *(each.interval or (None, None)), each.wins, each.same, each.losses, p_value(each.p),
-            p_value(each.p_adjusted), each.detectable, each.prompts)  # fmt: skip
+    return (
+        row.a, row.b, row.difference, *(row.interval or (None, None)), row.wins, row.same, row.losses, p_value(row.p),
+        p_value(row.p_adjusted), row.detectable, row.prompts,
+    )  # fmt: skip
 
 
 def verdict_tables(
@@ -246,7 +248,9 @@ def verdict_tables(
         ),
     ]
     for column in table.slices:
-        rows = tuple((value, *difference_rows(one)) for each in differences for value, one in each.by[column].items())
+        rows = tuple(
+            (value, *difference_rows(one)) for difference in differences for value, one in difference.by[column].items()
+        )
         note = "p BH: adjusted by Benjamini and Hochberg over all slices of one pair"
         tables.append(Table(f"Differences by {column}", (column, *_columns("BH")), rows, (note,)))
     return tables

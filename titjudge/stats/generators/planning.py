@@ -72,8 +72,8 @@ class Pilot:
             )
         both = np.isfinite(table.means[:, columns]).all(axis=1)
         seeds, samples = (
-            _of_both(each, columns) if table.per_prompt.kind == "mean" else None
-            for each in (table.seed_variance, table.judge_variance)
+            _of_both(variances, columns) if table.per_prompt.kind == "mean" else None
+            for variances in (table.seed_variance, table.judge_variance)
         )
         squares = (d - d.mean()) ** 2
         scale = table.bounds[1] - table.bounds[0] if table.bounds and np.isfinite(table.bounds).all() else None
@@ -166,18 +166,18 @@ def plans(
         samples: Numbers of answers an image.
         cost: USD for one image with the pilot's number of answers.
     """
-    made = []
+    options = []
     for k, s in product(seeds, samples):
         variance = pilot.variance_with(k, s)
         if variance is not None:
             low, n, high = (
-                prompts_needed(each, difference, power)
-                for each in (variance / pilot.factor, variance, variance * pilot.factor)
+                prompts_needed(assumed, difference, power)
+                for assumed in (variance / pilot.factor, variance, variance * pilot.factor)
             )
             one = None if cost is None else cost * 2 * k * s / pilot.answers
             dollars = None if one is None else (low * one, n * one, high * one)
-            made.append(Plan(pilot.a, pilot.b, k, s, n, (low, high), 2 * n * k * s, dollars, variance))
-    return made
+            options.append(Plan(pilot.a, pilot.b, k, s, n, (low, high), 2 * n * k * s, dollars, variance))
+    return options
 
 
 def cheapest(of: Sequence[Plan]) -> Plan:
@@ -242,4 +242,4 @@ class PowerCurve(NamedTuple):
 def curve(plan: Plan, difference: float, factor: float) -> tuple[Floats, list[Floats]]:
     """Compute the power curve: numbers of prompts, and the power with the pilot's variance and at both ends of its range."""
     n = np.unique(np.linspace(2, 2 * plan.range[1], 60).astype(np.int64)).astype(np.float64)
-    return n, [power_of(n, plan.variance * each, difference) for each in (1.0, 1 / factor, factor)]
+    return n, [power_of(n, plan.variance * times, difference) for times in (1.0, 1 / factor, factor)]

@@ -80,11 +80,11 @@ class Published:
 
     def column(self, name: str, **where: str) -> dict[str, Any]:
         """Return a column by row name; `where` selects rows by their texts in other columns."""
-        at = {column: place for place, column in enumerate(self.columns)}
+        places = {column: place for place, column in enumerate(self.columns)}
         return {
-            row: values[at[name]]
+            row: values[places[name]]
             for row, values in self.cells
-            if all(values[at[column]] == text for column, text in where.items())
+            if all(values[places[column]] == text for column, text in where.items())
         }
 
     def table(self) -> Table:
@@ -125,8 +125,8 @@ def published(name: str) -> Published:
         raise ConfigError(f"there is no reference '{name}'.{nearest(name, index)} Known: {', '.join(index)}")
     facts = dict(index[name])
     mine = [
-        Counterpart(each["column"], each["from"], each.get("table", ""), tuple(each.get("where", {}).items()), each.get("times", 1.0))
-        for each in facts.pop("mine", ())
+        Counterpart(entry["column"], entry["from"], entry.get("table", ""), tuple(entry.get("where", {}).items()), entry.get("times", 1.0))
+        for entry in facts.pop("mine", ())
     ]  # fmt: skip
     head, *rows = csv.reader((_DATA / f"{name}.csv").read_text(encoding="utf-8").splitlines())
     cells = tuple((row[0], tuple(map(_cell, row[1:]))) for row in rows)
@@ -141,7 +141,7 @@ def published(name: str) -> Published:
 def list_table(names: Sequence[str]) -> Table:
     """Tabulate tables with their title, number of rows, judge and source."""
     tables = [published(name) for name in names]
-    rows = tuple((each.name, each.title, len(each.cells), each.judge, each.date, each.source) for each in tables)
+    rows = tuple((table.name, table.title, len(table.cells), table.judge, table.date, table.source) for table in tables)
     return Table("Published tables", ("name", "what it is", "rows", "judge", "date", "source"), rows)
 
 

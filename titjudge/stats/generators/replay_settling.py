@@ -95,12 +95,12 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> list
 def _rows(orders: Iterable[tuple[tuple[str, ...], str, int, int]]) -> list[tuple[tuple[str, ...], tuple[Any, ...]]]:
     """Average (generators, verdict, used, of) over the orders of the same generators."""
     by_names: dict[tuple[str, ...], list[tuple[str, int, int]]] = {}
-    for names, verdict, used, of in orders:
-        by_names.setdefault(names, []).append((verdict, used, of))
+    for names, verdict, used, total in orders:
+        by_names.setdefault(names, []).append((verdict, used, total))
     return [
         (names, (
             verdicts(verdict for verdict, _, _ in ends), float(np.mean([used for _, used, _ in ends])), ends[0][2],
-            float(np.mean([used / of for _, used, of in ends])),
+            float(np.mean([used / total for _, used, total in ends])),
         ))
         for names, ends in by_names.items()
     ]  # fmt: skip

@@ -162,7 +162,9 @@ class Race:
     def _advance(self, scores: Floats) -> int:
         """Add prompts up to the first at which something is decided, or all; returns how many."""
         place = [self.names.index(name) for name in self.left]
-        one, other = (np.array(each) for each in zip(*((i, j) for i in place for j in place if i != j), strict=True))
+        one, other = (
+            np.array(indices) for indices in zip(*((i, j) for i in place for j in place if i != j), strict=True)
+        )
         d = score_differences(scores[:, one], scores[:, other])
         exceeded = self._asymptotic(scores[:, place], d, one, other) if self.width is None else self._bet(d, one, other)
         decided = exceeded[0].any(axis=1)

@@ -31,7 +31,7 @@ def averages(means: Floats) -> Floats:
 
 def between_variance(scores: Mapping[K, Sequence[float]]) -> dict[K, float | None]:
     """Compute the variance between generators in each category, from their mean scores; None with fewer than two."""
-    return {name: float(np.var(each, ddof=1)) if len(each) > 1 else None for name, each in scores.items()}
+    return {name: float(np.var(values, ddof=1)) if len(values) > 1 else None for name, values in scores.items()}
 
 
 def first_places(means: Floats) -> Ints:
@@ -63,7 +63,7 @@ def tiers(means: Floats, level: float = 0.05) -> list[list[int]]:
     while left:
         best, *rest = left
         ps = below_best_p(means[:, left])
-        worse = next((at for at, p in enumerate(ps) if p is not None and p < level), len(rest))
+        worse = next((k for k, p in enumerate(ps) if p is not None and p < level), len(rest))
         groups.append([best, *rest[:worse]])
         left = rest[worse:]
     return groups
@@ -79,7 +79,7 @@ def tier_means(
         of: Names of the generators of each tier, best first.
     """
     known = [[scores[name] for name in names if name in scores] for names in of]
-    means = [sum(each) / len(each) if each else None for each in known]
+    means = [sum(members) / len(members) if members else None for members in known]
     gaps = [None if a is None or b is None else a - b for a, b in pairwise(means)]
     return means, gaps
 

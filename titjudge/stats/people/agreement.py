@@ -179,9 +179,9 @@ def _values(images: Sequence[Image], scores: Sequence[Score]) -> tuple[dict[str,
         repeated = [key for key, n in Counter((s.item_id, s.metric) for s in scores).items() if n > 1]
         warnings.append(f"{len(repeated)} images have several scores of one metric, the last counts: {repeated[0][0]}")
     known = {image[0] for image in images}
-    for name, each in values.items():
-        if not each.keys() <= known:
-            values[name] = {id: value for id, value in each.items() if id in known}
+    for name, by_image in values.items():
+        if not by_image.keys() <= known:
+            values[name] = {id: value for id, value in by_image.items() if id in known}
     return values, warnings
 
 

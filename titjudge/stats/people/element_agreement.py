@@ -85,7 +85,7 @@ def element_agreement(marks: Iterable[Mark]) -> dict[str, ElementAgreement]:
     by_kind: dict[str, list[Mark]] = {}
     for mark in listed:
         by_kind.setdefault(mark.kind, []).append(mark)
-    kinds = {kind: _agreement(kind, of) for kind, of in by_kind.items()} if len(by_kind) > 1 else {}
+    kinds = {kind: _agreement(kind, members) for kind, members in by_kind.items()} if len(by_kind) > 1 else {}
     return {ALL: _agreement(ALL, listed)} | kinds
 
 
@@ -127,10 +127,10 @@ def agreement_table(title: str, agreements: Mapping[str, ElementAgreement], note
     """Tabulate the agreement of each kind."""
     rows = tuple(
         (
-            each.kind, each.elements, each.prompts, *each.confusion.values(), each.recall,
-            each.accuracy, _span(each.interval), each.kappa, _span(each.kappa_interval),
+            row.kind, row.elements, row.prompts, *row.confusion.values(), row.recall,
+            row.accuracy, _span(row.interval), row.kappa, _span(row.kappa_interval),
         )
-        for each in agreements.values()
+        for row in agreements.values()
     )  # fmt: skip
     counts, statistics = (
         ("TP", "FP", "FN", "TN"),

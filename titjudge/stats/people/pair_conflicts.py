@@ -25,7 +25,7 @@ def distinct(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
     notes = []
     if doubles := len(pairs) - len(kept):
         notes.append(f"{doubles} human pairs are exact doubles of others and count once")
-    opposed = [couple for couple, of in preferences.items() if len(of) > 1]
+    opposed = [couple for couple, choices in preferences.items() if len(choices) > 1]
     if opposed:
         _, a, b = opposed[0]
         notes.append(f"{len(opposed)} couples of images have several, different preferences; all count: {a} / {b}")

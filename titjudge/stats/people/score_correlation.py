@@ -45,9 +45,9 @@ def judged_parts(items: Mapping[str, Item], scores: Sequence[Score]) -> dict[str
     """Return what each metric, in alphabetical order, says of the images: its scores and their parts."""
     parts: dict[str, dict[str, dict[str, float | None]]] = {}
     for metric in sorted({score.metric for score in scores}):
-        own = [score for score in scores if score.metric == metric]
-        parts[metric] = {SCORE: {score.item_id: score.value for score in own}}
-        for by_item in part_scores(items, own).values():
+        of_metric = [score for score in scores if score.metric == metric]
+        parts[metric] = {SCORE: {score.item_id: score.value for score in of_metric}}
+        for by_item in part_scores(items, of_metric).values():
             for item, values in by_item.items():
                 for part, value in values.items():
                     parts[metric].setdefault(part, {})[item] = value
@@ -97,16 +97,16 @@ def _correlate(
 def correlation_record(correlations: Sequence[ScoreCorrelation]) -> dict[str, Any]:
     """Return correlations for `--json`: of each metric its own, and under `parts` those of its parts."""
     record: dict[str, Any] = {}
-    for each in correlations:
-        by_slice = dict(each.generators)
-        entry = fields_of(each.images) | {"generators": by_slice.pop(ALL)}
+    for row in correlations:
+        by_slice = dict(row.generators)
+        entry = fields_of(row.images) | {"generators": by_slice.pop(ALL)}
         if by_slice:
             entry["generators_by"] = by_slice
-        metric = record.setdefault(each.metric, {})
-        if each.part == SCORE:
-            record[each.metric] = entry | metric
+        metric = record.setdefault(row.metric, {})
+        if row.part == SCORE:
+            record[row.metric] = entry | metric
         else:
-            metric.setdefault("parts", {})[each.part] = entry
+            metric.setdefault("parts", {})[row.part] = entry
     return record
 
 
@@ -118,9 +118,7 @@ def correlation_tables(correlations: Sequence[ScoreCorrelation], by: str | None 
         by: What the slices are by: a column of the data.
     """
     rows = tuple(
-        (each.metric, each.part, c.srcc, c.plcc, c.krcc, c.n, c.missing)
-        for each in correlations
-        for c in (each.images,)
+        (row.metric, row.part, c.srcc, c.plcc, c.krcc, c.n, c.missing) for row in correlations for c in (row.images,)
     )
     columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both")
     over_images = Table("Correlation with human scores", columns, rows, ("over all images; intervals in --json",))
@@ -130,11 +128,11 @@ def correlation_tables(correlations: Sequence[ScoreCorrelation], by: str | None 
 def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None) -> list[Table]:
     rows = [
         (
-            each.metric, each.part, *([name or "all"] if by else []), plain(g.srcc, g.srcc_interval),
+            row.metric, row.part, *([name or "all"] if by else []), plain(g.srcc, g.srcc_interval),
             plain(g.krcc, g.krcc_interval), g.n, g.images, g.reason,
         )
-        for each in correlations
-        for name, g in each.generators.items()
+        for row in correlations
+        for name, g in row.generators.items()
         if g.n > 1
     ]  # fmt: skip
     columns = ["metric", "of", *([by] if by else []), "SRCC", "KRCC", "generators", "images", ""]

@@ -272,7 +272,7 @@ def human_ceiling(votes: Iterable[Vote]) -> Ceiling:
                 hits[prompt] += choice == ("a" if lead > 0 else "b")
     if not trials:
         return Ceiling(None, None, 0, 0)
-    top, bottom = (np.array([of[prompt] for prompt in trials], dtype=np.float64) for of in (hits, trials))
+    top, bottom = (np.array([counts[prompt] for prompt in trials], dtype=np.float64) for counts in (hits, trials))
     return Ceiling(float(top.sum() / bottom.sum()), share_intervals(top, bottom)[0], int(bottom.sum()), len(people))
 
 

@@ -148,10 +148,10 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     for name, (mean, _, count) in boards[0].items():
         if name not in boards[1]:
             outside = not line.x.min() <= mean <= line.x.max()
-            own = _rows(old, prompts)[:, old.column(name)]
-            standings.append(BridgedGenerator(name, True, *line.predict(mean, _uncertain(own)), count, outside))
-    standings.sort(key=lambda each: (-each.score, each.generator))
-    predicted = [Line(*rest.T).predict(at)[1] for rest, at in zip(left, pairs[:, 0], strict=True)]
+            scores = _rows(old, prompts)[:, old.column(name)]
+            standings.append(BridgedGenerator(name, True, *line.predict(mean, _uncertain(scores)), count, outside))
+    standings.sort(key=lambda standing: (-standing.score, standing.generator))
+    predicted = [Line(*rest.T).predict(score)[1] for rest, score in zip(left, pairs[:, 0], strict=True)]
     return Bridge(
         anchors,
         line,
@@ -160,12 +160,12 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
         half_width=float(np.median([(high - low) / 2 for low, high in predicted])),
         unbridged=float(np.abs(pairs[:, 0] - pairs[:, 1]).max()),
         prompts=len(prompts),
-        left_out=tuple(sorted({*old.generators, *new.generators} - {each.generator for each in standings})),
+        left_out=tuple(sorted({*old.generators, *new.generators} - {standing.generator for standing in standings})),
     )
 
 
 def _rows(table: ScoreTable, prompts: Sequence[str]) -> Floats:
-    place = {prompt: at for at, prompt in enumerate(table.prompts)}
+    place = {prompt: row for row, prompt in enumerate(table.prompts)}
     return table.means[[place[prompt] for prompt in prompts]]
 
 
@@ -201,9 +201,9 @@ def _paired(old: ScoreTable, new: ScoreTable, name: str, prompts: Sequence[str])
 def bridge_table(bridged: Bridge) -> Table:
     """Tabulate the leaderboard."""
     rows = tuple(
-        (each.generator, "carried over" if each.carried else "measured", each.score, *(each.interval or (None, None)),
-         each.prompts)
-        for each in bridged.standings
+        (standing.generator, "carried over" if standing.carried else "measured", standing.score, *(standing.interval or (None, None)),
+         standing.prompts)
+        for standing in bridged.standings
     )  # fmt: skip
     notes = [
         "on the new judge's scale; measured: mean with 95% interval over prompts; carried over: 95% prediction interval",
@@ -211,7 +211,7 @@ def bridge_table(bridged: Bridge) -> Table:
         f"{bridged.line.spread:.4g}; of anchors left out one by one {bridged.held} of {len(bridged.anchors)} lie within their "
         f"interval, half-width {bridged.half_width:.4g} (without a bridge scores differ by up to {bridged.unbridged:.4g})",
     ]
-    if outside := [each.generator for each in bridged.standings if each.outside]:
+    if outside := [standing.generator for standing in bridged.standings if standing.outside]:
         notes.append(f"beyond the anchors, where the line is a guess: {', '.join(outside)}")
     if bridged.left_out:
         notes.append(f"left out, with fewer than half of the common prompts: {', '.join(bridged.left_out)}")

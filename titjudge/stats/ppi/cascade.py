@@ -131,7 +131,7 @@ def recommend(
     outcomes = _with_intervals(table, group, [*rules, *single])
     rules, singles = outcomes[: len(rules)], tuple(outcomes[len(rules) :])
     chosen = _choose(table, rules, max_price, tolerance)
-    best = max(singles, key=lambda each: (each.accuracy, -each.price))
+    best = max(singles, key=lambda outcome: (outcome.accuracy, -outcome.price))
     right, cost, every, warnings = _cross_validate(table, group, longest, max_price, tolerance, folds, seed)
     prompts = len(np.unique(group))
     accuracy, interval, price = None, None, None
@@ -153,10 +153,10 @@ def _with_intervals(
     table: _Table, group: NDArray[np.int64], outcomes: Sequence[CascadeOutcome]
 ) -> list[CascadeOutcome]:
     prompt = np.unique(group, return_inverse=True)[1]
-    right = [_right(table, each.rule) for each in outcomes]
+    right = [_right(table, outcome.rule) for outcome in outcomes]
     sums = group_sums(prompt, int(prompt.max()) + 1, *right, np.ones(len(group)))
     intervals = share_intervals(sums[:, :-1], np.repeat(sums[:, -1:], len(outcomes), axis=1))
-    return [replace(each, interval=interval) for each, interval in zip(outcomes, intervals, strict=True)]
+    return [replace(outcome, interval=interval) for outcome, interval in zip(outcomes, intervals, strict=True)]
 
 
 def _read(
@@ -164,8 +164,8 @@ def _read(
 ) -> tuple[_Table, NDArray[np.int64]]:
     if not values:
         raise ConfigError("a cascade needs judges: none was given")
-    for name, each in values.items():
-        if each is None:
+    for name, scores in values.items():
+        if scores is None:
             raise ConfigError(f"there are no scores of the judge {name}")
         if name not in prices:
             raise ConfigError(f"the price of {name} is unknown: give it (0 for a local judge)")
@@ -173,8 +173,8 @@ def _read(
     if not keep.any():
         raise ConfigError("there is no pair with a human preference")
     right, margin = [], []
-    for each in values.values():
-        a, b = index.values(each or {})
+    for scores in values.values():
+        a, b = index.values(scores or {})
         gap = (a - b)[keep]
         right.append(np.sign(np.nan_to_num(gap)) == index.preference[keep])
         margin.append(with_ties(np.where(np.isnan(gap), -1.0, np.abs(gap))))
@@ -224,13 +224,13 @@ def _two(table: _Table, first: int, second: int, prices: Sequence[float]) -> tup
     """
     margin = table.margin[first]
     order = np.argsort(-margin, kind="stable")
-    own = np.concatenate(([0], np.cumsum(table.right[first][order])))
+    decided_right = np.concatenate(([0], np.cumsum(table.right[first][order])))
     passed = np.concatenate((np.cumsum(table.right[second][order][::-1])[::-1], [0]))
     levels = np.unique(margin[margin >= 0])
     levels = np.append(levels, np.nextafter(levels[-1], np.inf) if len(levels) else 0.0)
     decided = np.searchsorted(-margin[order], -levels, side="right")
     cost: Floats = prices[0] * len(margin) + prices[1] * (len(margin) - decided).astype(np.float64)
-    return levels, (own[decided] + passed[decided]).astype(float), cost
+    return levels, (decided_right[decided] + passed[decided]).astype(float), cost
 
 
 def _three(table: _Table, chain: tuple[int, int, int]) -> Iterator[_Candidates]:
@@ -244,17 +244,19 @@ def _three(table: _Table, chain: tuple[int, int, int]) -> Iterator[_Candidates]:
             continue
         thresholds, right, cost = _two(rest, chain[1], chain[2], prices[1:])
         both = np.column_stack([np.full(len(thresholds), level), thresholds])
-        own = table.right[chain[0]][decides].sum()
-        yield _Candidates(chain, both, right + own, cost + prices[0] * len(margin))
+        decided_right = table.right[chain[0]][decides].sum()
+        yield _Candidates(chain, both, right + decided_right, cost + prices[0] * len(margin))
 
 
 def _frontier(table: _Table, longest: int) -> list[CascadeOutcome]:
     """Find the Pareto frontier of accuracy and price, cheapest first; of equal rules the one with the shortest chain."""
     best: list[tuple[float, float, int, tuple[int, ...], Floats]] = []
-    for of in _candidates(table, longest):
-        for k in _undominated(of.cost, of.right):
-            best.append((float(of.cost[k]), -float(of.right[k]), len(of.chain), of.chain, of.thresholds[k]))
-    best.sort(key=lambda each: each[:4])
+    for candidates in _candidates(table, longest):
+        chain = candidates.chain
+        for k in _undominated(candidates.cost, candidates.right):
+            cost, right = float(candidates.cost[k]), float(candidates.right[k])
+            best.append((cost, -right, len(chain), chain, candidates.thresholds[k]))
+    best.sort(key=lambda candidate: candidate[:4])
     rules, top = [], -1.0
     for _, wrong, _, chain, thresholds in best:
         if -wrong > top:

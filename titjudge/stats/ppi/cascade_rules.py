@@ -72,8 +72,8 @@ class Recommendation:
             "rule": str(self.outcome.rule),
             "recommended": _record(self.outcome),
             "cross_validated": {"accuracy": self.accuracy, "interval": self.interval, "price": self.price},
-            "singles": [_record(each) for each in self.singles],
-            "frontier": [_record(each) for each in self.frontier],
+            "singles": [_record(outcome) for outcome in self.singles],
+            "frontier": [_record(outcome) for outcome in self.frontier],
             "pairs": self.pairs,
             "prompts": self.prompts,
             "warnings": list(self.warnings),
@@ -101,14 +101,14 @@ class Recommendation:
         shown = _spaced(self.frontier, self.outcome)
         rows = tuple(
             (
-                " > ".join(each.rule.judges),
-                ", ".join(f"{threshold:.4g}" for threshold in each.rule.thresholds) or None,
-                percent(each.accuracy, each.interval),
-                _thousand(each.price),
-                ", ".join(f"{100 * share:.1f}%" for share in each.asked[1:]) or None,
-                "recommended" if each is self.outcome else None,
+                " > ".join(outcome.rule.judges),
+                ", ".join(f"{threshold:.4g}" for threshold in outcome.rule.thresholds) or None,
+                percent(outcome.accuracy, outcome.interval),
+                _thousand(outcome.price),
+                ", ".join(f"{100 * share:.1f}%" for share in outcome.asked[1:]) or None,
+                "recommended" if outcome is self.outcome else None,
             )
-            for each in shown
+            for outcome in shown
         )
         columns = ("judges", "least margin", "accuracy", "USD per 1,000 pairs", "escalated", "")
         notes = ["a pair goes on to the next judge when the margin is below the least one, in that judge's own unit"]

@@ -191,12 +191,12 @@ def ppi_mean(
     Raises:
         ValueError: Lengths differ, or a number is not finite.
     """
-    y, f, r = (np.asarray(each, dtype=np.float64) for each in (people, judge, rest))
+    y, f, r = (np.asarray(labels_of, dtype=np.float64) for labels_of in (people, judge, rest))
     labels = list(groups) if groups is not None else [f"labelled {k}" for k in range(len(y))]
     others = list(rest_groups) if rest_groups is not None else [f"rest {k}" for k in range(len(r))]
     if not len(y) == len(f) == len(labels) or len(r) != len(others):
         raise ValueError("people, judge and groups (rest and rest_groups) must have the same length")
-    if not all(np.isfinite(each).all() for each in (y, f, r)):
+    if not all(np.isfinite(column).all() for column in (y, f, r)):
         raise ValueError("people, judge and rest must be finite")
     if not len(y):
         return Estimate(None, None, 0.0, None, None, None, None, 0, len(r), 0, None, "people labelled no pair")
@@ -222,7 +222,7 @@ def estimate(
     reason = undefined(fitted, columns, k)
     spread, alone = float(fitted.spread[k, k]), float(fitted.people_spread[k, k])
     effective, naive = float(fitted.effective[k]), float(fitted.naive_effective[k])
-    skews = [float(each[k]) if skewed else 0.0 for each in (fitted.skew, fitted.people_skew, fitted.naive_skew)]
+    skews = [float(skew[k]) if skewed else 0.0 for skew in (fitted.skew, fitted.people_skew, fitted.naive_skew)]
     worth = n * alone / spread if not reason and spread > 0 else None
     few = f"only {fitted.labelled_prompts} labelled prompts: the interval is approximate"
     return Estimate(

@@ -173,14 +173,14 @@ def people_board(
         nobody = ("people labelled no pair of two known generators",)
         return PeopleBoard((), (), (), 0.0, 0, len(columns.rest), nobody, level)
     fitted = fit(columns)
-    each = [estimate(fitted, columns, k, level=level, bounds=(0.0, 1.0)) for k in range(len(names))]
-    rates = with_ties(np.array([np.nan if one.value is None else one.value for one in each]))
-    order = sorted(range(len(names)), key=lambda k: (each[k].value is None, -rates[k], names[k]))
-    place = {k: i + 1 for i, k in enumerate(order) if each[k].value is not None}
+    estimates = [estimate(fitted, columns, k, level=level, bounds=(0.0, 1.0)) for k in range(len(names))]
+    rates = with_ties(np.array([np.nan if one.value is None else one.value for one in estimates]))
+    order = sorted(range(len(names)), key=lambda k: (estimates[k].value is None, -rates[k], names[k]))
+    place = {k: i + 1 for i, k in enumerate(order) if estimates[k].value is not None}
     ranks = _ranks(fitted, columns, len(names), level)
-    standings = tuple(RankedGenerator(names[k], each[k], place.get(k), ranks[k]) for k in order)
+    standings = tuple(RankedGenerator(names[k], estimates[k], place.get(k), ranks[k]) for k in order)
     gaps = tuple(_gap(fitted, columns, names, k, j, level) for k, j in pairwise(order))
-    warnings = [*_sampled(couples), *sorted({e.reason for e in each if e.reason})]
+    warnings = [*_sampled(couples), *sorted({one.reason for one in estimates if one.reason})]
     if joined.unjudged:
         warnings.append(f"{joined.unjudged} labelled pairs have no answer of the judge: counted as its ties")
     pairs = _pairwise(joined, [names[k] for k in order], generator_of, level)

@@ -64,7 +64,7 @@ class TwoTier:
         """Tabulate the generators, and the differences of neighbours."""
         ways = ("joined", "from", "to", "dear alone", "from (alone)", "to (alone)")
         more = ("dear judgements", "of prompts", "saved")
-        neighbours = set(pairwise(each.names[0] for each in self.generators))
+        neighbours = set(pairwise(tier.names[0] for tier in self.generators))
         notes = (
             f"{100 * self.level:g}% intervals over prompts like these, for the dear judge; saved: share of dear judgements that "
             "the cheap judge spares at this width",
@@ -75,8 +75,8 @@ class TwoTier:
             ("Differences of neighbours", "first / second", [d for d in self.differences if d.names in neighbours]),
         )
         return [
-            Table(title, (head, *ways, *more), tuple(_row(each) for each in tiers), notes if not at else ())
-            for at, (title, head, tiers) in enumerate(boards)
+            Table(title, (head, *ways, *more), tuple(_row(tier) for tier in tiers), notes if not k else ())
+            for k, (title, head, tiers) in enumerate(boards)
             if tiers
         ]
 
@@ -90,8 +90,8 @@ def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> Tw
         DataError: No common generator, or fewer than two common prompts.
     """
     names = [name for name in cheap.generators if name in set(dear.generators)]
-    place = {prompt: at for at, prompt in enumerate(cheap.prompts)}
-    common = [(at, place[prompt]) for at, prompt in enumerate(dear.prompts) if prompt in place]
+    place = {prompt: row for row, prompt in enumerate(cheap.prompts)}
+    common = [(row, place[prompt]) for row, prompt in enumerate(dear.prompts) if prompt in place]
     if not names or len(common) < FEWEST:
         raise DataError(
             f"{len(names)} generators and {len(common)} prompts in common with {cheap.source}: at least one and two are needed",
@@ -99,9 +99,9 @@ def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> Tw
         )
     low = cheap.means[:, [cheap.column(name) for name in names]]
     high = np.full(low.shape, np.nan)
-    own = dear.means[:, [dear.column(name) for name in names]]
-    for at, to in common:
-        high[to] = own[at]
+    scores = dear.means[:, [dear.column(name) for name in names]]
+    for row, cheap_row in common:
+        high[cheap_row] = scores[row]
     ends = dear.bounds
     both = int((np.isfinite(low) & np.isfinite(high)).sum(axis=0).max())
     if both < FEWEST:
@@ -110,11 +110,11 @@ def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> Tw
             f"no generator has more than {most} with a score in common with {cheap.source}: it takes two", dear.source
         )
     tiers = [Tier((name,), _joined(high[:, k], low[:, k], level, ends)) for k, name in enumerate(names)]
-    tiers.sort(key=lambda each: (each.estimate.value is None, -(each.estimate.value or 0.0), each.names))
+    tiers.sort(key=lambda tier: (tier.estimate.value is None, -(tier.estimate.value or 0.0), tier.names))
     column = {name: k for k, name in enumerate(names)}
     span = (ends[0] - ends[1], ends[1] - ends[0]) if ends else None
     differences = []
-    for a, b in combinations([each.names[0] for each in tiers], 2):
+    for a, b in combinations([tier.names[0] for tier in tiers], 2):
         x, y = column[a], column[b]
         differences.append(Tier((a, b), _joined(high[:, x] - high[:, y], low[:, x] - low[:, y], level, span)))
     notes = [*_notes(cheap, dear, low, high, len(common)), *_doubts([*tiers, *differences])]
@@ -127,13 +127,13 @@ def _joined(dear: Floats, cheap: Floats, level: float, bounds: Interval | None) 
     spread = float(cheap[both].std()) if both.any() else 0.0
     cheap = cheap * (float(dear[both].std()) / spread if spread > 0 else 1.0)
     bounds = bounds if bounds and np.isfinite(bounds).all() else None
-    found = ppi_mean(dear[both], cheap[both], cheap[rest], level=level, bounds=bounds, skewed=True)
-    left = with_ties(dear[both] - found.power * cheap[both])
+    estimate = ppi_mean(dear[both], cheap[both], cheap[rest], level=level, bounds=bounds, skewed=True)
+    left = with_ties(dear[both] - estimate.power * cheap[both])
     common = int(np.unique(left, return_counts=True)[1].max(initial=0))
-    if found.power and 2 * common > len(left) and len(left) - common < _OTHERS:
-        return replace(found, value=found.people, interval=found.people_interval, power=0.0, worth=float(found.labelled),
-                       reason=found.reason or ALONE)  # fmt: skip
-    return found
+    if estimate.power and 2 * common > len(left) and len(left) - common < _OTHERS:
+        return replace(estimate, value=estimate.people, interval=estimate.people_interval, power=0.0, worth=float(estimate.labelled),
+                       reason=estimate.reason or ALONE)  # fmt: skip
+    return estimate
 
 
 def _doubts(tiers: Sequence[Tier]) -> list[str]:
@@ -171,8 +171,8 @@ def _notes(cheap: ScoreTable, dear: ScoreTable, low: Floats, high: Floats, commo
     return notes
 
 
-def _row(each: Tier) -> tuple[Any, ...]:
-    estimate = each.estimate
+def _row(tier: Tier) -> tuple[Any, ...]:
+    estimate = tier.estimate
     ends, alone = estimate.interval or (None, None), estimate.people_interval or (None, None)
-    counts = (estimate.labelled, estimate.labelled + estimate.unlabelled, each.saved)
-    return (" / ".join(each.names), estimate.value, *ends, estimate.people, *alone, *counts)
+    counts = (estimate.labelled, estimate.labelled + estimate.unlabelled, tier.saved)
+    return (" / ".join(tier.names), estimate.value, *ends, estimate.people, *alone, *counts)

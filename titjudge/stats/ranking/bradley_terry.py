@@ -152,7 +152,7 @@ class _Model:
             converge; and the weights of ties, shape (draws,), NaN where only ties occur.
         """
         occurring = weights > 0
-        finite = np.fromiter((self.finite(each) for each in occurring), dtype=bool, count=len(weights))
+        finite = np.fromiter((self.finite(outcomes) for outcomes in occurring), dtype=bool, count=len(weights))
         strengths, tie = np.full((len(weights), self.generators), np.nan), np.full(len(weights), np.nan)
         only_ties = finite & ~occurring[:, ~self.tied].any(axis=1)
         strengths[only_ties] = 0.0
@@ -178,28 +178,28 @@ class _Model:
         free += 1e-12 * all_[:, None, None] * np.eye(self.generators + 1)  # keeps it regular
         squares = (self._rows[:, :, None] * self._rows[:, None, :]).reshape(len(self._rows), -1)
 
-        def likelihood(at: Floats, of: Ints) -> tuple[Floats, Floats]:
+        def likelihood(point: Floats, draws: Ints) -> tuple[Floats, Floats]:
             """Compute the log likelihoods, and the probabilities of the outcomes of each couple."""
-            logits = (at @ self._rows.T).reshape(len(at), -1, 3) + offset[of]
+            logits = (point @ self._rows.T).reshape(len(point), -1, 3) + offset[draws]
             top = logits.max(axis=2, keepdims=True)
             share = np.exp(logits - top)
             norm = share.sum(axis=2, keepdims=True)
-            value = (wanted[of] * at).sum(axis=1) - (total[of] * (top + np.log(norm))[:, :, 0]).sum(axis=1)
+            value = (wanted[draws] * point).sum(axis=1) - (total[draws] * (top + np.log(norm))[:, :, 0]).sum(axis=1)
             return value, share / norm
 
-        at = np.zeros((len(weights), self.generators + 1))
+        point = np.zeros((len(weights), self.generators + 1))
         if start is not None:
-            at[:, :-1] = start
-        done, going = np.full_like(at, np.nan), np.arange(len(at))
-        value, share = likelihood(at, going)
+            point[:, :-1] = start
+        done, going = np.full_like(point, np.nan), np.arange(len(point))
+        value, share = likelihood(point, going)
         for _ in range(ITERATIONS):
             expected = (total[going, :, None] * share).reshape(len(going), -1)
             gradient = wanted[going] - expected @ self._rows
             gradient[:, -1] *= tied[going]
             open_ = np.flatnonzero(np.abs(gradient).max(axis=1) > TOLERANCE * all_[going])
             settled = np.setdiff1d(np.arange(len(going)), open_)
-            done[going[settled]] = at[settled]
-            going, at, value = going[open_], at[open_], value[open_]
+            done[going[settled]] = point[settled]
+            going, point, value = going[open_], point[open_], value[open_]
             share, expected, gradient = share[open_], expected[open_], gradient[open_]
             if not len(going):
                 break
@@ -208,11 +208,11 @@ class _Model:
             curve -= np.swapaxes(total[going, :, None] * mean, 1, 2) @ mean
             step = np.linalg.solve(curve, gradient[:, :, None])[:, :, 0]
             step *= np.minimum(1.0, FARTHEST / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300))
-            further, share = likelihood(at + step, going)
+            further, share = likelihood(point + step, going)
             while len(worse := np.flatnonzero((further < value) & (np.abs(step).max(axis=1) >= 1e-12))):
                 step[worse] /= 2
-                further[worse], share[worse] = likelihood(at[worse] + step[worse], going[worse])
-            at, value = at + step, further
+                further[worse], share[worse] = likelihood(point[worse] + step[worse], going[worse])
+            point, value = point + step, further
         return done
 
     def unbounded(self, weights: Floats) -> Floats:

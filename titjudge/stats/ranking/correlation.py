@@ -68,7 +68,7 @@ def correlation(
     if len(x) < FEWEST or not np.ptp(x) or not np.ptp(y):
         reason = f"fewer than {FEWEST} images with both numbers" if len(x) < FEWEST else "one side does not vary"
         return Correlation(len(x), missing, None, None, None, None, None, None, reason)
-    srcc, plcc, krcc = (float(of(x, y).statistic) for of in (spearmanr, pearsonr, kendalltau))
+    srcc, plcc, krcc = (float(coefficient(x, y).statistic) for coefficient in (spearmanr, pearsonr, kendalltau))
     draws = _draws(x, y, group, len(distinct), resamples, seed) if len(distinct) > 1 else np.zeros((0, 3))
     ends = [percentile_interval(draws[:, k], len(distinct)) for k in range(3)]
     reason = FEW_PROMPTS if len(distinct) < 2 else ""
@@ -135,11 +135,11 @@ def generator_correlation(
 def _rank_rows(sums: Floats, weights: Floats) -> Floats:
     """Compute srcc and tau-b of the generators' two means for each row of weights of prompts: shape (draws, 2), NaN if undefined."""
     out = np.full((len(weights), 2), np.nan)
-    first, second, count = (weights @ each for each in sums)
+    first, second, count = (weights @ column for column in sums)
     defined = (count > 0).all(axis=1)
-    x, y = (rankdata(with_ties(each[defined] / count[defined])) for each in (first, second))
+    x, y = (rankdata(with_ties(column[defined] / count[defined])) for column in (first, second))
     out[defined, 0] = _weighted(x, y, np.ones_like(x))
-    a, b = (np.sign(each[:, :, None] - each[:, None, :]) for each in (x, y))
+    a, b = (np.sign(side[:, :, None] - side[:, None, :]) for side in (x, y))
     with np.errstate(invalid="ignore", divide="ignore"):
         out[defined, 1] = (a * b).sum(axis=(1, 2)) / np.sqrt((a * a).sum(axis=(1, 2)) * (b * b).sum(axis=(1, 2)))
     return out
@@ -159,7 +159,7 @@ def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int, seed:
             weights, rows = drawn[:, group], slice(row, row + len(drawn))
             out[rows, 0] = _weighted(ranks[0](weights), ranks[1](weights), weights)
             out[rows, 1] = _weighted(x, y, weights)
-            out[rows, 2] = _tau(drawn, pairs) if pairs else [_repeated_tau(x, y, each) for each in weights]
+            out[rows, 2] = _tau(drawn, pairs) if pairs else [_repeated_tau(x, y, draw) for draw in weights]
             row += len(drawn)
     return out
 
@@ -182,7 +182,7 @@ def _ranks(values: Floats) -> Callable[[Floats], Floats]:
 def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
     """Compute Pearson's r for each row of weights."""
     total = weights.sum(axis=1, keepdims=True)
-    x, y = (each - (weights * each).sum(axis=1, keepdims=True) / total for each in (x, y))
+    x, y = (side - (weights * side).sum(axis=1, keepdims=True) / total for side in (x, y))
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
         r: Floats = np.where(spread > 1e-12 * total[:, 0], (weights * x * y).sum(axis=1) / spread, np.nan)
@@ -191,15 +191,15 @@ def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 def _concordance(x: Floats, y: Floats, group: Ints, groups: int) -> list[Floats]:
     """Sum over pairs of images, by their two prompts: concordant minus discordant, untied in x, untied in y."""
-    of = np.zeros((groups, len(x)), dtype=np.float32)
-    of[group, np.arange(len(x))] = 1
-    a, b = (np.sign(each[:, None] - each).astype(np.float32) for each in (x, y))
-    return [(of @ each @ of.T).astype(np.float64) for each in (a * b, a * a, b * b)]
+    of_prompt = np.zeros((groups, len(x)), dtype=np.float32)
+    of_prompt[group, np.arange(len(x))] = 1
+    a, b = (np.sign(side[:, None] - side).astype(np.float32) for side in (x, y))
+    return [(of_prompt @ product @ of_prompt.T).astype(np.float64) for product in (a * b, a * a, b * b)]
 
 
 def _tau(drawn: Floats, pairs: list[Floats]) -> Floats:
     """Compute Kendall's tau-b for each row of multiplicities of prompts."""
-    both, first, second = ((drawn @ each * drawn).sum(axis=1) for each in pairs)
+    both, first, second = ((drawn @ product * drawn).sum(axis=1) for product in pairs)
     with np.errstate(invalid="ignore", divide="ignore"):
         tau: Floats = both / np.sqrt(first * second)
     return tau

@@ -56,11 +56,11 @@ def _rows(
             won = POINTS[pair.preference]
             points.setdefault(first, []).append(won)
             points.setdefault(second, []).append(1 - won)
-    share = {name: sum(each) / len(each) for name, each in points.items()}
-    known = {each.generator: (each.strength, *(each.interval or (None, None))) for each in fit.generators}
+    share = {name: sum(scored) / len(scored) for name, scored in points.items()}
+    known = {row.generator: (row.strength, *(row.interval or (None, None))) for row in fit.generators}
     names = list(known or share)
-    found = with_ties(np.array([known[name][0] if known else share[name] for name in names]))
-    value = dict(zip(names, found.tolist(), strict=True))
+    strengths = with_ties(np.array([known[name][0] if known else share[name] for name in names]))
+    value = dict(zip(names, strengths.tolist(), strict=True))
     return tuple(
         (
             1 + sum(other > value[name] for other in value.values()), name,

@@ -34,11 +34,9 @@ def _of(item: Item, score: Score) -> Iterator[Claim]:
     rows, aligned = claims(score.parts), alignment(score.parts)
     facts = {"generator": item.generator, "prompt_id": item.prompt_id, "words": count_words(item.prompt)}
     if rows:
-        for each in rows:
-            if any(each.get(key) is not None for key in _PLACE):
-                yield Claim.of(
-                    {**each, "met": _met(each, score), "position": _position(each, len(item.prompt)), **facts}
-                )
+        for row in rows:
+            if any(row.get(key) is not None for key in _PLACE):
+                yield Claim.of({**row, "met": _met(row, score), "position": _position(row, len(item.prompt)), **facts})
     elif aligned is not None:
         for kind, marks in aligned.items():
             for element, met in _elements(marks):
@@ -76,17 +74,17 @@ def _asked(question: Mapping[str, Any]) -> tuple[str, list[str], bool] | None:
     return None
 
 
-def _met(each: Mapping[str, Any], score: Score) -> Any:
+def _met(row: Mapping[str, Any], score: Score) -> Any:
     """Read the verdict of a claim, a word or true, false, null; None where the item has no score."""
     if score.value is None:
         return None
-    return {"met": True, "not_met": False}.get(str(each["verdict"])) if "verdict" in each else each.get("met")
+    return {"met": True, "not_met": False}.get(str(row["verdict"])) if "verdict" in row else row.get("met")
 
 
-def _position(each: Mapping[str, Any], length: int) -> Any:
-    if each.get("position") is not None:
-        return each["position"]
-    span = each.get("span", each.get("start"))
+def _position(row: Mapping[str, Any], length: int) -> Any:
+    if row.get("position") is not None:
+        return row["position"]
+    span = row.get("span", row.get("start"))
     start = span[0] if isinstance(span, Sequence) and span else span
     return min(max(float(start), 0.0) / max(length, 1), 1.0) if isinstance(start, int | float) else start
 

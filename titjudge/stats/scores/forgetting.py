@@ -207,12 +207,12 @@ def _step(generator: str, claims: Sequence[Claim], resamples: int) -> Step:
     hits, asked = np.zeros((len(groups), CELLS)), np.zeros((len(groups), CELLS))
     np.add.at(hits, (group, cell), met)
     np.add.at(asked, (group, cell), 1.0)
-    drop, at = _split(hits.sum(axis=0)[None], asked.sum(axis=0)[None])
+    drop, cut = _split(hits.sum(axis=0)[None], asked.sum(axis=0)[None])
     alike, _ = codes((claim.prompt_id, claim.kind) for claim in seen)
     p_value = _exchange(met, cell, alike, float(drop[0]))
     if p_value >= SIGNIFICANT:
         return Step(generator, None, None, None, None, None, p_value, "no step beyond chance")
-    where = int(at[0])
+    where = int(cut[0])
     before, after = met[cell < where].mean(), met[cell >= where].mean()
     draws = [_split(block @ hits, block @ asked)[1] / CELLS for block in multiplicities(len(groups), resamples, 0)]
     interval = percentile_interval(np.concatenate(draws), len(groups)) if draws else None

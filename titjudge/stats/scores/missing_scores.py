@@ -31,7 +31,7 @@ def unequally_missing(first: str, second: str, missing: Floats, level: float = A
     p = mcnemar_p(more, fewer)
     if p is None or p >= level:
         return ""
-    (name, most), (other, least) = sorted([(first, more), (second, fewer)], key=lambda each: -each[1])
+    (name, most), (other, least) = sorted([(first, more), (second, fewer)], key=lambda lacks: -lacks[1])
     return (
         f"{name} lacks a score on {most:,} prompts where {other} has one, and {other} on {least:,} where {name} has one"
     )

@@ -36,7 +36,7 @@ def part_scores(
                     met.setdefault((claim.kind,), []).append(claim.met)
             for _, kind, value in element_scores(score.parts):
                 met.setdefault((kind,), []).append(value)
-            parts[ELEMENT] = {kind: sum(each) / len(each) for kind, each in met.items()}
+            parts[ELEMENT] = {kind: sum(values) / len(values) for kind, values in met.items()}
         for column in wanted & set(parts):
             if parts[column]:
                 by_column.setdefault(column, {})[score.item_id] = parts[column]

@@ -91,8 +91,8 @@ class ScoreTable:
     def missing_shares(self, *columns: int) -> Floats:
         """Compute the share of a prompt's images that have no score, shape (prompts, columns); NaN where there is no image."""
         lost = np.zeros_like(self.images) if self.lost is None else self.lost
-        of = (lost + self.images)[:, columns]
-        shares: Floats = np.divide(lost[:, columns], of, out=np.full(of.shape, np.nan), where=of > 0)
+        images = (lost + self.images)[:, columns]
+        shares: Floats = np.divide(lost[:, columns], images, out=np.full(images.shape, np.nan), where=images > 0)
         return shares
 
     def unequally_missing(self, a: int, b: int) -> str:
@@ -194,7 +194,9 @@ def score_table(
         column: _means_by_part(numbers, rows, columns, 1.0 if column == ELEMENT else sign)
         for column, numbers in (parts or {}).items()
     }
-    by_category = {column: _means_by_category(means, prompts, of) for column, of in (categories or {}).items()}
+    by_category = {
+        column: _means_by_category(means, prompts, category) for column, category in (categories or {}).items()
+    }
     return ScoreTable(
         generators=tuple(generators),
         prompts=tuple(prompts),
