@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from titjudge.cli.compare_options import OutputFiles, ScoreSource, file_options, scores_options
-from titjudge.cli.options import PATH, option
+from titjudge.cli.compare_options import OutputFiles, ScoreSource, file_options, gathered, scores_options
+from titjudge.cli.options import option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -19,42 +19,82 @@ if TYPE_CHECKING:
     from titjudge.report.drawing import Chart
     from titjudge.stats.generators.gate import Gate
     from titjudge.stats.generators.generator_differences import GeneratorDifference
+    from titjudge.stats.generators.planning import Plan
     from titjudge.stats.scores.scores_table import ScoreTable
+
+
+class GateFlags(NamedTuple):
+    """What a generator must not be worse than, and where that is written.
+
+    Attributes:
+        baseline: The generator that the others are compared with; None for all pairs.
+        fail_if_worse: By how much a generator may be worse; None for no gate.
+        strict: Whether prompts that are too few to tell count as a failure.
+        junit: File of test cases.
+        comment: Markdown file for a pull request.
+        image_url: Where the images of that comment will be published.
+    """
+
+    baseline: str | None
+    fail_if_worse: float | None
+    strict: bool
+    junit: Path | None
+    comment: Path | None
+    image_url: str
+
+    def check(self) -> None:
+        """Check that the flags go together, and that the files can be written.
+
+        Raises:
+            UserError: They do not, or one cannot.
+        """
+        if self.baseline is None and (self.fail_if_worse is not None or self.strict):
+            raise ConfigError("--fail-if-worse needs --baseline GENERATOR: worse than what?")
+        for flag, given in (("--strict", self.strict), ("--junit", self.junit), ("--comment", self.comment)):
+            if given and self.fail_if_worse is None:
+                raise ConfigError(f"{flag} goes with --fail-if-worse DELTA")
+        if self.image_url and self.comment is None:
+            raise ConfigError("--image-url goes with --comment FILE")
+        for file in (self.junit, self.comment):
+            check_writable(file)
+
+
+_gate_options = gathered(
+    "flags",
+    GateFlags,
+    option("--baseline", "Compare every other generator with this one  [default: all pairs].", "GENERATOR"),
+    option(
+        "--by",
+        "Also compare within categories: a column of the table, a field of the suite (type, theme, ...), prompt_length, language, "
+        "element, pillar, sub_capability or facet; repeatable.",
+        "COLUMN",
+        multiple=True,
+    ),
+    option(
+        "--fail-if-worse",
+        "Exit with code 1 if a generator is worse than the baseline by more than DELTA: its whole interval is. Not worse is only "
+        "what stays so if prompts not seen are as bad as the scale allows, and no generator lacks scores on clearly more prompts.",
+        "DELTA",
+        type=click.FloatRange(min=0),
+    ),
+    option(
+        "--strict", "With --fail-if-worse: exit with code 1 also if these prompts are too few to tell.", is_flag=True
+    ),
+    option("--junit", "With --fail-if-worse: write a test case for each generator, as CI systems read it.", "FILE"),
+    option(
+        "--comment",
+        "With --fail-if-worse: write a Markdown comment with the three worst prompts, and thumbnails into a folder beside it.",
+        "FILE",
+    ),
+    option("--image-url", "With --comment: the address at which that folder will be published.", "URL", default=""),
+)
 
 
 @click.command(short_help="Compare the mean scores of generators, paired by prompt.")
 @scores_options
-@option("--baseline", "Compare every other generator with this one  [default: all pairs].", "GENERATOR")
-@option(
-    "--by",
-    "Also compare within categories: a column of the table, a field of the suite (type, theme, ...), prompt_length, language, "
-    "element, pillar, sub_capability or facet; repeatable.",
-    "COLUMN",
-    multiple=True,
-)
-@option(
-    "--fail-if-worse",
-    "Exit with code 1 if a generator is worse than the baseline by more than DELTA: its whole interval is. Not worse is only "
-    "what stays so if prompts not seen are as bad as the scale allows, and no generator lacks scores on clearly more prompts.",
-    "DELTA",
-    type=click.FloatRange(min=0),
-)
-@option("--strict", "With --fail-if-worse: exit with code 1 also if these prompts are too few to tell.", is_flag=True)
-@option(
-    "--junit", "With --fail-if-worse: write a test case for each generator, as CI systems read it.", "FILE", type=PATH
-)
-@option(
-    "--comment",
-    "With --fail-if-worse: write a Markdown comment with the three worst prompts, and thumbnails into a folder beside it.",
-    "FILE",
-    type=PATH,
-)
-@option("--image-url", "With --comment: the address at which that folder will be published.", "URL", default="")
+@_gate_options
 @file_options
-def generators(
-    source: ScoreSource, files: OutputFiles, baseline: str | None, by: tuple[str, ...], fail_if_worse: float | None,
-    strict: bool, junit: Path | None, comment: Path | None, image_url: str,
-) -> int:  # fmt: skip
+def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tuple[str, ...]) -> int:
     """Compare the mean scores of generators, paired by prompt.
 
     For each pair of generators: the difference with its 95% interval; the prompts that the first wins, ties and loses; p of
@@ -73,52 +113,32 @@ def generators(
     from titjudge.stats.generators.gate import gate
     from titjudge.stats.generators.generator_differences import generator_differences, is_best, verdict_tables
 
-    if baseline is None and (fail_if_worse is not None or strict):
-        raise ConfigError("--fail-if-worse needs --baseline GENERATOR: worse than what?")
-    for flag, given in (("--strict", strict), ("--junit", junit), ("--comment", comment)):
-        if given and fail_if_worse is None:
-            raise ConfigError(f"{flag} goes with --fail-if-worse DELTA")
-    if image_url and comment is None:
-        raise ConfigError("--image-url goes with --comment FILE")
-    for file in (junit, comment):
-        check_writable(file)
     table = source.read(tuple(dict.fromkeys(column for given in by for column in given.split(",") if column)))
+    baseline, margin = flags.baseline, flags.fail_if_worse
     best = baseline is not None and is_best(table, baseline)
-    chosen = best and fail_if_worse is None
+    chosen = best and margin is None
     differences = generator_differences(table, baseline=baseline, chosen=chosen)
     tables = verdict_tables(table, differences, chosen=chosen)
     notes = [*table.notes, *table.missing_notes((table.column(d.a), table.column(d.b)) for d in differences)]
-    verdict = None
-    if fail_if_worse is not None:
-        verdict = gate(differences, fail_if_worse, table)
+    verdict = gate(differences, margin, table) if margin is not None else None
+    if verdict is not None:
         if best:
             notes.append(
                 f"{baseline} has the highest mean here: were it chosen for that, a false alarm would be likelier"
             )
-        if table.width is None:
-            ends = "; --range LOW,HIGH names them" if source.scores else ""
-            notes.append(
-                f"the ends of the scale are unknown: not worse rests on the spread that these prompts show{ends}"
-            )
-    record: dict[str, Any] = {
+        notes += source.unknown_ends(table, "not worse rests on the spread that these prompts show")
+    record = {
         "source": table.source, "metric": table.metric, "baseline": baseline, "missing": table.missing,
         "adjustment": "best" if chosen else "Holm",
         "generators": [dict(zip(tables[0].columns, row, strict=True)) for row in tables[0].rows],
-        "pairs": differences, "notes": notes,
+        "pairs": differences, "notes": notes, **({} if verdict is None else {"gate": verdict}),
     }  # fmt: skip
-    if verdict is not None:
-        record["gate"] = verdict
-    files.finish(
-        tables,
-        record,
-        notes=notes,
-        chart=lambda: differences_chart(differences, fail_if_worse),
-    )
+    files.finish(tables, record, notes=notes, chart=lambda: differences_chart(differences, margin))
     if verdict is None:
         return 0
-    _show_gate(verdict, differences, strict)
-    _write_gate(verdict, table, differences, source.runs, junit, comment, strict=strict, image_url=image_url)
-    return int(verdict.failed or (strict and verdict.open))
+    _show_gate(verdict, differences, flags.strict)
+    _write_gate(verdict, table, differences, source.runs, flags)
+    return int(verdict.failed or (flags.strict and verdict.open))
 
 
 def _show_gate(verdict: Gate, differences: Sequence[GeneratorDifference], strict: bool) -> None:
@@ -135,18 +155,21 @@ def _show_gate(verdict: Gate, differences: Sequence[GeneratorDifference], strict
 
 
 def _write_gate(
-    verdict: Gate, table: ScoreTable, differences: Sequence[GeneratorDifference], runs: Sequence[Path], junit: Path | None,
-    comment: Path | None, *, strict: bool, image_url: str,
-) -> None:  # fmt: skip
+    verdict: Gate,
+    table: ScoreTable,
+    differences: Sequence[GeneratorDifference],
+    runs: Sequence[Path],
+    flags: GateFlags,
+) -> None:
     """Write the files of `--junit` and `--comment`."""
     from titjudge.runs.study.gate_files import write_comment, write_junit
 
-    if junit is not None:
-        write_junit(junit, table.metric, differences, verdict, strict=strict)
-        say(f"junit  {junit}")
-    if comment is not None:
-        write_comment(comment, table, differences, verdict, runs, strict=strict, image_url=image_url)
-        say(f"comment {comment}")
+    if flags.junit is not None:
+        write_junit(flags.junit, table.metric, differences, verdict, strict=flags.strict)
+        say(f"junit  {flags.junit}")
+    if flags.comment is not None:
+        write_comment(flags.comment, table, differences, verdict, runs, strict=flags.strict, image_url=flags.image_url)
+        say(f"comment {flags.comment}")
 
 
 @click.command(short_help="Replay `judge --settle` on finished scores.")
@@ -197,9 +220,7 @@ def settle(
         record["races"] = raced
     compared = [*two, *(pair for names in races for pair in combinations(names, 2))]
     notes = [*table.notes, *table.missing_notes((table.column(a), table.column(b)) for a, b in compared)]
-    if table.width is None:
-        ends = "; --range LOW,HIGH names them" if source.scores else ""
-        notes.append(f"the ends of the scale are unknown: intervals are asymptotic{ends}")
+    notes += source.unknown_ends(table, "intervals are asymptotic")
     files.finish(replay_tables(settled, raced), record, notes=notes, chart=lambda: settling_chart(settled, raced))
     return 0
 
@@ -276,12 +297,9 @@ def plan(
     from titjudge.stats.generators.planning import Pilot, cheapest, plan_table, plans
 
     table = source.read()
-    if pair is None and len(table.generators) != 2:
-        raise ConfigError(f"choose two generators with --pair A,B: {', '.join(table.generators)}")
-    names = (table.generators[0], table.generators[-1])
-    two, races = _questions([pair], table) if pair is not None else ([names], [])
-    if races or (files.plot is not None and len(two) > 1):
-        raise ConfigError("--pair takes two generators" + ("" if races else " where a chart is wanted"))
+    two = _pilot_pairs(pair, table)
+    if files.plot is not None and len(two) > 1:
+        raise ConfigError("--pair takes two generators where a chart is wanted")
     cost = table.cost if image_cost is None else image_cost
     pilots = [Pilot.of(table, a, b) for a, b in two]
     options = [
@@ -298,14 +316,6 @@ def plan(
             f"{table.source}: the pilot has one image a prompt, or one answer an image, or --per-prompt joins its images: it "
             "cannot tell of other numbers"
         )
-    lines = []
-    if len(two) == 1:
-        best = cheapest(options)
-        price = f", about ${best.dollars[1]:,.2f}" if best.dollars else ""
-        lines = [
-            f"cheapest: {best.prompts:,} prompts ({best.range[0]:,} to {best.range[1]:,}), images of each: {best.seeds}, "
-            f"answers to each: {best.samples}{price}"
-        ]
     record = {
         "source": table.source, "metric": table.metric, "difference": difference, "power": power, "image_cost": cost,
         "pilots": [{"a": p.a, "b": p.b, "prompts": p.prompts, "variance": p.variance} for p in pilots],
@@ -316,8 +326,25 @@ def plan(
         curves = plan_curves(options, pilots[0], difference)
         return power_chart(curves, power, "USD" if options[0].dollars else "judgements")
 
+    lines = [_cheapest_line(cheapest(options))] if len(two) == 1 else []
     files.finish([plan_table(options, pilots, difference, power)], record, notes=table.notes, lines=lines, chart=chart)
     return 0
+
+
+def _pilot_pairs(pair: str | None, table: ScoreTable) -> list[tuple[str, str]]:
+    """Read the pairs of generators that `--pair` names: without it the only one of the pilot."""
+    if pair is None and len(table.generators) != 2:
+        raise ConfigError(f"choose two generators with --pair A,B: {', '.join(table.generators)}")
+    two, races = _questions([pair or "all"], table)
+    if races:
+        raise ConfigError("--pair takes two generators")
+    return two
+
+
+def _cheapest_line(plan: Plan) -> str:
+    price = f", about ${plan.dollars[1]:,.2f}" if plan.dollars else ""
+    prompts = f"{plan.prompts:,} prompts ({plan.range[0]:,} to {plan.range[1]:,})"
+    return f"cheapest: {prompts}, images of each: {plan.seeds}, answers to each: {plan.samples}{price}"
 
 
 COMMANDS = (generators, settle, plan)

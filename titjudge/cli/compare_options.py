@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from titjudge.cli.options import JSON, PATH, TABLE_FILE, option, with_options
+from titjudge.cli.options import JSON, PATH, TABLE_FILE, F, option, with_options
 from titjudge.cli.output import check_writable, show_notes, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -34,15 +34,12 @@ class ScoreSource(NamedTuple):
     per_prompt: str = "mean"
     range: tuple[float, float] | None = None
 
-    def read(self, by: Sequence[str] = ()) -> ScoreTable:
-        """Read the scores, with the category columns that `by` names.
+    def check(self) -> None:
+        """Check that runs are given, or a table.
 
         Raises:
-            ConfigError: Neither runs nor a table are given, or both, or one in the place of the other.
+            ConfigError: Neither is given, or both, or one in the place of the other.
         """
-        from titjudge.stats.scores.per_prompt import PerPrompt
-
-        rule = PerPrompt.parse(self.per_prompt)
         if bool(self.runs) == (self.scores is not None):
             both = ", not both" if self.runs else ""
             raise ConfigError(f"name run folders, or a table with --scores FILE{both}")
@@ -50,15 +47,24 @@ class ScoreSource(NamedTuple):
             raise ConfigError(f"{table} is no run folder: a table of scores is given with --scores {table}")
         if self.scores is not None and self.scores.is_dir():
             raise ConfigError(f"{self.scores} is a folder: a run is named without --scores")
-        if self.scores is not None:
-            from titjudge.runs.study.score_files import read_scores
-
-            return read_scores(self.scores, self.metric, by, rule, self.range)
-        if self.range is not None:
+        if self.scores is None and self.range is not None:
             raise ConfigError("--range goes with --scores: a run knows the scale of its metric")
-        from titjudge.runs.study.generator_scores import run_scores
 
+    def read(self, by: Sequence[str] = ()) -> ScoreTable:
+        """Read the scores, with the category columns that `by` names."""
+        from titjudge.runs.study.generator_scores import run_scores
+        from titjudge.runs.study.score_files import read_scores
+        from titjudge.stats.scores.per_prompt import PerPrompt
+
+        rule = PerPrompt.parse(self.per_prompt)
+        if self.scores is not None:
+            return read_scores(self.scores, self.metric, by, rule, self.range)
         return run_scores(self.runs, self.metric, by, allow_drift=self.allow_drift, per_prompt=rule)
+
+    def unknown_ends(self, table: ScoreTable, consequence: str) -> list[str]:
+        """Return the note about scores whose scale has unknown ends, if they are unknown."""
+        ends = "; --range LOW,HIGH names them" if self.scores else ""
+        return [f"the ends of the scale are unknown: {consequence}{ends}"] if table.width is None else []
 
 
 def read_judged(path: Path, metric: str | None) -> ScoreTable:
@@ -139,51 +145,53 @@ def _ends(context: click.Context, parameter: click.Parameter, value: str | None)
     return low, high
 
 
-def scores_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options that name its scores; it is called with `source`."""
+def gathered(parameter: str, kind: Any, *options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Make a decorator that adds options to a command, which gets their values as one argument.
 
-    @wraps(function)
-    def command(**flags: Any) -> int:
-        source = ScoreSource(**{name: flags.pop(name) for name in ScoreSource._fields})
-        return function(source=source, **flags)
+    Args:
+        parameter: Name of the argument.
+        kind: What it is: a named tuple with a field for each option, whose `check` is called.
+        options: The options.
+    """
 
-    return with_options(
-        click.argument("runs", nargs=-1, type=PATH, metavar="[RUN ...]"),
-        option(
-            "--scores",
-            "A table instead of runs: prompt_id, generator, score, and columns of categories (.csv, .csv.gz, .jsonl, .parquet).",
-            "FILE",
-            type=PATH,
-        ),
-        SCORE_METRIC,
-        option(
-            "--range",
-            "Ends of the scale of a table's scores, as 0,100: what unseen prompts can do.",
-            "LOW,HIGH",
-            callback=_ends,
-        ),
-        option("--allow-drift", "Compare runs even if the judge, its version or the protocol differs.", is_flag=True),
-        option(
-            "--per-prompt",
-            "What several images of a prompt count as: their mean, the best, any or all of them right (any:0.8: right from "
-            "that score on).",
-            "HOW",
-            default="mean",
-        ),
-    )(command)
+    def decorate(function: Any) -> Any:
+        @wraps(function)
+        def command(**flags: Any) -> int:
+            values = kind(**{name: flags.pop(name) for name in kind._fields})
+            values.check()
+            code: int = function(**{parameter: values}, **flags)
+            return code
+
+        return with_options(*options)(command)
+
+    return decorate
 
 
-def file_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Give a command `--plot`, `--out` and `--json`; it is called with `files`, which have been checked."""
-
-    @wraps(function)
-    def command(**flags: Any) -> int:
-        files = OutputFiles(**{name: flags.pop(name) for name in OutputFiles._fields})
-        files.check()
-        return function(files=files, **flags)
-
-    return with_options(
-        option("--plot", "Draw a chart (.svg or .png).", "FILE", type=PATH),
-        TABLE_FILE,
-        JSON,
-    )(command)
+scores_options: Callable[[F], F] = gathered(
+    "source",
+    ScoreSource,
+    click.argument("runs", nargs=-1, type=PATH, metavar="[RUN ...]"),
+    option(
+        "--scores",
+        "A table instead of runs: prompt_id, generator, score, and columns of categories (.csv, .csv.gz, .jsonl, .parquet).",
+        "FILE",
+    ),
+    SCORE_METRIC,
+    option(
+        "--range",
+        "Ends of the scale of a table's scores, as 0,100: what unseen prompts can do.",
+        "LOW,HIGH",
+        callback=_ends,
+    ),
+    option("--allow-drift", "Compare runs even if the judge, its version or the protocol differs.", is_flag=True),
+    option(
+        "--per-prompt",
+        "What several images of a prompt count as: their mean, the best, any or all of them right (any:0.8: right from "
+        "that score on).",
+        "HOW",
+        default="mean",
+    ),
+)
+file_options: Callable[[F], F] = gathered(
+    "files", OutputFiles, option("--plot", "Draw a chart (.svg or .png).", "FILE"), TABLE_FILE, JSON
+)

@@ -19,13 +19,8 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Rank generators as people would, from few human pairs and many judge scores.")
 @click.argument("run", type=PATH)
-@option("--pairs", "The few human pairs (jsonl or csv)  [default: the run's].", "FILE", name="pairs_file", type=PATH)
-@option(
-    "--gold",
-    "A run, or table, of an expensive judge on a random part of the prompts, in place of people.",
-    "RUN",
-    type=PATH,
-)
+@option("--pairs", "The few human pairs (jsonl or csv)  [default: the run's].", "FILE", name="pairs_file")
+@option("--gold", "A run, or table, of an expensive judge on a random part of the prompts, in place of people.", "RUN")
 @option("--gold-metric", "Metric of --gold  [default: as --metric].", "NAME")
 @METRIC
 @option("--level", "Confidence level of the intervals.", "P", type=click.FloatRange(0.5, 0.9999), default=0.95)
@@ -98,7 +93,7 @@ def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
 
 @click.command(short_help="Find the cheapest way to use the judges of a sweep.")
 @click.argument("sweep", type=PATH, metavar="SWEEP_DIR")
-@option("--pairs", "Human pairs (jsonl or csv)  [default: the sweep's].", "FILE", name="pairs_file", type=PATH)
+@option("--pairs", "Human pairs (jsonl or csv)  [default: the sweep's].", "FILE", name="pairs_file")
 @option("--max-price", "The most that 1,000 pairs may cost.", "USD", type=click.FloatRange(min=0))
 @option(
     "--tolerance",
@@ -195,7 +190,7 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
 
 @click.command(short_help="Compare single questions, facets and elements with people.")
 @click.argument("run", type=PATH)
-@option("--human", "People's marks: rows of image, element, value.", "FILE", type=PATH, required=True)
+@option("--human", "People's marks: rows of image, element, value.", "FILE", required=True)
 @METRIC
 @TABLE_FILE
 @JSON
