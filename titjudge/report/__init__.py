@@ -6,7 +6,7 @@
 | `contents` | the sections of the page in their order |
 | `sections` | what a section is made of: parts, tables, charts and other blocks |
 | `overview`, `side_by_side` | headline, agreement with people, differences between runs, leaderboards, tables of suites |
-| `people`, `human_agreement` | charts of agreement of metrics with people, and their numbers |
+| `people` | charts of agreement of metrics with people |
 | `generators` | comparison of generators: gaps, tiers, categories, worst prompts, sample sizes |
 | `claims` | forgetting curves |
 | `provenance` | failures, cost, models, prompts, configuration |

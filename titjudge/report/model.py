@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -216,6 +217,13 @@ class Report:
     def judges_of(self, run: int) -> list[tuple[int, Judge]]:
         """Return the judges of a run with their numbers."""
         return [(number, judge) for number, judge in enumerate(self.judges) if judge.run == run]
+
+    def value(self, entry: Entry, judge: int) -> float | None:
+        """Return the score of an entry, negated where less is better; None where there is none."""
+        score = entry.scores.get(judge)
+        if score is None or score.value is None or not math.isfinite(score.value):
+            return None
+        return score.value if self.judges[judge].higher else -score.value
 
     def whole(self, judge: int, score: Score) -> Score:
         """Read a score of a judge with its reason, replies and all parts, which are not kept."""

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from titjudge.core.formats import percentage
 from titjudge.core.tables import Table, percent, plain
-from titjudge.report import human_agreement
+from titjudge.core.words import count_words
 from titjudge.report.drawing import COLOURS, Canvas, Chart, shortened
 from titjudge.report.model import Report
 from titjudge.report.plots import NO_NAME, categories, series, shares
 from titjudge.report.sections import Charts, Section, single
+from titjudge.stats.people.agreement_cuts import (
+    Cut,
+    JudgedPairs,
+    by_label,
+    by_length,
+    by_rank_gap,
+    by_score_gap,
+    win_shares,
+)
 
 _HAZE = 400  # most faint dots, one an image
+_CATEGORY_KEYS = ("category", "type", "dimension", "theme", "class")
+_CATEGORIES = 12  # most of a chart
+
+
+@dataclass(frozen=True, slots=True)
+class _Generator:
+    """The share of comparisons that the images of a generator win with people, and its mean score."""
+
+    name: str
+    human: float
+    score: float
+    interval: tuple[float, float] | None
 
 
 def people(report: Report) -> Section:
@@ -34,15 +58,17 @@ def _charts(report: Report) -> list[Chart]:
     """Chart the agreement of metrics with people, as far as the report has data; nothing without pairs."""
     if not report.pairs or not report.judges:
         return []
-    key, by_category = human_agreement.by_category(report)
+    judged = judged_pairs(report)
+    key, by_category = _by_category(report, judged)
+    words = [count_words(report.entries[a].prompt) for a, _, _ in report.pairs]
     gaps = "Agreement with people by how far apart the two scores are, in fifths of each metric’s own gaps."
     ranks = "Places between the two images in people’s ranking of that prompt."
     charts = [
         _lines(report, cut, f"people-{id}", title, note, axis, joined=id != "category")
         for id, cut, title, note, axis in (
-            ("gap", human_agreement.calibration(report), "Is a clear verdict a safe one?", gaps, "gap between the two scores"),
-            ("rank", human_agreement.by_rank_gap(report), "Agreement by how clearly people prefer one", ranks, "gap in human rank"),
-            ("length", human_agreement.by_length(report), "Agreement by length of the prompt", "", "words in the prompt"),
+            ("gap", by_score_gap(judged), "Is a clear verdict a safe one?", gaps, "gap between the two scores"),
+            ("rank", by_rank_gap(judged), "Agreement by how clearly people prefer one", ranks, "gap in human rank"),
+            ("length", by_length(judged, words), "Agreement by length of the prompt", "", "words in the prompt"),
             ("category", by_category, f"Agreement by {key}", "", key),
         )
     ]  # fmt: skip
@@ -50,9 +76,24 @@ def _charts(report: Report) -> list[Chart]:
     return [chart for chart in charts if chart is not None]
 
 
-def _lines(
-    report: Report, cut: human_agreement.Cut, id: str, title: str, note: str, axis: str, *, joined: bool
-) -> Chart | None:
+def judged_pairs(report: Report) -> JudgedPairs:
+    """Arrange the human pairs of a report, with the scores of all its judges."""
+    scores = [[report.value(entry, judge) for entry in report.entries] for judge in range(len(report.judges))]
+    return JudgedPairs(report.pairs, [entry.prompt_id for entry in report.entries], scores)
+
+
+def _by_category(report: Report, judged: JudgedPairs) -> tuple[str, Cut]:
+    """Compute the accuracy by the first category field that the items have; ("", {}) where there is none."""
+    for key in _CATEGORY_KEYS:
+        named = [report.entries[a].meta.get(key) for a, _, _ in report.pairs]
+        labels = [name if isinstance(name, str) else None for name in named]
+        kinds = sorted({name for name in labels if name})
+        if 2 <= len(kinds) <= _CATEGORIES:
+            return key, by_label(judged, labels, kinds)
+    return "", {}
+
+
+def _lines(report: Report, cut: Cut, id: str, title: str, note: str, axis: str, *, joined: bool) -> Chart | None:
     """Chart the accuracy of each metric over the bins of a cut; None where it is empty."""
     shown = [judge for judge in cut if judge < COLOURS]
     if not shown:
@@ -78,11 +119,12 @@ def _lines(
 
 def _scatter(report: Report, judge: int) -> Chart | None:
     """Chart the mean score of each generator against the share of comparisons won with people, with a faint dot an image."""
-    points = human_agreement.generators(report, judge)
+    shares = win_shares(report.pairs)
+    points = _generators(report, judge, shares)
     if len(points) < 2:
         return None
     about = report.judges[judge]
-    haze = human_agreement.images(report, judge, _HAZE)
+    haze = _images(report, judge, shares)
 
     def draw(canvas: Canvas) -> None:
         axes = canvas.axes()
@@ -98,7 +140,7 @@ def _scatter(report: Report, judge: int) -> Chart | None:
         axes.xaxis.set_major_formatter(lambda x, _: percentage(x, 0))
 
     rows = tuple(
-        (point.label or NO_NAME, percent(point.human), plain(point.score, point.interval, about.digits))
+        (point.name or NO_NAME, percent(point.human), plain(point.score, point.interval, about.digits))
         for point in points
     )
     title = f"{shortened(about.label, 28)} against people"
@@ -107,7 +149,28 @@ def _scatter(report: Report, judge: int) -> Chart | None:
     return Chart(f"people-judge-{judge}", title, note, draw, numbers)
 
 
-def _names(canvas: Canvas, axes: Any, points: list[human_agreement.Point]) -> None:
+def _generators(report: Report, judge: int, shares: Mapping[int, float]) -> list[_Generator]:
+    """Return each generator's share of comparisons won, with its mean score and interval of results.json."""
+    won: dict[str, list[float]] = defaultdict(list)
+    for image, share in shares.items():
+        won[report.entries[image].generator].append(share)
+    about = report.judges[judge]
+    places = {row.generator: row.metrics.get(about.metric) for row in report.runs[about.run].results.leaderboard}
+    return [
+        _Generator(name, sum(shares) / len(shares), place.mean, place.interval)
+        for name, shares in sorted(won.items())
+        if (place := places.get(name)) is not None and place.mean is not None
+    ]
+
+
+def _images(report: Report, judge: int, shares: Mapping[int, float]) -> list[tuple[float, float]]:
+    """List (share of comparisons won, score) of the images that have both, every n-th where there are too many."""
+    scored = ((share, report.entries[image].scores.get(judge)) for image, share in sorted(shares.items()))
+    points = [(share, score.value) for share, score in scored if score is not None and score.value is not None]
+    return points[:: max(1, -(-len(points) // _HAZE))]
+
+
+def _names(canvas: Canvas, axes: Any, points: Sequence[_Generator]) -> None:
     """Write names beside the marks where they cover nothing; a name that fits nowhere is left out (the table has it)."""
     axes.set_xlim(axes.get_xlim())  # fix the limits: the names are placed in page coordinates
     axes.set_ylim(axes.get_ylim())
@@ -120,7 +183,7 @@ def _names(canvas: Canvas, axes: Any, points: list[human_agreement.Point]) -> No
             low, high = (float(axes.transData.transform((point.human, end))[1]) for end in point.interval)
             taken.append((x - 2, low, x + 2, high))
     for point, (x, y) in zip(points, spots, strict=True):
-        text = shortened(point.label, 16)
+        text = shortened(point.name, 16)
         width, height = 5.6 * scale * len(text), 11 * scale
         for dx, dy in ((7, -3.5), (7, 6), (7, -13), (-7, -3.5), (-7, 6), (-7, -13)):
             left = x + dx * scale if dx > 0 else x + dx * scale - width

@@ -9,7 +9,6 @@ from typing import Any
 
 from titjudge.core.tables import Table
 from titjudge.core.types import Pair
-from titjudge.report.human_agreement import value
 from titjudge.report.model import Loaded, Report, as_text
 from titjudge.stats.generators.paired_differences import (
     Difference,
@@ -66,7 +65,7 @@ def _of_metric(report: Report, metric: str, compare: Any) -> list[Difference]:
     for place, judge in enumerate(report.judges):
         if judge.metric == metric:
             scored = [(str(entry.slot), entry) for entry in report.entries if place in entry.scores]
-            scores[report.runs[judge.run].name] = {slot: value(entry, place, report.judges) for slot, entry in scored}
+            scores[report.runs[judge.run].name] = {slot: report.value(entry, place) for slot, entry in scored}
     return [replace(each, what=f"{each.what} of {metric}") for each in compare(report, scores)]
 
 

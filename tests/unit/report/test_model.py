@@ -13,14 +13,15 @@ from report_runs import DESCRIPTION, PROMPT, key_of, picture, reply, score, sha2
 from titjudge.core.errors import DataError
 from titjudge.core.tables import Cell, Table, text_of
 from titjudge.core.types import InvalidItem, Item, Status
-from titjudge.report.human_agreement import by_length, by_rank_gap, calibration, human_ranks, verdicts
 from titjudge.report.model import as_json, load
 from titjudge.report.overview import overview
+from titjudge.report.people import judged_pairs
 from titjudge.report.provenance import failures, provenance
 from titjudge.report.sections import Fact, Headline, Listing, Section
 from titjudge.report.text_pool import Texts
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.equality import same
+from titjudge.stats.people.agreement_cuts import by_length, by_rank_gap, by_score_gap, human_ranks, score_gaps
 
 
 def _text(made: dict[str, Any], number: int) -> str:
@@ -279,7 +280,7 @@ def test_the_same_run_twice_changed_nothing(tmp_path: Path) -> None:
 def test_verdicts_turn_metrics_where_less_is_better(tmp_path: Path) -> None:
     less = {"tit": {"range": [0, 1], "higher_is_better": False}}
     report = load([small_run(tmp_path / "run", metrics=less)])
-    gaps = dict(verdicts(report, 0))
+    gaps = dict(score_gaps(judged_pairs(report), 0))
     assert gaps[0] == pytest.approx(0.1)  # people prefer b, whose number is lower, so better
     assert gaps[1] == pytest.approx(-0.1)
 
@@ -291,7 +292,7 @@ def test_a_run_whose_manifest_does_not_say_which_way_is_better_is_read_by_its_re
     run.write("results.json", stored)
     report = load([run])
     assert [judge.higher for judge in report.judges] == [False, True]
-    assert dict(verdicts(report, 0))[0] == pytest.approx(0.1)
+    assert dict(score_gaps(judged_pairs(report), 0))[0] == pytest.approx(0.1)
 
 
 def test_ranks_of_people_share_places() -> None:
@@ -299,7 +300,7 @@ def test_ranks_of_people_share_places() -> None:
 
     entries = [Entry(str(number), "", "p", "") for number in range(3)]
     report = Report([], [], entries, [(0, 1, 1), (0, 2, 1), (1, 2, 0)])
-    assert human_ranks(report) == {0: 1.0, 1: 2.5, 2: 2.5}
+    assert human_ranks(judged_pairs(report)) == {0: 1.0, 1: 2.5, 2: 2.5}
 
 
 def test_accuracy_cut_by_length_and_gap_covers_every_pair(tmp_path: Path) -> None:
@@ -315,11 +316,15 @@ def test_accuracy_cut_by_length_and_gap_covers_every_pair(tmp_path: Path) -> Non
             for b in range(a + 1, 4)
         ]
     report = load([write_run(tmp_path, items, scores, results={"pairs": pairs})])
-    for cut in (by_length(report), by_rank_gap(report), calibration(report)):
+    judged = judged_pairs(report)
+    words = [len(report.entries[a].prompt.split()) for a, _, _ in report.pairs]
+    for cut in (by_length(judged, words), by_rank_gap(judged), by_score_gap(judged)):
         assert sum(one.pairs for one in cut[0]) == 48
         assert sum(one.pairs * (one.value or 0) for one in cut[0]) == pytest.approx(42)
-    assert [one.label for one in by_rank_gap(report)[0]] == ["1", "2", "3"]
-    assert by_length(report)[0][0].value == pytest.approx(0.5)  # the first bin holds the group that is upside down
+    assert [one.label for one in by_rank_gap(judged)[0]] == ["1", "2", "3"]
+    assert by_length(judged, words)[0][0].value == pytest.approx(
+        0.5
+    )  # the first bin holds the group that is upside down
 
 
 def test_pictures_are_shared_between_runs(tmp_path: Path) -> None:
