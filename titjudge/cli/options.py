@@ -129,7 +129,10 @@ def send_to_sinks(run: Path, sinks: Sequence[Any], step: int | None) -> bool:
 
 @cache
 def _keys() -> dict[str, dict[str, Any]]:
-    """Read the keys of run.yaml, and of its `limits`, from their JSON schema: importing pydantic would make `--help` slow."""
+    """Read the keys of run.yaml, and of its `limits`, from their JSON schema: importing pydantic would make `--help` slow.
+
+    `python docs/generate.py` writes the schema from `core.config`; a new key has no flag before that.
+    """
     schema = json.loads(run_schema().read_bytes())
     return {**schema["$defs"]["Limits"]["properties"], **schema["properties"]}
 
