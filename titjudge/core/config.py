@@ -17,8 +17,6 @@ from titjudge.core.retirements import default_model
 from titjudge.core.types import ProviderSettings
 
 Positive = Annotated[int, Field(gt=0)]
-_OFFLINE = ("recorded", "local", "fake")
-_RUN_HERE = ("local", "vllm", "sentence-transformers")
 _SAMPLING = (
     "max_tokens", "temperature", "top_p", "seed", "thinking_budget", "thinking_level", "reasoning_effort", "detail",
     "max_side", "squash",
@@ -343,7 +341,7 @@ def _split_panel(content: dict[str, Any]) -> dict[str, Any]:
 
 def _set_base_url(config: RunConfig, address: str) -> RunConfig:
     """Set the address of the captioner and the judges that are asked over the network."""
-    hosted = [name for name, role in config.roles.items() if name != "embedder" and role.provider not in _OFFLINE]
+    hosted = [name for name, role in config.roles.items() if name != "embedder" and _is_hosted(role)]
     if not hosted:
         raise ConfigError("--base-url needs a model to ask there: --captioner or --judge openai/MODEL")
     embedder = config.embedder
@@ -355,9 +353,13 @@ def _set_base_url(config: RunConfig, address: str) -> RunConfig:
     return _update_roles(config, {name: {"base_url": address} for name in hosted})
 
 
+def _is_hosted(role: RoleConfig) -> bool:
+    return registry.needs_model(role.provider) and not registry.uses_device(role.provider)
+
+
 def _set_trust_remote_code(config: RunConfig) -> RunConfig:
     """Allow the models that run here to run the code that comes with them."""
-    local = {name: role for name, role in config.roles.items() if role.provider in _RUN_HERE}
+    local = {name: role for name, role in config.roles.items() if registry.uses_device(role.provider)}
     if not local:
         raise ConfigError(
             "--trust-remote-code needs a model that runs here: local/, vllm/ or sentence-transformers/MODEL"

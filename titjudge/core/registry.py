@@ -179,6 +179,12 @@ def needs_model(provider: str) -> bool:
     return bool(getattr(provider_class(provider), "needs_model", True))
 
 
+def uses_device(name: str) -> bool:
+    """Tell whether the models of a provider, or of an embedder, run in this process on the machine's own device."""
+    kinds = [kind for kind in ("providers", "embedders") if name in names(kind)]
+    return any(getattr(load(kind, name), "uses_device", False) for kind in kinds)
+
+
 def vendor(provider: str) -> str:
     """Return the vendor whose models a provider serves, as its class says; else the provider's own name."""
     name = getattr(provider_class(provider), "vendor", "") or provider

@@ -96,6 +96,7 @@ class Model:
             key of an answer in the cache.
         listed_as: The vendor's name of the model, where `model` is a name of the user's own (a deployment); else empty.
         account: Models of one account share a rate limit.
+        uses_device: Its models run in this process, on the machine's GPU where there is one.
         is_batch: An answer may take a day: there is no rate limit, and a later session may collect it.
         on_headers: Set by the engine where it reads rate limits from headers. Call it with the headers of every answer,
             whatever its status.
@@ -105,6 +106,7 @@ class Model:
     model: str = ""
     listed_as: str = ""
     account: str = ""
+    uses_device: bool = False
     is_batch: bool = False
     on_headers: OnHeaders | None = None
 

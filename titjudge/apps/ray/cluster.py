@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, UserError
 from titjudge.core.run_records import ProgressRecord
@@ -35,7 +36,6 @@ from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
 
-LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # they use the worker's GPU
 DEATHS = 3  # of a shard's worker, without a new score in between, before the shard is given up
 _RATES = ("rpm", "tpm")  # of the account: every worker gets an equal part
 _POLL_INTERVAL = 0.5  # seconds
@@ -216,7 +216,7 @@ class Cluster:
         providers |= {name.partition("/")[0] for name in asked}
         if "embedder" in asked:
             providers.add(self.config.embedder.provider)
-        return not LOCAL.isdisjoint(providers)
+        return any(map(registry.uses_device, providers))
 
     # -- money ---------------------------------------------------------------------------------------------------------
 

@@ -36,6 +36,8 @@ class LocalModel(Model, Generic[M, T, R]):
         max_batch: Elements that `_run` is given at once, at most.
     """
 
+    uses_device = True
+
     def __init__(self, max_batch: int = 1024) -> None:
         self._loaded = LoadOnce(self._load)
         self._batcher: MicroBatcher[T, R] = MicroBatcher(self._run, max_batch)
