@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import sqlite3
@@ -62,6 +63,28 @@ def test_undo_goes_back_step_by_step(store: Store) -> None:
     assert store.turn("x") == 4
     assert [vote.annotator for vote in store.answers()] == ["y"]
     assert [vote.stands for vote in store.answers(ended=True)] == [False, False, True]
+
+
+def test_the_last_row_of_a_person_for_a_question_counts(store: Store) -> None:
+    question = Question("image", "g", ("a",))
+    for text in ("[1]", "[2]", None, "[3]"):
+        store.add("x", question, text)
+    store.add("y", question, "[4]")
+    assert [(answer.annotator, answer.text) for answer in store.answers()] == [("x", "[3]"), ("y", "[4]")]
+    every = [(answer.text, answer.stands, bool(answer.taken_back)) for answer in store.answers("x", ended=True)]
+    assert every == [("[1]", False, False), ("[2]", False, True), ("[3]", True, False)]
+    assert store.prompts_after(4) == (5, {"g"})
+
+
+def test_what_was_answered_before_an_undo_is_shown_again_also_after_a_restart(tmp_path: Path) -> None:
+    with contextlib.closing(Store(tmp_path / "v.db")) as opened:
+        service = Service(material(), opened, Pairs(), annotators=1, seed=1)
+        (who,) = service.names
+        after = service.vote(who, service.state(who)["question"], "left", note="dark")
+        shown = service.undo(who, after["question"])
+        assert shown["sheet"]["note"] == "dark"
+    with contextlib.closing(Store(tmp_path / "v.db")) as opened:
+        assert Service(material(), opened, Pairs(), annotators=1, seed=1).state(who) == shown
 
 
 def test_a_store_goes_on_only_as_it_began(store: Store) -> None:

@@ -1,0 +1,18 @@
+"""The pages and interfaces that are filled from static files."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from titjudge.apps.label.templates import filled, parts_of
+
+
+@pytest.mark.parametrize("name", ["pairs", "elements"])
+def test_each_part_of_a_page_is_filled_and_each_id_stands_once(name: str) -> None:
+    page = filled("label.html", {"page": name, **parts_of(f"{name}.html")})
+    assert "<!--" not in page
+    assert f'src="{name}.js"' in page
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(set(ids)) == len(ids)
