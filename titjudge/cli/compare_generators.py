@@ -324,7 +324,8 @@ def plan(
 
     def chart() -> Chart:
         curves = plan_curves(options, pilots[0], difference)
-        return power_chart(curves, power, "USD" if options[0].dollars else "judgements")
+        title = f"Power: {pilots[0].a} against {pilots[0].b}, a difference of {difference:g}"
+        return power_chart(curves, power, "USD" if options[0].dollars else "judgements", title=title)
 
     lines = [_cheapest_line(cheapest(options))] if len(two) == 1 else []
     files.finish([plan_table(options, pilots, difference, power)], record, notes=table.notes, lines=lines, chart=chart)

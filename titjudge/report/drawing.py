@@ -171,6 +171,8 @@ def _saved(chart: Chart, palette: Palette, kind: str) -> bytes:
         figure = Figure(figsize=chart.size, dpi=150 if kind == "png" else 72)
         figure.patch.set_visible(palette is FILE)
         chart.draw(Canvas(figure, palette))
+        if palette is FILE:
+            figure.suptitle(shortened(chart.title, 90), fontsize=9, color=palette.ink, y=1.0, va="bottom")
         metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
         with warnings.catch_warnings():  # letters missing in the font: the SVG has text, drawn in the reader's font
             warnings.filterwarnings("ignore", "Glyph .* missing from font")

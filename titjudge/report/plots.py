@@ -48,7 +48,7 @@ def differences_chart(differences: Sequence[GeneratorDifference], delta: float |
             canvas.marks(axes, [difference], [place], 0)
         axes.set_xlabel("difference with 95% interval, to the right: the first is better")
 
-    return Chart("differences", "Differences", "", draw, size=_row_size(len(shown)))
+    return Chart("differences", "Differences of generators", "", draw, size=_row_size(len(shown)))
 
 
 def settling_chart(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> Chart:
@@ -70,7 +70,7 @@ def settling_chart(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> Cha
             axes.barh(place, 100 * used, color=canvas.colour(0), alpha=1 - 0.6 * stayed)
         axes.set_xlabel("judgements until the verdict, % (pale: some orders stayed open)")
 
-    return Chart("settling", "Settling", "", draw, size=_row_size(len(rows)))
+    return Chart("settling", "When each question was settled", "", draw, size=_row_size(len(rows)))
 
 
 def joined_chart(rows: Sequence[tuple[str, Estimate]], gold: str, helper: str) -> Chart:
@@ -91,7 +91,7 @@ def joined_chart(rows: Sequence[tuple[str, Estimate]], gold: str, helper: str) -
         axes.set_xlabel("score with its interval")
         canvas.legend(axes)
 
-    return Chart("joined", "Estimates", "", draw, size=_row_size(len(rows), 0.08 * len(rows) + 0.2))
+    return Chart("joined", f"Scores by {gold}", "", draw, size=_row_size(len(rows), 0.08 * len(rows) + 0.2))
 
 
 def plan_curves(plans: Sequence[Plan], pilot: Pilot, difference: float) -> list[PowerCurve]:
@@ -167,7 +167,7 @@ def bridge_chart(bridge: Bridge, old: str, new: str) -> Chart:
         axes.set(xlabel=f"mean score by {old}", ylabel=f"mean score by {new}")
         canvas.legend(axes)
 
-    return Chart("bridge", "Bridge", "", draw, size=(6, 5))
+    return Chart("bridge", "Generators by both judges", "", draw, size=(6, 5))
 
 
 def forgetting_chart(forgetting: Forgetting, bins: int) -> Chart:
