@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +18,7 @@ from titjudge.report.sections import Fact, Headline, Section, single
 from titjudge.report.side_by_side import comparisons
 from titjudge.stats.people.agreement import GUESSING
 from titjudge.stats.people.agreement_tables import UNNAMED, WITH_PEOPLE, agreement_tables
+from titjudge.stats.scores.per_prompt import PerPrompt
 
 _NOTE = (
     "Agreement: how often the metric gives the higher score to the image that people prefer; equal scores count as wrong. "
@@ -169,7 +170,7 @@ def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, Judge]]) 
     if table.title == _AGREEMENT:
         rows, table = [_linked_metric(row, run, judges) for row in rows], replace(table, axis=(0.5, 1.0))
     elif table.title == _LEADERBOARD:
-        table = replace(table, notes=(*table.notes, *filter(None, map(_srcc_note, rows))))
+        table = replace(table, notes=(*table.notes, *_leaderboard_notes(run, rows)))
         rows = [_linked_generator(row, judges) for row in rows if row["generator"] != WITH_PEOPLE]
     columns = tuple(name for name in table.columns if _tells([row[name] for row in rows]))
     return replace(table, columns=columns, rows=tuple(tuple(row[name] for name in columns) for row in rows))
@@ -207,11 +208,16 @@ def _linked_generator(row: dict[str, Any], judges: Mapping[str, tuple[int, Judge
     return cells
 
 
-def _srcc_note(row: dict[str, Any]) -> str:
-    if row["generator"] != WITH_PEOPLE:
-        return ""
-    named = [f"{name.removesuffix(': mean rank')} {value}" for name, value in row.items() if isinstance(value, Cell)]
-    return f"Rank correlation (SRCC) of the generators with people’s order: {', '.join(named)}." if named else ""
+def _leaderboard_notes(run: Loaded, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield how images of a prompt became one score, and what stood in the row of rank correlations."""
+    if run.results.per_prompt:
+        yield f"First {PerPrompt.parse(run.results.per_prompt).about}."
+    for row in rows:
+        named = [
+            f"{name.removesuffix(': mean rank')} {value}" for name, value in row.items() if isinstance(value, Cell)
+        ]
+        if row["generator"] == WITH_PEOPLE and named:
+            yield f"Rank correlation (SRCC) of the generators with people’s order: {', '.join(named)}."
 
 
 # -- what a run was to settle, and how far its judge can be believed -----------------------------------------------------------

@@ -185,6 +185,17 @@ def test_leaderboard_has_intervals_and_links(tmp_path: Path) -> None:
     assert second["people: mean rank"] is None
 
 
+def test_the_notes_of_the_leaderboard_say_how_images_of_a_prompt_were_joined_and_the_rank_correlation(
+    tmp_path: Path,
+) -> None:
+    results = small_results() | {"per_prompt": "best", "leaderboard_srcc": {"tit": 1.0}}
+    report = load([write_run(tmp_path, [Item("a1.png", PROMPT, None)], [], results=results)])
+    table = _table(overview(report), "Leaderboard")
+    assert any(note.startswith("First ") and "best" in note for note in table.notes)
+    assert "Rank correlation (SRCC) of the generators with people’s order: tit 1.000." in table.notes
+    assert "SRCC with people" not in [str(row[0]) for row in table.rows]
+
+
 def test_tables_of_a_suite_are_shown_but_not_those_drawn_here(tmp_path: Path) -> None:
     results = small_results()
     results["tables"] += [
