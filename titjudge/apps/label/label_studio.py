@@ -66,7 +66,7 @@ class _Annotation:
     text: str
     note: str
     duration_ms: int | None
-    at: float | None
+    answered_at: float | None
     source: str
 
 
@@ -227,7 +227,7 @@ def read_annotations(file: Path, store: Path, data: Path | None = None) -> Impor
             skipped += 1
             continue
         before = last.get((annotation.annotator, annotation.question))
-        if before is None or (before.at or 0) <= (annotation.at or 0):
+        if before is None or (before.answered_at or 0) <= (annotation.answered_at or 0):
             last[annotation.annotator, annotation.question] = annotation
     generators = (
         {} if data is None else {item.id: item.generator for item in load_material(data, least=1).items.values()}
@@ -259,7 +259,7 @@ def _add(store: Store, annotations: Iterable[_Annotation]) -> int:
         before = last.get((given.annotator, given.question))
         if before and (
             (before.text, before.note) == (given.text, given.note)
-            or (given.at is not None and given.at <= before.answered_at)
+            or (given.answered_at is not None and given.answered_at <= before.answered_at)
         ):
             continue
         store.add(
@@ -267,7 +267,7 @@ def _add(store: Store, annotations: Iterable[_Annotation]) -> int:
             given.question,
             given.text,
             note=given.note,
-            answered_at=given.at,
+            answered_at=given.answered_at,
             duration_ms=given.duration_ms,
             source=given.source,
         )
@@ -337,7 +337,7 @@ def _annotations(tasks: Iterable[Mapping[str, Any]], mode: str, file: Path) -> I
                 text=text,
                 note=next(_values(result, "note", "text"), ""),
                 duration_ms=round(seconds * 1000) if timed else None,
-                at=_time(annotation.get("updated_at")) or _time(annotation.get("created_at")),
+                answered_at=_time(annotation.get("updated_at")) or _time(annotation.get("created_at")),
                 source=f"label-studio:{annotation.get('id') or '|'.join((question.prompt_id, *question.images, str(place)))}",
             )
 
@@ -377,7 +377,7 @@ def _time(value: Any) -> float | None:
     try:
         if isinstance(value, int | float):
             return float(value) if 0 < value < time.time() + 1e6 else None
-        at = datetime.fromisoformat(value)
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (TypeError, ValueError, OverflowError):
         return None

@@ -122,8 +122,9 @@ def decide_elements(labelling: Labelling, annotators: int | None = None) -> list
     for key, count in votes.items():
         panel, (image, element, kind) = experts.get(key), key
         rule, value = decide(count, annotators or labelling.enough or PANEL, panel, labelling.panel)
-        of = panel if panel and rule == Rule.EXPERTS else count
-        outcomes.append(ElementOutcome(image, element, value, kind, rule, of[value] if value else None, of.total()))
+        deciding = panel if panel and rule == Rule.EXPERTS else count
+        votes_for = deciding[value] if value else None
+        outcomes.append(ElementOutcome(image, element, value, kind, rule, votes_for, deciding.total()))
     return outcomes
 
 

@@ -76,8 +76,8 @@ def _merge(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]], ou
 
 def all_pairs(images: Sequence[str], outcomes: Outcomes) -> SortState:
     """Ask every pair once, in random order."""
-    order, place = _order(tuple(images)), {image: at for at, image in enumerate(images)}
-    pairs = ((images[at // len(images)], images[at % len(images)]) for at in order)
+    order, place = _order(tuple(images)), {image: number for number, image in enumerate(images)}
+    pairs = ((images[code // len(images)], images[code % len(images)]) for code in order)
     answered = sum(place.get(a, len(place)) < place.get(b, -1) for a, b in outcomes)
     return SortState(next((pair for pair in pairs if pair not in outcomes), None), len(order) - answered)
 
@@ -85,7 +85,7 @@ def all_pairs(images: Sequence[str], outcomes: Outcomes) -> SortState:
 @functools.lru_cache(maxsize=1024)
 def _order(images: tuple[str, ...]) -> array[int]:
     """List all pairs in random order, each as one number; cached, since shuffling thousands at every vote is slow."""
-    place = {image: at for at, image in enumerate(images)}
+    place = {image: number for number, image in enumerate(images)}
     pairs = shuffled(itertools.combinations(images, 2), "pairs", *images)
     return array("L", (place[a] * len(images) + place[b] for a, b in pairs))
 

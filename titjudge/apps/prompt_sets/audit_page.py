@@ -63,11 +63,11 @@ def _histogram(
         edges = np.linspace(0, max(values) * 1.02 + 1, 41) if bins is None else bins
         axes.hist(values, bins=edges.tolist(), color=canvas.colour(0))
         top = axes.get_ylim()[1]
-        for name, at in (marks or {}).items():
-            axes.axvline(at, color=canvas.colour(1), linewidth=1.4, linestyle="--")
+        for name, place in (marks or {}).items():
+            axes.axvline(place, color=canvas.colour(1), linewidth=1.4, linestyle="--")
             axes.annotate(
                 name,
-                (at, top),
+                (place, top),
                 xytext=(3, -2),
                 textcoords="offset points",
                 fontsize=9,

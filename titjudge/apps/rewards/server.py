@@ -328,7 +328,9 @@ class _Server:
     @staticmethod
     def _mean(batch: Batch, scores: Sequence[Mapping[str, Score]], prompt: str, name: str) -> float | None:
         """Compute the mean reward of the other images of a prompt; None if none has one."""
-        group = [by_metric.get(name) for (_, of), by_metric in zip(batch.pairs, scores, strict=True) if of == prompt]
+        group = [
+            by_metric.get(name) for (_, other), by_metric in zip(batch.pairs, scores, strict=True) if other == prompt
+        ]
         values = [score.value for score in group if score is not None and score.value is not None]
         finite = [value for value in values if math.isfinite(value)]
         return math.fsum(finite) / len(finite) if finite else None

@@ -62,11 +62,11 @@ class Review:
                 last[decision["prompt_id"]] = decision
         return {name: decision for name, decision in last.items() if self._fingerprints.get(name) == decision["line"]}
 
-    def decide(self, at: int, seen: str, decision: str, reviewer: str, *, reason: str = "", text: str = "") -> None:
+    def decide(self, place: int, seen: str, decision: str, reviewer: str, *, reason: str = "", text: str = "") -> None:
         """Write a decision to disk.
 
         Args:
-            at: Index of the prompt.
+            place: Index of the prompt.
             seen: Fingerprint of the line that the person saw.
             decision: accepted or rejected.
             reviewer: Name of the person.
@@ -77,7 +77,7 @@ class Review:
             DataError: The decision is malformed, or the line has changed.
             OSError: It cannot be written.
         """
-        line, text, reason = self.lines[at], text.strip(), reason.strip()
+        line, text, reason = self.lines[place], text.strip(), reason.strip()
         if seen != self._fingerprints[line["prompt_id"]]:
             raise DataError("this prompt is another one now: load the page again")
         if decision not in (ACCEPTED, REJECTED) or (decision == REJECTED) is not bool(reason) or (text and reason):
@@ -92,33 +92,33 @@ class Review:
         finally:
             out.close()
 
-    def show(self, at: int | None) -> dict[str, Any]:
+    def show(self, place: int | None) -> dict[str, Any]:
         """Describe the prompt at an index for the page; without one, the first undecided prompt."""
         decided = self.decisions()
-        if at is None or not 0 <= at < len(self.lines):
-            at = self._undecided_after(-1, decided) or 0
-        line = self.lines[at]
+        if place is None or not 0 <= place < len(self.lines):
+            place = self._undecided_after(-1, decided) or 0
+        line = self.lines[place]
         decision = decided.get(line["prompt_id"], {})
         edited = {**line, "prompt": decision.get("text", line["prompt"])}
         counts = Counter(decision["decision"] for decision in decided.values())
         return {
             "file": self.path.name,
-            "at": at,
+            "at": place,
             "total": len(self.lines),
             ACCEPTED: counts[ACCEPTED],
             REJECTED: counts[REJECTED],
             "edited": sum("text" in decision for decision in decided.values()),
-            "next": self._undecided_after(at, decided),
+            "next": self._undecided_after(place, decided),
             "seen": self._fingerprints[line["prompt_id"]],
             "line": line,
             "decision": decision,
             "rechecked": check_again(edited) if "text" in decision else None,
         }
 
-    def _undecided_after(self, at: int, decided: dict[str, Line]) -> int | None:
+    def _undecided_after(self, place: int, decided: dict[str, Line]) -> int | None:
         count = len(self.lines)
-        places = ((at + step) % count for step in range(1, count + 1))
-        return next((place for place in places if self.lines[place]["prompt_id"] not in decided), None)
+        following = ((place + step) % count for step in range(1, count + 1))
+        return next((other for other in following if self.lines[other]["prompt_id"] not in decided), None)
 
     def export(self, out: Path, *, accepted_only: bool = False) -> Counter[str]:
         """Write the accepted prompts as JSON lines; edited ones are marked and keep the checks that their new text passes.

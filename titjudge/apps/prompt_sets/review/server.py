@@ -61,8 +61,8 @@ class _Page:
         self._review = review
 
     async def prompt(self, request: Any, reviewer: str) -> Any:
-        at = request.query_params.get("at", "")
-        return await json_of(self._review.show, int(at) if at.isdecimal() and len(at) < 10 else None)
+        place = request.query_params.get("at", "")
+        return await json_of(self._review.show, int(place) if place.isdecimal() and len(place) < 10 else None)
 
     async def decide(self, request: Any, reviewer: str) -> Any:
         try:
@@ -72,10 +72,10 @@ class _Page:
 
     def _decide(self, body: Any, reviewer: str) -> dict[str, Any]:
         given = body if isinstance(body, dict) else {}
-        at, texts = given.get("at"), {key: given.get(key, "") for key in ("seen", "decision", "reason", "text")}
-        if type(at) is not int or not 0 <= at < len(self._review.lines):
+        place, texts = given.get("at"), {key: given.get(key, "") for key in ("seen", "decision", "reason", "text")}
+        if type(place) is not int or not 0 <= place < len(self._review.lines):
             raise DataError("a decision is a JSON object with at, seen, decision, and reason or text")
         if not all(isinstance(text, str) for text in texts.values()):
             raise DataError("seen, decision, reason and text are texts")
-        self._review.decide(at, texts.pop("seen"), texts.pop("decision"), reviewer, **texts)
-        return self._review.show(at)
+        self._review.decide(place, texts.pop("seen"), texts.pop("decision"), reviewer, **texts)
+        return self._review.show(place)
