@@ -113,7 +113,7 @@ class BoundAsk:
             item_id=self._item.id,
             schema=schema,
             params={**(_one_token(asked) if tokens else {}), **(params or {})},
-            choices=tuple(token for each in tokens.values() for token in each),
+            choices=tuple(token for spellings in tokens.values() for token in spellings),
             sample=Sample(repeated.repeat, sample, repeated.purpose).number,
             planned=planned,
         )

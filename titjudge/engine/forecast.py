@@ -150,10 +150,14 @@ class Planner:
 
     async def expect(self, item: Item, metrics: Mapping[str, Metric]) -> list[Expected]:
         """List the requests an item would send now; what is cached is not among them."""
-        found = await asyncio.gather(
-            *(self._panel.score(self.engine, item, name, each) for name, each in metrics.items() if each.applies(item))
+        scored = await asyncio.gather(
+            *(
+                self._panel.score(self.engine, item, name, metric)
+                for name, metric in metrics.items()
+                if metric.applies(item)
+            )
         )
-        scores = [score for each in found for score in each]
+        scores = [score for of_metric in scored for score in of_metric]
         requests = self.estimates.take(item.id)
         # Without a request it has failed before it asked anything.
         hopeless = (Status.BAD_INPUT,) if requests else (Status.BAD_INPUT, Status.FAILED)
@@ -173,15 +177,17 @@ class Planner:
         Raises:
             BudgetExhausted: There is no room, and nothing outstanding will make any.
         """
-        found = [each for each in await self.expect(item, metrics) if not budget.in_job(job_entry(each.key))]
-        likely = [self._amount(each.role, each.high) for each in found]
-        most = [self._amount(each.role, each.bound) for each in found]
+        requests = [
+            request for request in await self.expect(item, metrics) if not budget.in_job(job_entry(request.key))
+        ]
+        likely = [self._amount(request.role, request.high) for request in requests]
+        most = [self._amount(request.role, request.bound) for request in requests]
         if held is not None:
             most.append((held.cost, held.tokens))
         cost, tokens = (
-            max(sum(each[i] for each in likely), max((each[i] for each in most), default=0)) for i in (0, 1)
+            max(sum(amount[i] for amount in likely), max((amount[i] for amount in most), default=0)) for i in (0, 1)
         )
-        return await budget.reserve(cost, int(tokens), len(found), again=held is not None)
+        return await budget.reserve(cost, int(tokens), len(requests), again=held is not None)
 
     async def reach(self, items: Iterable[Item], metrics: Mapping[str, Metric], left: float) -> CapReach | None:
         """Estimate from the first items how many of such the money left under a cap pays for; None where they are free."""
@@ -190,14 +196,14 @@ class Planner:
         slack: dict[str, float] = defaultdict(float)
         count = 0
         for item in islice(items, _SAMPLED):
-            found = await self.expect(item, metrics)
-            bounds = [self._amount(each.role, each.bound)[0] for each in found]
-            likely = sum(self._amount(each.role, each.high)[0] for each in found)
+            requests = await self.expect(item, metrics)
+            bounds = [self._amount(request.role, request.bound)[0] for request in requests]
+            likely = sum(self._amount(request.role, request.high)[0] for request in requests)
             worst += sum(bounds)
-            middle += sum(self._amount(each.role, each.middle)[0] for each in found)
+            middle += sum(self._amount(request.role, request.middle)[0] for request in requests)
             most_reserved = max(most_reserved, likely, max(bounds, default=0.0))
-            for each, bound in zip(found, bounds, strict=True):
-                slack[each.role] += bound - self._amount(each.role, each.middle)[0]
+            for request, bound in zip(requests, bounds, strict=True):
+                slack[request.role] += bound - self._amount(request.role, request.middle)[0]
             count += 1
         if not worst:
             return None
@@ -381,21 +387,25 @@ class ForecastSum:
         self._saved, self._saved_cost = 0, 0.0
 
     def add(self, requests: Iterable[Expected]) -> None:
-        for each in requests:
-            asked = self._planner.role(each.role)
+        for request in requests:
+            asked = self._planner.role(request.role)
             if asked.provider.is_free:
                 continue
-            role = self._roles[each.role]
+            role = self._roles[request.role]
             role.requests += 1
-            role.low += each.low
-            role.middle += each.middle
-            role.high += each.high
-            more = replace(each.middle, input=each.middle.input + each.saved, image=each.middle.image + each.saved)
-            self._saved += each.saved
-            self._saved_cost += asked.cost(more) - asked.cost(each.middle)
-            if each.structured:
+            role.low += request.low
+            role.middle += request.middle
+            role.high += request.high
+            more = replace(
+                request.middle, input=request.middle.input + request.saved, image=request.middle.image + request.saved
+            )
+            self._saved += request.saved
+            self._saved_cost += asked.cost(more) - asked.cost(request.middle)
+            if request.structured:
                 self._repairs += 1
-                self._repair_cost += asked.cost(Usage(each.middle.input + each.middle.output, each.middle.output))
+                self._repair_cost += asked.cost(
+                    Usage(request.middle.input + request.middle.output, request.middle.output)
+                )
 
     def forecast(self, items: int) -> Forecast:
         """Price what was added, for so many items that can be judged."""

@@ -86,7 +86,7 @@ FREE = Price(0.0, 0.0, source="declared free")
 
 def at_vendor(provider: str, base_url: str) -> bool:
     """Whether a provider is asked at its vendor's own address, where the vendor's price list holds."""
-    hosts = {urlsplit(each).hostname for each in base_url.split(",") if each.strip()}
+    hosts = {urlsplit(address).hostname for address in base_url.split(",") if address.strip()}
     return hosts <= {urlsplit(getattr(registry.provider_class(provider), "default_base", "")).hostname}
 
 
@@ -241,7 +241,7 @@ def _find(provider: str, model: str, base_url: str) -> tuple[str, Any, bool] | N
 
     snapshot = get_snapshot()
     vendor, model = registry.listed(provider, model.removeprefix("models/"))
-    addresses = [] if at_vendor(provider, base_url) else [each for each in base_url.split(",") if each.strip()]
+    addresses = [] if at_vendor(provider, base_url) else [address for address in base_url.split(",") if address.strip()]
     there = {_listed_at(snapshot.providers, address) for address in addresses}
     if len(there) == 1 and (listed := there.pop()):
         with contextlib.suppress(LookupError):
@@ -269,7 +269,11 @@ def _listed_at(providers: Iterable[Any], address: str) -> str:
     for provider in providers:
         fits = re.match(provider.api_pattern, home + path)
         strangers = (f"{parts.scheme}://{host}{path}" for host in ("host", "host.invalid"))
-        if fits and fits.end() >= len(home) and not any(re.match(provider.api_pattern, each) for each in strangers):
+        if (
+            fits
+            and fits.end() >= len(home)
+            and not any(re.match(provider.api_pattern, stranger) for stranger in strangers)
+        ):
             return str(provider.id)
     return ""
 

@@ -293,15 +293,15 @@ class Roles:
     def _price(self, config: RoleConfig, model: Model, *, name: str = "") -> prices.Price | None:
         """Find the list price of a provider's or an embedder's model; an estimating stand-in says itself what is free."""
         embedding = isinstance(model, Embedder)
-        user = {each: price.model_dump() for each, price in self.config.prices.items()}
+        user = {model_name: price.model_dump() for model_name, price in self.config.prices.items()}
         names = (name,) if name else tuple(dict.fromkeys((config.model_name, model.listed_as or config.model_name)))
-        found = (
+        listed = (
             prices.price_of(
-                config.provider, each, user, base_url=model.base_url, free=model.is_free, embedding=embedding
+                config.provider, named, user, base_url=model.base_url, free=model.is_free, embedding=embedding
             )
-            for each in names
+            for named in names
         )
-        price = next((each for each in found if each is not None), None)
+        price = next((price for price in listed if price is not None), None)
         if price is None or embedding or not self.config.limits.batch:
             return price
         return prices.batch_price(config.provider, price, base_url=model.base_url)

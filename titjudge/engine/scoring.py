@@ -190,10 +190,10 @@ def _joined(values: Sequence[Any], rule: str) -> Any:
     """Join numbers, the lists and mappings of them included; of other things only what all have alike (else None)."""
     if all(isinstance(value, Mapping) for value in values):
         names = dict.fromkeys(name for value in values for name in value)
-        found = {name: _joined([value[name] for value in values if name in value], rule) for name in names}
-        return {name: value for name, value in found.items() if value is not None}
+        parts = {name: _joined([value[name] for value in values if name in value], rule) for name in names}
+        return {name: value for name, value in parts.items() if value is not None}
     if all(isinstance(value, list) for value in values) and len(set(map(len, values))) == 1:
-        return [_joined(each, rule) for each in zip(*values, strict=True)]
+        return [_joined(values_at, rule) for values_at in zip(*values, strict=True)]
     if numbers := [value for value in values if is_number(value)]:
         return combine(numbers, rule)
     return values[0] if all(value == values[0] for value in values) else None
@@ -201,7 +201,7 @@ def _joined(values: Sequence[Any], rule: str) -> Any:
 
 def _has_verdicts(asked: Any) -> bool:
     """Tell whether questions have a yes or no in place of a number, as those of DSG and TIFA: these have no mean."""
-    return any("answer" not in each for each in objects(asked))
+    return any("answer" not in question for question in objects(asked))
 
 
 def _spread(values: Sequence[float]) -> float | None:

@@ -27,7 +27,7 @@ def _fitted(image: ImageFile, squash: int, side: int) -> ImageFile:
     if squashed:
         width = height = squash
     if side and (longest := max(width, height)) > side:
-        width, height = (max(1, round(each * side / longest)) for each in (width, height))
+        width, height = (max(1, round(side_length * side / longest)) for side_length in (width, height))
     if (width, height) == (image.width, image.height):
         return image
     jpeg = image.media_type == "image/jpeg" and not squashed  # squashed pixels are sent as they are, without loss

@@ -47,7 +47,7 @@ def _strict_form(raw: bytes) -> tuple[dict[str, Any], bool]:
 
 def _strict(node: Any) -> Any:
     if isinstance(node, list):
-        return [_strict(each) for each in node]
+        return [_strict(entry) for entry in node]
     if not isinstance(node, Mapping):
         return node
     if len(node.get("allOf", ())) == 1:
@@ -71,7 +71,7 @@ def _strict(node: Any) -> Any:
 
 def _free_form(node: Any) -> bool:
     if isinstance(node, list):
-        return any(_free_form(each) for each in node)
+        return any(_free_form(entry) for entry in node)
     if not isinstance(node, Mapping):
         return False
     extra = node.get("additionalProperties", False)
@@ -85,7 +85,7 @@ def _free_form(node: Any) -> bool:
 def gemini(schema: Any) -> Any:
     """Rewrite a pydantic JSON schema with only the keywords Gemini's `responseJsonSchema` reads; `const` becomes an `enum`."""
     if isinstance(schema, list):
-        return [gemini(each) for each in schema]
+        return [gemini(entry) for entry in schema]
     if not isinstance(schema, Mapping):
         return schema
     out: dict[str, Any] = {}
@@ -108,7 +108,7 @@ def instruction(schema: Mapping[str, Any]) -> str:
 def add_instruction(messages: list[dict[str, Any]], schema: Mapping[str, Any]) -> None:
     """Append `instruction` to the last user turn of a chat whose turns hold a text, or a list of parts."""
     text = instruction(schema)
-    turn = next((each for each in reversed(messages) if each["role"] == "user"), None)
+    turn = next((message for message in reversed(messages) if message["role"] == "user"), None)
     if turn is None:
         messages.append({"role": "user", "content": text})
     elif isinstance(turn["content"], str):

@@ -65,7 +65,7 @@ def tools_text(request: Request) -> str:
     texts = [f"{tool.name} {tool.description} {orjson.dumps(tool.parameters).decode()}" for tool in request.tools]
     for message in request.messages:
         texts += [f"{call.name} {call.arguments} {call.id} {call.signature}" for call in message.calls]
-        texts += [f"{each.call.name} {each.call.id} {each.text}" for each in message.results]
+        texts += [f"{result.call.name} {result.call.id} {result.text}" for result in message.results]
     return "\n".join(texts)
 
 
@@ -78,7 +78,7 @@ def input_bound(
         text_tokens_bound(part) for message in request.messages for part in message.parts if isinstance(part, str)
     )
     rule = image_rule(provider, model)
-    images = sum(rule.rule(max(1, each.width), max(1, each.height), detail) + rule.margin for each in request.images)
+    images = sum(rule.rule(max(1, image.width), max(1, image.height), detail) + rule.margin for image in request.images)
     if request.tools:
         text += _PER_TOOLS + text_tokens_bound(tools_text(request))
     overhead = _PER_REQUEST + _PER_MESSAGE * len(request.messages)

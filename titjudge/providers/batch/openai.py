@@ -62,7 +62,7 @@ class OpenAIBatches(BatchService[OpenAI]):
     async def status(self, job_id: str) -> JobStatus:
         batch = await self._call(self.sdk.batches.retrieve(job_id), of_job=True)
         listed = (batch.errors.data if batch.errors else None) or []
-        errors = tuple((each.line, each.code or "", each.message or "") for each in listed)
+        errors = tuple((error.line, error.code or "", error.message or "") for error in listed)
         files = tuple(filter(None, (batch.output_file_id, batch.error_file_id)))
         return JobStatus(
             ended=batch.status in ("completed", "failed", "expired", "cancelled"),

@@ -215,9 +215,9 @@ class BatchService(ABC, Generic[H]):
         answer = self._http_answer(error)
         if answer is not None:
             return self.real.read_error(answer)
-        for each in (error, error.__cause__):
-            library = type(each).__module__.partition(".")[0]
-            if isinstance(each, OSError | http.TransportError) or library in _HTTP_LIBRARIES:
+        for cause in (error, error.__cause__):
+            library = type(cause).__module__.partition(".")[0]
+            if isinstance(cause, OSError | http.TransportError) or library in _HTTP_LIBRARIES:
                 return lost(error, self.address)
         return self.real.failure(FailureKind.RETRY, f"{self.address}: {type(error).__name__}: {error}")
 

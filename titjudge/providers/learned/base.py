@@ -142,4 +142,4 @@ def measured(score: float, length: tuple[int, int], **parts: float) -> Measured:
 def counted(tokenizer: Any, texts: Sequence[str], limit: int) -> list[tuple[int, int]]:
     """Count (tokens read, tokens there are) of each text, special tokens included."""
     ids = tokenizer(list(texts), truncation=False, padding=False, verbose=False)["input_ids"]
-    return [(min(len(each), limit), len(each)) for each in ids]
+    return [(min(len(row), limit), len(row)) for row in ids]

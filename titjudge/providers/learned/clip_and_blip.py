@@ -244,7 +244,7 @@ class ItmHead(Adapter):
             return [(float(4 * value + 1), {"probability": float(value)}) for value in matches[:, :queries].mean(dim=1)]
         mean = logits[:, :queries].mean(dim=1)
         difference = mean[:, 1] - mean[:, 0]
-        return [(float(torch.sigmoid(each)), {"logit": float(each)}) for each in difference]
+        return [(float(torch.sigmoid(logit)), {"logit": float(logit)}) for logit in difference]
 
     def _element_scores(self, ids: list[int], matches: list[float], elements: Sequence[str]) -> dict[str, float]:
         """Compute FGA-BLIP2's score of each element, 0 to 1: the mean match probability of its tokens in the prompt.
@@ -269,7 +269,7 @@ class ItmHead(Adapter):
             input_ids=ids, attention_mask=mask, encoder_hidden_states=image, encoder_attention_mask=image_mask
         ).last_hidden_state
         raw = self._mlp(states[:, 0, :]).float().squeeze(1)
-        return [(float((each - IMAGEREWARD_MEAN) / IMAGEREWARD_STD), {"raw": float(each)}) for each in raw]
+        return [(float((value - IMAGEREWARD_MEAN) / IMAGEREWARD_STD), {"raw": float(value)}) for value in raw]
 
 
 def caption(text: str, words: int | None = 50) -> str:

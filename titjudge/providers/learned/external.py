@@ -122,7 +122,7 @@ def _checked(where: str, given: Mapping[str, Any]) -> ScoringCommand:
     if shutil.which(words[0]) is None:
         raise ConfigError(f"{where}: there is no program '{words[0]}'")
     passed = given.get("pass_environment") or ()
-    if isinstance(passed, str) or not all(isinstance(each, str) for each in passed):
+    if isinstance(passed, str) or not all(isinstance(name, str) for name in passed):
         raise ConfigError(f"{where}: pass_environment is a list of names")
     return ScoringCommand(tuple(words), timeout, size, str(given.get("version", "")), tuple(passed))
 
@@ -216,7 +216,7 @@ def _write_input(requests: Sequence[Request], folder: Path) -> tuple[dict[str, s
 
 def _environment(passed: Sequence[str]) -> dict[str, str]:
     """Choose the environment variables that a stranger's program gets: no key, unless the user names it."""
-    patterns = (*_PASSED, *(each for each in passed if each.endswith("*")))
+    patterns = (*_PASSED, *(name for name in passed if name.endswith("*")))
     return {
         name: value
         for name, value in os.environ.items()
@@ -269,13 +269,15 @@ def _measurement(value: Mapping[str, Any]) -> dict[str, Any] | str:
         return f"the command gave no score{': ' + reason if reason else ''}"
     if not is_number(score):
         return f"the command's score is not a finite number: {str(score)[:60]!r}"
-    counts = [each for each in (used, total) if each is not None]
-    if len(counts) == 1 or any(not isinstance(each, int) or isinstance(each, bool) or each < 0 for each in counts):
+    counts = [number for number in (used, total) if number is not None]
+    if len(counts) == 1 or any(
+        not isinstance(number, int) or isinstance(number, bool) or number < 0 for number in counts
+    ):
         return "tokens_used and tokens_total are two counts, or neither is given"
     if counts and counts[0] > counts[1]:
         return "the command read more tokens than there are"
     parts = value.get("parts") or {}
-    if not isinstance(parts, dict) or not all(is_number(each) for each in parts.values()):
+    if not isinstance(parts, dict) or not all(is_number(part) for part in parts.values()):
         return "parts is not an object of finite numbers"
     return {"score": float(score), "tokens_used": used, "tokens_total": total, "parts": parts, "reason": reason}
 

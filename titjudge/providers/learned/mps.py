@@ -53,7 +53,7 @@ def _heads(x: Any, count: int) -> Any:
 def _attend(queries: Any, keys: Any, values: Any, mask: Any = None) -> Any:
     """Attend by many heads of queries (rows, heads, tokens, width) to one head of keys and values (rows, tokens, width)."""
     count = queries.shape[1]
-    keys, values = (each.unsqueeze(1).expand(-1, count, -1, -1) for each in (keys, values))
+    keys, values = (tensor.unsqueeze(1).expand(-1, count, -1, -1) for tensor in (keys, values))
     attended = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
     return attended.transpose(1, 2).flatten(2)
 

@@ -59,7 +59,7 @@ class Scorer(LearnedMetricProvider):
     def __init__(self, settings: ProviderSettings) -> None:
         row = find(settings.model)
         if row is None or row.status == ASKED:
-            known = [each.key for each in rows(NATIVE)]
+            known = [row.key for row in rows(NATIVE)]
             hint = nearest(settings.model, known)
             raise ConfigError(f"unknown learned metric '{settings.model}'.{hint} Known: {', '.join(known)}")
         if row.adapter == "external":
@@ -155,8 +155,8 @@ class Scorer(LearnedMetricProvider):
         adapter = self._loaded()
 
         def score(batch: list[Request]) -> list[Reply | Exception]:
-            pairs = [(decoded(each.images[0], on_white=False), each.messages[-1].text) for each in batch]
-            elements = [_elements(each) for each in batch]
+            pairs = [(decoded(request.images[0], on_white=False), request.messages[-1].text) for request in batch]
+            elements = [_elements(request) for request in batch]
             scores = adapter.score(pairs, elements) if any(elements) else adapter.score(pairs)
             return [self._reply(score) for score in scores]
 
@@ -199,7 +199,7 @@ def _from_file(key: str) -> dict[str, Any]:
         return {}
     path = Path(os.environ[SETTINGS].strip()).expanduser()
     content = read_yaml(path, "the file of learned metrics", SETTINGS)
-    if not all(isinstance(each, dict) for each in content.values()):
+    if not all(isinstance(options, dict) for options in content.values()):
         raise ConfigError(f"{SETTINGS}: {path}: a mapping of learned metrics to their options is wanted")
     known = ["all", *(row.key for row in rows(NATIVE))]
     for name in map(str, content):
@@ -217,7 +217,7 @@ def _is_bundled(prompt: Prompt) -> bool:
 def _elements(request: Request) -> list[str]:
     """List the elements of the prompt that are asked for, from the system turn of `baselines/elements`."""
     first = request.messages[0]
-    return [str(each) for each in json.loads(first.text)] if first.role == "system" else []
+    return [str(element) for element in json.loads(first.text)] if first.role == "system" else []
 
 
 def _download(repository: str, file: str, commit: str) -> Path:

@@ -155,7 +155,7 @@ def fill(model: Any, state: State, name: str, *, spare: tuple[str, ...] = ()) ->
     except RuntimeError as error:
         first = " ".join(str(error).split())[:300]
         raise UserError(f"the weights of '{name}' do not fit its architecture: {first}") from error
-    missing = [each for each in outcome.missing_keys if not each.startswith(spare) and "position_ids" not in each]
+    missing = [name for name in outcome.missing_keys if not name.startswith(spare) and "position_ids" not in name]
     if missing or outcome.unexpected_keys:
         raise UserError(
             f"the weights of '{name}' do not fit its architecture: {len(missing)} missing "

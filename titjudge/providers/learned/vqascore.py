@@ -61,7 +61,7 @@ class ClipFlanT5(Adapter):
         with torch.inference_mode():
             features = self._features([image for image, _ in pairs])
             room = self.row.tokens - len(head) - 1  # upstream cuts where the image is one token still
-            rows = [self._row(head, each, tail[:room]) for each, tail in zip(features, tails, strict=True)]
+            rows = [self._row(head, image, tail[:room]) for image, tail in zip(features, tails, strict=True)]
             embeds = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
             mask = torch.nn.utils.rnn.pad_sequence([torch.ones(len(row)) for row in rows], batch_first=True)
             labels = self.labels.expand(len(pairs), -1)
@@ -89,7 +89,7 @@ class ClipFlanT5(Adapter):
         import torch
 
         embed = self.model.shared
-        ids = [torch.tensor(each, device=features.device) for each in (head, tail)]
+        ids = [torch.tensor(tokens, device=features.device) for tokens in (head, tail)]
         return torch.cat([embed(ids[0]), features.to(embed.weight.dtype), embed(ids[1])])
 
 
