@@ -18,19 +18,18 @@ from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.plots import heat_map, power_chart, radar
 from titjudge.report.sections import Block, Charts, Part, Section, WorstPrompt, WorstPrompts
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.comparison_tables import (
     COLUMNS,
     FEWEST,
     Scale,
     categories,
+    compared_with_best,
     short_and_long,
     slice_tables,
     standings_table,
 )
-from titjudge.stats.generators.generator_differences import generator_differences
 from titjudge.stats.generators.sample_sizes import POWER, Planning, planning, settling
-from titjudge.stats.generators.slices import averages, tiers
+from titjudge.stats.generators.slices import averages
 from titjudge.stats.ppi.bridging import bridge, bridge_table
 from titjudge.stats.ppi.two_tier import two_tier
 from titjudge.stats.scores.part_scores import part_scores
@@ -125,28 +124,19 @@ def _part(report: Report, place: int, cut: ScoreTable) -> Part | None:
     judge, run = report.judges[place], report.runs[report.judges[place].run]
     if run.manifest.status == "settled":  # stopped at a verdict: intervals for a fixed sample are not valid
         return None
-    scores, counts = replace(cut, slices={}), np.isfinite(cut.means).sum(axis=0)
-    means = with_ties(averages(scores.means))
-    best = scores.generators[int(np.argmax(np.where(counts >= FEWEST, means, -np.inf)))]
-    against = [best, *([report.baseline] if report.baseline in set(scores.generators) - {best} else [])]
-    try:
-        gaps = [generator_differences(scores, baseline=name, chosen=name == best) for name in against]
-    except DataError:  # no two share two prompts
+    comparison = compared_with_best(replace(cut, slices={}), report.baseline)
+    if comparison is None:
         return None
-    if not any(each.prompts >= FEWEST for each in gaps[0]):
-        return None
-    parts = tiers(np.where(counts >= FEWEST, scores.means, np.nan))
+    scores, order, best = comparison.scores, comparison.order, comparison.against[0]
     prompts = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
-    order = [k for tier in parts for k in tier]
     id = f"generators-{place}"
     scale = Scale(judge.range, judge.higher, judge.digits)
     planned = planning(scores, best, order, scale)
     charts = (*_charts(cut, order[:COLOURS], order, judge, id), *([_power_chart(id, planned)] if planned else []))
-    names = [[cut.generators[k] for k in tier] for tier in parts]
     blocks: tuple[Block, ...] = (
-        standings_table(scores, gaps, against, parts, scale),
+        standings_table(comparison, scale),
         *([Charts(charts, tuple(scores.generators[k] for k in order[:COLOURS]))] if charts else []),
-        *slice_tables(cut, against, names, scale),
+        *slice_tables(cut, comparison.against, comparison.tier_names, scale),
         *short_and_long(prompts, scores, scale),
         *settling(scores, best),
         *([planned.table] if planned else []),

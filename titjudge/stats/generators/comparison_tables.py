@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from titjudge.core import item_meta
+from titjudge.core.errors import DataError
 from titjudge.core.tables import Cell, Table, p_value, plain
 from titjudge.core.types import Item
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.equality import score_differences
-from titjudge.stats.generators.generator_differences import GeneratorDifference
+from titjudge.stats.equality import score_differences, with_ties
+from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
 from titjudge.stats.generators.slices import (
     BEST,
     CEILING,
@@ -23,6 +24,7 @@ from titjudge.stats.generators.slices import (
     first_places,
     maturity,
     tier_means,
+    tiers,
 )
 from titjudge.stats.intervals import mean_interval
 from titjudge.stats.scores.part_scores import ELEMENT
@@ -89,15 +91,55 @@ def _sizes_fit(values: Mapping[str, str]) -> bool:
     return 2 <= len(counts) <= VALUES and int(counts.min()) >= FEWEST
 
 
-def standings_table(
-    scores: ScoreTable, gaps: Sequence[Sequence[GeneratorDifference]], against: Sequence[str],
-    parts: Sequence[Sequence[int]], scale: Scale,
-) -> Table:  # fmt: skip
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Generators compared prompt by prompt with the best of them.
+
+    Attributes:
+        scores: Their scores.
+        against: Names of those that the others are compared with: the best, and a baseline.
+        differences: Of the others, to each of these.
+        tiers: Columns of the generators in each tier, best first.
+    """
+
+    scores: ScoreTable
+    against: tuple[str, ...]
+    differences: tuple[Sequence[GeneratorDifference], ...]
+    tiers: Sequence[Sequence[int]]
+
+    @property
+    def order(self) -> list[int]:
+        """Columns of the generators, best first."""
+        return [k for tier in self.tiers for k in tier]
+
+    @property
+    def tier_names(self) -> list[list[str]]:
+        """Names of the generators in each tier, best first."""
+        return [[self.scores.generators[k] for k in tier] for tier in self.tiers]
+
+
+def compared_with_best(scores: ScoreTable, baseline: str = "") -> Comparison | None:
+    """Compare generators with the best, and with a baseline where the table has it; None where they share too few prompts."""
+    counts = np.isfinite(scores.means).sum(axis=0)
+    means = with_ties(averages(scores.means))
+    best = scores.generators[int(np.argmax(np.where(counts >= FEWEST, means, -np.inf)))]
+    against = (best, *([baseline] if baseline in set(scores.generators) - {best} else []))
+    try:
+        differences = tuple(generator_differences(scores, baseline=name, chosen=name == best) for name in against)
+    except DataError:  # no two share two prompts
+        return None
+    if not any(each.prompts >= FEWEST for each in differences[0]):
+        return None
+    return Comparison(scores, against, differences, tiers(np.where(counts >= FEWEST, scores.means, np.nan)))
+
+
+def standings_table(comparison: Comparison, scale: Scale) -> Table:
     """Tabulate each generator: mean, tier, first places, gaps to the best and the baseline, and the test against the best."""
+    scores, against = comparison.scores, comparison.against
     firsts, sign = first_places(scores.means), 1.0 if scale.higher else -1.0
-    by_name = [{each.a: each for each in differences} for differences in gaps]
+    by_name = [{each.a: each for each in differences} for differences in comparison.differences]
     rows = []
-    for tier, members in enumerate(parts, 1):
+    for tier, members in enumerate(comparison.tiers, 1):
         for k in members:
             name, own = scores.generators[k], scores.means[np.isfinite(scores.means[:, k]), k]
             mean = mean_cell(own, scores.bounds, scale.digits, sign)
@@ -129,18 +171,18 @@ def _gap(each: GeneratorDifference | None, digits: int) -> list[Cell | str | Non
 
 
 def slice_tables(
-    scores: ScoreTable, against: Sequence[str], tiers: Sequence[Sequence[str]], scale: Scale
+    scores: ScoreTable, against: Sequence[str], parts: Sequence[Sequence[str]], scale: Scale
 ) -> list[Table]:
     """Make a table for each category, one of the variance between generators, and one of the means of tiers.
 
     Args:
         scores: Scores, with the categories as slices.
         against: The generators that gaps are to: the best, and a baseline.
-        tiers: Names of the generators of each tier, best first.
+        parts: Names of the generators of each tier, best first.
         scale: Of the scores.
     """
     sign = 1.0 if scale.higher else -1.0
-    order = [scores.column(name) for tier in tiers for name in tier]
+    order = [scores.column(name) for tier in parts for name in tier]
     tables, cuts = [], []
     for column, values in scores.slices.items():
         title, part = column.replace("_", " "), scores.on_scale_of(column)
@@ -164,7 +206,7 @@ def slice_tables(
         columns = (title, "generator", "mean", *(f"behind {name}" for name in against), "first", "prompts")
         if rows:
             tables.append(Table(f"By {title}", columns, tuple(rows), (note,), folded=True))
-    return [*tables, *_variances(cuts, sign), *_tiers(cuts, tiers, sign)]
+    return [*tables, *_variances(cuts, sign), *_tiers(cuts, parts, sign)]
 
 
 def negated(scale: Scale) -> str:
@@ -252,17 +294,17 @@ def _variances(cuts: Sequence[_Slice], sign: float) -> list[Table]:
     return [table] if rows else []
 
 
-def _tiers(cuts: Sequence[_Slice], tiers: Sequence[Sequence[str]], sign: float) -> list[Table]:
+def _tiers(cuts: Sequence[_Slice], parts: Sequence[Sequence[str]], sign: float) -> list[Table]:
     """Tabulate the mean of each tier in each category, and the gaps between tiers (Qwen-Image-Bench paper, Table 3)."""
-    tiers = tiers[:TIERS]
-    if len(tiers) < 2 or not cuts:
+    parts = parts[:TIERS]
+    if len(parts) < 2 or not cuts:
         return []
     rows = []
     for each in cuts:
-        means, gaps = tier_means(each.means, tiers)
+        means, gaps = tier_means(each.means, parts)
         statistics = [*means, *(None if gap is None else sign * gap for gap in gaps)]
         rows.append((each.column, each.value, *(plain(one, digits=each.digits) for one in statistics)))
-    names = [f"tier {k}" for k in range(1, len(tiers) + 1)]
-    notes = tuple(f"{name.capitalize()}: {', '.join(members)}." for name, members in zip(names, tiers, strict=True))
-    columns = ("category", "value", *names, *(f"{k} to {k + 1}" for k in range(1, len(tiers))))
+    names = [f"tier {k}" for k in range(1, len(parts) + 1)]
+    notes = tuple(f"{name.capitalize()}: {', '.join(members)}." for name, members in zip(names, parts, strict=True))
+    columns = ("category", "value", *names, *(f"{k} to {k + 1}" for k in range(1, len(parts))))
     return [Table("What separates the tiers", columns, tuple(rows), notes, folded=True)]
