@@ -41,7 +41,14 @@ _ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_new
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A template. `sha256` is that of the whole file, as manifests record it; `fence` matches its tags in variables."""
+    """A template.
+
+    Attributes:
+        images: Where the images stand in the user turn: first or last.
+        output_tokens: Expected tokens of an answer: 10th, 50th and 90th percentile.
+        sha256: Hash of the whole file, as manifests record it.
+        fence: Matches its tags in variables.
+    """
 
     name: str
     version: str

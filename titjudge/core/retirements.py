@@ -23,7 +23,14 @@ _SNAPSHOT = re.compile(r"(?:[-@:](?:\d{2,8}|v\d+(?::\d+)?|latest|preview|exp))*"
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """The end of a model: from the day `on`, `successor` answers where requests are `routed`; else they fail."""
+    """The end of a model.
+
+    Attributes:
+        on: The day from which on it answers no more.
+        routed: Whether its requests go to the successor then; else they fail.
+        successor: The model that takes its place.
+        source: Where this was read.
+    """
 
     provider: str
     model: str

@@ -51,7 +51,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class InvalidItem:
-    """An input that cannot be judged; the report names it with its `reason`."""
+    """An input that cannot be judged.
+
+    Attributes:
+        reason: Why, as the report says it.
+    """
 
     id: str
     reason: str
@@ -95,7 +99,12 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """An image as it is sent; `sha256` is that of the bytes sent, which `load` reads."""
+    """An image as it is sent.
+
+    Attributes:
+        sha256: Hash of the bytes that are sent.
+        load: Reads these bytes.
+    """
 
     sha256: str
     media_type: str
@@ -110,7 +119,11 @@ Part = str | ImageFile
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that a model may call; `parameters` is the JSON schema (an object) of its arguments."""
+    """A tool that a model may call.
+
+    Attributes:
+        parameters: JSON schema (an object) of its arguments.
+    """
 
     name: str
     description: str

@@ -36,7 +36,11 @@ _SEEDS = ("seed", "noise_seed", "noise")
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPrompt:
-    """How an image was made, as its file says; `source` is the program that wrote it."""
+    """How an image was made, as its file says.
+
+    Attributes:
+        source: The program that wrote it.
+    """
 
     prompt: str
     source: str

@@ -45,10 +45,13 @@ Place = list[tuple[str, str, str]]  # (edited prompt, what was there, what is th
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A prompt that asks for one thing that the image does not show; `was` and `now` are the words that changed.
+    """A prompt that asks for one thing that the image does not show.
 
-    `element` is the annotation that no longer holds, `("attribute", entity, name)`, `("relation", entity, relation,
-    entity)` or `("text", word)`; empty for something that is asked for in addition.
+    Attributes:
+        was: The words that changed.
+        now: The words in their place.
+        element: The annotation that no longer holds: `("attribute", entity, name)`, `("relation", entity, relation, entity)` or
+            `("text", word)`; empty for something that is asked for in addition.
     """
 
     kind: str

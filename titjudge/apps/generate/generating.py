@@ -27,7 +27,13 @@ _HOPELESS = 10  # failures before the first image, after which no more is tried
 
 @dataclass(frozen=True, slots=True)
 class ImageToMake:
-    """An image to make; `fields` is its line."""
+    """An image to make.
+
+    Attributes:
+        row: The number of its line in the file, from 1.
+        place: Where it is written.
+        fields: Its line.
+    """
 
     row: int
     place: Path
@@ -36,13 +42,21 @@ class ImageToMake:
 
 @dataclass(slots=True)
 class Generated:
-    """Progress of `generate`."""
+    """Progress of `generate`.
+
+    Attributes:
+        total: Images to make.
+        made: Images made.
+        there: Images that existed already.
+        failed: Row or name of an image that was not made, and why.
+        stopped: Whether it ended after too many failures.
+    """
 
     total: int
     made: int = 0
-    there: int = 0  # images that existed already
-    failed: list[tuple[str, str]] = field(default_factory=list)  # row or name, and why
-    stopped: bool = False  # after too many failures
+    there: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    stopped: bool = False
 
     @property
     def done(self) -> int:

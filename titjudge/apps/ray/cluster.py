@@ -81,6 +81,13 @@ def _interrupt(pid: int) -> None:
 
 @dataclass(slots=True)
 class _Shard:
+    """A part of a run on one worker.
+
+    Attributes:
+        where: The pending result of `Worker.where`.
+        place: That result.
+    """
+
     number: int
     count: int
     path: Path
@@ -88,8 +95,8 @@ class _Shard:
     deaths: int = 0
     scored: int = 0
     actor: Any = None
-    where: Any = None  # the pending result of `Worker.where`
-    place: dict[str, Any] = field(default_factory=dict)  # and the result
+    where: Any = None
+    place: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

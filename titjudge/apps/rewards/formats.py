@@ -41,7 +41,13 @@ class BadRequest(Exception):
 
 
 class Reward(NamedTuple):
-    """A reward as it is sent: `value` is None if it is missing; `status` and `reason` are those of the score."""
+    """A reward as it is sent.
+
+    Attributes:
+        value: The score; None if it is missing.
+        status: The status of the score.
+        reason: Why the score is as it is, or missing.
+    """
 
     value: float | None
     status: str = "ok"

@@ -28,7 +28,13 @@ _IN_BOWL = {
 
 @dataclass(frozen=True, slots=True)
 class PlacedThing:
-    """An object in the scene: `name` is that of its thing, `label` is unique, `body` is in the scene's coordinates."""
+    """An object in the scene.
+
+    Attributes:
+        name: The name of its thing.
+        label: A name that no other object has.
+        body: Its extent in the scene's coordinates.
+    """
 
     name: str
     label: str

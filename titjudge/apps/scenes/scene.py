@@ -18,7 +18,11 @@ LEVELS = (0, 1, 2, 3)  # how wrong an image is: 0 is flawless
 class Options:
     """The options of a folder; with the versions of titjudge, Mitsuba, numpy and Pillow they determine every byte of it.
 
-    `hard`: crowded scenes (`crowd`) instead of those of six to nine things.
+    Attributes:
+        size: Width and height of the images, in pixels.
+        samples: Rays of a pixel.
+        levels: Levels of adherence that are rendered.
+        hard: Whether scenes are crowded (`crowd`) instead of holding six to nine things.
     """
 
     seed: int

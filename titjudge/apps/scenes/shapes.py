@@ -17,7 +17,13 @@ Point = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """How a surface looks: `kind` is glossy, matte, metal, glass, wood, glow or words; `value` says which."""
+    """How a surface looks.
+
+    Attributes:
+        kind: glossy, matte, metal, glass, wood, glow or words.
+        value: Which metal, glass, wood or words.
+        colour: Linear RGB, from 0 to 1.
+    """
 
     kind: str
     value: str = ""

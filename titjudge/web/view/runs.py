@@ -53,12 +53,17 @@ class RunState:
 
 @dataclass(slots=True)
 class _Known:
-    """What was read of a run, and the identity of the files it was read from: an unchanged file is not read again."""
+    """What was read of a run, and the identity of the files it was read from: an unchanged file is not read again.
+
+    Attributes:
+        counted: Bytes of scores.jsonl in which the lines are counted.
+        lines: These lines.
+    """
 
     manifest: tuple[int, ...] = ()
     state: RunState | None = None
     scores: tuple[int, ...] = ()
-    counted: int = 0  # bytes of scores.jsonl in which the lines are counted
+    counted: int = 0
     lines: int = 0
 
 
