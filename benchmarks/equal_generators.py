@@ -146,7 +146,7 @@ def settle_rows(runs: int) -> Rows:
         ]
         rows.append((name, [float(np.mean(few)), float(np.mean(many))]))
     races = [
-        replay_race(_scores(_collapsing(97, 1, 0.03, 97)(rng, (2000, 4)), "abcd"), "abcd")[0]["verdict"] != OPEN
+        replay_race(_scores(_collapsing(97, 1, 0.03, 97)(rng, (2000, 4)), "abcd"), "abcd")[0].verdict != OPEN
         for _ in range(runs)
     ]
     few = [judged_verdict(_collapsing(97, 1, 0.03, 97)(rng, (277, 4))) != OPEN for _ in range(runs)]
@@ -174,7 +174,7 @@ def judged_verdict(scores: Floats) -> str:
     for item in settling.order():
         value = float(scores[int(item.id[1:]), names.index(item.generator)])
         settling.take(Score(item.id, "m", None if np.isnan(value) else value))
-    verdict: str = settling.record(0.0, 0.0)["pairs"][0]["verdict"]
+    verdict: str = settling.record(0.0, 0.0).pairs[0].verdict
     return verdict
 
 

@@ -146,10 +146,10 @@ def settling(table: ScoreTable, scale: int) -> None:
     best = max(mean, key=lambda name: mean[name])
     show(
         "judgements of a race for the best of all",
-        float(np.mean([each["used"] / each["of"] for each in races])),
+        float(np.mean([race.used / race.of for race in races])),
         "no target",
     )
-    show("races that lost the best", float(np.mean([best not in each["left"] for each in races])), "at most 5%")
+    show("races that lost the best", float(np.mean([best not in race.left for race in races])), "at most 5%")
 
 
 def planned(scores: Floats, pilot: int, repeats: int, seed: int = 7) -> tuple[int, float, float, list[float]]:

@@ -119,4 +119,4 @@ def test_a_run_says_at_its_start_how_far_its_cap_carries(
         assert match is not None
         scored = outcome.results.metrics["tit-llm"].scored
         assert int(match[1]) <= scored <= int(match[2]) * 1.5
-        assert f"${outcome.results['spent']:.4f} spent" in outcome.reason  # one output, one sum
+        assert f"${outcome.results.spent:.4f} spent" in outcome.reason  # one output, one sum
