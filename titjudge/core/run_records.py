@@ -207,7 +207,7 @@ class Manifest(_File):
     """manifest.json: the configuration, the models and the progress of a run."""
 
     kind: str = "judge"
-    """`judge`, `probe` for a run that tested a judge, or `serve` for the rewards of a training."""
+    """`judge`, `probe` for a run that tested a judge, `serve` for the rewards of a training, or `python` for a `Judge`."""
     titjudge: str = ""
     """Version of titjudge that wrote it."""
     identity: dict[str, Any] = {}

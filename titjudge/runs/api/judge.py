@@ -79,8 +79,8 @@ class Judge:
         Args:
             config: The models, limits and other keys; the keys that name data are ignored.
             metric: One metric or several, in place of those of the configuration.
-            folder: An open run folder, for the ledger and the answers: what earlier sessions have spent counts against
-                the cap. Scores are not written to it.
+            folder: An open run folder, for the ledger, the answers and the manifest: what earlier sessions have spent
+                counts against the cap, and prompts and models must be theirs. Scores are not written to it.
 
         Raises:
             ConfigError: There is no metric of that name.
