@@ -192,10 +192,22 @@ def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[
     intervals = {"SRCC": result.srcc_interval, "KRCC": result.krcc_interval}
     return row | {
         **{name: replace(row[name], interval=ends) for name, ends in intervals.items() if row[name] is not None},
+        **_beside_chance(row, "nDCG"),
+        **_beside_chance(row, "paper fit"),
         "accuracy": linked(row["accuracy"], pairs, bar=True),
         "pairs": linked(row["pairs"], pairs),
         "coverage": linked(row["coverage"], images),
     }
+
+
+def _beside_chance(row: dict[str, Any], name: str) -> dict[str, Any]:
+    """Put what a random order reaches below the number, in the place of a column of its own."""
+    value, chance = row[name], row[f"{name} chance"]
+    return (
+        {}
+        if value is None or chance is None
+        else {name: replace(value, note=f"chance {chance}"), f"{name} chance": None}
+    )
 
 
 def _linked_generator(row: dict[str, Any], judges: Mapping[str, tuple[int, Judge]]) -> dict[str, Any]:
