@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from titjudge.apps.rewards.pickles import Refused, loads
+from titjudge.apps.rewards.pickles import MOST_LEVELS, Refused, loads
 
 CALLS = [
     ("os", "system", "touch {file}"),
@@ -96,6 +96,10 @@ def hostile(file: Path) -> Iterator[tuple[str, bytes]]:
     yield "keys that are tuples of tuples", b"})" + b"2\x86" * 60 + b"Ns."
     yield "a key that is a tuple", b"}" + b"))\x86Ns."
     yield "a list as a key", b"}]Ns."
+    yield "lists in lists", b"]" * 100_000 + b"a" * 99_999 + b"."
+    yield "tuples in tuples", b")" + b"\x85" * 100_000 + b"."
+    yield "tuples in tuples, each in a list too", b"\x80\x04]()" + b"\x85\x94h\x00" * 3 + b"\x85" * 100_000 + b"e."
+    yield "a list in itself", b"\x80\x04]\x94h\x00a."
     yield "nothing", b""
     yield "no end", b"]"
     yield "an empty stack", b"."
@@ -199,3 +203,14 @@ def test_keys_that_may_all_share_a_hash_are_refused(key: Any) -> None:
     with pytest.raises(Refused, match="keys of a dict"):
         loads(pickle.dumps({key: 1}))
     assert loads(pickle.dumps({"a": 1, b"b": 2, -7: 3})) == {"a": 1, b"b": 2, -7: 3}
+
+
+def test_nesting_is_bounded_where_parts_are_shared_too() -> None:
+    """A chain of which each link is in a list as well is as deep as it is long."""
+    links: list[Any] = [[]]
+    for _ in range(MOST_LEVELS):
+        links.append([links[-1]])
+    for value in (links, links[-1], {"deep": links[-1]}):
+        with pytest.raises(Refused, match="deeper than"):
+            loads(pickle.dumps(value))
+    assert loads(pickle.dumps(links[-3])) == links[-3]

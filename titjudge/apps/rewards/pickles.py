@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 MAX_STEPS = 1_000_000  # opcodes; a batch of images has some hundreds, and each may create an object
+MOST_LEVELS = 32  # of lists, tuples and dicts in each other
 _DTYPE = re.compile(r"([biufUS])(\d{1,9})")
 _MODES = {"L": 1, "RGB": 3, "RGBA": 4}
 _MOST_KEY = 2**60  # larger integers and floats may share a hash, and a dict of such keys takes for ever; so may tuples
@@ -151,7 +152,7 @@ def loads(data: bytes) -> Any:
         raise Refused(f"the body is no pickle of plain data ({type(error).__name__})") from error
     if unpickler.stack or unpickler.metastack:
         raise Refused("the pickle holds more than one value")
-    _check_built(value)
+    _height(value, MOST_LEVELS, {})
     return value
 
 
@@ -164,16 +165,23 @@ def _check_opcodes(data: bytes) -> None:
             raise Refused(f"the pickle has the instruction {code.name}: only plain data is read")
 
 
-def _check_built(value: Any) -> None:
-    """Refuse a value that contains a name, or an object without its state."""
-    waiting, seen = [value], set()
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, _Name | _Unbuilt):
-            raise Refused("the pickle holds an object that is no plain data")
-        if isinstance(part, list | tuple | dict) and id(part) not in seen:
-            seen.add(id(part))
-            waiting.extend(part.values() if isinstance(part, dict) else part)
+def _height(value: Any, most: int, heights: dict[int, int]) -> int:
+    """Count the levels of lists, tuples and dicts in each other; `heights` keeps those of containers by id.
+
+    Raises:
+        Refused: There are more than `most`, or the value contains a name or an object without its state.
+    """
+    if isinstance(value, _Name | _Unbuilt):
+        raise Refused("the pickle holds an object that is no plain data")
+    if not isinstance(value, list | tuple | dict):
+        return 0
+    if most and id(value) not in heights:
+        parts = value.values() if isinstance(value, dict) else value
+        heights[id(value)] = 1 + max((_height(part, most - 1, heights) for part in parts), default=0)
+    height = heights.get(id(value), 1)
+    if height > most:
+        raise Refused(f"the pickle nests deeper than {MOST_LEVELS} levels")
+    return height
 
 
 def _dtype(text: Any, state: Any) -> Any:
