@@ -29,7 +29,7 @@ MINE = Aggregation(
     summary="Mine.",
     help="Compute mine.",
     flags=(
-        Flag("seen", "What was seen.", several=False),
+        Flag("seen", "What was seen."),
         Flag("write-seen", "Where it goes.", "DIR", alias="also"),
         Flag("rule", "How.", None, choices=("a", "b"), default="a"),
         Flag("part", "A part.", "N", several=True),
