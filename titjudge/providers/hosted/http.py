@@ -268,6 +268,7 @@ class Endpoint:
         self.aside_until = 0.0
 
     def url(self, path: str) -> str:
+        """Return the address of a path on this server, with the query that its base address has."""
         return f"{self.identity}{path}{self.query}"
 
     @contextmanager
