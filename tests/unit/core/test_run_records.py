@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 from pydantic import BaseModel
 
 from titjudge.core.errors import DataError
-from titjudge.core.run_records import Manifest, Results, RoleRecord, record_schema
+from titjudge.core.run_records import Manifest, MetricResult, Results, RoleRecord, TableRecord, record_schema
+from titjudge.core.tables import Table
 
 FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures" / "before_the_move").glob("*/manifest.json"))
 
@@ -80,3 +82,17 @@ def test_the_ranks_that_people_gave_are_kept_with_the_pairs() -> None:
     pair = {"group": "p", "a": "x", "b": "y", "preference": "a", "ranks": [1, 3]}
     (found,) = Results.model_validate({"schema_version": 1, "pairs": [pair]}).human_pairs
     assert found.ranks == (1.0, 3.0)
+
+
+def test_records_of_one_metric_are_joined_with_all_their_reasons() -> None:
+    accuracy = MetricResult(accuracy=0.5, pairs=4, reasons={"accuracy": "fewer than two prompts"})
+    ranks = MetricResult(srcc=None, pairs=5, reasons={"srcc": "no human preferences"})
+    joined = accuracy.joined(ranks)
+    reasons = {"accuracy": "fewer than two prompts", "srcc": "no human preferences"}
+    assert joined.to_json() == {"accuracy": 0.5, "pairs": 5, "srcc": None, "reasons": reasons}
+    assert accuracy.reasons == {"accuracy": "fewer than two prompts"}
+
+
+def test_a_table_whose_values_are_no_json_is_written_all_the_same() -> None:
+    table = Table("T", ("a", "b"), ((np.int64(5), Path("x")), (None, 0.5)))
+    assert TableRecord.of_table(table).to_json()["rows"] == [["5", "x"], [None, 0.5]]

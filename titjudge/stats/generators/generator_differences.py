@@ -189,7 +189,7 @@ def generators_table(table: ScoreTable) -> Table:
     """Tabulate each generator's mean with its interval, and the standard deviation of the images of one prompt."""
     rows = []
     scored = np.isfinite(table.means)
-    average = with_ties(np.where(scored, table.means, 0.0).sum(axis=0) / np.maximum(scored.sum(axis=0), 1))
+    average = with_ties(averages(table.means))
     for k in np.argsort(np.where(scored.any(axis=0), -average, np.inf), kind="stable").tolist():
         values = table.means[scored[:, k], k]
         interval = table.per_prompt.intervals(values[:, None], table.bounds)[0] if len(values) > 1 else None

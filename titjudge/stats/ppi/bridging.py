@@ -123,25 +123,12 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     boards = [_means(table, prompts) for table in (old, new)]
     anchors = tuple(sorted(set(boards[0]) & set(boards[1])))
     if len(anchors) < FEWEST:
-        raise DataError(
-            f"{len(anchors)} generators are judged by both ({', '.join(anchors) or 'none'}): a bridge needs {FEWEST}",
-            new.source,
-        )
+        named = ", ".join(anchors) or "none"
+        raise DataError(f"{len(anchors)} generators are judged by both ({named}): a bridge needs {FEWEST}", new.source)
     pairs = np.array([_paired(old, new, name, prompts) for name in anchors])
     pairs[:, 0] = with_ties(pairs[:, 0])
     left = [np.delete(pairs, k, axis=0) for k in range(len(anchors))]
-    if not all(np.ptp(rest[:, 0]) for rest in left):
-        raise DataError(
-            f"at most one of the {len(anchors)} anchors has another score than the rest: no line leads through them",
-            old.source,
-        )
-    if not np.ptp(with_ties(pairs[:, 1])):
-        raise DataError("all anchors have the same score: no line leads from it to another board", new.source)
-    line = Line(pairs[:, 0], pairs[:, 1])
-    if not line.slope > 0:
-        raise DataError(
-            "the two judges order the anchors in opposite ways: no map between them keeps the order", new.source
-        )
+    line = _rising_line(pairs, left, old.source, new.source)
     standings = [
         BridgedGenerator(name, False, mean, interval, count) for name, (mean, interval, count) in boards[1].items()
     ]
@@ -162,6 +149,29 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
         prompts=len(prompts),
         left_out=tuple(sorted({*old.generators, *new.generators} - {standing.generator for standing in standings})),
     )
+
+
+def _rising_line(pairs: Floats, left: Sequence[Floats], old: str, new: str) -> Line:
+    """Draw the line through the anchors.
+
+    Args:
+        pairs: Scores of the anchors by the old and the new judge, shape (anchors, 2).
+        left: The same without each anchor.
+        old: Where the old judge's scores come from.
+        new: Where the new judge's come from.
+
+    Raises:
+        DataError: There is no line, or it does not rise.
+    """
+    if not all(np.ptp(rest[:, 0]) for rest in left):
+        what = f"at most one of the {len(pairs)} anchors has another score than the rest"
+        raise DataError(f"{what}: no line leads through them", old)
+    if not np.ptp(with_ties(pairs[:, 1])):
+        raise DataError("all anchors have the same score: no line leads from it to another board", new)
+    line = Line(pairs[:, 0], pairs[:, 1])
+    if not line.slope > 0:
+        raise DataError("the two judges order the anchors in opposite ways: no map between them keeps the order", new)
+    return line
 
 
 def _rows(table: ScoreTable, prompts: Sequence[str]) -> Floats:
