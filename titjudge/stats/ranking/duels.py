@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,14 @@ def duel_tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
     return tables
 
 
+def _ends(interval: tuple[float | None, float | None] | None) -> tuple[float | None, float | None]:
+    """Return the ends of an interval as the table shows them: infinite where the record, which is JSON, has None."""
+    if interval is None:
+        return None, None
+    low, high = interval
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
 def _rows(
     pairs: Sequence[Pair], generator_of: Mapping[str, str], fit: BradleyTerryRecord
 ) -> tuple[tuple[Any, ...], ...]:
@@ -57,7 +66,7 @@ def _rows(
             points.setdefault(first, []).append(won)
             points.setdefault(second, []).append(1 - won)
     share = {name: sum(scored) / len(scored) for name, scored in points.items()}
-    known = {row.generator: (row.strength, *(row.interval or (None, None))) for row in fit.generators}
+    known = {row.generator: (row.strength, *_ends(row.interval)) for row in fit.generators}
     names = list(known or share)
     strengths = with_ties(np.array([known[name][0] if known else share[name] for name in names]))
     value = dict(zip(names, strengths.tolist(), strict=True))
