@@ -105,7 +105,7 @@ class Verdict:
     """The judge's marks for one pillar, parsed.
 
     Attributes:
-        status: ok, parse_failure (no JSON object) or invalid (JSON on which the official code crashes: a list, a
+        status: Ok, parse_failure (no JSON object) or invalid (JSON on which the official code crashes: a list, a
             number, a score of Infinity).
         reason: Why there is no level, in words.
         level1: Points of the pillar, 0 to 100: the mean of `level2`. None where no facet was marked.

@@ -166,7 +166,7 @@ def read_text(path: Path) -> list[str]:
     """Read the strings in an image with rapidocr and the models of its wheel.
 
     Raises:
-        MissingExtra: rapidocr is not installed.
+        MissingExtra: Rapidocr is not installed.
         ValueError: The image cannot be read.
     """
     engine = _engine()

@@ -45,7 +45,7 @@ async def text_rendering(item: Item, ask: Ask) -> Score:
     an item without words to look for; an image that cannot be decoded is bad input.
 
     Raises:
-        MissingExtra: rapidocr is not installed.
+        MissingExtra: Rapidocr is not installed.
     """
     return await _measured(item, _by_ocr)
 

@@ -86,8 +86,8 @@ class Claim:
     Attributes:
         number: From 1, in the order of the prompt's sentences; within a sentence in the order given, a thing before its
             attributes.
-        kind: entity, attribute, relation, text or style.
-        level: macro, micro or generic.
+        kind: Entity, attribute, relation, text or style.
+        level: Macro, micro or generic.
         start: First character of the span in the prompt.
         end: The character behind the span.
         things: Names of the things that the claim is about, the subject first (case and spaces folded); all claims

@@ -68,7 +68,7 @@ class Review:
         Args:
             place: Index of the prompt.
             seen: Fingerprint of the line that the person saw.
-            decision: accepted or rejected.
+            decision: Accepted or rejected.
             reviewer: Name of the person.
             reason: Why the prompt is rejected.
             text: The edited prompt; empty if it is accepted unchanged.
