@@ -10,7 +10,7 @@ from typing import Any
 from titjudge.core.answer_probabilities import Choices, probabilities, wanted
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.samples import ONCE, Sample
-from titjudge.core.types import Embedding, Item, Message, Planned, Reply, Status, Tool
+from titjudge.core.types import Embedding, ImageFile, Item, Message, Planned, Reply, Status, Tool
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import ProviderRole
@@ -90,17 +90,12 @@ class BoundAsk:
             Unanswered: Refused, truncated, unparsed, failed, or the image cannot be used; no probabilities came.
             ConfigError: The model cannot be asked this way, or the choices cannot be told apart.
         """
-        engine = self._engine
-        asked = engine.roles[self._alias.get(role, role)]
-        opened = []
-        for path in images:
-            self._opened.add(path)
-            try:
-                opened.append(await engine.images.open(path))
-            except DataError as error:
-                raise Unanswered(Status.BAD_INPUT, str(error)) from error
-        if opened and not asked.provider.capabilities.images:
+        engine, asked = self._engine, self._role(role)
+        image_files = await self._open(images)
+        if images and not asked.provider.capabilities.images:
             raise ConfigError(f"{asked.label} cannot read images: choose another model for {role}")
+        if tools and not asked.provider.capabilities.tools:
+            raise ConfigError(f"{asked.label} calls no tools: choose another model for {role}")
         prompt = engine.library.get(template)
         if "choices" in prompt.variables:
             variables, choices = {**variables, "choices": choices}, ()
@@ -108,7 +103,7 @@ class BoundAsk:
         repeated = self._sample if self._sample.repeats(role) else ONCE
         request = engine.request(
             asked,
-            prompt.messages(variables, opened),
+            prompt.messages(variables, image_files),
             template=template,
             item_id=self._item.id,
             schema=schema,
@@ -118,8 +113,6 @@ class BoundAsk:
             planned=planned,
         )
         if tools:
-            if not asked.provider.capabilities.tools:
-                raise ConfigError(f"{asked.label} calls no tools: choose another model for {role}")
             request = replace(request, tools=tuple(tools), messages=(*request.messages, *turns))
         try:
             reply = await engine.answer(
@@ -132,6 +125,24 @@ class BoundAsk:
             raise
         self.keys.append(reply.key)
         return self._with_probabilities(reply, tokens)
+
+    def _role(self, name: str) -> ProviderRole:
+        return self._engine.roles[self._alias.get(name, name)]
+
+    async def _open(self, paths: Sequence[Path]) -> list[ImageFile]:
+        """Open images, and remember which, for `done`.
+
+        Raises:
+            Unanswered: One cannot be used.
+        """
+        image_files = []
+        for path in paths:
+            self._opened.add(path)
+            try:
+                image_files.append(await self._engine.images.open(path))
+            except DataError as error:
+                raise Unanswered(Status.BAD_INPUT, str(error)) from error
+        return image_files
 
     @staticmethod
     def _tokens(choices: Choices, asked: ProviderRole) -> dict[str, tuple[str, ...]]:
@@ -157,7 +168,7 @@ class BoundAsk:
 
     def has_tools(self, role: str) -> bool:
         """Whether the model of a role calls tools natively. It may turn out in the middle of a run that it does not."""
-        return self._engine.roles[self._alias.get(role, role)].provider.capabilities.tools
+        return self._role(role).provider.capabilities.tools
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
         """Embed texts as unit vectors, in order."""
@@ -167,6 +178,6 @@ class BoundAsk:
 
 
 def _one_token(asked: ProviderRole) -> dict[str, Any]:
-    """Parameters of an answer of one token; at temperature 0 every server tells the model's own probabilities."""
-    told = asked.config.top_logprobs
-    return {"max_tokens": 1, "temperature": 0, **({"top_logprobs": told} if told else {})}
+    """Return the parameters of an answer of one token; at temperature 0 a server returns the model's own probabilities."""
+    most = asked.config.top_logprobs
+    return {"max_tokens": 1, "temperature": 0, **({"top_logprobs": most} if most else {})}
