@@ -23,7 +23,6 @@ Line = Mapping[str, Any]
 MetricFunction = Callable[..., Awaitable[Score]]
 TaskFunction = Callable[..., Awaitable[Sequence[Line]]]
 Scope = Literal["item", "prompt"]
-SIBLINGS = "siblings"  # in `needs`: the older way to say scope="prompt"; the images are then in `item.meta["siblings"]`
 
 
 def everywhere(item: Item) -> bool:
@@ -68,10 +67,6 @@ class Metric:
     applies: Callable[[Item], bool] = everywhere
     scope: Scope = "item"
 
-    def __post_init__(self) -> None:
-        if SIBLINGS in self.needs:
-            object.__setattr__(self, "scope", "prompt")
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where the metric is declared, and how it differs from that: its name hides the function from pickle.
 
@@ -86,8 +81,6 @@ class Metric:
         raise PicklingError(f"the metric {self.name} is declared inside a function: declare it in a module")
 
     async def __call__(self, item: Item, ask: Ask) -> Score:
-        if SIBLINGS in self.needs and item.same_prompt:
-            item = replace(item, meta={**item.meta, SIBLINGS: list(item.same_prompt)})
         score: Score = await self.function(item, ask, **self.options)
         return score
 

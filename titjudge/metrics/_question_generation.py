@@ -6,7 +6,7 @@ score.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -14,15 +14,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from titjudge.core.errors import Unanswered
 from titjudge.core.item_meta import MetaKey
 from titjudge.core.structured_output import first_problem
-from titjudge.core.types import Ask, Item, Planned, Reply, Status
+from titjudge.core.types import Ask, Item, Status
 from titjudge.core.words import count_words
-from titjudge.metrics._shared import image_of
+from titjudge.metrics._shared import all_answers, image_of, unreadable
 
 MOST_QUESTIONS = 100  # of one prompt
 _ANSWER_TOKENS = 20  # as DSG allows
 _WORDS_A_QUESTION = 4  # words of a prompt for each expected question, for price estimates
 
 M = TypeVar("M", bound=BaseModel)
+Q = TypeVar("Q", bound=BaseModel)
+A = TypeVar("A")
 
 
 class QuestionModel(BaseModel):
@@ -63,10 +65,39 @@ async def write_questions(
     return written
 
 
-async def ask_captioner(item: Item, ask: Ask, template: str, *, planned: Planned, **variables: Any) -> Reply:
-    """Ask one question about the image."""
-    params = {"max_tokens": _ANSWER_TOKENS}
-    images = [image_of(item)]
-    return await ask(
-        template, role="captioner", images=images, params=params, accept_truncated=True, planned=planned, **variables
-    )
+async def captioner_answers(
+    item: Item,
+    ask: Ask,
+    template: str,
+    questions: Sequence[Q],
+    read: Callable[[str, Q], A | None],
+    *,
+    unreadable_as: str,
+    planned: Callable[[Q], str],
+) -> list[A]:
+    """Ask the captioner each question about the image.
+
+    Args:
+        item: The item.
+        ask: Asks the captioner.
+        template: The prompt; its variables are fields of a question.
+        questions: The questions.
+        read: Reads the answer in a reply to a question; None where it cannot be read.
+        unreadable_as: What such a reply is, in words.
+        planned: The reply to a question that a dry run plans.
+
+    Raises:
+        Unanswered: A question has no answer, or one that cannot be read.
+    """
+
+    async def answer(question: Q) -> A:
+        reply = await ask(
+            template, role="captioner", images=[image_of(item)], params={"max_tokens": _ANSWER_TOKENS},
+            accept_truncated=True, planned=planned(question), **question.model_dump(include={"question", "choices"}),
+        )  # fmt: skip
+        read_answer = read(reply.text, question)
+        if read_answer is None:
+            raise unreadable(reply, unreadable_as)
+        return read_answer
+
+    return await all_answers(*map(answer, questions))

@@ -18,11 +18,11 @@ from titjudge.metrics import metric
 from titjudge.metrics._question_generation import (
     MOST_QUESTIONS,
     QuestionModel,
-    ask_captioner,
+    captioner_answers,
     ready_questions,
     write_questions,
 )
-from titjudge.metrics._shared import all_answers, image_of, unreadable
+from titjudge.metrics._shared import image_of
 from titjudge.metrics.answer_rules import read_yes_no
 
 
@@ -58,10 +58,10 @@ class SceneGraph(QuestionModel):
 
 
 def valid_questions(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> dict[int, bool]:
-    """Tell of each question whether it is valid: none of its direct parents was answered "no".
+    """Return for each question whether it is valid, which it is unless one of its direct parents was answered "no".
 
-    DSG's rule (`calc_vqa_score`): the parents' own answers count, whether or not they are valid themselves; parent 0 is
-    the root.
+    This is DSG's rule (`calc_vqa_score`): the answers to the parents count, even where a parent is not valid itself.
+    Parent 0 is the root and counts as a "yes".
     """
     return {id_: all(parent == 0 or yes[parent] for parent in parents.get(id_, ())) for id_ in yes}
 
@@ -89,23 +89,18 @@ def dsg_score(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> 
     source="DSG, github.com/j-min/DSG @2fdce11; dsg/questions ours, dsg/answer theirs",
 )
 async def dsg(item: Item, ask: Ask) -> Score:
-    """Davidsonian Scene Graph: fraction of yes/no questions about the prompt's facts that hold; a child of a "no" does not.
+    """Davidsonian Scene Graph: the share of yes/no questions about a prompt answered "yes"; a child of a "no" counts as "no".
 
     `item.meta["dsg"]` may hold the questions, [{"id", "question", "parents"}, ...]; else the judge writes them.
     """
     image_of(item)
-    graph = ready_questions(item, item_meta.DSG, SceneGraph) or await write_questions(
-        item, ask, "dsg/questions", SceneGraph
-    )
-
-    async def answer(question: SceneQuestion) -> bool:
-        reply = await ask_captioner(item, ask, "dsg/answer", planned="yes", question=question.question)
-        said_yes = read_yes_no(reply.text)
-        if said_yes is None:
-            raise unreadable(reply, "neither yes nor no")
-        return said_yes
-
-    answers = await all_answers(*map(answer, graph.questions))
+    graph = ready_questions(item, item_meta.DSG, SceneGraph)
+    if graph is None:
+        graph = await write_questions(item, ask, "dsg/questions", SceneGraph)
+    answers = await captioner_answers(
+        item, ask, "dsg/answer", graph.questions, lambda text, question: read_yes_no(text),
+        unreadable_as="neither yes nor no", planned=lambda question: "yes",
+    )  # fmt: skip
     yes = {question.id: said_yes for question, said_yes in zip(graph.questions, answers, strict=True)}
     parents = {question.id: question.parents for question in graph.questions}
     value, plain = dsg_score(yes, parents)

@@ -18,7 +18,7 @@ from titjudge.metrics._shared import image_of, prompt_read
 class CommandAnswer(BaseModel):
     """What the command answers; the counts are given together or not at all."""
 
-    model_config = ConfigDict(extra="ignore", title="Answer")
+    model_config = ConfigDict(extra="ignore", title="Answer")  # its name in the keys of caches on disk
 
     score: float = Field(allow_inf_nan=False)
     tokens_used: int | None = Field(default=None, ge=0)

@@ -36,18 +36,6 @@ class Measurement(BaseModel):
     parts: dict[str, float] = Field(default_factory=dict)
 
 
-def _elements(item: Item) -> list[str]:
-    """Return the item's elements.
-
-    Raises:
-        ValueError: They are not a list of texts.
-    """
-    elements = item_meta.ELEMENTS.get(item) or []
-    if not isinstance(elements, list) or not all(isinstance(element, str) and element.strip() for element in elements):
-        raise ValueError("the item's elements are no list of texts")
-    return elements
-
-
 def _score(measured: Measurement, elements: list[str]) -> Score:
     read, cut = prompt_read(measured.tokens_used, measured.tokens_total)
     reasons = [cut] if cut else []
@@ -66,7 +54,7 @@ def _score(measured: Measurement, elements: list[str]) -> Score:
 
 def _declare(row: LearnedMetric) -> Metric:
     async def measure(item: Item, ask: Ask) -> Score:
-        elements = _elements(item) if row.options.get("elements") else []
+        elements = (item_meta.ELEMENTS.checked(item) or []) if row.options.get("elements") else []
         template, variables = "baselines/text", dict[str, Any](prompt=item.prompt if row.reads_prompt else "")
         if elements:
             template = "baselines/elements"

@@ -114,12 +114,7 @@ async def questions(item: Item, ask: Ask) -> Score:
     together = asked.each == "image"
     batches = [asked.questions] if together else [[question] for question in asked.questions]
     replies = await gather_answers(*(_answers(item, ask, asked, batch, shared) for batch in batches))
-    missing = [reply for reply in replies if isinstance(reply, Unanswered)]
-    fatal = [reply for reply in missing if asked.unanswered == "none" or reply.status not in _SKIPPED]
-    if fatal or len(missing) == len(replies):
-        worst = (fatal or missing)[0]
-        share = "" if len(replies) == 1 else f"{len(missing)} of {len(replies)} questions without an answer; "
-        raise Unanswered(worst.status, f"{share}{worst.reason}", worst.reply)
+    _check_missing(asked, replies)
     answers: list[float | None] = []
     for batch, reply in zip(batches, replies, strict=True):
         answers += [None] * len(batch) if isinstance(reply, Unanswered) else reply
@@ -127,6 +122,20 @@ async def questions(item: Item, ask: Ask) -> Score:
     mean = weighted_mean(asked.questions, counted)
     rows = answer_rows(asked.questions, answers, counted)
     return Score.of(float(mean == 1) if asked.image == "all" else mean, questions=rows)
+
+
+def _check_missing(asked: Asked, replies: Sequence[list[float] | Unanswered]) -> None:
+    """Check that enough questions have an answer.
+
+    Raises:
+        Unanswered: None has one, or one has none that the suite does not skip.
+    """
+    missing = [reply for reply in replies if isinstance(reply, Unanswered)]
+    fatal = [reply for reply in missing if asked.unanswered == "none" or reply.status not in _SKIPPED]
+    if fatal or len(missing) == len(replies):
+        worst = (fatal or missing)[0]
+        share = "" if len(replies) == 1 else f"{len(missing)} of {len(replies)} questions without an answer; "
+        raise Unanswered(worst.status, f"{share}{worst.reason}", worst.reply)
 
 
 async def _answers(

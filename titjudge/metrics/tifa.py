@@ -21,11 +21,11 @@ from titjudge.metrics import metric
 from titjudge.metrics._question_generation import (
     MOST_QUESTIONS,
     QuestionModel,
-    ask_captioner,
+    captioner_answers,
     ready_questions,
     write_questions,
 )
-from titjudge.metrics._shared import all_answers, image_of, unreadable
+from titjudge.metrics._shared import image_of
 
 _LETTER = re.compile(r"\W*(?:[Aa]nswer\s*:)?\W*([A-J])(?:[).:,]|\W*$|\s+(.*)$)")
 _KIND = Literal[
@@ -111,16 +111,11 @@ async def tifa(item: Item, ask: Ask) -> Score:
     image_of(item)
     questions, dropped = await _quiz(item, ask)
 
-    async def answer(question: ChoiceQuestion) -> str:
-        reply = await ask_captioner(
-            item, ask, "tifa/answer", planned=question.answer, question=question.question, choices=question.choices
-        )
-        chosen = read_choice(reply.text, question.choices)
-        if chosen is None:
-            raise unreadable(reply, "none of the choices")
-        return question.choices[chosen]
-
-    answers = await all_answers(*map(answer, questions))
+    chosen = await captioner_answers(
+        item, ask, "tifa/answer", questions, lambda text, question: read_choice(text, question.choices),
+        unreadable_as="none of the choices", planned=lambda question: question.answer,
+    )  # fmt: skip
+    answers = [question.choices[place] for question, place in zip(questions, chosen, strict=True)]
     right = [plain(answer) == plain(question.answer) for question, answer in zip(questions, answers, strict=True)]
     rows = [
         {**question.model_dump(), "chosen": answer, "right": hit}

@@ -1,7 +1,8 @@
-"""TIT-Score and TIT-Score-LLM: compare the prompt with a description of the image (TIT-Score paper, section 4).
+"""TIT-Score and TIT-Score-LLM: text to image to text (TIT-Score paper, section 4).
 
-The captioner describes the image without seeing the prompt. TIT-Score is the cosine similarity of the embeddings of
-both texts; for TIT-Score-LLM a language model compares them.
+1. A vision-language model, the captioner, describes the image. It does not see the prompt.
+2. TIT-Score is the cosine similarity of two embeddings: that of the prompt and that of the description. For
+   TIT-Score-LLM a language model, the judge, compares the two texts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from titjudge.core import item_meta
 from titjudge.core.score_parts import Compared, TokensRead
 from titjudge.core.structured_output import Number
-from titjudge.core.types import Ask, Item, Reply, Score
+from titjudge.core.types import Ask, Embedding, Item, Reply, Score
 from titjudge.metrics import metric
 
 MAX_DESCRIPTION_TOKENS = 512  # "max_new_tokens=512" of the official snippet
@@ -31,11 +32,11 @@ class Verdict(BaseModel):
 async def describe(item: Item, ask: Ask) -> Reply:
     """Have the captioner describe the image, with the paper's instruction (A.4.1).
 
-    An item without an image brings its description in `item.meta["description"]`. A description that hit the token
+    An item without an image brings its description along (`item_meta.DESCRIPTION`). A description that hit the token
     limit is accepted only under the official protocol: the published code does not check for it.
     """
     if item.image is None:
-        return Reply(str(item_meta.DESCRIPTION.required(item)), flags=("given",))
+        return Reply(item_meta.DESCRIPTION.required(item), flags=("given",))
     return await ask(
         "tit/describe",
         role="captioner",
@@ -50,27 +51,24 @@ async def tit(item: Item, ask: Ask) -> Score:
     """TIT-Score: cosine between the embeddings of prompt and description."""
     description = await describe(item, ask)
     prompt, text = await ask.embed([item.prompt, description.text.strip()])
-    # In float64: a float32 sum depends in its seventh digit on the processor's routines.
-    cosine = float(prompt.vector.astype("float64") @ text.vector.astype("float64"))
+    similarity = cosine(prompt, text)
     if ask.protocol == "official":
-        cosine = round(cosine, 4)
+        similarity = round(similarity, 4)  # as the published code prints it
     read = TokensRead(
         prompt_tokens_used=prompt.tokens_used,
         prompt_tokens=prompt.tokens_total,
         description_tokens_used=text.tokens_used,
         description_tokens=text.tokens_total,
     )
-    return Score.of(cosine, status=description.status, **read, description=description.text)
+    return Score.of(similarity, status=description.status, **read, description=description.text)
 
 
-async def _compare(item: Item, ask: Ask, role: str) -> Score:
-    description = await describe(item, ask)
-    reply = await ask(
-        "tit/compare", role=role, schema=Verdict, prompt=item.prompt, description=description.text.strip()
-    )
-    verdict: Verdict = reply.data
-    parts = Compared(missing=verdict.missing, contradicted=verdict.contradicted, description=description.text)
-    return Score.of(verdict.score, reason=verdict.reason, status=description.status, **parts)
+def cosine(one: Embedding, other: Embedding) -> float:
+    """Compute the cosine of two embeddings, which are vectors of length 1.
+
+    It is computed in float64: a float32 sum depends in its seventh digit on the processor.
+    """
+    return float(one.vector.astype("float64") @ other.vector.astype("float64"))
 
 
 @metric("tit-llm", roles=("captioner", "judge"), range=(0, 100), source="TIT-Score paper, section 4; template ours")
@@ -88,3 +86,13 @@ async def tit_llm(item: Item, ask: Ask) -> Score:
 async def self_eval(item: Item, ask: Ask) -> Score:
     """Ablation: the captioner model judges its own description."""
     return await _compare(item, ask, "captioner")
+
+
+async def _compare(item: Item, ask: Ask, role: str) -> Score:
+    """Have a model compare the prompt with the description."""
+    description = await describe(item, ask)
+    text = description.text.strip()
+    reply = await ask("tit/compare", role=role, schema=Verdict, prompt=item.prompt, description=text)
+    verdict: Verdict = reply.data
+    parts = Compared(missing=verdict.missing, contradicted=verdict.contradicted, description=description.text)
+    return Score.of(verdict.score, reason=verdict.reason, status=description.status, **parts)

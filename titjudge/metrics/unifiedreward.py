@@ -36,9 +36,10 @@ def _in_range(numbers: list[str]) -> float | None:
     return value if value is not None and 1 <= value <= 5 else None
 
 
-async def _rate(item: Item, ask: Ask, template: str, max_tokens: int) -> Reply:
+async def _rate(item: Item, ask: Ask, template: str, max_tokens: int, planned: str) -> Reply:
     params = {"max_tokens": max_tokens, "temperature": 0}
-    return await ask(template, role="captioner", images=[image_of(item)], params=params, prompt=item.prompt)
+    images = [image_of(item)]
+    return await ask(template, role="captioner", images=images, params=params, planned=planned, prompt=item.prompt)
 
 
 @metric(
@@ -49,7 +50,7 @@ async def _rate(item: Item, ask: Ask, template: str, max_tokens: int) -> Reply:
 )
 async def unifiedreward(item: Item, ask: Ask) -> Score:
     """UnifiedReward 1.0, point-wise: the "Final Score" (1 to 5) for alignment and quality together."""
-    reply = await _rate(item, ask, "unifiedreward/point", 512)
+    reply = await _rate(item, ask, "unifiedreward/point", 512, "Final Score: 3")
     value = read_final_score(reply.text)
     if value is None:
         return _unparsed(reply, "no 'Final Score:' from 1 to 5")
@@ -64,7 +65,8 @@ async def unifiedreward(item: Item, ask: Ask) -> Score:
 )
 async def unifiedreward_2(item: Item, ask: Ask) -> Score:
     """UnifiedReward 2.0, point-wise: the alignment score (1 to 5); coherence and style are kept beside it."""
-    reply = await _rate(item, ask, "unifiedreward/point_2", 4096)
+    planned = "\n".join(f"{axis} Score (1-5): 3" for axis in _AXES)
+    reply = await _rate(item, ask, "unifiedreward/point_2", 4096, planned)
     axes = read_axes(reply.text)
     if axes is None:
         return _unparsed(reply, "no alignment, coherence and style score from 1 to 5 each")

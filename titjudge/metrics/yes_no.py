@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.score_parts import YesNoAnswers
 from titjudge.core.structured_output import after_thinking
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.answer_rules import is_undecided
@@ -99,30 +100,37 @@ async def yes_no(item: Item, ask: Ask) -> Score:
     checked = _checked(item)
     if isinstance(checked, Score):
         return checked
-    image = image_of(item)
+    image_of(item)
     questions, gold = checked
-    official = ask.protocol == "official"
+    strict = ask.protocol != "official"
     answers = YesNoAnswers(gold=gold, questions=questions, output="", template="", tries=0)
     for attempt in range(TRIES):
         template = choose_template(item, ask.protocol, attempt)
         try:
-            reply = await ask(
-                template,
-                role="judge",
-                images=[image],
-                params={"temperature": 1.0 if official else 0.0},
-                sample=attempt,
-                planned="\n".join(gold),
-                questions=questions,
-            )
+            reply = await _ask(item, ask, template, attempt, questions, gold)
         except ConfigError as error:
             if template != item_meta.TEMPLATE.get(item):
                 raise
             return Score.none(Status.BAD_INPUT, f"the item's template cannot be used: {error}")
         answers.update({"output": reply.text, "template": template, "tries": attempt + 1})
-        preds = parse(reply.text, len(questions), strict=not official)
+        preds = parse(reply.text, len(questions), strict=strict)
         if preds is not None:
             hits = sum(pred == answer for pred, answer in zip(preds, gold, strict=True))
             return Score.of(hits / len(gold), status=reply.status, preds=preds, **answers)
     reason = f"{TRIES} replies, none with exactly {len(questions)} lines that start with yes or no"
     return Score.none(Status.UNPARSED, reason, **answers)
+
+
+async def _ask(
+    item: Item, ask: Ask, template: str, attempt: int, questions: Sequence[str], gold: Sequence[str]
+) -> Reply:
+    """Ask all questions in one request; a dry run plans with the gold answers."""
+    return await ask(
+        template,
+        role="judge",
+        images=[image_of(item)],
+        params={"temperature": 1.0 if ask.protocol == "official" else 0.0},
+        sample=attempt,
+        planned="\n".join(gold),
+        questions=questions,
+    )

@@ -56,25 +56,17 @@ async def others(item: Item, ask: Ask) -> Score:
     return Score.of(len(ask.siblings), names=[other.id for other in ask.siblings])
 
 
-@metric("mine", roles=(), range=(0, 9), needs=("siblings",))
-async def mine(item: Item, ask: Ask) -> Score:
-    """As metrics asked for them before there was a scope."""
-    return Score.of(len(item.meta["siblings"]), names=[other.id for other in item.meta["siblings"]])
-
-
 def test_a_metric_over_a_prompt_gets_the_other_images() -> None:
     family = tuple(Item(name, "p", None) for name in "abc")
     item = replace(family[1], same_prompt=family)
     assert scored(item, others)[0].parts["names"] == ["a", "c"]
-    assert scored(item, mine)[0].parts["names"] == ["a", "b", "c"]
-    assert (others.scope, mine.scope, unifiedreward.scope) == ("prompt", "prompt", "item")
+    assert (others.scope, unifiedreward.scope) == ("prompt", "item")
 
 
 def test_a_score_over_a_prompt_falls_with_any_of_its_images() -> None:
     before, other, changed = Item("a", "p", None), Item("b", "p", None), Item("b", "p", None, "another")
     one, two = (replace(before, same_prompt=(before, each)) for each in (other, changed))
     assert digest_of(one, others) != digest_of(two, others)
-    assert digest_of(one, mine) != digest_of(two, mine)
     assert digest_of(one, unifiedreward) == digest_of(two, unifiedreward) == digest_of(before, unifiedreward)
 
 

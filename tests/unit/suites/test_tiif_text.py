@@ -15,10 +15,11 @@ from titjudge.core import registry
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Item, Reply, Request, Score, Status, Usage
-from titjudge.metrics.ocr import strings_of, text_errors, words_from_questions, words_read
+from titjudge.metrics.ocr import text_errors, words_from_questions, words_read
 from titjudge.providers import Capabilities
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
+from titjudge.suites.tiif.ocr_results import strings_of
 from titjudge.suites.tiif.suite import Tiif
 from titjudge.suites.tiif.text_rendering import aggregate_text
 from titjudge.testing import Server

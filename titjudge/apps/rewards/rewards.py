@@ -19,7 +19,6 @@ from titjudge.core.errors import CacheWriteError, ConfigError, TitjudgeError, Us
 from titjudge.core.files import Appender
 from titjudge.core.serialization import item_record, with_checksum
 from titjudge.core.types import Item, Score
-from titjudge.metrics import SIBLINGS
 from titjudge.providers.base import Model
 from titjudge.runs.api.image_scorer import ImageScorer
 from titjudge.runs.api.images_in_memory import HeldImages, check
@@ -230,9 +229,9 @@ def _check(run: ResolvedMetrics) -> None:
     if lacking := lacking_role(run.config, run.metrics):
         raise ConfigError(lacking[1])
     for metric in run.metrics.values():
-        if data := [key for key in metric.needs if key != SIBLINGS]:
+        if metric.needs:
             raise ConfigError(
-                f"{metric.name} needs {' and '.join(data)} with each prompt, which no training framework sends: "
+                f"{metric.name} needs {' and '.join(metric.needs)} with each prompt, which no training framework sends: "
                 "`serve` takes the metrics that look at prompt and image alone"
             )
 

@@ -15,9 +15,10 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl, write_json
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Score, Table
-from titjudge.metrics.ocr import strings_of, text_errors, words_from_questions
+from titjudge.metrics.ocr import text_errors, words_from_questions
 from titjudge.suites.base import check_generator, judged
 from titjudge.suites.tiif.layout import LENGTHS
+from titjudge.suites.tiif.ocr_results import strings_of
 
 METRICS = ("text-rendering", "text-rendering-vlm")
 _MEASURES = ("gned", "recall", "pned")
