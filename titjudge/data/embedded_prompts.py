@@ -82,7 +82,7 @@ def _texts(path: Path) -> dict[str, str]:
             texts = PngImageFile(file).info
         except (SyntaxError, ValueError, OSError):
             return {}
-    return {name: _decoded(text) for name, text in texts.items() if isinstance(text, str)}
+    return {name: _decoded(text) for name, text in texts.items() if isinstance(name, str) and isinstance(text, str)}
 
 
 def _decoded(text: str) -> str:
