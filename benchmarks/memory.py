@@ -100,7 +100,7 @@ def dealt(run: Path, folder: Path) -> list[Path]:
                 for place, line in enumerate(lines):
                     record = orjson.loads(line)
                     if name == "items":
-                        shard_of[record["id"]] = prompts.setdefault(record["group"], len(prompts)) % SHARDS
+                        shard_of[record["id"]] = prompts.setdefault(record["prompt_id"], len(prompts)) % SHARDS
                         line = orjson.dumps(record | {"place": place}) + b"\n"
                     files[shard_of[record["id" if name == "items" else "item"]]].write(line)
     return shards

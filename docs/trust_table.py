@@ -87,7 +87,7 @@ def measure(row: Row, work: Path) -> tuple[str, ...] | None:
             each["value"],
             Status(each["status"]),
             parts=each["parts"],
-            prompt_id=each["group"],
+            prompt_id=each["prompt_id"],
         )
         for each in records(folder / "run" / "scores.jsonl")
     ]

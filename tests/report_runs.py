@@ -114,7 +114,7 @@ def reply(key: str, text: str, prompt: str = PROMPT, *, image: str = "f" * 64, *
         "status": "ok",
         "reason": "",
         "usage": [10, 5, 0, 0, 0],
-        "finish": "stop",
+        "finish_reason": "stop",
         "model_version": "judge-1",
         "endpoint": "",
         "list_cost": 0.001,

@@ -173,7 +173,9 @@ def test_half_a_description_has_no_score(data: Path, model: str, protocol: str) 
         assert server.count() == paid == 2  # kept: not paid again, and not scored
     assert [(each.value, each.status) for each in first] == [(None, "truncated")] * 2
     assert [(each.value, each.status) for each in again] == [(None, "truncated")] * 2
-    assert [reply["finish"] for reply in RunFolder(data.parent / "run-tit-llm").replies()] == ["a vendor's own"] * 2
+    assert [reply["finish_reason"] for reply in RunFolder(data.parent / "run-tit-llm").replies()] == [
+        "a vendor's own"
+    ] * 2
 
 
 def test_what_may_pass_is_asked_again(data: Path) -> None:
@@ -234,7 +236,7 @@ def test_half_an_answer_that_was_kept_as_a_whole_one_is_asked_for_again(
 
         def of_old(self: AnswerCache, key: str) -> Any:
             record = get(self, key)
-            return record and {**record, "finish": "abort"}
+            return record and {**record, "finish_reason": "abort"}
 
         monkeypatch.setattr(AnswerCache, "get", of_old)
         scores(data, server, out=data.parent / "other")
