@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.coverage_rows import Rows, covered
 from titjudge.core import registry
 from titjudge.core.types import Item, Score
-from titjudge.runs.study.settling import Question, Settling
+from titjudge.runs.study.settling import Settling, SettlingQuestion
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.gate import NOT_WORSE, WORSE, gate
 from titjudge.stats.generators.generator_differences import generator_differences, is_best
@@ -170,7 +170,9 @@ def judged_verdict(scores: Floats) -> str:
     """The verdict of `judge --settle` on generators a, b, ...; NaN is an image without a score."""
     names = tuple("abcdefgh"[: scores.shape[1]])
     items = [Item(f"{name}{p}", "", None, name, f"{p}") for p in range(len(scores)) for name in names]
-    settling = Settling(Question(names), items, {"m": replace(registry.load("metrics", "tit-llm"), range=(0.0, 100.0))})
+    settling = Settling(
+        SettlingQuestion(names), items, {"m": replace(registry.load("metrics", "tit-llm"), range=(0.0, 100.0))}
+    )
     for item in settling.order():
         value = float(scores[int(item.id[1:]), names.index(item.generator)])
         settling.take(Score(item.id, "m", None if np.isnan(value) else value))

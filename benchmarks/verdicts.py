@@ -28,7 +28,7 @@ from titjudge.stats.generators.planning import prompts_needed, variance_factor
 from titjudge.stats.generators.replay_settling import replay_pairs, replay_race
 from titjudge.stats.generators.sequential import OPEN, settle
 from titjudge.stats.intervals import TAIL, mean_intervals, moments
-from titjudge.stats.ppi.bridging import Line, bridge
+from titjudge.stats.ppi.bridging import BridgeLine, bridge
 from titjudge.stats.ppi.two_tier import two_tier
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 from titjudge.stats.significance import benjamini_hochberg, sign_flip_p
@@ -207,7 +207,7 @@ def carried_over(old: Floats, new: Floats, anchors: int, repeats: int, seed: int
     for k in range(repeats):
         left_out = k % len(old)
         chosen = rng.choice(np.delete(np.arange(len(old)), left_out), anchors, replace=False)
-        _, (low, high) = Line(old[chosen], new[chosen]).predict(float(old[left_out]))
+        _, (low, high) = BridgeLine(old[chosen], new[chosen]).predict(float(old[left_out]))
         held.append(low <= new[left_out] <= high)
         halves.append((high - low) / 2)
     return float(np.mean(held)), float(np.median(halves))

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from titjudge.apps.scenes.generate import ScenePlan, plan
-from titjudge.apps.scenes.scene import LEVELS, Scene, SceneGraph
+from titjudge.apps.scenes.scene import LEVELS, AskedElements, Scene
 
 
-def unseen(scene: Scene, graph: SceneGraph) -> list[str]:
+def unseen(scene: Scene, graph: AskedElements) -> list[str]:
     return []
 
 

@@ -13,7 +13,7 @@ from titjudge.cli.batch import batch
 from titjudge.core.config import load_config
 from titjudge.runs.offline.answers import import_answers
 from titjudge.runs.offline.export import export
-from titjudge.runs.offline.files import Imported
+from titjudge.runs.offline.files import ImportedAnswers
 from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
@@ -55,7 +55,7 @@ def exported(data: Path, name: str = "questions.jsonl", **more: Any) -> list[dic
     return lines
 
 
-def imported(data: Path, lines: list[Any], **more: Any) -> Imported:
+def imported(data: Path, lines: list[Any], **more: Any) -> ImportedAnswers:
     file = data.parent / "answers.jsonl"
     file.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
     made = session(data, **more)
@@ -78,14 +78,14 @@ def test_out_and_in_again_until_all_is_judged_without_a_network(data: Path, mode
     assert {line["body"]["model"] for line in first} == {model.partition("/")[2]}
     assert all("data:image/png;base64," in json.dumps(line["body"]) for line in first)
     answers = [{"custom_id": line["custom_id"], "text": f"description {n}"} for n, line in enumerate(first)]
-    assert imported(data, answers, model=model) == Imported(imported=4)
+    assert imported(data, answers, model=model) == ImportedAnswers(imported=4)
 
     second = exported(data, model=model)
     assert len(second) == 4
     assert not {line["custom_id"] for line in first} & {line["custom_id"] for line in second}
     assert all("description" in json.dumps(line["body"]) for line in second)
     lines = [chat(line["custom_id"], VERDICT, model.partition("/")[2]) for line in second]
-    assert imported(data, lines, model=model) == Imported(imported=4)
+    assert imported(data, lines, model=model) == ImportedAnswers(imported=4)
 
     assert exported(data, model=model) == []
     outcome = session(data, model=model).run()  # no server, no key
@@ -103,7 +103,7 @@ def test_both_stages_may_come_in_one_file_in_any_order(data: Path) -> None:
     imported(data, described)
     judged = [chat(line["custom_id"], VERDICT) for line in exported(data)]
     found = imported(data, [*judged, *described], cache=data.parent / "another")
-    assert found == Imported(imported=8)
+    assert found == ImportedAnswers(imported=8)
 
 
 def test_the_same_question_goes_out_once(data: Path) -> None:
@@ -148,7 +148,7 @@ def test_an_answer_that_is_there_is_never_replaced(data: Path) -> None:
     keys = [line["custom_id"] for line in exported(data)]
     imported(data, [{"custom_id": key, "text": "the first"} for key in keys])
     found = imported(data, [{"custom_id": key, "text": "the second"} for key in keys])
-    assert found == Imported(already=4)
+    assert found == ImportedAnswers(already=4)
     made = session(data)
     with open_cache(made.config.cache) as cache:
         kept = cache.get(keys[0])
@@ -160,12 +160,12 @@ def test_of_two_lines_with_one_key_the_good_one_counts(data: Path) -> None:
     key = exported(data)[0]["custom_id"]
     failed = {"custom_id": key, "response": {"status_code": 500, "body": {}}}
     refused = chat(key, None, refusal="no")
-    assert imported(data, [failed, refused, {"custom_id": key, "text": "good"}, failed]) == Imported(imported=1)
+    assert imported(data, [failed, refused, {"custom_id": key, "text": "good"}, failed]) == ImportedAnswers(imported=1)
 
 
 def test_keys_without_their_kind_are_understood(data: Path) -> None:
     key = exported(data)[0]["custom_id"].removeprefix("ask:")
-    assert imported(data, [{"custom_id": key, "text": "good"}]) == Imported(imported=1)
+    assert imported(data, [{"custom_id": key, "text": "good"}]) == ImportedAnswers(imported=1)
 
 
 def test_files_beyond_the_limits_go_on_in_the_next(data: Path) -> None:

@@ -18,7 +18,7 @@ from titjudge.report.overview import overview_tables
 from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.generator_scores import run_scores
-from titjudge.runs.study.settling import STOPPED, Question, SettlingSession
+from titjudge.runs.study.settling import STOPPED, SettlingQuestion, SettlingSession
 from titjudge.testing import Scripted, Seen, Server
 
 PROMPTS, CONCURRENCY = 150, 4
@@ -73,7 +73,7 @@ def settings(data: Path, place: Path, **limits: Any) -> dict[str, Any]:
 
 
 def settled(data: Path, place: Path, *names: str, margin: float | None = None, **limits: Any) -> Any:
-    return SettlingSession(load_config(None, settings(data, place, **limits)), Question(names, margin)).run()
+    return SettlingSession(load_config(None, settings(data, place, **limits)), SettlingQuestion(names, margin)).run()
 
 
 def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_path: Path, server: Server) -> None:
@@ -105,10 +105,10 @@ def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_p
 
 def test_a_settled_run_that_finds_nothing_new_keeps_its_report(data: Path, tmp_path: Path, server: Server) -> None:
     config = load_config(None, settings(data, tmp_path) | {"report": True})
-    report = SettlingSession(config, Question(("old", "new"))).run().report
+    report = SettlingSession(config, SettlingQuestion(("old", "new"))).run().report
     assert report is not None
     report.write_text("as it was")
-    assert SettlingSession(config, Question(("old", "new"))).run().report == report
+    assert SettlingSession(config, SettlingQuestion(("old", "new"))).run().report == report
     assert report.read_text() == "as it was"
 
 
@@ -126,7 +126,7 @@ def test_answers_in_the_cache_settle_for_nothing(data: Path, tmp_path: Path, ser
     found = settled(data, tmp_path, "old", "new")
     asked = server.count()
     cached = load_config(None, settings(data, tmp_path) | {"out": tmp_path / "third"})
-    free = SettlingSession(cached, Question(("old", "new"))).run()
+    free = SettlingSession(cached, SettlingQuestion(("old", "new"))).run()
     assert server.count() <= asked + CONCURRENCY  # images that were under way at the verdict
     assert free.results.settle.spent <= 0.0027 * CONCURRENCY
     assert free.results.settle.pairs == found.results.settle.pairs

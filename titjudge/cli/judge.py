@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from titjudge.core.run_records import Results
     from titjudge.runs.outcome import Outcome
     from titjudge.runs.resolve import ResolvedRun
-    from titjudge.runs.study.settling import Question
+    from titjudge.runs.study.settling import SettlingQuestion
 
 BUDGET_REACHED = 3  # exit code
 
@@ -163,7 +163,7 @@ def _cluster(config: RunConfig) -> Any:
     return runner(config, address=config.ray_address, workers=config.workers, say=say)
 
 
-def _session(config: RunConfig, question: Question | None) -> Any:
+def _session(config: RunConfig, question: SettlingQuestion | None) -> Any:
     from titjudge.runs.session import Session
     from titjudge.runs.study.settling import SettlingSession
 
@@ -204,13 +204,13 @@ def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path 
     return code, outcome.folder, outcome.status == "complete"
 
 
-def _question(names: str | None, margin: float | None, config: RunConfig) -> Question | None:
+def _question(names: str | None, margin: float | None, config: RunConfig) -> SettlingQuestion | None:
     """Read `--settle` and `--margin`; None without them.
 
     Raises:
         ConfigError: They do not go with the other options.
     """
-    from titjudge.runs.study.settling import Question
+    from titjudge.runs.study.settling import SettlingQuestion
 
     if names is None:
         if margin is not None:
@@ -227,7 +227,7 @@ def _question(names: str | None, margin: float | None, config: RunConfig) -> Que
             )
     if config.per_prompt != "mean":
         raise ConfigError("--settle averages the images of a prompt: leave out --per-prompt")
-    return Question(tuple(name.strip() for name in names.split(",")), margin)
+    return SettlingQuestion(tuple(name.strip() for name in names.split(",")), margin)
 
 
 def _check_official(run: ResolvedRun, folder: Path | None) -> None:

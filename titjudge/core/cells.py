@@ -13,7 +13,7 @@ MAX_BYTES = 50 * 2**20
 """Most bytes of an image file."""
 
 
-class Cell(NamedTuple):
+class ImageCell(NamedTuple):
     """An image inside a file.
 
     Attributes:
@@ -39,8 +39,8 @@ def without_images(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: value
         for key, value in record.items()
-        if not isinstance(value, Cell)
-        and not (isinstance(value, list) and any(isinstance(element, Cell) for element in value))
+        if not isinstance(value, ImageCell)
+        and not (isinstance(value, list) and any(isinstance(element, ImageCell) for element in value))
     }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from titjudge.core.cells import Cell, check_columns, version
+from titjudge.core.cells import ImageCell, check_columns, version
 from titjudge.core.errors import DataError, MissingExtra
 from titjudge.data.parquet import ImageColumn, kinds
 
@@ -51,7 +51,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
                 number += 1
                 for name, place in places.items():
                     of_row = [
-                        Cell(place, number, file_name, element if images[name].many else None)
+                        ImageCell(place, number, file_name, element if images[name].many else None)
                         if filled
                         else file_name or None
                         for element, (filled, file_name) in enumerate(found[name][at] or ())
@@ -74,7 +74,7 @@ def _contents(column: Any, kind: ImageColumn) -> list[list[tuple[bool, str]] | N
     return [None if length is None else list(islice(images, length)) for length in lengths]
 
 
-class Window:
+class ArrowImages:
     """The images of one column, read from the mapped file one by one."""
 
     def __init__(self, path: Path, column: str) -> None:

@@ -99,7 +99,7 @@ def read_cell(path: Path) -> bytes:
         with _lock:
             return grids.read(Path(file), os.path.basename(column), int(row))
     with _lock:
-        window = parquet.Window if kind == parquet.SUFFIX else arrow_files.Window
+        window = parquet.ParquetImages if kind == parquet.SUFFIX else arrow_files.ArrowImages
         make = partial(window, Path(file), unquote(os.path.basename(column)))
         image: bytes | None = _windows.get(column, now, make).read(int(row) - 1, int(element or 0))
     if image is None:

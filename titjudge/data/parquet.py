@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from titjudge.core.cells import Cell, check_columns, version
+from titjudge.core.cells import ImageCell, check_columns, version
 from titjudge.core.errors import DataError, MissingExtra
 
 SUFFIX = ".parquet"
@@ -43,7 +43,7 @@ def columns(path: Path) -> tuple[str, ...]:
 def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield number, from 1, and record of every row.
 
-    A column of images holds `Cell`s, or paths where it has no bytes; a column of lists of images holds lists of them.
+    A column of images holds `ImageCell`s, or paths where it has no bytes; a column of lists of images holds lists of them.
 
     Raises:
         DataError: It cannot be read, or lacks a required column.
@@ -66,7 +66,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
                         for name, place in places.items():
                             cell = partial(_cell, place, number, without=name in without)
                             if name not in read:
-                                record[name] = Cell(place, number, "")
+                                record[name] = ImageCell(place, number, "")
                             elif images[name].many and record.get(name) is not None:
                                 record[name] = [cell(value, at) for at, value in enumerate(record[name])]
                             else:
@@ -76,15 +76,15 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
             raise _unreadable(path, error) from error
 
 
-def _cell(place: Path, row: int, image: Any, element: int | None = None, *, without: bool) -> Cell | str | None:
+def _cell(place: Path, row: int, image: Any, element: int | None = None, *, without: bool) -> ImageCell | str | None:
     """Return the cell of an image, or its path where there are no bytes."""
     if image is None:
         return None
     name = (image.get("path") or "") if isinstance(image, dict) else ""
-    return name if without else Cell(place, row, name, element)
+    return name if without else ImageCell(place, row, name, element)
 
 
-class Window:
+class ParquetImages:
     """The images of one column, read in order in batches; those just before the last one read are kept."""
 
     def __init__(self, path: Path, column: str) -> None:

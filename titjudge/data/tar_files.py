@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.cells import Cell
+from titjudge.core.cells import ImageCell
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
 from titjudge.data import gzip_files
@@ -106,8 +106,8 @@ def _add(record: dict[str, Any], archive: Any, member: Any, ending: str, path: P
     column, _, last = ending.rpartition(".")
     kind = f".{last.lower()}"
     if kind in IMAGES:
-        cell = Cell(path / str(member.offset_data), member.size, member.name)
-        if member.issparse() or isinstance(record.get(column or "image"), Cell):
+        cell = ImageCell(path / str(member.offset_data), member.size, member.name)
+        if member.issparse() or isinstance(record.get(column or "image"), ImageCell):
             return f"'{member.name}' is {'a sparse file' if member.issparse() else 'a second image of its sample'}"
         record[column or "image"] = cell
     elif kind in (".txt", ".json"):
@@ -120,7 +120,9 @@ def _add(record: dict[str, Any], archive: Any, member: Any, ending: str, path: P
             elif not isinstance(keys := orjson.loads(raw), dict):
                 return f"'{member.name}' is no JSON object"
             else:
-                record.update({name: value for name, value in keys.items() if not isinstance(record.get(name), Cell)})
+                record.update(
+                    {name: value for name, value in keys.items() if not isinstance(record.get(name), ImageCell)}
+                )
         except ValueError as error:
             return f"'{member.name}' cannot be read: {error}"
     return ""

@@ -14,7 +14,7 @@ from titjudge.core.score_parts import LEVELS
 from titjudge.core.tables import Table, plain
 from titjudge.core.types import Item
 from titjudge.report.drawing import COLOURS, Chart
-from titjudge.report.model import Judge, Loaded, Report
+from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.plots import heat_map, power_chart, radar
 from titjudge.report.sections import Block, Charts, Part, Section, WorstPrompt, WorstPrompts
 from titjudge.stats.bootstrap import Floats
@@ -77,7 +77,7 @@ def _scores(report: Report) -> dict[int, ScoreTable]:
     return tables
 
 
-def score_table_of(run: Loaded, judge: Judge) -> ScoreTable | None:
+def score_table_of(run: Loaded, judge: JudgedMetric) -> ScoreTable | None:
     """Arrange the scores of one metric by prompt and generator, with categories as slices; None with a single generator."""
     items = {item.id: item for item in run.items if isinstance(item, Item) and item.generator}
     scores = {id: score for (id, metric), score in run.scores.items() if metric == judge.metric and id in items}
@@ -154,7 +154,7 @@ def _power_chart(id: str, planned: Planning) -> Chart:
     )  # fmt: skip
 
 
-def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: Judge, id: str) -> list[Chart]:
+def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: JudgedMetric, id: str) -> list[Chart]:
     """Chart each category as a heat map, and those with few values as profiles too."""
     charts = []
     sign = 1.0 if judge.higher else -1.0

@@ -38,7 +38,7 @@ CARD = "card.json"  # of the run, or beside it
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class JudgedMetric:
     """One metric of one run. `digits` are the decimals shown; `higher` says whether more is better."""
 
     run: int
@@ -71,7 +71,7 @@ class ByJudge(Mapping[int, Score]):
 
 
 @dataclass(slots=True)
-class Entry:
+class ImageEntry:
     """One image with its prompt, in all runs that judged it.
 
     Attributes:
@@ -128,7 +128,7 @@ class Offsets:
         return self._sorted
 
 
-class Scores(dict[tuple[str, str], Score]):
+class StoredScores(dict[tuple[str, str], Score]):
     """The scores of a run, without reasons of values, replies and parts that no table or figure needs; `whole` has all."""
 
     def __init__(self, run: StoredRun) -> None:
@@ -148,7 +148,7 @@ class Scores(dict[tuple[str, str], Score]):
         return score_from(self._reader.at(offset))
 
 
-class Answers:
+class StoredAnswers:
     """The answers or embeddings of a run by their keys: where each is, and not what it holds."""
 
     def __init__(self, run: StoredRun, name: str, counts: Callable[[Json], bool]) -> None:
@@ -173,9 +173,9 @@ class Loaded:
     manifest: Manifest
     results: Results
     items: list[Item | InvalidItem]
-    scores: Scores
-    replies: Answers
-    vectors: Answers
+    scores: StoredScores
+    replies: StoredAnswers
+    vectors: StoredAnswers
     card: Json = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)  # size and time of each item's image file when it was listed
 
@@ -209,16 +209,16 @@ class Report:
     """
 
     runs: list[Loaded]
-    judges: list[Judge]
-    entries: list[Entry]
+    judges: list[JudgedMetric]
+    entries: list[ImageEntry]
     pairs: list[tuple[int, int, int]]
     baseline: str = ""
 
-    def judges_of(self, run: int) -> list[tuple[int, Judge]]:
+    def judges_of(self, run: int) -> list[tuple[int, JudgedMetric]]:
         """Return the judges of a run with their numbers."""
         return [(number, judge) for number, judge in enumerate(self.judges) if judge.run == run]
 
-    def value(self, entry: Entry, judge: int) -> float | None:
+    def value(self, entry: ImageEntry, judge: int) -> float | None:
         """Return the score of an entry, negated where less is better; None where there is none."""
         score = entry.scores.get(judge)
         if score is None or score.value is None or not math.isfinite(score.value):
@@ -248,10 +248,10 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) 
 def _load(run: StoredRun, name: str, *, alone: bool) -> Loaded:
     manifest, results = run.manifest(), run.results()
     items = {item.id: lean_item(item, alone=alone) for item in run.items()}
-    replies = Answers(run, "replies.jsonl", lambda record: record.get("status") == "ok")
-    vectors = Answers(run, "vectors.jsonl", lambda record: True)
+    replies = StoredAnswers(run, "replies.jsonl", lambda record: record.get("status") == "ok")
+    vectors = StoredAnswers(run, "vectors.jsonl", lambda record: True)
     card = _card(run.path / CARD, run.path.parent / CARD)
-    return Loaded(name, manifest, results, list(items.values()), Scores(run), replies, vectors, card, run.stats())
+    return Loaded(name, manifest, results, list(items.values()), StoredScores(run), replies, vectors, card, run.stats())
 
 
 def _card(*files: Path) -> Json:
@@ -277,7 +277,7 @@ def _names(runs: Sequence[StoredRun]) -> list[str]:
     return names
 
 
-def _judges(number: int, run: Loaded, *, several: bool) -> list[Judge]:
+def _judges(number: int, run: Loaded, *, several: bool) -> list[JudgedMetric]:
     judges = []
     for name in dict.fromkeys([*run.manifest.metrics, *(metric for _, metric in run.scores)]):
         record, result = run.manifest.metrics.get(name, MetricRecord()), run.metric(name)
@@ -285,13 +285,13 @@ def _judges(number: int, run: Loaded, *, several: bool) -> list[Judge]:
         values = [abs(s.value) for (_, metric), s in run.scores.items() if metric == name and s.value is not None]
         largest = max(map(abs, record.limits)) if record.limits else max(values, default=0.0)
         label = f"{name} · {run.name}" if several else name
-        judges.append(Judge(number, name, label, record.limits, higher is not False, 3 if largest <= 2 else 1))
+        judges.append(JudgedMetric(number, name, label, record.limits, higher is not False, 3 if largest <= 2 else 1))
     return judges
 
 
-def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entry], list[dict[str, int]]]:
+def _entries(runs: Sequence[Loaded], judges: Sequence[JudgedMetric]) -> tuple[list[ImageEntry], list[dict[str, int]]]:
     """Merge the items of all runs: the same id, prompt, generator and image is one entry; also return entry by id for each run."""
-    entries: list[Entry] = []
+    entries: list[ImageEntry] = []
     known: dict[tuple[str, str, str], list[int]] = {}
     places: list[dict[str, int]] = []
     same = Sameness()
@@ -308,7 +308,7 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entr
                 at = len(entries)
                 bad, meta = (item.reason, {}) if isinstance(item, InvalidItem) else ("", item.meta)
                 entries.append(
-                    Entry(item.id, item.generator, item.prompt_id, prompt, bad, meta, slot=slot[0] if slot else at)
+                    ImageEntry(item.id, item.generator, item.prompt_id, prompt, bad, meta, slot=slot[0] if slot else at)
                 )
                 slot.append(at)
             if run.results.pairs:
@@ -335,7 +335,7 @@ def _judged(run: Loaded, item: Item | InvalidItem, metrics: Sequence[str]) -> Ju
     return Judged.of(item.image, run.stats.get(item.id), answers)
 
 
-def _is(entry: Entry, item: Item | InvalidItem, judged: Judged, same: Sameness) -> bool:
+def _is(entry: ImageEntry, item: Item | InvalidItem, judged: Judged, same: Sameness) -> bool:
     """Whether an entry has the same image, or the same description where there is none."""
     if (
         isinstance(item, Item)
@@ -401,7 +401,7 @@ class _Writer:
         self._known: dict[tuple[int, str], int | None] = {}
         self._values = [_values(report.entries, place) for place in range(len(report.judges))]
 
-    def item(self, entry: Entry, images: Mapping[Judged, int]) -> Json:
+    def item(self, entry: ImageEntry, images: Mapping[Judged, int]) -> Json:
         scores = {place: self.report.whole(place, score) for place, score in entry.scores.items()}
         known = [entry.prompt.strip(), *filter(None, (description(score.parts) for score in scores.values()))]
         record: Json = {"id": entry.id, "g": entry.generator, "grp": entry.prompt_id}
@@ -419,7 +419,7 @@ class _Writer:
         ]
         return record
 
-    def _score(self, entry: Entry, score: Score, place: int, known: Sequence[str]) -> Json:
+    def _score(self, entry: ImageEntry, score: Score, place: int, known: Sequence[str]) -> Json:
         run, parts = self.report.judges[place].run, score.parts
         record: Json = {"v": self._values[place].get(id(entry)), "st": str(score.status)}
         if score.reason:
@@ -471,7 +471,7 @@ class _Writer:
         return {"k": key, "embedded": text, "tokens": [vector.get("tokens_used"), vector.get("tokens_total")]}
 
 
-def _values(entries: Sequence[Entry], place: int) -> dict[int, float]:
+def _values(entries: Sequence[ImageEntry], place: int) -> dict[int, float]:
     """Return a judge's values by the identity of the entry, with ties exactly equal, so that the page can compare them."""
     scored = [entry for entry in entries if place in entry.scores and entry.scores[place].value is not None]
     equal = with_ties(np.array([entry.scores[place].value for entry in scored], dtype=np.float64))

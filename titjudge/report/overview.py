@@ -13,7 +13,7 @@ from titjudge.core.run_records import Manifest, SettleRecord
 from titjudge.core.tables import Cell, Form, Table, dollars, plain
 from titjudge.core.types import Item
 from titjudge.report.cells import fragment, linked, mapping, strings
-from titjudge.report.model import Judge, Loaded, Report
+from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.sections import Fact, Headline, Section, single
 from titjudge.report.side_by_side import comparisons
 from titjudge.stats.people.agreement import GUESSING
@@ -63,14 +63,14 @@ def _headline(report: Report, place: int) -> Headline:
     )
 
 
-def _agreement_fact(run: Loaded, place: int, judge: Judge) -> Fact:
+def _agreement_fact(run: Loaded, place: int, judge: JudgedMetric) -> Fact:
     result = run.metric(judge.metric)
     shown = Cell(result.accuracy or 0.0, Form.PERCENT, interval=result.accuracy_interval)
     note = f"{shown.aside}, 95% interval" if shown.interval else "no interval: too few prompts"
     return Fact(f"agreement with people, {judge.metric}", shown.text, note, fragment("pairs", m=place))
 
 
-def _run_facts(run: Loaded, judges: list[Judge]) -> tuple[Fact, Fact]:
+def _run_facts(run: Loaded, judges: list[JudgedMetric]) -> tuple[Fact, Fact]:
     scored, wanted = _coverage(run, judges)
     share = percentage(scored / wanted) if wanted else DASH
     link = fragment("images", s="none") if scored < wanted else fragment("images")
@@ -81,7 +81,7 @@ def _run_facts(run: Loaded, judges: list[Judge]) -> tuple[Fact, Fact]:
     )
 
 
-def _coverage(run: Loaded, judges: list[Judge]) -> tuple[int, int]:
+def _coverage(run: Loaded, judges: list[JudgedMetric]) -> tuple[int, int]:
     """Return the numbers of scores and of scores without any failure; invalid items count as failures."""
     scored = sum(score.value is not None for score in run.scores.values())
     counts = [(result.scored, result.images) for result in (run.metric(judge.metric) for judge in judges)]
@@ -91,7 +91,7 @@ def _coverage(run: Loaded, judges: list[Judge]) -> tuple[int, int]:
     return scored, max(scored, len(run.items) * len(judges))
 
 
-def _lead(run: Loaded, judges: list[Judge]) -> str:
+def _lead(run: Loaded, judges: list[JudgedMetric]) -> str:
     """Summarise the agreement with people in one sentence."""
     results = {judge.metric: run.metric(judge.metric) for judge in judges}
     agreed = [(one.accuracy, name, one) for name, one in results.items() if one.accuracy is not None]
@@ -164,7 +164,7 @@ def _result_tables(report: Report, place: int) -> list[Table]:
     return [replace(table, title=f"{table.title}, {run.name}") for table in tables] if several else tables
 
 
-def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, Judge]]) -> Table:
+def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMetric]]) -> Table:
     """Lead from the numbers of a table to their pairs and images, and leave out columns without any value."""
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     if table.title == _AGREEMENT:
@@ -184,7 +184,7 @@ def _tells(values: Sequence[Any]) -> bool:
     return any(value is not None for value in values) and not all(whole)
 
 
-def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[int, Judge]]) -> dict[str, Any]:
+def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[int, JudgedMetric]]) -> dict[str, Any]:
     if row["metric"] not in judges:
         return row
     place, _ = judges[row["metric"]]
@@ -210,7 +210,7 @@ def _beside_chance(row: dict[str, Any], name: str) -> dict[str, Any]:
     )
 
 
-def _linked_generator(row: dict[str, Any], judges: Mapping[str, tuple[int, Judge]]) -> dict[str, Any]:
+def _linked_generator(row: dict[str, Any], judges: Mapping[str, tuple[int, JudgedMetric]]) -> dict[str, Any]:
     generator = "" if row["generator"] == UNNAMED else row["generator"]
     cells = row | {"generator": linked(row["generator"], fragment("images", g=generator))}
     for metric, (place, judge) in judges.items():

@@ -14,7 +14,7 @@ from titjudge.core.redaction import environment_secrets, one_line, redact
 from titjudge.core.run_records import StoredRun
 from titjudge.core.types import Table
 from titjudge.data.image_decoding import open_image
-from titjudge.report.model import Entry, Report, load
+from titjudge.report.model import ImageEntry, Report, load
 from titjudge.report.thumbnails import thumbnail
 
 PROJECT = "titjudge"
@@ -162,7 +162,7 @@ def _images(report: Report) -> Iterator[JudgedImage]:
         return
     first, sign = 0, 1 if report.judges[0].higher else -1
 
-    def place(entry: Entry) -> float:
+    def place(entry: ImageEntry) -> float:
         score = entry.scores.get(first)
         return float("-inf") if score is None or score.value is None else sign * score.value
 
@@ -175,7 +175,7 @@ def _images(report: Report) -> Iterator[JudgedImage]:
             yield JudgedImage(_clean(entry.id), shown, _clean(_caption(report, entry)))
 
 
-def _caption(report: Report, entry: Entry) -> str:
+def _caption(report: Report, entry: ImageEntry) -> str:
     found = []
     for number, judge in enumerate(report.judges):
         lean = entry.scores.get(number)

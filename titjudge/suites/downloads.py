@@ -36,7 +36,7 @@ PARTS = ".parts"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedFile:
     """A file to download.
 
     Attributes:
@@ -104,7 +104,7 @@ class Downloads:
         except ValueError as error:
             raise Unavailable(url, "the reply is not JSON") from error
 
-    def files(self, wanted: list[Wanted], folder: Path, say: Callable[[str], None]) -> None:
+    def files(self, wanted: list[WantedFile], folder: Path, say: Callable[[str], None]) -> None:
         """Download files. When one fails, complete files stay, and the next call resumes the incomplete ones.
 
         Args:
@@ -140,7 +140,7 @@ class Downloads:
             with contextlib.suppress(OSError):  # not empty
                 parts.rmdir()
 
-    def _download(self, wanted: Wanted, parts: Path, say: Callable[[str], None]) -> None:
+    def _download(self, wanted: WantedFile, parts: Path, say: Callable[[str], None]) -> None:
         part = parts / f"{wanted.checksum}.{hashlib.sha256(str(wanted.place).encode()).hexdigest()[:8]}"
         self._repeated(wanted.url, lambda: self._resume(wanted, part))
         size = part.stat().st_size
@@ -154,7 +154,7 @@ class Downloads:
         os.replace(part, wanted.place)
         say(f"{wanted.place} ({size:,} bytes)")
 
-    def _resume(self, wanted: Wanted, part: Path) -> None:
+    def _resume(self, wanted: WantedFile, part: Path) -> None:
         """Get the missing rest of a file, or all of it where the server knows no ranges."""
         here = part.stat().st_size if part.exists() else 0
         if here and here == wanted.size:

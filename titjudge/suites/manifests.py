@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from titjudge.core import item_meta
-from titjudge.core.cells import Cell, without_images
+from titjudge.core.cells import ImageCell, without_images
 from titjudge.core.errors import DataError
 from titjudge.core.numbers import finite
 from titjudge.core.types import InvalidItem, Item, Pair
@@ -110,7 +110,9 @@ class ManifestReader:
                 prompt_id = str(first_filled(record, chosen["prompt_id"]) or record[chosen["prompt"][0]])
                 where = _below(folder, f"{file.name}:{number}")
                 a, b = (
-                    f"{where}:{column}" if isinstance(record[column], Cell) else _below(folder, str(record[column]))
+                    f"{where}:{column}"
+                    if isinstance(record[column], ImageCell)
+                    else _below(folder, str(record[column]))
                     for column in TWO_IMAGES
                 )
                 yield Pair(prompt_id, a, b, choice, LABEL)
@@ -144,7 +146,7 @@ class ManifestReader:
             number = (
                 sample * image.total + image.number
             ) % 10**18  # the largest that 64 bits hold, as `as_sample` has it
-            if isinstance(content, Cell):
+            if isinstance(content, ImageCell):
                 own = {**meta, item_meta.IMAGE_PATH.name: content.name} if content.name else meta
                 name = f"{image.where}:{column}" if several else image.where
                 yield make(content.place, generator=by, meta=own, name=name, sample=number)
@@ -198,7 +200,7 @@ class _Image(NamedTuple):
 
 def _images_of(value: Any, column: str, where: str) -> list[_Image]:
     """Return the image of a column, or those of a list; a list of anything else, such as pixels, is one that is no image."""
-    if isinstance(value, list) and all(content is None or isinstance(content, str | Cell) for content in value):
+    if isinstance(value, list) and all(content is None or isinstance(content, str | ImageCell) for content in value):
         return [_Image(content, column, f"{where}.{at}", at, len(value)) for at, content in enumerate(value)]
     return [_Image(value, column, where)] if value else []
 

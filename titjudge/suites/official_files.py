@@ -21,7 +21,7 @@ from urllib.parse import quote, urlsplit
 from titjudge.core.errors import ConfigError, DataError, UserError, nearest
 from titjudge.core.files import read_json, write_atomic
 from titjudge.data.data_paths import inside
-from titjudge.suites.downloads import PARTS, Downloads, Unavailable, Wanted, checksum_of
+from titjudge.suites.downloads import PARTS, Downloads, Unavailable, WantedFile, checksum_of
 
 GITHUB = "https://raw.githubusercontent.com"
 HUB = "https://huggingface.co"
@@ -232,7 +232,7 @@ def _complete_lock(folder: Path) -> None:
         write_atomic(folder / LOCK, _lock_text(replace(lock, files={**lock.files, **sums})))
 
 
-def _missing(source: OfficialFiles, paths: Sequence[str], folder: Path) -> Iterator[Wanted]:
+def _missing(source: OfficialFiles, paths: Sequence[str], folder: Path) -> Iterator[WantedFile]:
     """Yield the files that are not there yet.
 
     Raises:
@@ -241,7 +241,7 @@ def _missing(source: OfficialFiles, paths: Sequence[str], folder: Path) -> Itera
     for path in paths:
         place, checksum = inside(folder, path, "file"), source.files[path]
         if not place.exists():
-            yield Wanted(source.url(path), place, checksum, source.sizes.get(path))
+            yield WantedFile(source.url(path), place, checksum, source.sizes.get(path))
         elif not place.is_file() or checksum_of(place, checksum) != checksum:
             raise DataError(f"this is not the file of {source.repository} @{source.revision[:7]}: move it away", place)
 

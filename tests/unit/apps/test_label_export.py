@@ -19,7 +19,7 @@ from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.runs.study.human_files import read_votes
-from titjudge.stats.people.votes import Outcome
+from titjudge.stats.people.votes import VoteOutcome
 from titjudge.suites.folder import read_pairs
 
 IMAGES = [f"i{number}" for number in range(5)]
@@ -181,9 +181,9 @@ def test_ranks_are_none_while_a_pair_is_open(tmp_path: Path) -> None:
     assert "p,i0,gen-i0,,0,0,0,1" in (tmp_path / "out" / "ranks.csv").read_text()
 
 
-def outcomes_of(pairs: dict[str, str]) -> list[Outcome]:
+def outcomes_of(pairs: dict[str, str]) -> list[VoteOutcome]:
     """Pairs of images as "xy", and which is preferred."""
-    return [Outcome("p", *pair, 0, 0, 0, 0, "consensus", preference) for pair, preference in pairs.items()]
+    return [VoteOutcome("p", *pair, 0, 0, 0, 0, "consensus", preference) for pair, preference in pairs.items()]
 
 
 def both_ranks(pairs: dict[str, str]) -> dict[str, tuple[int | None, int | None]]:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from titjudge.apps.rewards.pickles import MOST_LEVELS, Refused, loads
+from titjudge.apps.rewards.pickles import MOST_LEVELS, RefusedPickle, loads
 
 CALLS = [
     ("os", "system", "touch {file}"),
@@ -148,7 +148,7 @@ def test_every_hostile_pickle_is_refused_and_none_is_run(tmp_path: Path) -> None
     assert len(table) >= 100
     assert len({name for name, _ in table}) == len(table)
     for name, data in table:
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(RefusedPickle) as refusal:
             print(name, loads(data))
         assert "\n" not in str(refusal.value)
         assert len(str(refusal.value)) < 300
@@ -159,7 +159,7 @@ def test_every_hostile_pickle_is_refused_and_none_is_run(tmp_path: Path) -> None
 
 @given(st.binary(max_size=200))
 def test_no_bytes_do_anything_but_be_read_or_refused(data: bytes) -> None:
-    with contextlib.suppress(Refused):
+    with contextlib.suppress(RefusedPickle):
         loads(b"\x80\x04" + data + b".")
 
 
@@ -200,7 +200,7 @@ def test_arrays_and_images_are_read_as_they_were_written(protocol: int) -> None:
 @pytest.mark.parametrize("key", [2**61 - 1, -(2**61), 1.5, True, (1, 2)])
 def test_keys_that_may_all_share_a_hash_are_refused(key: Any) -> None:
     """A dict of a hundred thousand multiples of 2**61 - 1 takes minutes."""
-    with pytest.raises(Refused, match="keys of a dict"):
+    with pytest.raises(RefusedPickle, match="keys of a dict"):
         loads(pickle.dumps({key: 1}))
     assert loads(pickle.dumps({"a": 1, b"b": 2, -7: 3})) == {"a": 1, b"b": 2, -7: 3}
 
@@ -211,6 +211,6 @@ def test_nesting_is_bounded_where_parts_are_shared_too() -> None:
     for _ in range(MOST_LEVELS):
         links.append([links[-1]])
     for value in (links, links[-1], {"deep": links[-1]}):
-        with pytest.raises(Refused, match="deeper than"):
+        with pytest.raises(RefusedPickle, match="deeper than"):
             loads(pickle.dumps(value))
     assert loads(pickle.dumps(links[-3])) == links[-3]

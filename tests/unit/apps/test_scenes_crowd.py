@@ -15,7 +15,7 @@ from titjudge.apps.scenes import annotation, visibility
 from titjudge.apps.scenes.crowd import FEWEST, MOST
 from titjudge.apps.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
 from titjudge.apps.scenes.generate import ScenePlan, make, plan
-from titjudge.apps.scenes.scene import LEVELS, Options, Scene, SceneGraph, Thing, View
+from titjudge.apps.scenes.scene import LEVELS, AskedElements, Options, Scene, Thing, View
 from titjudge.core.errors import UserError
 from titjudge.suites.known_answer.suite import KnownAnswer
 
@@ -126,7 +126,7 @@ def group(count: str, column: int, row: str, **more: str) -> Thing:
 @pytest.mark.slow
 def test_what_is_hidden_small_or_not_crowded_is_refused() -> None:
     """Rendered as object ids, tiny: twelve cubes hide one another in part, two do not."""
-    graph = SceneGraph((), {}, ())
+    graph = AskedElements((), {}, ())
 
     def wrong(*things: Thing, height: float = 6.6, size: int = 120) -> str:
         view = replace(VIEW, height=height)

@@ -14,7 +14,7 @@ import pytest
 from titjudge.apps.scenes import visibility
 from titjudge.apps.scenes.denoise import denoise
 from titjudge.apps.scenes.meshes import mesh
-from titjudge.apps.scenes.scene import Scene, SceneGraph, Thing, View
+from titjudge.apps.scenes.scene import AskedElements, Scene, Thing, View
 from titjudge.apps.scenes.shapes import Finish, Primitive
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
@@ -25,7 +25,7 @@ BLOCKS = Thing("blocks", "blocks", {"colour": "blue", "count": "three"}, 1, "bac
 SIGN = Thing("sign", "sign", {"text": "OPEN DAILY", "frame colour": "black"}, 0, "back")
 BOTTLE = Thing("bottle", "bottle", {"colour": "green"}, 0, "front")
 LOW = Thing("ring", "ring", {"colour": "red"}, 0, "back")
-GRAPH = SceneGraph(("mug", "blocks"), {}, (("mug", "left of", "blocks"),))
+GRAPH = AskedElements(("mug", "blocks"), {}, (("mug", "left of", "blocks"),))
 
 
 def scene(*things: Thing) -> Scene:

@@ -23,7 +23,7 @@ from titjudge.apps.scenes.palette import (
     lost_before,
     near,
 )
-from titjudge.apps.scenes.scene import Scene, SceneGraph, Thing, View
+from titjudge.apps.scenes.scene import AskedElements, Scene, Thing, View
 from titjudge.apps.scenes.shapes import bodies
 
 VIEW = View("cool", 4.9, {}, 1)
@@ -65,7 +65,7 @@ def test_a_load_is_on_its_carrier_or_before_it(place: str, so: bool) -> None:
 
 
 def test_marks_of_an_open_relation_are_none_and_such_a_scene_is_not_annotated() -> None:
-    graph = SceneGraph(("mug", "cone"), {}, (("cone", "left of", "mug"),))
+    graph = AskedElements(("mug", "cone"), {}, (("cone", "left of", "mug"),))
     assert annotation.marks(graph, scene(MUG, CONE)) is None
     from titjudge.apps.scenes.scene import ShownScene
 
@@ -140,7 +140,7 @@ def mask(top: int, bottom: int, left: int, right: int) -> visibility.Mask:
     return found
 
 
-GRAPH = SceneGraph(("mug", "ring"), {}, (("ring", "left of", "mug"),))
+GRAPH = AskedElements(("mug", "ring"), {}, (("ring", "left of", "mug"),))
 GOOD = {"mug__0": mask(50, 60, 45, 55), "ring__0": mask(50, 60, 10, 20)}
 
 

@@ -247,7 +247,7 @@ from titjudge.core.errors import DataError
 for file in sorted(Path(sys.argv[1]).glob("*.arrow")):
     try:
         rows = [record["prompt"] for _, record in arrow_files.rows(file)]
-        window = arrow_files.Window(file, "image")
+        window = arrow_files.ArrowImages(file, "image")
         [window.read(number) for number in range(len(rows))]
     except (DataError, KeyError):
         continue

@@ -308,9 +308,9 @@ def test_a_run_whose_manifest_does_not_say_which_way_is_better_is_read_by_its_re
 
 
 def test_ranks_of_people_share_places() -> None:
-    from titjudge.report.model import Entry, Report
+    from titjudge.report.model import ImageEntry, Report
 
-    entries = [Entry(str(number), "", "p", "") for number in range(3)]
+    entries = [ImageEntry(str(number), "", "p", "") for number in range(3)]
     report = Report([], [], entries, [(0, 1, 1), (0, 2, 1), (1, 2, 0)])
     assert human_ranks(judged_pairs(report)) == {0: 1.0, 1: 2.5, 2: 2.5}
 

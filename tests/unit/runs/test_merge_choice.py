@@ -9,18 +9,18 @@ from typing import Any
 import orjson
 
 from titjudge.core.run_records import Manifest
-from titjudge.runs.check.merge_scores import MergedItems, MergedScores, Part
+from titjudge.runs.check.merge_scores import MergedItems, MergedScores, ShardRun
 from titjudge.runs.folder.run_folder import RunFolder
 
 METRICS = ("tit-llm", "lmm-score")
 
 
-def part(folder: Path, items: list[str], scores: list[dict[str, Any]]) -> Part:
+def part(folder: Path, items: list[str], scores: list[dict[str, Any]]) -> ShardRun:
     folder.mkdir()
     listed = [{"id": id, "prompt": id, "image": None, "generator": "", "group": id, "meta": {}} for id in items]
     for name, records in (("items", listed), ("scores", scores)):
         (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in records))
-    return Part(RunFolder(folder), Manifest())
+    return ShardRun(RunFolder(folder), Manifest())
 
 
 def score(draw: random.Random, number: int) -> dict[str, Any]:

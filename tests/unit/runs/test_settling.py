@@ -14,7 +14,7 @@ from titjudge.core.run_records import SettleRecord
 from titjudge.core.types import Item, Score
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
-from titjudge.runs.study.settling import Question, Settling, verdict_line
+from titjudge.runs.study.settling import Settling, SettlingQuestion, verdict_line
 
 PROMPTS, IN_FLIGHT = 277, 8
 
@@ -32,7 +32,7 @@ def metric(low: float = 0.0, high: float = 100.0) -> Metric:
 
 def question(*names: str, **ends: float) -> Settling:
     items = [Item(f"{name}{p}", "x", None, generator=name, prompt_id=str(p)) for p in range(PROMPTS) for name in names]
-    return Settling(Question(names), items, {"m": metric(**ends)})
+    return Settling(SettlingQuestion(names), items, {"m": metric(**ends)})
 
 
 def judged(settling: Settling, value: Callable[[str, int], float | None]) -> SettleRecord:

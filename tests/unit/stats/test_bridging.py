@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import verdicts
 from titjudge.core.errors import DataError
-from titjudge.stats.ppi.bridging import Line, bridge, bridge_table
+from titjudge.stats.ppi.bridging import BridgeLine, bridge, bridge_table
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 LEVELS = {f"g{k:02}": 0.3 + 0.05 * k for k in range(12)}
@@ -41,7 +41,7 @@ def test_generators_of_the_old_judge_stand_on_the_new_board() -> None:
 
 def test_the_interval_is_that_of_least_squares() -> None:
     x, y = np.array([0.1, 0.2, 0.4, 0.5, 0.9]), np.array([0.2, 0.25, 0.35, 0.5, 0.8])
-    value, (low, high) = Line(x, y).predict(0.6)
+    value, (low, high) = BridgeLine(x, y).predict(0.6)
     design = np.c_[np.ones(5), x]
     weights, (rest,) = np.linalg.lstsq(design, y, rcond=None)[:2]
     at = np.array([1, 0.6])

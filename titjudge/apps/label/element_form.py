@@ -28,10 +28,10 @@ from titjudge.apps.label.marks import (
 from titjudge.apps.label.question_order import shuffled
 from titjudge.apps.label.questions import (
     EXPERT,
-    Answer,
     Export,
     ExportRules,
     Form,
+    LabelAnswer,
     Labelling,
     Question,
     Queue,
@@ -73,7 +73,7 @@ class Elements(Form):
             material.known = read_known(gold, material.elements)
         return material
 
-    def check_answers(self, answers: Sequence[Answer], material: LabelingData, store: Path) -> None:
+    def check_answers(self, answers: Sequence[LabelAnswer], material: LabelingData, store: Path) -> None:
         """Refuse data whose elements are not those that were marked."""
         for answer in answers:
             (image,) = answer.question.images
@@ -89,7 +89,7 @@ class Elements(Form):
         """Make the queue of an annotator: images one by one, with known ones at random places."""
         return ImageQueue(material, key, self.known, share, settled)
 
-    def sheet(self, question: Question, material: LabelingData, before: Answer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
         """Describe the elements, with the values of an earlier answer."""
         values = {name: value for name, _, value in read_marks(before.text)} if before else {}
         elements = material.elements[question.images[0]]
@@ -113,7 +113,7 @@ class Elements(Form):
 
     # -- counting --------------------------------------------------------------------------------------------------
 
-    def score(self, answer: Answer) -> float | None:
+    def score(self, answer: LabelAnswer) -> float | None:
         """Return the share of the known elements of an image that are marked right; None if none is known."""
         known = self.known.get(answer.question.images[0])
         if not known:
@@ -122,9 +122,9 @@ class Elements(Form):
         right = [marked[name] in right_values(value) for name, value in known.items() if name in marked]
         return sum(right) / len(right) if right else None
 
-    def settled(self, answers: Sequence[Answer], enough: int) -> set[tuple[str, ...]]:
+    def settled(self, answers: Sequence[LabelAnswer], enough: int) -> set[tuple[str, ...]]:
         """List the images of which each element has a majority, or all its marks; not those with known elements."""
-        by_image: dict[str, list[Answer]] = defaultdict(list)
+        by_image: dict[str, list[LabelAnswer]] = defaultdict(list)
         for answer in answers:
             by_image[answer.question.images[0]].append(answer)
         return {
@@ -206,7 +206,7 @@ class Elements(Form):
     ) -> tuple[list[dict[str, Any]], Table]:
         """Sum up each annotator: images, undos, seconds, share of marks as most others, and right attention checks."""
 
-        def describe(answers: Sequence[Answer]) -> dict[str, Any]:
+        def describe(answers: Sequence[LabelAnswer]) -> dict[str, Any]:
             standing = [answer for answer in answers if answer.stands]
             seconds = [answer.duration_ms / 1000 for answer in standing if answer.duration_ms is not None]
             counted = labelling.counts(answers[0].annotator)
@@ -258,7 +258,7 @@ class OpenElements(Elements):
                 self._notes[answer.question.images[0]].append(answer.note)
         self._seed = labelling.seed
 
-    def sheet(self, question: Question, material: LabelingData, before: Answer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
         """Describe the elements as to annotators, with what they said."""
         sheet, image = super().sheet(question, material, before), question.images[0]
         for shown, element in zip(sheet["elements"], material.elements[image], strict=True):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from titjudge.apps.label.questions import Answer, Labelling, is_expert
+from titjudge.apps.label.questions import LabelAnswer, Labelling, is_expert
 from titjudge.core.numbers import mean
 from titjudge.stats.people.votes import PANEL, Rule, krippendorff_alpha
 
@@ -58,7 +58,7 @@ def read_marks(text: str) -> list[tuple[str, str, str]]:
     return [(name, kind, value) for name, kind, value in json.loads(text)]
 
 
-def marks_of(answers: Iterable[Answer]) -> list[Mark]:
+def marks_of(answers: Iterable[LabelAnswer]) -> list[Mark]:
     """List the marks in the order in which they were made."""
     return [
         Mark(answer.question.images[0], element, value, answer.annotator, kind, answer.note)

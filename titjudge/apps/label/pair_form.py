@@ -15,10 +15,10 @@ from titjudge.apps.label.questions import (
     EXPERT,
     GOLD,
     PAIR,
-    Answer,
     Export,
     ExportRules,
     Form,
+    LabelAnswer,
     Labelling,
     Question,
     Queue,
@@ -40,7 +40,7 @@ from titjudge.core.files import csv_text, jsonl_text, read_jsonl
 from titjudge.core.numbers import mean
 from titjudge.core.types import Table
 from titjudge.runs.study.human_files import COLUMNS
-from titjudge.stats.people.votes import BOTH_BAD, CHOICES, PANEL, Outcome, Rule, Vote
+from titjudge.stats.people.votes import BOTH_BAD, CHOICES, PANEL, Rule, Vote, VoteOutcome
 
 PAIRS = "pairs"
 _DECIDED = (
@@ -99,7 +99,7 @@ class Pairs(Form):
         """Make the queue of an annotator: pairs as the plan asks for them, with gold pairs at random places."""
         return PairQueue(material, key, self._plan, share, settled)
 
-    def sheet(self, question: Question, material: LabelingData, before: Answer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
         """List the allowed answers."""
         return {"answers": self.answers}
 
@@ -111,7 +111,7 @@ class Pairs(Form):
 
     # -- counting --------------------------------------------------------------------------------------------------
 
-    def score(self, answer: Answer) -> float | None:
+    def score(self, answer: LabelAnswer) -> float | None:
         """Return 1 if a gold pair is answered right, 0 if not; None for any other pair."""
         if answer.question.kind != GOLD:
             return None
@@ -122,7 +122,7 @@ class Pairs(Form):
                 return float(outcome_of(answer.text) == (0 if better is None else 1 if left == better else -1))
         return None
 
-    def settled(self, answers: Sequence[Answer], enough: int) -> set[tuple[str, ...]]:
+    def settled(self, answers: Sequence[LabelAnswer], enough: int) -> set[tuple[str, ...]]:
         """List the pairs that the rules of A.11 have decided, or that have all their votes."""
         return settled_pairs(answers, self.images, enough)
 
@@ -185,7 +185,7 @@ class Pairs(Form):
         return labelling.annotator_table(_annotator, columns, note)
 
 
-def _annotator(answers: Sequence[Answer]) -> dict[str, Any]:
+def _annotator(answers: Sequence[LabelAnswer]) -> dict[str, Any]:
     """Sum up the answers of one annotator."""
     pairs = [answer for answer in answers if answer.stands and answer.question.kind == PAIR]
     seconds = [answer.duration_ms / 1000 for answer in pairs if answer.duration_ms is not None]
@@ -199,13 +199,13 @@ def _annotator(answers: Sequence[Answer]) -> dict[str, Any]:
     }
 
 
-def _record(outcome: Outcome) -> dict[str, Any]:
+def _record(outcome: VoteOutcome) -> dict[str, Any]:
     o = outcome
     values = (o.prompt_id, o.a, o.b, o.preference, f"votes: {o.rule}", o.votes_a, o.votes_b, o.votes_tie, o.votes_bad)
     return dict(zip(_DECIDED, (*values, o.implied), strict=True))
 
 
-def _battle(answer: Answer, images: Images) -> dict[str, str]:
+def _battle(answer: LabelAnswer, images: Images) -> dict[str, str]:
     """Make the line of an answer in the format of arenas, with the images; model_a was shown on the left."""
     left, right = answer.question.images
     return {
@@ -219,7 +219,7 @@ def _battle(answer: Answer, images: Images) -> dict[str, str]:
     }
 
 
-def _votes_csv(answers: Iterable[Answer]) -> str:
+def _votes_csv(answers: Iterable[LabelAnswer]) -> str:
     """Write answers as CSV; image_a was shown on the left."""
     rows = (
         (a.question.prompt_id, *a.question.images, a.annotator, _CHOICES.get(a.text, a.text), a.note) for a in answers
@@ -227,7 +227,7 @@ def _votes_csv(answers: Iterable[Answer]) -> str:
     return csv_text((*COLUMNS, "note"), rows)
 
 
-def _vote_record(number: int, answer: Answer) -> dict[str, Any]:
+def _vote_record(number: int, answer: LabelAnswer) -> dict[str, Any]:
     """Make the line of an answer, which may have been taken back, in `votes.jsonl`."""
     left, right = answer.question.images
     return {
@@ -259,7 +259,7 @@ def _implied_note(rules: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _for_experts(
-    outcomes: Iterable[Outcome], prompts: Mapping[str, str], known: Mapping[PairKey, list[str]]
+    outcomes: Iterable[VoteOutcome], prompts: Mapping[str, str], known: Mapping[PairKey, list[str]]
 ) -> list[dict[str, Any]]:
     """List the pairs with verdicts first, then the open ones; without vote counts, which could influence experts."""
     entries: dict[PairKey, list[str]] = {key: verdicts for key, verdicts in known.items() if verdicts}
@@ -322,7 +322,7 @@ class OpenPairs(Pairs):
             if cast.direct:
                 self._said[pair].append((vote.a, vote.choice, notes.get((vote.annotator, pair), "")))
 
-    def sheet(self, question: Question, material: LabelingData, before: Answer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
         """Describe the pair as to annotators, with what they said."""
         left, right = question.images
         said = [

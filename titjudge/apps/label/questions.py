@@ -41,7 +41,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LabelAnswer:
     """The answer of one person to one question. Times are Unix seconds.
 
     Attributes:
@@ -174,7 +174,7 @@ class Form(ABC):
         """Refuse rules that this form cannot keep to, such as to stop asking after `enough` answers, with a UserError."""
         return
 
-    def check_answers(self, answers: Sequence[Answer], material: LabelingData, store: Path) -> None:
+    def check_answers(self, answers: Sequence[LabelAnswer], material: LabelingData, store: Path) -> None:
         """Refuse data whose questions are not those that were answered, with a DataError."""
         return
 
@@ -190,7 +190,7 @@ class Form(ABC):
         """
 
     @abstractmethod
-    def sheet(self, question: Question, material: LabelingData, before: Answer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
         """Describe what the page shows beside prompt, images and note; `before` is an earlier answer to the question."""
 
     @abstractmethod
@@ -202,11 +202,11 @@ class Form(ABC):
         """
 
     @abstractmethod
-    def score(self, answer: Answer) -> float | None:
+    def score(self, answer: LabelAnswer) -> float | None:
         """Return how far an attention check is answered right, from 0 to 1; None if the question is no check."""
 
     @abstractmethod
-    def settled(self, answers: Sequence[Answer], enough: int) -> set[tuple[str, ...]]:
+    def settled(self, answers: Sequence[LabelAnswer], enough: int) -> set[tuple[str, ...]]:
         """List the images of those questions about a prompt that `enough` answers, or fewer, have settled."""
 
     @abstractmethod
@@ -229,7 +229,7 @@ class Form(ABC):
             UserError: There is no answer, or none that counts.
         """
 
-    def reliability(self, answers: Iterable[Answer], least: float) -> dict[str, Reliability]:
+    def reliability(self, answers: Iterable[LabelAnswer], least: float) -> dict[str, Reliability]:
         """Score the attention checks of every annotator; `answers` must all stand."""
         scores: dict[str, list[float]] = {}
         for answer in answers:
@@ -259,10 +259,10 @@ class Labelling:
     enough: int
     least: float
     prompts: dict[str, str]
-    answers: list[Answer]
+    answers: list[LabelAnswer]
 
     @cached_property
-    def standing(self) -> list[Answer]:
+    def standing(self) -> list[LabelAnswer]:
         """The answers that stand, in order."""
         return [answer for answer in self.answers if answer.stands]
 
@@ -309,7 +309,7 @@ class Labelling:
         return (note,) if self.enough else ()
 
     def annotator_table(
-        self, describe: Callable[[Sequence[Answer]], dict[str, Any]], columns: Sequence[str], note: str
+        self, describe: Callable[[Sequence[LabelAnswer]], dict[str, Any]], columns: Sequence[str], note: str
     ) -> tuple[list[dict[str, Any]], Table]:
         """Sum up each annotator who is no expert.
 
@@ -318,7 +318,7 @@ class Labelling:
             columns: Headings of its numbers.
             note: Explains them.
         """
-        answers: dict[str, list[Answer]] = {}
+        answers: dict[str, list[LabelAnswer]] = {}
         for answer in self.answers:
             if not is_expert(answer.annotator):
                 answers.setdefault(answer.annotator, []).append(answer)

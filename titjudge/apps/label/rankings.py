@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from titjudge.apps.label.question_order import Outcomes, merge_sort
 from titjudge.core.types import Table
-from titjudge.stats.people.votes import Outcome
+from titjudge.stats.people.votes import VoteOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Ranked:
     sort_rank: int | None
 
 
-def ranks(outcomes: Sequence[Outcome], images: Mapping[str, tuple[str, str]]) -> list[Ranked]:
+def ranks(outcomes: Sequence[VoteOutcome], images: Mapping[str, tuple[str, str]]) -> list[Ranked]:
     """Rank the images of each prompt in both ways, best first."""
     tallies: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     decided: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData
-from titjudge.apps.label.questions import ANNOTATOR, Answer, Form, Question
+from titjudge.apps.label.questions import ANNOTATOR, Form, LabelAnswer, Question
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.stats.people.votes import pair_of
@@ -220,7 +220,7 @@ class Store:
 
     def answers(
         self, annotator: str | None = None, *, prompt_id: str | None = None, ended: bool = False
-    ) -> list[Answer]:
+    ) -> list[LabelAnswer]:
         """Read answers in order, those that were taken back or replaced only if `ended`."""
         given = {"annotator": annotator, "prompt_id": prompt_id}
         wanted = {column: value for column, value in given.items() if value is not None}
@@ -228,7 +228,7 @@ class Store:
         query = _ANSWERS.format(where, "" if ended else "AND ended_at IS NULL")
         return [_answer(row) for row in self._read(query, tuple(wanted.values()))]
 
-    def last(self, annotator: str, question: Question) -> Answer | None:
+    def last(self, annotator: str, question: Question) -> LabelAnswer | None:
         """Read the last answer of an annotator to a question, even if it was taken back."""
         answers = self.answers(annotator, prompt_id=question.prompt_id, ended=True)
         return next((answer for answer in reversed(answers) if answer.question == question), None)
@@ -255,7 +255,7 @@ class Store:
                 (*row, shown_at, now, duration_ms, source),
             )
 
-    def undo(self, annotator: str) -> Answer | None:
+    def undo(self, annotator: str) -> LabelAnswer | None:
         """Take back the last answer that stands, and return it; None if there is none."""
         with self.writing():
             answers = self.answers(annotator)
@@ -269,7 +269,7 @@ class Store:
             self._db.close()
 
 
-def _answer(row: Sequence[Any]) -> Answer:
+def _answer(row: Sequence[Any]) -> LabelAnswer:
     annotator, turn, kind, prompt_id, image, other, *rest = row
     question = Question(kind, prompt_id, (image,) if other is None else (image, other))
-    return Answer(annotator, turn, question, *rest)
+    return LabelAnswer(annotator, turn, question, *rest)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from titjudge.apps.label.question_order import implied
-from titjudge.apps.label.questions import PAIR, Answer, Labelling, is_expert
+from titjudge.apps.label.questions import PAIR, LabelAnswer, Labelling, is_expert
 from titjudge.stats.people.votes import BOTH_BAD, Rule, Vote, VoteSummary, aggregate_votes, decide
 
 ANSWERS = ("left", "right", "tie", BOTH_BAD)
@@ -36,7 +36,7 @@ class Cast:
         return self.choice.prompt_id, self.choice.a, self.choice.b
 
 
-def on_pairs(answers: Iterable[Answer], images: Images) -> list[Answer]:
+def on_pairs(answers: Iterable[LabelAnswer], images: Images) -> list[LabelAnswer]:
     """Keep the answers on pairs of these images that are no checks and stand."""
     return [
         answer
@@ -45,7 +45,7 @@ def on_pairs(answers: Iterable[Answer], images: Images) -> list[Answer]:
     ]
 
 
-def casts(answers: Iterable[Answer], images: Images, *, sorting: bool = False) -> list[Cast]:
+def casts(answers: Iterable[LabelAnswer], images: Images, *, sorting: bool = False) -> list[Cast]:
     """Convert the answers on pairs, without gold pairs.
 
     Args:
@@ -97,7 +97,7 @@ def _casts_of_one(
     return votes
 
 
-def settled_pairs(answers: Iterable[Answer], images: Images, enough: int) -> set[tuple[str, ...]]:
+def settled_pairs(answers: Iterable[LabelAnswer], images: Images, enough: int) -> set[tuple[str, ...]]:
     """List the pairs that the rules of A.11 have decided, or that have `enough` votes."""
     table: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for cast in casts(answers, images):

@@ -108,7 +108,7 @@ class Pickled(WireFormat):
     def read(self, body: bytes, metric: str) -> Batch:
         try:
             data = pickles.loads(body)
-        except pickles.Refused as error:
+        except pickles.RefusedPickle as error:
             raise BadRequest(str(error)) from error
         if not isinstance(data, dict):
             raise BadRequest("the pickle is no dict")

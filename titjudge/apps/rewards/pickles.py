@@ -31,7 +31,7 @@ _ALLOWED = frozenset(_OPCODES.split())
 _PYTHON: Any = pickle._Unpickler  # the one written in Python: its steps can be replaced
 
 
-class Refused(ValueError):
+class RefusedPickle(ValueError):
     """The bytes are no pickle of plain data; the text says why."""
 
 
@@ -60,7 +60,9 @@ class _Name:
             return _array(raw, dtype, (1,), "C")[0]
         if _PIL.fullmatch(self.text) and not given:
             return _Unbuilt(_image)
-        raise Refused(f"the pickle names {self.text[:100]}: only plain data, NumPy arrays and PIL images are read")
+        raise RefusedPickle(
+            f"the pickle names {self.text[:100]}: only plain data, NumPy arrays and PIL images are read"
+        )
 
 
 class _Unbuilt:
@@ -84,7 +86,7 @@ class _Unpickler(_PYTHON):  # type: ignore[misc]
         state = self.stack.pop()
         unbuilt = self.stack[-1]
         if not isinstance(unbuilt, _Unbuilt) or unbuilt.value is not None:
-            raise Refused("the pickle gives a state to an object that has none")
+            raise RefusedPickle("the pickle gives a state to an object that has none")
         self.stack[-1] = unbuilt.value = unbuilt.build(state)
 
     def load_setitem(self) -> None:
@@ -98,9 +100,9 @@ class _Unpickler(_PYTHON):  # type: ignore[misc]
 
     def _set(self, items: list[Any]) -> None:
         if type(self.stack[-1]) is not dict:
-            raise Refused("the pickle sets items of what is no dict")
+            raise RefusedPickle("the pickle sets items of what is no dict")
         if not all(isinstance(key, str | bytes) or (type(key) is int and abs(key) < _MOST_KEY) for key in items[::2]):
-            raise Refused("the keys of a dict are text or small whole numbers")
+            raise RefusedPickle("the keys of a dict are text or small whole numbers")
         self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
 
     def load_binget(self) -> None:
@@ -131,13 +133,13 @@ def loads(data: bytes) -> Any:
     Arrays of text become lists. Protocols 3 to 5 are supported.
 
     Raises:
-        Refused: The pickle holds anything else, or is damaged.
+        RefusedPickle: The pickle holds anything else, or is damaged.
     """
     try:
         _check_opcodes(data)
         unpickler = _Unpickler(io.BytesIO(data))
         value = unpickler.load()
-    except Refused:
+    except RefusedPickle:
         raise
     except (
         ValueError,
@@ -149,9 +151,9 @@ def loads(data: bytes) -> Any:
         pickle.PickleError,
         EOFError,
     ) as error:
-        raise Refused(f"the body is no pickle of plain data ({type(error).__name__})") from error
+        raise RefusedPickle(f"the body is no pickle of plain data ({type(error).__name__})") from error
     if unpickler.stack or unpickler.metastack:
-        raise Refused("the pickle holds more than one value")
+        raise RefusedPickle("the pickle holds more than one value")
     _height(value, MOST_LEVELS, {})
     return value
 
@@ -160,19 +162,19 @@ def _check_opcodes(data: bytes) -> None:
     """Refuse opcodes that plain data do not need, too many of them, and lengths beyond the end."""
     for steps, (code, _, _) in enumerate(pickletools.genops(data)):
         if steps >= MAX_STEPS:
-            raise Refused(f"the pickle has more than {MAX_STEPS:,} instructions")
+            raise RefusedPickle(f"the pickle has more than {MAX_STEPS:,} instructions")
         if code.name not in _ALLOWED:
-            raise Refused(f"the pickle has the instruction {code.name}: only plain data is read")
+            raise RefusedPickle(f"the pickle has the instruction {code.name}: only plain data is read")
 
 
 def _height(value: Any, most: int, heights: dict[int, int]) -> int:
     """Count the levels of lists, tuples and dicts in each other; `heights` keeps those of containers by id.
 
     Raises:
-        Refused: There are more than `most`, or the value contains a name or an object without its state.
+        RefusedPickle: There are more than `most`, or the value contains a name or an object without its state.
     """
     if isinstance(value, _Name | _Unbuilt):
-        raise Refused("the pickle holds an object that is no plain data")
+        raise RefusedPickle("the pickle holds an object that is no plain data")
     if not isinstance(value, list | tuple | dict):
         return 0
     if most and id(value) not in heights:
@@ -180,7 +182,7 @@ def _height(value: Any, most: int, heights: dict[int, int]) -> int:
         heights[id(value)] = 1 + max((_height(part, most - 1, heights) for part in parts), default=0)
     height = heights.get(id(value), 1)
     if height > most:
-        raise Refused(f"the pickle nests deeper than {MOST_LEVELS} levels")
+        raise RefusedPickle(f"the pickle nests deeper than {MOST_LEVELS} levels")
     return height
 
 
@@ -189,7 +191,7 @@ def _dtype(text: Any, state: Any) -> Any:
     import numpy as np
 
     if not isinstance(text, str) or not _DTYPE.fullmatch(text) or state[1] not in ("<", ">", "|", "="):
-        raise Refused("the pickle holds an array of objects: only numbers and text are read")
+        raise RefusedPickle("the pickle holds an array of objects: only numbers and text are read")
     order = "" if state[1] in "|=" else state[1]
     return np.dtype(f"{order}{text}")
 
@@ -198,18 +200,18 @@ def _array(raw: Any, dtype: Any, shape: Any, order: Any) -> Any:
     import numpy as np
 
     if not isinstance(dtype, np.dtype) or not isinstance(raw, bytes | bytearray) or order not in ("C", "F"):
-        raise Refused("the pickle holds a damaged array")
+        raise RefusedPickle("the pickle holds a damaged array")
     if not isinstance(shape, tuple) or not all(type(side) is int and 0 <= side <= len(raw) for side in shape):
-        raise Refused("the pickle holds an array of a damaged shape")
+        raise RefusedPickle("the pickle holds an array of a damaged shape")
     if math.prod(shape) * dtype.itemsize != len(raw):
-        raise Refused("the pickle holds an array whose shape does not fit its bytes")
+        raise RefusedPickle("the pickle holds an array whose shape does not fit its bytes")
     if dtype.kind == "U" and (np.frombuffer(raw, np.dtype("u4").newbyteorder(dtype.byteorder)) > sys.maxunicode).any():
-        raise Refused("the pickle holds text that is none")
+        raise RefusedPickle("the pickle holds text that is none")
     array = np.frombuffer(raw, dtype).reshape(shape, order=order)
     if dtype.kind not in "US":
         return array
     if array.size > MAX_STEPS:  # each of them becomes an object
-        raise Refused(f"the pickle has an array of more than {MAX_STEPS:,} texts")
+        raise RefusedPickle(f"the pickle has an array of more than {MAX_STEPS:,} texts")
     return array.tolist()
 
 
@@ -218,9 +220,9 @@ def _image(state: Any) -> Any:
 
     mode, size, raw = state[1], state[2], state[4]
     if mode not in _MODES or not isinstance(raw, bytes):
-        raise Refused(f"the pickle holds an image that is none of {', '.join(_MODES)}")
+        raise RefusedPickle(f"the pickle holds an image that is none of {', '.join(_MODES)}")
     width, height = size
     sides_fit = type(width) is type(height) is int and 0 < width <= len(raw) and 0 < height <= len(raw)
     if not sides_fit or width * height * _MODES[mode] != len(raw):
-        raise Refused("the pickle holds an image whose size does not fit its bytes")
+        raise RefusedPickle("the pickle holds an image whose size does not fit its bytes")
     return Image.frombytes(mode, (width, height), raw)

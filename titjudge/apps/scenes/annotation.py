@@ -12,7 +12,7 @@ from titjudge.apps.scenes.composition import options
 from titjudge.apps.scenes.layout import holds
 from titjudge.apps.scenes.objects import KINDS
 from titjudge.apps.scenes.palette import SURFACES, near
-from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, Relation, Scene, SceneGraph, ShownScene
+from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, AskedElements, Relation, Scene, ShownScene
 
 QUESTIONS = 11
 
@@ -39,7 +39,7 @@ class Marks:
         return self.all().count(True) / len(self.all())
 
 
-def marks(graph: SceneGraph, scene: Scene) -> Marks | None:
+def marks(graph: AskedElements, scene: Scene) -> Marks | None:
     """Mark the elements of a graph that a scene shows; None where a relation is open to argument.
 
     Of a missing entity all attributes and relations count as not shown.
@@ -70,7 +70,7 @@ def value_of(scene: Scene, name: str, attribute: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SceneQuestion:
+class AnnotatedQuestion:
     """A yes / no question about a scene.
 
     Attributes:
@@ -98,7 +98,7 @@ class SceneQuestion:
         return value_of(scene, self.about[0], self.about[1]) == self.about[2]
 
 
-def questions(scene: Scene, graph: SceneGraph, rng: Random) -> list[SceneQuestion]:
+def questions(scene: Scene, graph: AskedElements, rng: Random) -> list[AnnotatedQuestion]:
     """Draw about eleven questions on a scene as the prompt asks for it; three have the answer no."""
     asked = [
         (key, question)
@@ -115,11 +115,11 @@ def questions(scene: Scene, graph: SceneGraph, rng: Random) -> list[SceneQuestio
     found += rng.sample(relations, min(2, len(relations)))
     if names:
         name = rng.choice(names)
-        found.append(SceneQuestion(KINDS[name].question(), (name,)))
+        found.append(AnnotatedQuestion(KINDS[name].question(), (name,)))
     found.append(_wrong_value(scene, graph, rng))
     found.append(_stranger(scene, rng))
     found += rng.sample(values, min(len(values), QUESTIONS - 1 - len(found)))
-    return [*found, SceneQuestion(rng.choice(_NEVER), ())]
+    return [*found, AnnotatedQuestion(rng.choice(_NEVER), ())]
 
 
 _SHAPES = {
@@ -140,7 +140,7 @@ _NEVER = (
 )
 
 
-def _asks(graph: SceneGraph, name: str, attribute: str, value: str = "") -> SceneQuestion | None:
+def _asks(graph: AskedElements, name: str, attribute: str, value: str = "") -> AnnotatedQuestion | None:
     """Ask whether an attribute has a value, by default that of the graph; None where the graph does not have it."""
     if attribute not in graph.attributes.get(name, {}):
         return None
@@ -148,21 +148,21 @@ def _asks(graph: SceneGraph, name: str, attribute: str, value: str = "") -> Scen
     about = (name, attribute, value)
     verb = "Are" if name in KINDS and KINDS[name].plural else "Is"
     if attribute == "text":
-        return SceneQuestion(f'Does the sign read exactly "{value}"?', about)
+        return AnnotatedQuestion(f'Does the sign read exactly "{value}"?', about)
     if attribute == "count":
-        return SceneQuestion(f"Are there exactly {value} {name}?", about)
+        return AnnotatedQuestion(f"Are there exactly {value} {name}?", about)
     if attribute == "contents":
-        return SceneQuestion(f"Is the mug filled with {value}?", about)
+        return AnnotatedQuestion(f"Is the mug filled with {value}?", about)
     if name == TABLE:
-        return SceneQuestion(f"Is the surface of the table {_SURFACES_ASKED[value]}?", about)
+        return AnnotatedQuestion(f"Is the surface of the table {_SURFACES_ASKED[value]}?", about)
     if name == WALL:
         look = "built of red bricks" if value == "red brick" else f"a plain {value}"
-        return SceneQuestion(f"Is the wall in the background {look}?", about)
+        return AnnotatedQuestion(f"Is the wall in the background {look}?", about)
     if attribute == "material":
-        return SceneQuestion(f"{verb} the {name} made of {value}?", about)
+        return AnnotatedQuestion(f"{verb} the {name} made of {value}?", about)
     if attribute == "colour":
-        return SceneQuestion(f"{verb} the {name} {value}?", about)
-    return SceneQuestion(f"{verb} the {attribute.removesuffix(' colour')} of the {name} {value}?", about)
+        return AnnotatedQuestion(f"{verb} the {name} {value}?", about)
+    return AnnotatedQuestion(f"{verb} the {attribute.removesuffix(' colour')} of the {name} {value}?", about)
 
 
 _SURFACES_ASKED = {
@@ -173,14 +173,14 @@ _SURFACES_ASKED = {
 }
 
 
-def _asks_relation(relation: Relation) -> SceneQuestion:
+def _asks_relation(relation: Relation) -> AnnotatedQuestion:
     a, word, b = relation
     verb = "Are" if KINDS[a].plural else "Is"
     words = {"left of": "to the left of", "right of": "to the right of"}.get(word, word)
-    return SceneQuestion(f"{verb} the {a} {words} the {b}?", relation, relation=True)
+    return AnnotatedQuestion(f"{verb} the {a} {words} the {b}?", relation, relation=True)
 
 
-def _wrong_value(scene: Scene, graph: SceneGraph, rng: Random) -> SceneQuestion:
+def _wrong_value(scene: Scene, graph: AskedElements, rng: Random) -> AnnotatedQuestion:
     """Ask for a value that the prompt does not want, so that the right answer is no."""
     pool = [
         question
@@ -195,16 +195,16 @@ def _wrong_value(scene: Scene, graph: SceneGraph, rng: Random) -> SceneQuestion:
     return rng.choice(pool)
 
 
-def _stranger(scene: Scene, rng: Random) -> SceneQuestion:
+def _stranger(scene: Scene, rng: Random) -> AnnotatedQuestion:
     """Ask for a kind of thing that the prompt does not name."""
     families = {KINDS[thing.kind].family for thing in scene.things}
     kinds = [kind for kind in KINDS.values() if kind.family not in families and kind.name != SIGN]
     kind = rng.choice([kind for kind in kinds if kind.rows and kind.name not in _SHAPES])
-    return SceneQuestion(kind.question(), (kind.name,))
+    return AnnotatedQuestion(kind.question(), (kind.name,))
 
 
 def prompt_record(
-    prompt_id: str, prompt: str, asked: Scene, graph: SceneGraph, asks: list[SceneQuestion]
+    prompt_id: str, prompt: str, asked: Scene, graph: AskedElements, asks: list[AnnotatedQuestion]
 ) -> dict[str, Any]:
     """Make a line of prompts.jsonl."""
     return {
@@ -217,7 +217,7 @@ def prompt_record(
     }
 
 
-def image_record(shown: ShownScene, graph: SceneGraph, asks: list[SceneQuestion]) -> dict[str, Any]:
+def image_record(shown: ShownScene, graph: AskedElements, asks: list[AnnotatedQuestion]) -> dict[str, Any]:
     """Make a line of images.jsonl, without the fields of its file (image, prompt_id, variant_model).
 
     Raises:

@@ -8,7 +8,7 @@ from random import Random
 from titjudge.apps.scenes.objects import KINDS, Kind, finish_name
 from titjudge.apps.scenes.palette import SIGN_FIRST, SIGN_SECOND, SURFACES, WALLS, lost_before, lost_on
 from titjudge.apps.scenes.prompt_text import LIGHTS
-from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, Relation, Scene, SceneGraph, Thing, View
+from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, AskedElements, Relation, Scene, Thing, View
 
 BACK = tuple(kind for kind in KINDS.values() if "back" in kind.rows)
 FRONT = tuple(kind for kind in KINDS.values() if "front" in kind.rows)
@@ -105,7 +105,7 @@ def options(kind: Kind, attribute: str) -> tuple[str, ...]:
     return tuple(value for value in kind.traits.get("finish", ()) if finish_name(value) == attribute)
 
 
-def graph_of(scene: Scene, rng: Random) -> SceneGraph:
+def graph_of(scene: Scene, rng: Random) -> AskedElements:
     """Make the graph of what a scene shows, with one or two clear relations for every thing on the table."""
     attributes: dict[str, dict[str, str]] = {
         TABLE: {"surface": scene.surface},
@@ -113,7 +113,7 @@ def graph_of(scene: Scene, rng: Random) -> SceneGraph:
     }
     attributes |= {thing.name: dict(thing.traits) for thing in scene.things}
     entities = (TABLE, WALL, *(thing.name for thing in scene.things))
-    return SceneGraph(entities, attributes, tuple(_relations(scene, rng)))
+    return AskedElements(entities, attributes, tuple(_relations(scene, rng)))
 
 
 def _relations(scene: Scene, rng: Random) -> list[Relation]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from titjudge.apps.scenes.annotation import SceneQuestion
+from titjudge.apps.scenes.annotation import AnnotatedQuestion
 from titjudge.apps.scenes.errors import (
     ATTRIBUTE,
     COUNT,
@@ -25,7 +25,7 @@ from titjudge.apps.scenes.errors import (
 from titjudge.apps.scenes.objects import article
 from titjudge.apps.scenes.palette import NUMBERS, lost_on, near
 from titjudge.apps.scenes.prompt_text import LIGHTS
-from titjudge.apps.scenes.scene import TABLE, WALL, Error, Relation, Scene, SceneGraph, Thing, View
+from titjudge.apps.scenes.scene import TABLE, WALL, AskedElements, Error, Relation, Scene, Thing, View
 from titjudge.apps.scenes.shapes import SMALL
 
 ROWS = ("near", "middle", "far")
@@ -87,7 +87,7 @@ def _counts(rng: Random, groups: int) -> list[int]:
             return found
 
 
-def graph_of(scene: Scene, rng: Random) -> SceneGraph:
+def graph_of(scene: Scene, rng: Random) -> AskedElements:
     """Make the graph: count and tray of each group, the order in each row, and in two columns what stands behind what."""
     attributes: dict[str, dict[str, str]] = {TABLE: {"surface": scene.surface}, WALL: {"colour": scene.wall}}
     for thing in scene.things:
@@ -99,7 +99,7 @@ def graph_of(scene: Scene, rng: Random) -> SceneGraph:
         relations += [(b, "right of", a) for a, b in pairwise(names)]
     columns = rng.choice(((-3, -1), (1, 3), (-3, 3)))  # two neighbours elsewhere can be mirrored
     relations += [(at[c, b], "behind", at[c, a]) for c in columns for a, b in pairwise(ROWS)]
-    return SceneGraph((TABLE, WALL, *(thing.name for thing in scene.things)), attributes, tuple(relations))
+    return AskedElements((TABLE, WALL, *(thing.name for thing in scene.things)), attributes, tuple(relations))
 
 
 # ---------------------------------------------------------------------- the prompt
@@ -123,7 +123,7 @@ _CLOSING = (
 )
 
 
-def write(scene: Scene, graph: SceneGraph, rng: Random) -> str:
+def write(scene: Scene, graph: AskedElements, rng: Random) -> str:
     """Write the prompt: row by row from the front, from left to right, with every element of the graph."""
     at = {(thing.column, thing.row): thing for thing in scene.things}
     behind = {a: b for a, word, b in graph.relations if word == "behind"}
@@ -156,7 +156,7 @@ def _a(colour: str) -> str:
 # ---------------------------------------------------------------------- the questions
 
 
-def questions(scene: Scene, graph: SceneGraph, rng: Random) -> list[SceneQuestion]:
+def questions(scene: Scene, graph: AskedElements, rng: Random) -> list[AnnotatedQuestion]:
     """Draw twelve questions on a scene as the prompt asks for it; four have the answer no."""
     counted, trays = rng.sample(scene.things, 5), rng.sample(scene.things, 3)
     found = [_how_many(thing, thing.traits["count"]) for thing in counted[:4]]
@@ -166,21 +166,21 @@ def questions(scene: Scene, graph: SceneGraph, rng: Random) -> list[SceneQuestio
     card = rng.choice([thing for thing in scene.things if "text" in thing.traits])
     text = card.traits["text"]
     words = f'Does the card in front of the {card.name} read exactly "{text}"?'
-    found.append(SceneQuestion(words, (card.name, "text", text)))
+    found.append(AnnotatedQuestion(words, (card.name, "text", text)))
     (a, _, b), (c, _, d) = rng.sample([each for each in graph.relations if each[1] == "right of"], 2)
-    found.append(SceneQuestion(f"Are the {a} to the right of the {b}?", (a, "right of", b), relation=True))
-    found.append(SceneQuestion(f"Are the {c} to the left of the {d}?", (c, "left of", d), relation=True))
+    found.append(AnnotatedQuestion(f"Are the {a} to the right of the {b}?", (a, "right of", b), relation=True))
+    found.append(AnnotatedQuestion(f"Are the {c} to the left of the {d}?", (c, "left of", d), relation=True))
     strangers = [f"{colour} {of}" for of in SMALL for colour in _COLOURS if scene.get(f"{colour} {of}") is None]
     name = rng.choice(strangers)
-    return [*found, SceneQuestion(f"Are there any {name} in the image?", (name,))]
+    return [*found, AnnotatedQuestion(f"Are there any {name} in the image?", (name,))]
 
 
-def _how_many(thing: Thing, count: str) -> SceneQuestion:
-    return SceneQuestion(f"Are there exactly {count} {thing.name}?", (thing.name, "count", count))
+def _how_many(thing: Thing, count: str) -> AnnotatedQuestion:
+    return AnnotatedQuestion(f"Are there exactly {count} {thing.name}?", (thing.name, "count", count))
 
 
-def _which_tray(thing: Thing, colour: str) -> SceneQuestion:
-    return SceneQuestion(f"Are the {thing.name} on {_a(colour)} tray?", (thing.name, "tray colour", colour))
+def _which_tray(thing: Thing, colour: str) -> AnnotatedQuestion:
+    return AnnotatedQuestion(f"Are the {thing.name} on {_a(colour)} tray?", (thing.name, "tray colour", colour))
 
 
 def _other_count(thing: Thing, rng: Random) -> str:

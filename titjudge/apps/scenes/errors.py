@@ -11,7 +11,7 @@ from titjudge.apps.scenes.composition import BACK, FRONT, alike_behind, options,
 from titjudge.apps.scenes.layout import may_number
 from titjudge.apps.scenes.objects import KINDS
 from titjudge.apps.scenes.palette import NUMBERS, SURFACES, WALLS, near
-from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, Error, Scene, SceneGraph, ShownScene, Thing
+from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, AskedElements, Error, Scene, ShownScene, Thing
 
 MISSING, ATTRIBUTE, COUNT = "missing entity", "wrong attribute", "wrong count"
 RELATION, TEXT = "swapped relation", "misspelt text"
@@ -26,7 +26,7 @@ MOVED = Error(RELATION, (), "", "")  # stands for the relations that turn out to
 
 
 def draw(
-    level: int, asked: Scene, graph: SceneGraph, kind: str, rng: Random, plants: Mapping[str, Plant] | None = None
+    level: int, asked: Scene, graph: AskedElements, kind: str, rng: Random, plants: Mapping[str, Plant] | None = None
 ) -> ShownScene | None:
     """Draw a scene at a level: 0 as asked, 1 with one error of `kind`, 2 and 3 with many; None where no draw fits.
 
@@ -42,7 +42,7 @@ def draw(
     return None
 
 
-def _one(asked: Scene, graph: SceneGraph, kind: str, rng: Random, plants: Mapping[str, Plant]) -> ShownScene | None:
+def _one(asked: Scene, graph: AskedElements, kind: str, rng: Random, plants: Mapping[str, Plant]) -> ShownScene | None:
     edit = plants[kind](asked, asked, rng)
     found = edit and marks(graph, edit[0])
     simple = plants is PLANTS
@@ -59,7 +59,9 @@ def _subtle(error: Error) -> bool:
     return error.element[:1] not in ((TABLE,), (WALL,)) and (error.kind != MISSING or error.shown == "nothing")
 
 
-def _many(asked: Scene, graph: SceneGraph, level: int, rng: Random, plants: Mapping[str, Plant]) -> ShownScene | None:
+def _many(
+    asked: Scene, graph: AskedElements, level: int, rng: Random, plants: Mapping[str, Plant]
+) -> ShownScene | None:
     low, high = BANDS[level]
     scene, errors = asked, list[Error]()
     for _ in range(_EDITS if plants is PLANTS else 4 * _EDITS):

@@ -20,11 +20,11 @@ from random import Random
 from typing import Any
 
 from titjudge.apps.scenes import annotation, crowd
-from titjudge.apps.scenes.annotation import SceneQuestion
+from titjudge.apps.scenes.annotation import AnnotatedQuestion
 from titjudge.apps.scenes.composition import alike_behind, compose, graph_of
 from titjudge.apps.scenes.errors import KINDS_OF_ERROR, PLANTS, TEXT, Plant, draw
 from titjudge.apps.scenes.prompt_text import write
-from titjudge.apps.scenes.scene import Options, Scene, SceneGraph, ShownScene
+from titjudge.apps.scenes.scene import AskedElements, Options, Scene, ShownScene
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json, write_atomic
 
@@ -32,7 +32,7 @@ VERSION = "1"  # raised when the same seed makes other scenes
 _TRIES, _REDRAWS = 80, 10
 _QUALITY = 92  # JPEG
 
-Look = Callable[[Scene, SceneGraph], list[str]]  # lists what cannot be seen in a scene
+Look = Callable[[Scene, AskedElements], list[str]]  # lists what cannot be seen in a scene
 Render = Callable[[Scene], Any]  # returns an image: (size, size, 3), 0 to 255
 
 
@@ -43,8 +43,8 @@ class ScenePlan:
     prompt_id: str
     prompt: str
     asked: Scene
-    graph: SceneGraph
-    asks: list[SceneQuestion]
+    graph: AskedElements
+    asks: list[AnnotatedQuestion]
     shown: tuple[ShownScene, ...]
     models: tuple[str, ...]
 
@@ -66,9 +66,9 @@ class Grammar:
     """The functions that compose, word and spoil one sort of scenes."""
 
     compose: Callable[[Random, str], Scene]
-    graph_of: Callable[[Scene, Random], SceneGraph]
-    write: Callable[[Scene, SceneGraph, Random], str]
-    questions: Callable[[Scene, SceneGraph, Random], list[SceneQuestion]]
+    graph_of: Callable[[Scene, Random], AskedElements]
+    write: Callable[[Scene, AskedElements, Random], str]
+    questions: Callable[[Scene, AskedElements, Random], list[AnnotatedQuestion]]
     plants: Mapping[str, Plant]
     unfit: Callable[[Scene], bool] = lambda _: False
 
@@ -117,7 +117,7 @@ def prompt_id(seed: int, number: int, *, hard: bool = False) -> str:
 
 
 def _levels(
-    asked: Scene, graph: SceneGraph, kind: str, levels: Sequence[int], rng: Random, look: Look, grammar: Grammar
+    asked: Scene, graph: AskedElements, kind: str, levels: Sequence[int], rng: Random, look: Look, grammar: Grammar
 ) -> Iterator[ShownScene]:
     for level in levels:
         for _ in range(_REDRAWS):

@@ -6,7 +6,7 @@ import re
 from random import Random
 
 from titjudge.apps.scenes.objects import KINDS, phrase
-from titjudge.apps.scenes.scene import SIGN, TABLE, Scene, SceneGraph, Thing
+from titjudge.apps.scenes.scene import SIGN, TABLE, AskedElements, Scene, Thing
 
 SHORTEST, LONGEST = 250, 320  # words
 
@@ -120,7 +120,7 @@ _VERBS = ("stands", "is placed", "can be seen", "is")
 _VERBS_MANY = ("are placed", "can be seen", "are arranged")
 
 
-def write(scene: Scene, graph: SceneGraph, rng: Random) -> str:
+def write(scene: Scene, graph: AskedElements, rng: Random) -> str:
     """Write the prompt of a scene, 250 to 320 words.
 
     Raises:
@@ -152,7 +152,7 @@ def count_words(text: str) -> int:
     return len(text.split())
 
 
-def _things(scene: Scene, graph: SceneGraph, rng: Random) -> list[str]:
+def _things(scene: Scene, graph: AskedElements, rng: Random) -> list[str]:
     """Write about each thing: the middle of the front row first, then row by row or column by column, and what it carries."""
     standing = {(thing.column, thing.row): thing for thing in scene.things if not thing.carrier}
     orders: tuple[tuple[tuple[int, str], ...], ...] = (
@@ -170,7 +170,7 @@ def _things(scene: Scene, graph: SceneGraph, rng: Random) -> list[str]:
     return found
 
 
-def _sentences(thing: Thing, graph: SceneGraph, rng: Random) -> list[str]:
+def _sentences(thing: Thing, graph: AskedElements, rng: Random) -> list[str]:
     relations = [each for each in graph.relations if each[0] == thing.name]
     found: list[str] = []
     for _, word, other in relations:

@@ -118,7 +118,7 @@ Relation = tuple[str, str, str]  # entity1, relation, entity2
 
 
 @dataclass(frozen=True, slots=True)
-class SceneGraph:
+class AskedElements:
     """What a prompt asks for."""
 
     entities: tuple[str, ...]

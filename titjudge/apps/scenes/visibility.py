@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from titjudge.apps.scenes.layout import holds, label_of, tray_of, words_of
 from titjudge.apps.scenes.objects import KINDS
-from titjudge.apps.scenes.scene import SIGN, Scene, SceneGraph, Thing
+from titjudge.apps.scenes.scene import SIGN, AskedElements, Scene, Thing
 from titjudge.apps.scenes.shapes import Body
 
 Mask = NDArray[np.bool_]  # (size, size): the pixels of one object
@@ -29,7 +29,7 @@ _VISIBLE_TEXT = 0.96
 _PARTLY, _FEWEST_PARTLY = 0.85, 8  # in a crowd so many objects show less than this share of their outline
 
 
-def look(scene: Scene, graph: SceneGraph, size: int = CHECK_SIZE) -> list[str]:
+def look(scene: Scene, graph: AskedElements, size: int = CHECK_SIZE) -> list[str]:
     """Render a scene as object ids, all together and each alone, and list what cannot be seen as `problems` does.
 
     Raises:
@@ -60,7 +60,7 @@ _REMEMBERED = 200  # most objects are the same at all levels of a scene
 _outlines: dict[tuple[int, float, Body], Mask] = {}
 
 
-def look_crowd(scene: Scene, graph: SceneGraph, size: int = 5 * CHECK_SIZE // 4) -> list[str]:
+def look_crowd(scene: Scene, graph: AskedElements, size: int = 5 * CHECK_SIZE // 4) -> list[str]:
     """List what is wrong with a crowded scene: nothing may be hidden, but much is to be hidden in part.
 
     Raises:
@@ -84,7 +84,7 @@ def look_crowd(scene: Scene, graph: SceneGraph, size: int = 5 * CHECK_SIZE // 4)
     return found or _contradicted(scene, graph, seen)
 
 
-def problems(scene: Scene, graph: SceneGraph, seen: Mapping[str, Mask], outline: Mapping[str, Mask]) -> list[str]:
+def problems(scene: Scene, graph: AskedElements, seen: Mapping[str, Mask], outline: Mapping[str, Mask]) -> list[str]:
     """List what is hidden, cropped, too small, miscounted or not where the graph's relations say; empty where nothing is.
 
     Args:
@@ -150,7 +150,7 @@ def _unreadable(
     return found + ([f"{thing.name}: a line is {height:.1%} of the picture high"] if height < least else [])
 
 
-def _contradicted(scene: Scene, graph: SceneGraph, seen: Mapping[str, Mask]) -> list[str]:
+def _contradicted(scene: Scene, graph: AskedElements, seen: Mapping[str, Mask]) -> list[str]:
     """List the relations that the scene says hold or do not, and the pixels say otherwise."""
     found = []
     for a, word, b in graph.relations:

@@ -24,8 +24,8 @@ from titjudge.probes.canary import drift_between
 from titjudge.runs.check.merge_scores import (
     MergedItems,
     MergedScores,
-    Part,
     Record,
+    ShardRun,
     different_questions,
     other_models,
     shard_numbers,
@@ -52,7 +52,7 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
         UserError: they are not parts of one run, one is being written, or `out` holds something that would be lost.
     """
     distinct = {run.resolve(): run for run in reversed(runs)}  # the same folder may be given under two paths
-    parts = [Part(folder, folder.manifest()) for folder in map(RunFolder, reversed(distinct.values()))]
+    parts = [ShardRun(folder, folder.manifest()) for folder in map(RunFolder, reversed(distinct.values()))]
     if any(part.folder.path.resolve() == out.resolve() for part in parts):
         raise UserError(f"{out} is one of the runs to merge: choose another --out")
     target = RunFolder(out)
@@ -75,7 +75,7 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
 
 
 def _join(
-    parts: Sequence[Part], target: RunFolder, config: RunConfig, pairs: Sequence[Pair] | None, report: bool
+    parts: Sequence[ShardRun], target: RunFolder, config: RunConfig, pairs: Sequence[Pair] | None, report: bool
 ) -> Outcome:
     run = stored_run(config)
     metrics, suite = run.metrics, run.suite
@@ -92,7 +92,7 @@ def _join(
     return finish(target, suite, pairs, metrics, status=status, extra_warnings=warnings, report=report, per_prompt=rule)
 
 
-def _write(parts: Sequence[Part], target: RunFolder, metrics: Mapping[str, Metric], status: str) -> list[str]:
+def _write(parts: Sequence[ShardRun], target: RunFolder, metrics: Mapping[str, Metric], status: str) -> list[str]:
     """Write the records and the manifest of the merge; returns warnings about scores that are not comparable."""
     items = MergedItems(parts)
     scores = MergedScores(parts, items, metrics)
@@ -121,7 +121,7 @@ def _replace_files(folder: Path, **records: Iterable[Record]) -> None:
             file.unlink(missing_ok=True)
 
 
-def _announce(target: RunFolder, parts: Sequence[Part], config: RunConfig) -> None:
+def _announce(target: RunFolder, parts: Sequence[ShardRun], config: RunConfig) -> None:
     """Write a manifest before anything else, so that a killed merge can be repeated."""
     if (target.path / "manifest.json").is_file() or any(target.path.glob("*.jsonl")):
         return
@@ -130,7 +130,7 @@ def _announce(target: RunFolder, parts: Sequence[Part], config: RunConfig) -> No
     target.write_manifest(Manifest.model_validate(record))
 
 
-def _sources(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _sources(parts: Sequence[ShardRun]) -> list[dict[str, Any]]:
     """List the runs of a merge for its manifest."""
     return [
         {"run": part.folder.path.name, "shard": part.manifest.identity.get("shard"), "status": part.manifest.status}
@@ -138,7 +138,7 @@ def _sources(parts: Sequence[Part]) -> list[dict[str, Any]]:
     ]
 
 
-def _check_alike(parts: Sequence[Part]) -> None:
+def _check_alike(parts: Sequence[ShardRun]) -> None:
     """Check that all parts have the same identity, prompts and metric versions.
 
     Raises:
@@ -162,7 +162,7 @@ def _changed(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> lis
     return [f"{what} {name}" for name in one if name in other and one[name] != other[name]]
 
 
-def _check_disjoint(parts: Sequence[Part]) -> None:
+def _check_disjoint(parts: Sequence[ShardRun]) -> None:
     """Check that no part is a merge of another one, whose bills would be counted twice.
 
     Raises:
@@ -175,7 +175,7 @@ def _check_disjoint(parts: Sequence[Part]) -> None:
                 raise UserError(f"{part.folder.path} was merged from {source.run}: give one of them")
 
 
-def _check_replaced(target: RunFolder, parts: Sequence[Part]) -> None:
+def _check_replaced(target: RunFolder, parts: Sequence[ShardRun]) -> None:
     """Check that `target` holds a merge of the same runs or of some of them, so that replacing it loses nothing.
 
     Raises:
@@ -190,7 +190,7 @@ def _check_replaced(target: RunFolder, parts: Sequence[Part]) -> None:
         raise UserError(f"{target.path} was merged from {', '.join(lost)} too: give those as well, or another --out")
 
 
-def _status(parts: Sequence[Part]) -> str:
+def _status(parts: Sequence[ShardRun]) -> str:
     """Return the status of the merge: complete when every part is and no shard is missing."""
     shards = _shards(parts)
     if shards and len({count for _, count in shards}) == 1:
@@ -205,7 +205,7 @@ def _status(parts: Sequence[Part]) -> str:
     return "complete"
 
 
-def _shards(parts: Sequence[Part]) -> list[tuple[int, int]]:
+def _shards(parts: Sequence[ShardRun]) -> list[tuple[int, int]]:
     """List the shards that the parts hold, also in former merges; none when a part is a whole run."""
     shards = []
     for part in parts:
@@ -217,7 +217,7 @@ def _shards(parts: Sequence[Part]) -> list[tuple[int, int]]:
     return shards
 
 
-def _replies(parts: Sequence[Part]) -> Iterator[Record]:
+def _replies(parts: Sequence[ShardRun]) -> Iterator[Record]:
     """Yield every answer once, without identical lines and without cached copies of a good answer."""
     lines: set[bytes] = set()
     good: set[bytes] = set()  # digests of the keys: a long run has many
@@ -235,7 +235,7 @@ def _replies(parts: Sequence[Part]) -> Iterator[Record]:
             yield record
 
 
-def _vectors(parts: Sequence[Part]) -> Iterator[Record]:
+def _vectors(parts: Sequence[ShardRun]) -> Iterator[Record]:
     keys: set[bytes] = set()
     for part in parts:
         for record in part.read("vectors"):
@@ -244,7 +244,7 @@ def _vectors(parts: Sequence[Part]) -> Iterator[Record]:
                 yield record
 
 
-def _pairs(parts: Sequence[Part], suite: Suite, config: RunConfig) -> list[Pair]:
+def _pairs(parts: Sequence[ShardRun], suite: Suite, config: RunConfig) -> list[Pair]:
     """Collect the human pairs of the runs; where no run has stored results, read them from the data."""
     stored = [results for part in parts if (results := part.folder.results()).pairs is not None]
     if stored:
@@ -253,7 +253,7 @@ def _pairs(parts: Sequence[Part], suite: Suite, config: RunConfig) -> list[Pair]
 
 
 def _manifest(
-    parts: Sequence[Part],
+    parts: Sequence[ShardRun],
     items: MergedItems,
     scores: MergedScores,
     metrics: Iterable[str],

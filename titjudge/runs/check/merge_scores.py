@@ -23,7 +23,7 @@ Key = tuple[int, str]  # number of the item (`MergedItems.number`) and metric
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ShardRun:
     """A run folder to merge, and its manifest. Its lines are read again where they are needed, and not kept."""
 
     folder: RunFolder
@@ -64,7 +64,7 @@ class MergedItems:
         UserError: an item has different prompts.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[ShardRun]) -> None:
         self._parts = parts
         self._numbers: dict[str, int] = {}  # of the ids, as they come
         self._lines = array("q")  # where the record is: offset * parts + part
@@ -120,7 +120,7 @@ class MergedScores:
     images of a prompt: the part that has most of them, and of several such parts the newest.
     """
 
-    def __init__(self, parts: Sequence[Part], items: MergedItems, metrics: Mapping[str, Metric]) -> None:
+    def __init__(self, parts: Sequence[ShardRun], items: MergedItems, metrics: Mapping[str, Metric]) -> None:
         self._parts, self._items = parts, items
         self._names: dict[str, int] = {}  # of metrics; a key is item * 2^16 + metric
         self._chosen: dict[int, int] = {}  # a line is (offset * parts + part) * 2, and 1 more where there is a value
@@ -190,7 +190,7 @@ def _compares(name: str, metrics: Mapping[str, Metric]) -> bool:
     return metric is not None and compares_images(metric)
 
 
-def other_models(parts: Sequence[Part]) -> list[str]:
+def other_models(parts: Sequence[ShardRun]) -> list[str]:
     """List warnings for the roles in which the parts used different weights, programs or embedders of one name."""
     pins: dict[str, set[str]] = {}
     for part in parts:
@@ -203,7 +203,7 @@ def other_models(parts: Sequence[Part]) -> list[str]:
     ]
 
 
-def different_questions(parts: Sequence[Part], scores: MergedScores) -> list[str]:
+def different_questions(parts: Sequence[ShardRun], scores: MergedScores) -> list[str]:
     """List warnings for the metrics that judged images of one prompt by different questions.
 
     A metric may derive questions, claims or a graph from the prompt alone, once for all its images. Parts that share no

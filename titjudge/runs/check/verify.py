@@ -47,7 +47,7 @@ _WITHOUT_ANSWER = frozenset({Status.FAILED, Status.BUDGET, Status.MISSING})
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class VerifyProblem:
     """Something that is wrong. `kind`: manifest, line, prompt, metric, question, picture, score or table."""
 
     kind: str
@@ -65,7 +65,7 @@ class Verification:
 
     run: Path
     checked: Counter[str] = field(default_factory=Counter)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[VerifyProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -73,19 +73,19 @@ class Verification:
         return not self.problems
 
     @property
-    def first_item(self) -> Problem | None:
+    def first_item(self) -> VerifyProblem | None:
         """The first problem that names an item; one with its score or image comes before one with a line."""
         named = [problem for problem in self.problems if problem.item]
         return min(named, key=lambda problem: problem.kind not in ("score", "picture"), default=None)
 
     @property
-    def first_cell(self) -> Problem | None:
+    def first_cell(self) -> VerifyProblem | None:
         """The first problem with a table cell."""
         return next((problem for problem in self.problems if problem.kind == "table"), None)
 
     def add(self, kind: str, where: str, what: str, item: str = "") -> None:
         """Add a problem, unless it is one of the last 20."""
-        problem = Problem(kind, where, what, item)
+        problem = VerifyProblem(kind, where, what, item)
         if problem not in self.problems[-20:]:
             self.problems.append(problem)
 

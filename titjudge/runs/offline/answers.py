@@ -13,13 +13,13 @@ from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.keys import request_key
 from titjudge.core.types import Reply, Request, Status
 from titjudge.providers import Provider, WrappedProvider
-from titjudge.runs.offline.batch import Asked, only_recorded, walk
-from titjudge.runs.offline.files import IMPORTED, Imported, read_answers
+from titjudge.runs.offline.batch import AskedQuestion, only_recorded, walk
+from titjudge.runs.offline.files import IMPORTED, ImportedAnswers, read_answers
 from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
 
-def import_answers(session: Session, file: Path) -> Imported:
+def import_answers(session: Session, file: Path) -> ImportedAnswers:
     """Put the answers in `file` into the cache, where `judge` finds them.
 
     A line is one of an OpenAI batch's output (`custom_id`, `response`, `error`) or simply
@@ -30,10 +30,10 @@ def import_answers(session: Session, file: Path) -> Imported:
     """
     if only_recorded(session):
         raise ConfigError("recorded answers lie beside the data, not in the cache: `batch record` takes them")
-    result = Imported()
+    result = ImportedAnswers()
     answers = read_answers([file], result)
     asked: set[str] = set()
-    seen: dict[str, Asked] = {}
+    seen: dict[str, AskedQuestion] = {}
 
     def stand_in(config: RoleConfig, real: Provider) -> Provider:
         return FileAnswers(real, answers, asked) if real.capabilities.cache else real  # recorded answers are at hand

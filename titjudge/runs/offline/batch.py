@@ -29,7 +29,7 @@ Journal = Callable[[str, dict[str, Any]], None]
 
 
 @dataclass(slots=True)
-class Asked:
+class AskedQuestion:
     """A question that was asked on a walk."""
 
     template: str
@@ -55,7 +55,7 @@ async def walk(
     stand_in: Callable[[RoleConfig, Provider], Provider],
     journal: Journal | None = None,
     *,
-    seen: dict[str, Asked],
+    seen: dict[str, AskedQuestion],
 ) -> None:
     """Score every item by every metric that asks a model, with `stand_in(config, real)` in place of each provider.
 
@@ -81,13 +81,13 @@ async def walk(
 class _NotingEngine(Engine):
     """An engine that notes every question, also one that several items share."""
 
-    def __init__(self, seen: dict[str, Asked], *rest: Any, **named: Any) -> None:
+    def __init__(self, seen: dict[str, AskedQuestion], *rest: Any, **named: Any) -> None:
         super().__init__(*rest, **named)
         self._seen = seen
 
     async def answer(self, role: Any, request: Request, **rest: Any) -> Reply:
         key = request_key(request)
-        asked = self._seen.setdefault(key, Asked(request.template))
+        asked = self._seen.setdefault(key, AskedQuestion(request.template))
         asked.items[request.item_id] = None
         for image in request.images:
             if (part := origin(image.path)) is not None:

@@ -24,7 +24,7 @@ from titjudge.metrics.agent.crops import origin
 from titjudge.providers import Provider, ProviderSettings, WrappedProvider
 from titjudge.providers.batch.openai import openai_line
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.runs.offline.batch import Asked, only_recorded, walk
+from titjudge.runs.offline.batch import AskedQuestion, only_recorded, walk
 from titjudge.runs.offline.files import Exported, SplitJsonlWriter, question_text
 from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
@@ -56,7 +56,7 @@ def export(
     """
     writer = SplitJsonlWriter(out, max_requests, max_bytes)
     plain = only_recorded(session)
-    seen: dict[str, Asked] = {}
+    seen: dict[str, AskedQuestion] = {}
     order = {item.id: sha256(item.id.encode()).digest() for item in session.items()}
 
     def rank(key: str) -> tuple[bytes, str, str]:

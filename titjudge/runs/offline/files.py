@@ -36,7 +36,7 @@ class Exported:
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportedAnswers:
     """What became of the lines of an answer file."""
 
     imported: int = 0  # answers that were stored
@@ -131,7 +131,7 @@ def question_text(messages: Sequence[Any]) -> str:
     return "\n\n".join(part for _, *parts in messages for part in parts if isinstance(part, str)).strip()
 
 
-def read_answers(files: Sequence[Path], result: Imported) -> dict[str, Reply]:
+def read_answers(files: Sequence[Path], result: ImportedAnswers) -> dict[str, Reply]:
     """Read the first good answer to each key; other lines, and second answers that differ, are noted in `result`."""
     answers: dict[str, Reply] = {}
     for file in files:
@@ -144,7 +144,7 @@ def read_answers(files: Sequence[Path], result: Imported) -> dict[str, Reply]:
     return answers
 
 
-def _read(file: Path, result: Imported) -> list[tuple[str, Reply]]:
+def _read(file: Path, result: ImportedAnswers) -> list[tuple[str, Reply]]:
     """Read key and reply of every line that holds an answer; the others are noted in `result`."""
     reader = OpenAI(ProviderSettings("imported", base_url="http://localhost"))
     answers: list[tuple[str, Reply]] = []

@@ -20,14 +20,14 @@ from titjudge.providers import Provider
 from titjudge.providers.recorded import question_key
 from titjudge.providers.recorded import read_answers as read_recording
 from titjudge.runs.offline.answers import FileAnswers
-from titjudge.runs.offline.batch import Asked, only_recorded, walk
-from titjudge.runs.offline.files import IMPORTED, Imported, question_text, read_answers
+from titjudge.runs.offline.batch import AskedQuestion, only_recorded, walk
+from titjudge.runs.offline.files import IMPORTED, ImportedAnswers, question_text, read_answers
 from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
 
 @dataclass(slots=True)
-class Kept(Imported):
+class Kept(ImportedAnswers):
     """What became of answers that were to be recorded: `imported` ones are in the recording now, `already` ones were."""
 
     replaced: int = 0  # imported answers that took the place of another one
@@ -41,7 +41,7 @@ class _Walk:
 
     used: dict[str, dict[str, Any]] = field(default_factory=dict)  # replies by key
     asked: set[str] = field(default_factory=set)  # keys that the files answered
-    seen: dict[str, Asked] = field(default_factory=dict)  # every question by key
+    seen: dict[str, AskedQuestion] = field(default_factory=dict)  # every question by key
 
     @property
     def questions(self) -> set[str]:
@@ -90,7 +90,8 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", r
                 result.differing.append(f"{next(iter(walk.seen[key].items))}, {reply['template']}")
         elif question not in lines and "recorded" not in reply["flags"]:
             crops = {
-                digest: _Place.of(part.image, to.parent, part.box) for digest, part in walk.seen[key].parts.items()
+                digest: _RecordingPlace.of(part.image, to.parent, part.box)
+                for digest, part in walk.seen[key].parts.items()
             }
             lines[question] = _line(question, reply, images | crops, by)
     result.unknown = sorted(answers.keys() - walk.used.keys())
@@ -120,13 +121,13 @@ def _walked(session: Session, answers: Mapping[str, Reply], *, replace: bool = F
     return result
 
 
-def _line(key: str, reply: dict[str, Any], images: Mapping[str, _Place], by: str) -> dict[str, Any]:
+def _line(key: str, reply: dict[str, Any], images: Mapping[str, _RecordingPlace], by: str) -> dict[str, Any]:
     """Make a line of the recording; `images` are the places of images by the hash of what was sent."""
     who = by or reply["model_version"] or ("" if IMPORTED in reply["flags"] else reply["model"])
     if not who:
         raise ConfigError("answers from a file do not say who gave them: add --by, for example --by 'a person'")
     digests = [part["image"] for _, *parts in reply["messages"] for part in parts if isinstance(part, dict)]
-    places = [images.get(digest, _Place(f"sha256:{digest}")) for digest in digests]
+    places = [images.get(digest, _RecordingPlace(f"sha256:{digest}")) for digest in digests]
     boxes = [list(place.box) for place in places if place.box]
     return {
         "key": key,
@@ -146,22 +147,22 @@ def _question(reply: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _RecordingPlace:
     """An image as a recording names it: its path relative to the recording, and the part of it that was shown."""
 
     name: str
     box: Box | None = None
 
     @classmethod
-    def of(cls, image: Path, home: Path, box: Box | None = None) -> _Place:
+    def of(cls, image: Path, home: Path, box: Box | None = None) -> _RecordingPlace:
         """Name an image from the folder of the recording; one that is elsewhere by its file name."""
         place, root = image.resolve(), home.resolve()
         return cls(place.relative_to(root).as_posix() if place.is_relative_to(root) else place.name, box)
 
 
-async def _paths(session: Session, home: Path) -> dict[str, _Place]:
+async def _paths(session: Session, home: Path) -> dict[str, _RecordingPlace]:
     """Map the hash of what is sent of each image to its place."""
-    places: dict[str, _Place] = {}
+    places: dict[str, _RecordingPlace] = {}
     with open_cache(session.config.cache) as cache:
         images = ImageFiles(cache)
         for item in session.items():
@@ -170,7 +171,7 @@ async def _paths(session: Session, home: Path) -> dict[str, _Place]:
                     digest = (await images.open(item.image)).sha256
                 except DataError:
                     continue  # no question showed it
-                places[digest] = _Place.of(item.image, home)
+                places[digest] = _RecordingPlace.of(item.image, home)
                 images.forget(item.image)
     return places
 

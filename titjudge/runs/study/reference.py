@@ -22,7 +22,7 @@ _LEAST = 0.95  # share of a row's images, and of the questions about them, that 
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class ReferenceMark:
     """Something that differs between a run and a published table. A `void` one makes them incomparable."""
 
     what: str
@@ -96,46 +96,46 @@ def _models(manifest: Manifest, metric: str) -> list[str]:
     return [record.model for role, record in manifest.roles.items() if role.partition(" ")[0] in roles]
 
 
-def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | InvalidItem]) -> list[Flag]:
+def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | InvalidItem]) -> list[ReferenceMark]:
     """Flag what differs for every row of the run."""
     flags = []
     if manifest.suite.name != reference.suite:
-        flags.append(Flag("suite", f"{manifest.suite.name or 'none'}, not {reference.suite}", True))
+        flags.append(ReferenceMark("suite", f"{manifest.suite.name or 'none'}, not {reference.suite}", True))
     options = manifest.identity.get("suite_options") or {}
     for key, value in reference.options.items():
         if options.get(key) != value:
-            flags.append(Flag("suite", f"{key}={options.get(key)}, not {value}", True))
+            flags.append(ReferenceMark("suite", f"{key}={options.get(key)}, not {value}", True))
     if (template := options.get("template")) not in (None, "", "random"):
-        flags.append(Flag("template", f"the judge was asked with {template}, not as published", True))
+        flags.append(ReferenceMark("template", f"the judge was asked with {template}, not as published", True))
     asked = _models(manifest, reference.metric)
     if reference.judges and not (asked and all(_is_judge(model, reference.judges) for model in asked)):
-        flags.append(Flag("judge", f"{', '.join(asked) or 'unknown'}, not {reference.judge}", True))
-    flags += [Flag("judge", line, True) for line in manifest.mixed]
+        flags.append(ReferenceMark("judge", f"{', '.join(asked) or 'unknown'}, not {reference.judge}", True))
+    flags += [ReferenceMark("judge", line, True) for line in manifest.mixed]
     if reference.protocol and manifest.protocol != reference.protocol:
-        flags.append(Flag("protocol", f"{manifest.protocol or 'unknown'}, not {reference.protocol}", True))
+        flags.append(ReferenceMark("protocol", f"{manifest.protocol or 'unknown'}, not {reference.protocol}", True))
     prompts, unread, basis = _prompts(reference, items)
     scripts = Counter(script(prompt) for prompt in prompts.values())
     usual = scripts.most_common(1)[0][0] if scripts else ""
     if usual != reference.script:
         words = f"prompts in {usual or 'LATIN'}, not {reference.script or 'LATIN'} letters"
-        flags.append(Flag("language", words, True))
+        flags.append(ReferenceMark("language", words, True))
     if basis is None:
         known = sorted({reference.prompts_behind(row) or 0 for row, _ in reference.cells} - {0})
         theirs = (
             f"not {' or '.join(f'{count:,}' for count in known)}" if known else "and how many theirs are is not printed"
         )
-        flags.append(Flag("subset", f"{len(prompts):,} prompts, {theirs}", True))
+        flags.append(ReferenceMark("subset", f"{len(prompts):,} prompts, {theirs}", True))
     elif unread and len(prompts) != basis:
         words = f"{len(unread):,} of {basis:,} prompts could not be judged"
-        flags.append(Flag("count", words, len(prompts) < _LEAST * basis))
+        flags.append(ReferenceMark("count", words, len(prompts) < _LEAST * basis))
     if basis and (others := sum(reference.prompts_behind(row) != basis for row, _ in reference.cells)):
         words = (
             f"{others:,} of {len(reference.cells):,} published rows are not of this run's {basis:,} prompts: no rank"
         )
-        flags.append(Flag("rows", words, False))
+        flags.append(ReferenceMark("rows", words, False))
     if reference.differs:
         what, _, words = reference.differs.partition(": ")
-        flags.append(Flag(what, words, False))
+        flags.append(ReferenceMark(what, words, False))
     return flags
 
 
@@ -154,7 +154,7 @@ def _is_judge(model: str, patterns: Sequence[str]) -> bool:
 
 
 def _table(
-    reference: Published, counterpart: Counterpart, mine: Sequence[tuple[str, float]], flags: Sequence[Flag],
+    reference: Published, counterpart: Counterpart, mine: Sequence[tuple[str, float]], flags: Sequence[ReferenceMark],
     items: Sequence[Item | InvalidItem], folder: RunFolder,
 ) -> Table:  # fmt: skip
     published: dict[str, float] = {
@@ -185,7 +185,9 @@ def _table(
     return Table(f"Where this run stands: {reference.title}, {counterpart.column}", columns, tuple(rows), notes)
 
 
-def _counts(reference: Published, items: Sequence[Item | InvalidItem], folder: RunFolder) -> dict[str, list[Flag]]:
+def _counts(
+    reference: Published, items: Sequence[Item | InvalidItem], folder: RunFolder
+) -> dict[str, list[ReferenceMark]]:
     """Flag generators that lack scores, whose questions lack answers, or that have several images a prompt."""
     if reference.of != "generator":
         return {}
@@ -204,15 +206,15 @@ def _counts(reference: Published, items: Sequence[Item | InvalidItem], folder: R
             asked[item.generator] += questions[0]
             skipped[item.generator] += questions[1]
             prompts.setdefault(item.generator, set()).add(prompt_of(item))
-    flags_of: dict[str, list[Flag]] = {}
+    flags_of: dict[str, list[ReferenceMark]] = {}
     for name, count in images.items():
         flags = flags_of.setdefault(name, [])
         if with_score[name] < count:
             words = f"{name}: {with_score[name]:,} of {count:,} images have a score"
-            flags.append(Flag("count", words, with_score[name] < _LEAST * count))
+            flags.append(ReferenceMark("count", words, with_score[name] < _LEAST * count))
         if skipped[name]:
             words = f"{name}: {skipped[name]:,} of {asked[name]:,} questions about its scored images have no answer"
-            flags.append(Flag("questions", words, asked[name] - skipped[name] < _LEAST * asked[name]))
+            flags.append(ReferenceMark("questions", words, asked[name] - skipped[name] < _LEAST * asked[name]))
         if count > len(prompts[name]):
-            flags.append(Flag("count", f"{name}: {count:,} images of {len(prompts[name]):,} prompts", False))
+            flags.append(ReferenceMark("count", f"{name}: {count:,} images of {len(prompts[name]):,} prompts", False))
     return flags_of

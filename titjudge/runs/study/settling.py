@@ -31,7 +31,7 @@ STOPPED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SettlingQuestion:
     """Which generators to compare, and within which margin they count as equal.
 
     Raises:
@@ -62,7 +62,9 @@ class Settling:
         ConfigError: there is not one metric. DataError: an unknown generator, or fewer than two common prompts.
     """
 
-    def __init__(self, question: Question, items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> None:
+    def __init__(
+        self, question: SettlingQuestion, items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]
+    ) -> None:
         if len(metrics) != 1:
             raise ConfigError(f"--settle needs one metric, and there are {len(metrics)}: {', '.join(metrics)}")
         ((self._metric, metric),) = metrics.items()
@@ -185,10 +187,10 @@ class SettlingSession(Session):
     """A run of the generators to compare, which ends with the verdict and can be resumed.
 
     Raises:
-        ConfigError, DataError: as `Question` and `Settling`.
+        ConfigError, DataError: as `SettlingQuestion` and `Settling`.
     """
 
-    def __init__(self, config: RunConfig, question: Question) -> None:
+    def __init__(self, config: RunConfig, question: SettlingQuestion) -> None:
         super().__init__(config)
         self._names = frozenset(question.names)
         self._settling = Settling(question, (item for item, _ in super().listed()), self.metrics)

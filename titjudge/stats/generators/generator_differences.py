@@ -70,10 +70,10 @@ def generator_differences(
         DataError: The baseline is unknown, there are fewer than two generators, or no two of them share two prompts.
     """
     pairs = _pairs(table, baseline)
-    cuts = [_Slice("", "", table.means, table)]
+    cuts = [_DifferenceSlice("", "", table.means, table)]
     for column, values in table.slices.items():
         scale = table.on_scale_of(column)
-        cuts += [_Slice(column, value, means, scale) for value, means in values.items()]
+        cuts += [_DifferenceSlice(column, value, means, scale) for value, means in values.items()]
     columns = [score_differences(cut.means[:, a], cut.means[:, b]) for a, b in pairs for cut in cuts]
     _check_shared(table, pairs, columns[:: len(cuts)])
     blocks = (np.stack(columns[k : k + _TOGETHER], axis=1) for k in range(0, len(columns), _TOGETHER))
@@ -93,7 +93,7 @@ def generator_differences(
     return _below_best(table, baseline, differences)
 
 
-class _Slice(NamedTuple):
+class _DifferenceSlice(NamedTuple):
     """The mean scores of the prompts with one value of a column; all prompts where the column has no name."""
 
     column: str
@@ -123,7 +123,7 @@ def _check_shared(table: ScoreTable, pairs: Sequence[tuple[int, int]], differenc
 
 
 def _by_column(
-    slices: Sequence[_Slice], differences: Sequence[GeneratorDifference]
+    slices: Sequence[_DifferenceSlice], differences: Sequence[GeneratorDifference]
 ) -> dict[str, dict[str, GeneratorDifference]]:
     """Arrange differences by column and value; those without any prompt are left out."""
     by: dict[str, dict[str, GeneratorDifference]] = {part.column: {} for part in slices}

@@ -63,7 +63,7 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class VoteOutcome:
     """The votes cast on one pair and their outcome.
 
     Attributes:
@@ -123,7 +123,7 @@ class Ceiling:
 class VoteSummary:
     """Outcomes of all pairs, agreement of the annotators, number of pairs decided by each rule, and human ceiling."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[VoteOutcome, ...]
     agreement: Alpha
     rules: Mapping[str, int] = field(default_factory=dict)
     ceiling: Ceiling = field(default_factory=lambda: Ceiling(None, None, 0, 0))
@@ -134,7 +134,7 @@ class VoteSummary:
         return [pair_of(o.prompt_id, o.a, o.b, o.preference, f"votes: {o.rule}") for o in self.outcomes if o.preference]
 
     @property
-    def needs_experts(self) -> list[Outcome]:
+    def needs_experts(self) -> list[VoteOutcome]:
         """The pairs that wait for experts."""
         return [outcome for outcome in self.outcomes if outcome.rule is Rule.NEEDS_EXPERTS]
 
@@ -241,7 +241,7 @@ def aggregate_votes(
             rule = Rule.IMPLIED if rule in (Rule.CONSENSUS, Rule.ADVANTAGE) else rule
         for_a, for_b, ties, bad = (counts[choice] for choice in CHOICES)
         pair = orientation[key]
-        outcomes.append(Outcome(*pair, for_a, for_b, ties, bad, rule, preference, following.total()))
+        outcomes.append(VoteOutcome(*pair, for_a, for_b, ties, bad, rule, preference, following.total()))
     used = Counter(outcome.rule for outcome in outcomes)
     agreement = krippendorff_alpha(
         [(o.votes_a, o.votes_b, o.votes_tie, o.votes_bad) for o in outcomes],

@@ -25,7 +25,7 @@ _SHARE = 0.5  # of the common prompts for which a generator must have a score
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BridgeLine:
     """Least-squares line through the anchors: mean scores `x` by the old judge, `y` by the new one."""
 
     x: Floats
@@ -88,7 +88,7 @@ class Bridge:
     """
 
     anchors: tuple[str, ...]
-    line: Line
+    line: BridgeLine
     standings: tuple[BridgedGenerator, ...]
     held: int
     half_width: float
@@ -138,7 +138,7 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
             scores = _rows(old, prompts)[:, old.column(name)]
             standings.append(BridgedGenerator(name, True, *line.predict(mean, _uncertain(scores)), count, outside))
     standings.sort(key=lambda standing: (-standing.score, standing.generator))
-    predicted = [Line(*rest.T).predict(score)[1] for rest, score in zip(left, pairs[:, 0], strict=True)]
+    predicted = [BridgeLine(*rest.T).predict(score)[1] for rest, score in zip(left, pairs[:, 0], strict=True)]
     return Bridge(
         anchors,
         line,
@@ -151,7 +151,7 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     )
 
 
-def _rising_line(pairs: Floats, left: Sequence[Floats], old: str, new: str) -> Line:
+def _rising_line(pairs: Floats, left: Sequence[Floats], old: str, new: str) -> BridgeLine:
     """Draw the line through the anchors.
 
     Args:
@@ -168,7 +168,7 @@ def _rising_line(pairs: Floats, left: Sequence[Floats], old: str, new: str) -> L
         raise DataError(f"{what}: no line leads through them", old)
     if not np.ptp(with_ties(pairs[:, 1])):
         raise DataError("all anchors have the same score: no line leads from it to another board", new)
-    line = Line(pairs[:, 0], pairs[:, 1])
+    line = BridgeLine(pairs[:, 0], pairs[:, 1])
     if not line.slope > 0:
         raise DataError("the two judges order the anchors in opposite ways: no map between them keeps the order", new)
     return line

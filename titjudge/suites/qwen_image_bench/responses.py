@@ -40,7 +40,7 @@ class Response:
 
 
 @dataclass(slots=True)
-class Judged:
+class JudgedResponse:
     """The verdicts on saved answers.
 
     Attributes:
@@ -103,14 +103,14 @@ def _is_answer(text: Any) -> bool:
     return not (text is None or text == "" or (isinstance(text, float) and text != text))
 
 
-def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int = 56) -> Judged:
+def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int = 56) -> JudgedResponse:
     """Score every answer of a file.
 
     Raises:
         DataError: The file cannot be read or holds no answer.
         ConfigError: The protocol is unknown.
     """
-    found = Judged(problems=list(metadata.problems))
+    found = JudgedResponse(problems=list(metadata.problems))
     for response in read_responses(path):
         if isinstance(response, Problem):
             found.problems.append(response)
@@ -121,7 +121,7 @@ def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int =
     return found
 
 
-def _add(found: Judged, response: Response, metadata: Metadata, protocol: str, facets: int) -> None:
+def _add(found: JudgedResponse, response: Response, metadata: Metadata, protocol: str, facets: int) -> None:
     """Score an answer, and put its verdict where it belongs."""
 
     def problem(reason: str) -> None:
@@ -151,7 +151,7 @@ def _add(found: Judged, response: Response, metadata: Metadata, protocol: str, f
         found.rows.setdefault(response.model, {}).setdefault(_image(found, response), {})[response.pillar] = verdict
 
 
-def _image(found: Judged, response: Response) -> tuple[str, int]:
+def _image(found: JudgedResponse, response: Response) -> tuple[str, int]:
     """Choose the image of an ID that an answer is about: that of its row, else the first that lacks its pillar."""
     rows, nth = found.rows.get(response.model, {}), 1
     while (image := (response.id, nth)) in rows:

@@ -29,7 +29,7 @@ METRIC = "yes-no"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class AnswerProblem:
     """A file or folder that was not scored, and why. `path` is relative to the tree."""
 
     path: str
@@ -43,7 +43,7 @@ class Answers:
     """What one tree holds; `cells` are the counts by (generator, length) and then by type."""
 
     cells: dict[tuple[str, str], dict[str, TypeCounts]] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[AnswerProblem] = field(default_factory=list)
 
     @property
     def generators(self) -> list[str]:
@@ -123,29 +123,31 @@ class _AnswerFile(NamedTuple):
     questions: int
 
 
-def _walk(folder: Path, problems: list[Problem]) -> Iterator[tuple[str, str, str, Iterator[_AnswerFile]]]:
+def _walk(folder: Path, problems: list[AnswerProblem]) -> Iterator[tuple[str, str, str, Iterator[_AnswerFile]]]:
     """Yield generator, length, type and the answer files of each folder, sorted; what is none of them is a problem."""
     if not folder.is_dir():
         raise DataError("no such folder", folder)
     for generator in _folders(folder):
         for kind in _folders(folder / generator):
             if kind not in TYPES:
-                problems.append(Problem(f"{generator}/{kind}", "not one of the 39 types", generator))
+                problems.append(AnswerProblem(f"{generator}/{kind}", "not one of the 39 types", generator))
                 continue
             for length in _folders(folder / generator / kind):
                 if length not in LENGTHS:
-                    problems.append(Problem(f"{generator}/{kind}/{length}", "neither short nor long", generator))
+                    problems.append(AnswerProblem(f"{generator}/{kind}/{length}", "neither short nor long", generator))
                     continue
                 yield generator, length, kind, _files(folder, generator, kind, length, problems)
 
 
-def _files(folder: Path, generator: str, kind: str, length: str, problems: list[Problem]) -> Iterator[_AnswerFile]:
+def _files(
+    folder: Path, generator: str, kind: str, length: str, problems: list[AnswerProblem]
+) -> Iterator[_AnswerFile]:
     base = f"{folder}/{generator}/{kind}/{length}"
     for name in sorted(name for name in os.listdir(base) if name.endswith(".json")):
         try:
             yield _read(f"{base}/{name}", name, kind, length)
         except (ValueError, TypeError, OSError) as error:
-            problems.append(Problem(f"{generator}/{kind}/{length}/{name}", _reason(error), generator, length))
+            problems.append(AnswerProblem(f"{generator}/{kind}/{length}/{name}", _reason(error), generator, length))
 
 
 def _folders(folder: Path) -> list[str]:

@@ -26,7 +26,7 @@ _FOLDERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DatasetLine:
     """A prompt with its questions.
 
     Attributes:
@@ -56,7 +56,7 @@ class Line:
         return self.full if how == "full" and self.full is not None else self.number
 
 
-Lines = dict[str, list[Line]]
+Lines = dict[str, list[DatasetLine]]
 
 
 def find_set(folder: Path, subset: str) -> tuple[str, Path]:
@@ -101,7 +101,7 @@ def read_set(place: Path, name: str) -> Lines:
     return lines
 
 
-def _read_type(kind: str, prompts: Path, questions: Path, name: str) -> list[Line]:
+def _read_type(kind: str, prompts: Path, questions: Path, name: str) -> list[DatasetLine]:
     texts = list(read_jsonl(prompts, ("type", "short_description", "long_description")))
     asked = list(read_jsonl(questions, ("type", "yn_question_list", "yn_answer_list")))
     if len(texts) != len(asked):
@@ -117,7 +117,7 @@ def _read_type(kind: str, prompts: Path, questions: Path, name: str) -> list[Lin
                 raise DataError(f"{key} is not a text", prompts, at)
         asking, gold = _questions(record, questions, line)
         full = number if name == "full" or kind not in MOVED else _pointer(record, questions, line)
-        lines.append(Line(kind, number, full, text["short_description"], text["long_description"], asking, gold))
+        lines.append(DatasetLine(kind, number, full, text["short_description"], text["long_description"], asking, gold))
     return lines
 
 

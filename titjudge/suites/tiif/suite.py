@@ -17,7 +17,7 @@ from titjudge.suites.base import Suite, SuiteInputs, judged
 from titjudge.suites.prompt_places import GENERATOR, PromptPlace
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif import dataset
-from titjudge.suites.tiif.answers import METRIC, Answers, Problem, write_answers
+from titjudge.suites.tiif.answers import METRIC, AnswerProblem, Answers, write_answers
 from titjudge.suites.tiif.layout import LENGTHS, SIZES, TYPES, TypeCounts
 from titjudge.suites.tiif.tables import results, tables
 from titjudge.suites.tiif.text_rendering import METRICS as TEXT_METRICS
@@ -176,7 +176,7 @@ class Tiif(Suite):
             kind, length = item_meta.TYPE.required(known), item_meta.LENGTH.required(known)
             if score.value is None:
                 reason = f"{score.status}: {score.reason}"
-                answers.problems.append(Problem(score.item_id, reason, known.generator, length))
+                answers.problems.append(AnswerProblem(score.item_id, reason, known.generator, length))
                 continue
             preds, gold = score.parts.get("preds"), item_meta.GOLD_ANSWERS.required(known)
             if preds is None or "samples" in score.parts:  # a panel's votes, or several of one judge
@@ -219,7 +219,7 @@ def _folder_items(
     generator: str,
     kind: str,
     length: str,
-    lines: Sequence[dataset.Line],
+    lines: Sequence[dataset.DatasetLine],
     images: dataset.Images,
     extra: dict[str, Any],
     roots: Sequence[Path],
@@ -264,7 +264,7 @@ def _folder_items(
         yield _invalid(generator, f"{group}/{file}", f"{place}/{file}: the name is not the number of a prompt")
 
 
-def _asked(line: dataset.Line) -> dict[str, Any]:
+def _asked(line: dataset.DatasetLine) -> dict[str, Any]:
     words = words_from_questions(line.questions)
     asked: dict[str, Any] = {
         item_meta.QUESTIONS.name: list(line.questions),

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from titjudge.core.types import Table
-from titjudge.suites.tiif.answers import Answers, Problem
+from titjudge.suites.tiif.answers import AnswerProblem, Answers
 from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SIZES, TYPES, TypeCounts, roll_up, which_set
 
 _SHOWN = 20
 
 
 def summarise(
-    cells: Mapping[str, TypeCounts], problems: Sequence[Problem], expected: Mapping[str, int]
+    cells: Mapping[str, TypeCounts], problems: Sequence[AnswerProblem], expected: Mapping[str, int]
 ) -> dict[str, Any]:
     """Compute the result of one generator and length: by the official rule, by image (paper), counts and coverage.
 
@@ -42,7 +42,7 @@ def summarise(
     }
 
 
-def _named(problems: Sequence[Problem]) -> list[dict[str, str]]:
+def _named(problems: Sequence[AnswerProblem]) -> list[dict[str, str]]:
     return [{"path": problem.path, "reason": problem.reason} for problem in problems]
 
 
