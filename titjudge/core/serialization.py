@@ -19,6 +19,7 @@ from titjudge.core.score_parts import SUMMED
 from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Mapping[str, Any])
 MAX_PROMPT = 1_000_000  # characters
 _CHECKSUM = "seal"  # its key in a record
 # Names in the files of earlier versions, and today's. Checksums and digests are over the former ones: they hold for both.
@@ -68,11 +69,11 @@ def json_value(value: Any) -> Any:
     return fields_of(value) if is_dataclass(value) else str(value)
 
 
-def renamed(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def renamed(record: R) -> R:
     """Give a record of an earlier version the names of this one."""
     if _NAMES.keys().isdisjoint(record):
         return record
-    return {_NAMES.get(name, name): value for name, value in record.items()}
+    return cast(R, {_NAMES.get(name, name): value for name, value in record.items()})
 
 
 def with_former_names(record: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -233,7 +234,6 @@ def item_record(item: Item | InvalidItem) -> dict[str, Any]:
 
 
 def item_from(record: Mapping[str, Any]) -> Item | InvalidItem:
-    record = renamed(record)
     if "bad" in record:
         return InvalidItem(record["id"], record["bad"], record["generator"], record["prompt_id"])
     image = Path(record["image"]) if record["image"] else None
@@ -254,7 +254,6 @@ def lean_score(record: Mapping[str, Any], *, counted: bool = False) -> Score:
         record: As `score_record` makes it; strings that repeat are kept once.
         counted: Whether to leave out all parts but those that tables sum up.
     """
-    record = renamed(record)
     parts = record["parts"]
     kept = {name: parts[name] for name in parts if (name in SUMMED if counted else name not in _SHOWN_ONLY)}
     shared = {name: sys.intern(record[name]) for name in ("item", "metric", "generator", "prompt_id")}

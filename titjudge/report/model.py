@@ -162,7 +162,7 @@ class StoredAnswers:
     def get(self, key: str) -> Json | None:
         """Read the record with a key; None where there is none."""
         offset = self._offsets.get(key)
-        return None if offset is None or self._reader is None else dict(renamed(self._reader.at(offset)))
+        return None if offset is None or self._reader is None else renamed(self._reader.at(offset))
 
 
 @dataclass(slots=True)

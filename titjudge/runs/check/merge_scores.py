@@ -47,7 +47,7 @@ class ShardRun:
         """Read the record of NAME.jsonl at an offset again."""
         if name not in self._readers:
             self._readers[name] = JsonlReader(self.folder.path / f"{name}.jsonl")
-        return self._readers[name].at(offset)
+        return renamed(self._readers[name].at(offset))
 
     def text_answers(self) -> Iterator[tuple[str, str, bytes]]:
         """Yield key, template and digest of every good answer to a question without an image."""
@@ -146,7 +146,7 @@ class MergedScores:
         """Take the scores that compare the images of a prompt from one part."""
         prompts: dict[str, list[int]] = {}
         for item in self._items:
-            prompts.setdefault(renamed(item)["prompt_id"], []).append(self._items.number(item["id"]))
+            prompts.setdefault(item["prompt_id"], []).append(self._items.number(item["id"]))
         for metric in dict.fromkeys(key & 0xFFFF for last in comparing for key in last):
             for items_of_prompt in prompts.values():
                 keys = [item << 16 | metric for item in items_of_prompt]
@@ -228,7 +228,7 @@ def different_questions(parts: Sequence[ShardRun], scores: MergedScores) -> list
         for key in score["replies"]:
             if key in (known := texts[part_number]):
                 templates[key], answer = known[key]
-                answers.setdefault((score["metric"], renamed(score)["prompt_id"], key), set()).add(answer)
+                answers.setdefault((score["metric"], score["prompt_id"], key), set()).add(answer)
     mixed: dict[tuple[str, str], dict[str, None]] = {}
     for (name, prompt, key), different in answers.items():
         if len(different) > 1:

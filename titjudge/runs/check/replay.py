@@ -235,7 +235,7 @@ def _parsed(content: bytes, required: Sequence[str]) -> dict[str, Any] | str:
         return f"not a JSON object ({error})"
     if not isinstance(record, dict):
         return "not a JSON object"
-    record = dict(renamed(record))
+    record = renamed(record)
     missing = [name for name in required if name not in record]
     return f"the key '{missing[0]}' is missing" if missing else record
 

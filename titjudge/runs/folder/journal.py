@@ -44,8 +44,12 @@ def records(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, dict[str,
 
 
 def located(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield the lines as `records` does, each with its offset, at which `core.files.JsonlReader` reads it again."""
-    for number, offset, record in locate_jsonl(file, whole=True):
+    """Yield the lines as `records` does, each with its offset, at which `core.files.JsonlReader` reads it again.
+
+    Records of earlier versions have the names of this one.
+    """
+    for number, offset, line in locate_jsonl(file, whole=True):
+        record = line if isinstance(line, DataError) else renamed(line)
         problem = record.message if isinstance(record, DataError) else flaw(file.name, record)
         if problem:
             damage[f"{file.name}:{number}"] = problem
@@ -57,7 +61,6 @@ def flaw(name: str, record: Mapping[str, Any]) -> str:
     """Say why an object is not a valid line of the file `name` of a run folder; empty when it is one."""
     if name == "billing.jsonl":
         return _flaw_of_bill(record)
-    record = renamed(record)
     if problem := _no_string(record, _STRINGS.get(name, ())):
         return problem
     for key in _OTHER_KEYS.get(name, ()):

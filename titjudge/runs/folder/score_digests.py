@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.serialization import item_record, renamed, with_former_names
+from titjudge.core.serialization import item_record, with_former_names
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data import containers
 from titjudge.metrics import Metric
@@ -56,7 +56,7 @@ class Digests:
             if "bad" not in record:
                 self._digests[record["id"]] = _digest(record)
                 if prompts:
-                    self._prompt_of[record["id"]] = prompt = renamed(record)["prompt_id"]
+                    self._prompt_of[record["id"]] = prompt = record["prompt_id"]
                     self.prompts.setdefault(prompt, []).append(record["id"])
 
     def of(self, item: str, *, together: bool) -> str:
