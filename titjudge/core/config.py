@@ -311,8 +311,10 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
         raise ConfigError(_explain(error, path)) from error
     for name, role in config.roles.items():
         _check_role(role, "embedders" if name == "embedder" else "providers")
-    for metric in (*config.metrics, *config.metric_options):
-        registry.check(registry.metric_kind(config.suite), metric)
+    if named := (*config.metrics, *config.metric_options):
+        kind = registry.metric_kind(config.suite)
+        for metric in named:
+            registry.check(kind, metric)
     registry.check("suites", config.suite)
     _check_panel(config)
     once = list(dict.fromkeys(config.metrics))

@@ -1,8 +1,8 @@
 """Open a run. Nowhere else are prompts, cache, models, budget and engine put together, or the manifest of a run written.
 
 open_folder(run)          its folder: lock and identity; one in which nothing was asked leaves no trace
-OpenRun(run, folder)    prompts, metrics and models as the run began with, what earlier sessions have paid and spent,
-the manifest while it goes on, and how it ended
+OpenRun(run, folder)      prompts, metrics and models as the run began with, what earlier sessions have paid and spent,
+                          the manifest while it goes on, and how it ended
 open_engine(config)       models without a run: for single questions, and for a walk with stand-ins
 open_planner(config, ...) what a run would ask, and its price
 """

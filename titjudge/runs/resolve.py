@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def resolve(config: RunConfig) -> ResolvedRun:
     """
     asked, config = config.metrics, _with_recordings(_with_data(with_tree(config)))
     suite = load_suite(config)
-    listed = {name: load_metric(name, config.suite) for name in asked or suite.metrics}
+    listed = _loaded(asked or suite.metrics, config)
     if not asked:
         config = config.model_copy(update={"metrics": _runnable(listed, config)})
     metrics = _configured(listed, config)
@@ -226,10 +226,10 @@ def _left_out(metrics: Mapping[str, Metric], config: RunConfig) -> list[str]:
     return lines
 
 
-def load_metric(name: str, suite: str) -> Metric:
-    """Load a metric, or for a suite of prompts a task, by its registered name."""
-    metric: Metric = registry.load(registry.metric_kind(suite), name)
-    return metric
+def _loaded(names: Iterable[str], config: RunConfig) -> dict[str, Metric]:
+    """Load metrics, or for a suite of prompts tasks, by their registered names."""
+    kind = registry.metric_kind(config.suite)
+    return {name: registry.load(kind, name) for name in names}
 
 
 def load_metrics(config: RunConfig) -> dict[str, Metric]:
@@ -238,7 +238,7 @@ def load_metrics(config: RunConfig) -> dict[str, Metric]:
     Raises:
         ConfigError: an unknown option, a value that does not fit, or options for a metric that the run does not have.
     """
-    return _configured({name: load_metric(name, config.suite) for name in config.metrics}, config)
+    return _configured(_loaded(config.metrics, config), config)
 
 
 def _configured(metrics: Mapping[str, Metric], config: RunConfig) -> dict[str, Metric]:
