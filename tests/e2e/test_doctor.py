@@ -68,7 +68,7 @@ def test_a_provider_of_another_package_that_does_not_load_is_named_and_the_other
 ) -> None:
     monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
     broken = {"theirs": "no_such_package:Theirs"}
-    monkeypatch.setattr(registry, "_entry_points", lambda kind: broken if kind == "providers" else {})
+    monkeypatch.setattr(registry, "announced", lambda kind: broken if kind == "providers" else {})
     file = tmp_path / "d.json"
     assert run_command("titjudge", ["doctor", "--cache", str(tmp_path / "c"), "--json", str(file)]) == 0
     rows = {row["what"]: row for row in json.loads(file.read_text())}

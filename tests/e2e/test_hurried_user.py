@@ -133,7 +133,7 @@ def test_a_json_file_that_cannot_be_is_said_before_the_work_and_leaves_nothing(p
 @pytest.fixture
 def stranger(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = {"mood": "titjudge.metrics.tit:nothing_of_the_kind", "gone": "no_such_package.metric:m"}
-    monkeypatch.setattr(registry, "_entry_points", lambda kind: broken if kind == "metrics" else {})
+    monkeypatch.setattr(registry, "announced", lambda kind: broken if kind == "metrics" else {})
 
 
 @pytest.mark.usefixtures("stranger")

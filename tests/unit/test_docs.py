@@ -68,7 +68,6 @@ def test_the_run_yaml_loads(tmp_path: Path) -> None:
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The examples of docs/extending.md as a package, announced as its entry points would announce it."""
-    from titjudge.cli import commands
     from titjudge.core import registry
 
     page = ROOT / "docs" / "extending.md"
@@ -82,7 +81,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for kind, entry, target in re.findall(
         r'\[project\.entry-points\."titjudge\.(\w+)"\]\n(\w+) = "([\w.:]+)"', text(page)
     ):
-        monkeypatch.setitem(commands.announced() if kind == "commands" else registry.TABLES[kind], entry, target)
+        monkeypatch.setitem(
+            registry.announced("commands") if kind == "commands" else registry.TABLES[kind], entry, target
+        )
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in [name for name in sys.modules if name.partition(".")[0] == "my_package"]:
         monkeypatch.delitem(sys.modules, name)

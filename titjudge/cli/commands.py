@@ -18,6 +18,7 @@ import click
 
 from titjudge import __version__
 from titjudge.cli.logs import add_log_options
+from titjudge.core import registry
 from titjudge.core.errors import ConfigError, UserError, nearest
 from titjudge.core.signals import ended_by_ctrl_c
 
@@ -139,21 +140,13 @@ class Commands(click.Group):
                     formatter.write_dl(rows)
 
 
-@functools.cache
-def announced() -> dict[str, str]:
-    """Return the entry points of commands: name -> `module:attribute`."""
-    from importlib.metadata import entry_points
-
-    return {point.name: point.value for point in entry_points(group="titjudge.commands")}
-
-
 def names() -> list[str]:
     """List the names of all commands; nothing is imported."""
-    return [*_BUILT_IN, *sorted(announced().keys() - _BUILT_IN.keys())]
+    return [*_BUILT_IN, *sorted(registry.announced("commands").keys() - _BUILT_IN.keys())]
 
 
 def _target(name: str) -> str | None:
-    return _BUILT_IN.get(name) or announced().get(name)
+    return _BUILT_IN.get(name) or registry.announced("commands").get(name)
 
 
 @functools.cache

@@ -123,7 +123,8 @@ VENDOR_NAMES = {"google": "gemini"}  # what genai-prices calls a vendor, to what
 
 
 @functools.cache
-def _entry_points(kind: str) -> dict[str, str]:
+def announced(kind: str) -> dict[str, str]:
+    """Return the entry points of a kind (`commands` as well): name -> `module:attribute`."""
     from importlib.metadata import entry_points
 
     return {point.name: point.value for point in entry_points(group=f"titjudge.{kind}")}
@@ -132,7 +133,7 @@ def _entry_points(kind: str) -> dict[str, str]:
 def _known(kind: str) -> dict[str, str]:
     """Return the `module:attribute` of every name of a kind; each row of a learned metric is a metric, too."""
     learned = names("learned_metrics") if kind == "metrics" else ()
-    return {**_entry_points(kind), **{name: f"{_LEARNED}({name})" for name in learned}, **TABLES[kind]}
+    return {**announced(kind), **{name: f"{_LEARNED}({name})" for name in learned}, **TABLES[kind]}
 
 
 def metric_kind(suite: str) -> str:

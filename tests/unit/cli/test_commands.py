@@ -13,9 +13,9 @@ import click
 import pytest
 from commands import cli
 
-from titjudge.cli import commands
 from titjudge.cli.commands import OTHERS, SECTIONS, Command, Group, command_of, names
 from titjudge.cli.dispatch import run_command
+from titjudge.core import registry
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAVY = [
@@ -43,7 +43,7 @@ def announce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Announce:
     def add(name: str, source: str) -> None:
         module = f"package_with_{name}"
         (tmp_path / f"{module}.py").write_text(source)
-        monkeypatch.setitem(commands.announced(), name, f"{module}:command")
+        monkeypatch.setitem(registry.announced("commands"), name, f"{module}:command")
 
     return add
 
@@ -59,7 +59,7 @@ def test_the_commands_of_the_wing_are_announced_as_those_of_any_package() -> Non
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wing = project["entry-points"]["titjudge.commands"]
     assert {target.partition(".command")[0].split(".")[1] for target in wing.values()} == {"apps"}
-    assert wing.items() <= commands.announced().items()
+    assert wing.items() <= registry.announced("commands").items()
     assert {*wing} <= {*names()}
 
 

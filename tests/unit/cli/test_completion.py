@@ -71,7 +71,9 @@ def test_other_shells_get_the_same_names(shell: str, complete: Complete) -> None
 
 
 def test_the_names_of_other_packages_are_offered(complete: Complete, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_entry_points", lambda kind: {"mood": "my_package.mood:mood"})
+    monkeypatch.setattr(
+        registry, "announced", lambda kind: {"mood": "my_package.mood:mood"} if kind == "metrics" else {}
+    )
     assert complete("judge", "--metric", "moo") == ["plain,mood"]
 
 

@@ -27,7 +27,7 @@ MINE = dataclasses.replace(TABLE["pickscore"], key="mine", version=7)
 @pytest.fixture
 def announced(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     entries = {"mine": f"{__name__}:MINE"}
-    monkeypatch.setattr(registry, "_entry_points", lambda kind: entries if kind == "learned_metrics" else {})
+    monkeypatch.setattr(registry, "announced", lambda kind: entries if kind == "learned_metrics" else {})
     return entries
 
 

@@ -32,7 +32,7 @@ class Gateway(OpenAI):
 @pytest.fixture(autouse=True)
 def _announced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     announced = {"providers": {"gateway": f"{__name__}:Gateway"}}
-    monkeypatch.setattr(registry, "_entry_points", lambda kind: announced.get(kind, {}))
+    monkeypatch.setattr(registry, "announced", lambda kind: announced.get(kind, {}))
     retirements.of.cache_clear()
     vendors.image_rule.cache_clear()
     monkeypatch.setenv("GATEWAY_KEY", "k")

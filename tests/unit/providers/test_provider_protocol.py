@@ -83,7 +83,7 @@ class ThreeMethods:
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     points = {"providers": f"{__name__}:FourMethods", "embedders": f"{__name__}:ThreeMethods"}
-    monkeypatch.setattr(registry, "_entry_points", lambda kind: {"mine": points[kind]} if kind in points else {})
+    monkeypatch.setattr(registry, "announced", lambda kind: {"mine": points[kind]} if kind in points else {})
 
 
 def test_the_least_provider_has_all_that_the_engine_asks_for() -> None:
