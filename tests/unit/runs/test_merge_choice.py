@@ -17,7 +17,7 @@ METRICS = ("tit-llm", "lmm-score")
 
 def part(folder: Path, items: list[str], scores: list[dict[str, Any]]) -> ShardRun:
     folder.mkdir()
-    listed = [{"id": id, "prompt": id, "image": None, "generator": "", "group": id, "meta": {}} for id in items]
+    listed = [{"id": id, "prompt": id, "image": None, "generator": "", "prompt_id": id, "meta": {}} for id in items]
     for name, records in (("items", listed), ("scores", scores)):
         (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in records))
     return ShardRun(RunFolder(folder), Manifest())
@@ -28,7 +28,7 @@ def score(draw: random.Random, number: int) -> dict[str, Any]:
     return {
         "item": f"i{draw.randrange(9)}", "metric": draw.choice(METRICS), "value": value,
         "status": "failed" if value is None else "ok", "reason": str(number), "parts": {}, "replies": [],
-        "generator": "", "group": "",
+        "generator": "", "prompt_id": "",
     }  # fmt: skip
 
 
