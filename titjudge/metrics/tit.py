@@ -7,13 +7,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core import item_meta
 from titjudge.core.score_parts import Compared, TokensRead
-from titjudge.core.structured_output import Number
+from titjudge.core.structured_output import Number, after_thinking
 from titjudge.core.types import Ask, Embedding, Item, Reply, Score
 from titjudge.metrics import metric
+from titjudge.metrics._shared import unreadable
 
 MAX_DESCRIPTION_TOKENS = 512  # "max_new_tokens=512" of the official snippet
 
@@ -33,17 +36,25 @@ async def describe(item: Item, ask: Ask) -> Reply:
     """Have the captioner describe the image, with the paper's instruction (A.4.1).
 
     An item without an image brings its description along (`item_meta.DESCRIPTION`). A description that hit the token
-    limit is accepted only under the official protocol: the published code does not check for it.
+    limit is accepted only under the official protocol: the published code does not check for it. What a reasoning model
+    thinks before it answers (`<think>...</think>`) is no part of the description.
+
+    Raises:
+        Unanswered: There is no description, or nothing but a thought.
     """
     if item.image is None:
         return Reply(item_meta.DESCRIPTION.required(item), flags=("given",))
-    return await ask(
+    reply = await ask(
         "tit/describe",
         role="captioner",
         images=[item.image],
         params={"max_tokens": MAX_DESCRIPTION_TOKENS},
         accept_truncated=ask.protocol == "official",
     )
+    description = after_thinking(reply.text)
+    if not description.strip():
+        raise unreadable(reply, "a thought without a description")
+    return replace(reply, text=description)
 
 
 @metric("tit", roles=("captioner", "embedder"), range=(-1, 1), source="TIT-Score paper, section 4; README snippet")

@@ -106,6 +106,24 @@ def test_a_truncated_description_counts_under_the_official_protocol_alone(tmp_pa
     assert scored(tmp_path, metric, cut_off, protocol="official")[1] == []  # paid once
 
 
+@pytest.mark.parametrize("protocol", ["official", "strict"])
+@pytest.mark.parametrize("metric", [tit, tit_llm])
+def test_what_the_captioner_thinks_before_it_describes_is_not_compared(
+    tmp_path: Path, metric: Any, protocol: str
+) -> None:
+    def thought(request: Request) -> str:
+        return f"<think>The prompt may ask for a red door.</think>{compared()(request)}"
+
+    score, asked = scored(tmp_path, metric, thought, protocol=protocol)
+    assert score.parts["description"] == DESCRIPTION
+    assert not any("The prompt may ask" in request.messages[-1].text for request in asked)
+
+
+def test_a_thought_without_a_description_is_no_score(tmp_path: Path) -> None:
+    score, _ = scored(tmp_path, tit, lambda request: "<think>A door.</think>\n")
+    assert (score.value, score.status) == (None, Status.UNPARSED)
+
+
 @pytest.mark.parametrize(("metric", "role"), [(tit_llm, "judge"), (self_eval, "captioner")])
 def test_a_language_model_compares_the_texts_and_does_not_see_the_image(tmp_path: Path, metric: Any, role: str) -> None:
     score, (_, asked) = scored(tmp_path, metric, compared())
