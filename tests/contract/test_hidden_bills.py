@@ -120,10 +120,10 @@ def check(data: Path, run: Callable[[], Outcome], case: Case, answers: Callable[
     first = run()
     money = RunFolder(data.parent / "run").money()
     assert answers() > 0
-    assert money["spent"] + money["uncertain"] >= answers() * case.bill - 1e-9
-    assert (money["overrun"] > 0) is case.is_over or "candidates" in str(case.google)  # Gemini has room for thinking
-    if not money["overrun"]:
-        assert money["spent"] == pytest.approx(answers() * case.bill, rel=0.01)
+    assert money.spent + money.uncertain >= answers() * case.bill - 1e-9
+    assert (money.overrun > 0) is case.is_over or "candidates" in str(case.google)  # Gemini has room for thinking
+    if not money.overrun:
+        assert money.spent == pytest.approx(answers() * case.bill, rel=0.01)
         return
     for outcome in (first, run()):
         notes = [note for note in outcome.warnings if "more than their requests allowed" in note]
@@ -177,7 +177,7 @@ def test_the_ledger_holds_what_an_embedder_bills(data: Path, usage: dict[str, An
         prices = {"judge-1": {"input": RATE, "output": RATE}, "vectors": {"input": RATE, "output": 0}}
         outcome = judged(data, server, "openai/judge-1", metrics=["tit"], embedder=embedder, prices=prices)
         bill = 0.09 * server.count("embeddings") + 0.0042 * server.count("openai")
-    assert RunFolder(data.parent / "run").money()["spent"] >= bill - 1e-9
+    assert RunFolder(data.parent / "run").money().spent >= bill - 1e-9
     assert any("more than their requests allowed" in note for note in outcome.warnings)
 
 
@@ -187,7 +187,7 @@ def test_a_bill_of_a_server_whose_price_nobody_knows_exceeds_nothing(data: Path)
         outcome = judged(data, server, "openai/judge-1", prices={}, limits={"max_cost": None})
         bill = server.count() * case.bill
     money = RunFolder(data.parent / "run").money()
-    assert (money["spent"], money["overrun"]) == (pytest.approx(bill), 0)
+    assert (money.spent, money.overrun) == (pytest.approx(bill), 0)
     assert not any("more than their requests allowed" in note for note in outcome.warnings)
 
 
@@ -196,7 +196,7 @@ def test_an_answer_that_cannot_be_used_is_booked_at_what_the_server_bills(data: 
     with Server(lambda seen: Scripted(body=body_of(case, "openai", ""))) as server:
         outcome = judged(data, server, "openai/judge-1")
         bill = server.count() * case.bill
-    assert RunFolder(data.parent / "run").money()["spent"] == pytest.approx(bill)
+    assert RunFolder(data.parent / "run").money().spent == pytest.approx(bill)
     assert any("more than their requests allowed" in note for note in outcome.warnings)
 
 
@@ -212,7 +212,7 @@ def test_what_no_request_can_cost_is_booked_at_the_most_it_may_and_said(data: Pa
     with Server(lambda seen: Scripted(body=body_of(Case(0.0, usage), "openai"))) as server:
         outcome = judged(data, server, "openai/judge-1", limits={"max_cost": 5.0})
     assert outcome.status == "complete"
-    assert 0 < RunFolder(data.parent / "run").money()["spent"] < 5.0
+    assert 0 < RunFolder(data.parent / "run").money().spent < 5.0
     assert any("12 answers what no request can use" in note for note in outcome.warnings)
 
 

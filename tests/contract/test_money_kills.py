@@ -179,8 +179,8 @@ def test_an_interrupted_run_keeps_what_was_paid(tmp_path: Path) -> None:
         assert process.returncode == 0, said
     assert bank.requests == 2 * ITEMS
     money = RunFolder(tmp_path / "out").money()
-    assert (money["requests"], money["uncertain"]) == (2 * ITEMS, 0.0)
-    assert money["spent"] == pytest.approx(bank.billed)
+    assert (money.requests, money.uncertain) == (2 * ITEMS, 0.0)
+    assert money.spent == pytest.approx(bank.billed)
 
 
 @pytest.mark.slow

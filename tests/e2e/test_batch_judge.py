@@ -258,14 +258,14 @@ def test_killed_while_a_job_is_live_the_same_command_collects_it(
         server.plans.clear()
         (folder,) = (tmp_path / "runs").iterdir()
         known = RunFolder(folder).money()  # of what is in the jobs, too: it will be billed, whoever comes for it
-        assert known["requests"] == 6 * stage
-        assert len(known["in_jobs"]) == 6
+        assert known.requests == 6 * stage
+        assert len(known.in_jobs) == 6
         judged(tmp_path, "--provider", "openai", server=server)
         assert len(server.jobs) == 2
         assert server.paid() == 12
         money = RunFolder(folder).money()
-        assert (money["requests"], money["uncertain"]) == (12, 0.0)
-        assert money["spent"] == pytest.approx(money["list_cost"])
+        assert (money.requests, money.uncertain) == (12, 0.0)
+        assert money.spent == pytest.approx(money.list_cost)
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["metrics"]["tit-llm"]["coverage"] == 1
 

@@ -192,9 +192,9 @@ def test_a_live_job_stays_in_the_ledger_whatever_becomes_of_a_look_at_it(
             server.faults += [(look, refused(int(trouble)))] * 100
         judged(tmp_path, cap=1000, role=role)
     left = RunFolder(tmp_path / "run").money()
-    assert (left["requests"], left["spent"], len(left["in_jobs"])) == (ITEMS, 0.0, ITEMS)
+    assert (left.requests, left.spent, len(left.in_jobs)) == (ITEMS, 0.0, ITEMS)
     server.faults.clear()
-    cap = left["uncertain"] * 1.5
+    cap = left.uncertain * 1.5
     judged(tmp_path, cap=cap, role=role, batch=False)
     assert billed_by(server) <= RunFolder(tmp_path / "run").used()["max_cost"] <= cap
     assert judged(tmp_path, cap=1000, role=role).status == "complete"  # what the job holds can still be collected
@@ -212,8 +212,8 @@ def test_lines_that_a_job_leaves_out_count_though_nobody_waited_for_them(tmp_pat
     fill(tmp_path / "data", 0)
     assert judged(tmp_path, cap=1000).status == "complete"
     used = RunFolder(tmp_path / "run").money()
-    assert used["uncertain"] == pytest.approx((ITEMS - 1) * worst)
-    assert used["spent"] == pytest.approx(2 * ITEMS * PRICE)
+    assert used.uncertain == pytest.approx((ITEMS - 1) * worst)
+    assert used.spent == pytest.approx(2 * ITEMS * PRICE)
 
 
 @pytest.mark.parametrize("end", ["expired", "cancelled"])
@@ -233,8 +233,8 @@ def test_a_line_that_a_job_which_ended_early_does_not_name_may_be_billed(
     server.plans.append(Plan(end=end, answered=ITEMS - 1))
     assert judged(tmp_path, cap=1000).status == "complete"
     money = RunFolder(tmp_path / "run").money()
-    assert money["spent"] + money["uncertain"] >= billed_by(server)
-    assert money["uncertain"] > PRICE
+    assert money.spent + money.uncertain >= billed_by(server)
+    assert money.uncertain > PRICE
 
 
 def test_a_creation_that_may_have_been_stays_in_the_ledger(tmp_path: Path, server: BatchServer) -> None:
@@ -245,10 +245,10 @@ def test_a_creation_that_may_have_been_stays_in_the_ledger(tmp_path: Path, serve
     with pytest.raises(FatalProviderError):
         judged(tmp_path, cap=1000)
     left = RunFolder(tmp_path / "run").money()
-    assert (left["requests"], left["spent"], len(left["in_jobs"])) == (ITEMS, 0.0, ITEMS)
+    assert (left.requests, left.spent, len(left.in_jobs)) == (ITEMS, 0.0, ITEMS)
     server.held = False
     assert judged(tmp_path, cap=1000).status == "complete"
-    assert (len(server.jobs), RunFolder(tmp_path / "run").money()["uncertain"]) == (1, 0.0)
+    assert (len(server.jobs), RunFolder(tmp_path / "run").money().uncertain) == (1, 0.0)
 
 
 @pytest.mark.parametrize("status", [408, 502, 504])
@@ -267,5 +267,5 @@ def test_a_line_that_a_gateway_gave_up_on_may_be_billed_as_a_live_request_may(
     assert judged(tmp_path, cap=1000).status == "complete"
     money = RunFolder(tmp_path / "run").money()
     assert len(given_up) == ITEMS + 1
-    assert money["spent"] == pytest.approx(ITEMS * PRICE)
-    assert money["uncertain"] >= PRICE
+    assert money.spent == pytest.approx(ITEMS * PRICE)
+    assert money.uncertain >= PRICE

@@ -150,13 +150,13 @@ def test_answers_in_the_old_cache_are_not_asked_again_by_a_new_run(old: Path, as
 def test_a_killed_run_goes_on_with_what_it_paid(old: Path, asked: list[Request]) -> None:
     run = RunFolder(old / "killed")
     on_their_way = 0.006251 + 0.006253  # sent, and no answer kept: they may have cost their worst case
-    assert run.money()["uncertain"] == pytest.approx(on_their_way)
+    assert run.money().uncertain == pytest.approx(on_their_way)
     assert verify(run.path).holds
     again = judged("killed", model="slow", metrics=["tit-llm"])
     assert again.status == "complete"
     assert len(asked) == 2
     assert again.results.spent == pytest.approx(4 * 0.00014)
-    assert run.money()["uncertain"] == pytest.approx(on_their_way)
+    assert run.money().uncertain == pytest.approx(on_their_way)
     assert sorted(score.value or 0 for score in run.scores().values()) == [62, 62, 84, 84]
     assert verify(run.path).holds
 

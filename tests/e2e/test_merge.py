@@ -125,7 +125,7 @@ def test_the_same_question_in_two_shards_is_kept_once_and_paid_as_often_as_it_wa
     assert len(prompts) == PROMPTS
     merged = merge(parts, tmp_path / "merged", report=False).folder
     money = RunFolder(merged).money()
-    assert money["requests"] == server.count()
+    assert money.requests == server.count()
     renewed = merge([*parts, parts[0]], merged, report=False).folder
     assert RunFolder(renewed).money() == money
     assert len(RunFolder(renewed).scores()) == IMAGES

@@ -129,7 +129,7 @@ def test_prices_and_refusals_are_those_of_each_row(tmp_path: Path, data: Path, s
     assert cheap.numbers.coverage == pytest.approx(11 / 12)
     assert dear.seconds is not None
     assert dear.seconds > 0
-    money = [RunFolder(tmp_path / "out" / name).money()["spent"] for name in ("01-gpt-4o", "02-gpt-4.1")]
+    money = [RunFolder(tmp_path / "out" / name).money().spent for name in ("01-gpt-4o", "02-gpt-4.1")]
     assert found.spent == pytest.approx(sum(money))
     assert money[1] < dear.price * IMAGES / 1000  # the descriptions were paid once
 

@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from titjudge.core.errors import BudgetExhausted, BudgetHeld
 
@@ -55,6 +55,46 @@ class Bill:
     cost: float = 0.0
     tokens: int = 0
     unpriced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What a run has spent, and may have spent, over all its sessions; amounts are USD.
+
+    Attributes:
+        spent: Billed.
+        list_cost: List price of all answers used, those from a cache included.
+        unlisted: Answers without a list price.
+        requests: Requests sent, those without an answer included.
+        tokens: Tokens billed, input and output.
+        uncertain: What requests without an answer may have cost: the worst case where no bill came.
+        uncertain_tokens: Their tokens, likewise.
+        unpriced: Requests whose price nobody knows.
+        overrun: By how much answers cost more than the worst case of their requests.
+        in_jobs: Amount and tokens of those uncertain requests that batch jobs hold, by entry of the ledger.
+    """
+
+    spent: float = 0.0
+    list_cost: float = 0.0
+    unlisted: int = 0
+    requests: int = 0
+    tokens: int = 0
+    uncertain: float = 0.0
+    uncertain_tokens: int = 0
+    unpriced: int = 0
+    overrun: float = 0.0
+    in_jobs: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+
+    def against_caps(self) -> dict[str, float]:
+        """Sum what counts against each cap (`max_cost`, `max_requests`, `max_tokens`), billed or uncertain."""
+        return {
+            "max_cost": self.spent + self.uncertain,
+            "max_requests": self.requests,
+            "max_tokens": self.tokens + self.uncertain_tokens,
+        }
+
+
+UNSPENT = Spending()
 
 
 class _Amount(NamedTuple):
@@ -176,37 +216,29 @@ class Budget:
             "asked for at most, or bills more than its list price, and the cap cannot hold against that"
         ]
 
-    def resume(
-        self,
-        spent: float,
-        requests: int = 0,
-        tokens: int = 0,
-        uncertain: float = 0.0,
-        uncertain_tokens: int = 0,
-        in_jobs: Mapping[str, tuple[float, int]] | None = None,
-        *,
-        overrun: float = 0.0,
-        unpriced: int = 0,
-    ) -> None:
+    def resume(self, earlier: Spending, *, jobs: bool = True) -> None:
         """Count what earlier sessions of this run have used, and may have used.
 
-        `in_jobs`: USD and tokens of what their batch jobs hold, beside that, by the entry of the ledger. It counts until
-        the same question is asked again (`draw_in_job`), for ever if it is not.
+        What their batch jobs hold counts until the same question is asked again (`draw_in_job`), for ever if it is not, and
+        without `jobs`, where the question is paid once more.
         """
-        self._in_jobs = {entry: _Amount.of(cost, tokens, 1) for entry, (cost, tokens) in (in_jobs or {}).items()}
-        self._spent += _Amount.of(spent, tokens, requests)
-        self._overrun += _Amount.of(overrun, 0, 0).cost
-        self.unpriced += unpriced
-        self._uncertain += sum(self._in_jobs.values(), _Amount.of(uncertain, uncertain_tokens, 0))
+        in_jobs = earlier.in_jobs if jobs else {}
+        self._in_jobs = {entry: _Amount.of(cost, tokens, 1) for entry, (cost, tokens) in in_jobs.items()}
+        held = sum(self._in_jobs.values(), _NOTHING)
+        self._spent += _Amount.of(earlier.spent, earlier.tokens, earlier.requests - held.requests)
+        self._overrun += _Amount.of(earlier.overrun, 0, 0).cost
+        self.unpriced += earlier.unpriced
+        uncertain = _Amount.of(earlier.uncertain, earlier.uncertain_tokens, 0)
+        self._uncertain += uncertain._replace(cost=max(uncertain.cost, held.cost), requests=held.requests)
 
-    def used(self) -> dict[str, Any]:
-        """Sum what counts against the caps up to now, in the form of a ledger's sums (`RunFolder.money`)."""
-        return {
-            "spent": self.spent, "requests": self.requests, "tokens": self.tokens,
-            "uncertain": self.uncertain, "uncertain_tokens": self._uncertain.tokens,
-            "in_jobs": {entry: (amount.cost / _PICO, amount.tokens) for entry, amount in self._in_jobs.items()},
-            "overrun": self._overrun / _PICO, "unpriced": self.unpriced,
-        }  # fmt: skip
+    def used(self) -> Spending:
+        """Sum what was spent, and may have been spent, up to now."""
+        return Spending(
+            spent=self.spent, list_cost=self.list_cost, unlisted=self.unpriced, requests=self.requests, tokens=self.tokens,
+            uncertain=self.uncertain, uncertain_tokens=self._uncertain.tokens, unpriced=self.unpriced,
+            overrun=self._overrun / _PICO,
+            in_jobs={entry: (amount.cost / _PICO, amount.tokens) for entry, amount in self._in_jobs.items()},
+        )  # fmt: skip
 
     def note_cached(self, cost: float) -> None:
         """Count the list price of an answer from the cache: in `list_cost` only."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -26,14 +26,14 @@ from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record
 from titjudge.core.types import InvalidItem, Item, Status
-from titjudge.engine.budget import Budget
+from titjudge.engine.budget import UNSPENT, Budget, Spending
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Estimates, Planner, ReadOnlyCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.runs.folder.fingerprints import Pins
 from titjudge.runs.folder.manifest import make_manifest, mixed
-from titjudge.runs.folder.run_folder import NOTHING, RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import Progress
 from titjudge.runs.resolve import ResolvedMetrics, ResolvedRun
@@ -157,7 +157,7 @@ class OpenRun:
         kind: What the manifest calls it: `judge`, `probe`, `serve` or `python`.
         models: The configuration of its models, where it asks more than those of the run (the rivals of a probe).
         items: What will be judged, each with its position among all shards; None where that comes bit by bit.
-        spent: What counts against the caps already, without a folder (`Budget.used`).
+        spent: What counts against the caps already, without a folder.
         say: Called with lines on the run's batch jobs; None sends no jobs.
 
     Attributes:
@@ -165,7 +165,7 @@ class OpenRun:
         progress: Counts for the manifest.
         status: How it will have ended.
         done: Item and metric of the scores that are still valid.
-        money: Sums of the ledger (`RunFolder.money`), once it has ended.
+        money: Sums of the ledger, once it has ended; None without a folder.
         canary: The record of its canaries for the manifest.
 
     Raises:
@@ -181,7 +181,7 @@ class OpenRun:
         kind: str = "judge",
         models: RunConfig | None = None,
         items: Iterable[tuple[Item | InvalidItem, int | None]] | None = None,
-        spent: Mapping[str, Any] = NOTHING,
+        spent: Spending = UNSPENT,
         say: Callable[[str], None] | None = None,
     ) -> None:
         self.run, self.kind, self._folder = run, kind, folder
@@ -193,7 +193,7 @@ class OpenRun:
         self.library = open_library(self.config.prompts)
         self.progress, self.status = Progress(), COMPLETE
         self.done: set[tuple[str, str]] = set()
-        self.money: dict[str, Any] = {}
+        self.money: Spending | None = None
         self.canary: dict[str, Any] | None = None
         self._started = time.time()
         self._keeping: asyncio.Task[None] | None = None
@@ -239,7 +239,7 @@ class OpenRun:
             raise UserError(f"{folder.path}: the {changed[0]} has changed since this run began: choose another --out")
 
     def _engine(
-        self, roles: Roles, items: Iterable[tuple[Item | InvalidItem, int | None]] | None, spent: Mapping[str, Any]
+        self, roles: Roles, items: Iterable[tuple[Item | InvalidItem, int | None]] | None, spent: Spending
     ) -> Engine:
         folder, metrics = self._folder, self.run.metrics
         if folder is None:
@@ -313,7 +313,7 @@ class OpenRun:
 
     def _manifest(self, status: str) -> Manifest:
         budget, money = self.engine.budget, self.money
-        list_cost = (money["list_cost"], money["unlisted"]) if money else (budget.list_cost, budget.unpriced)
+        list_cost = (money.list_cost, money.unlisted) if money else (budget.list_cost, budget.unpriced)
         more: dict[str, Any] = dict(self._pins)
         if isinstance(self.run, ResolvedRun):
             suite = self.run.suite
@@ -356,7 +356,7 @@ class OpenRun:
             self.status = _ended_by(error)
             raise
         finally:
-            self.money = self._folder.money() if self._folder else {}
+            self.money = self._folder.money() if self._folder else None
             self._write_manifest(self.status)
 
     def _trouble(self) -> str:
@@ -376,15 +376,8 @@ def _ended_by(error: BaseException) -> str:
     return f"failed: {error}" if isinstance(error, TitjudgeError) else "failed"
 
 
-def _budget(limits: Limits, money: Mapping[str, Any] = NOTHING) -> Budget:
-    """Make the budget of a run; `money` is what its earlier sessions have spent (`RunFolder.money`)."""
+def _budget(limits: Limits, earlier: Spending = UNSPENT) -> Budget:
+    """Make the budget of a run, after what its earlier sessions have spent."""
     budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
-    if money:
-        in_jobs = money["in_jobs"] if limits.batch else {}  # without --batch the questions in jobs are paid once more
-        uncertain = max(0.0, money["uncertain"] - sum(cost for cost, _ in in_jobs.values()))
-        tokens = money["uncertain_tokens"] - sum(count for _, count in in_jobs.values())
-        budget.resume(
-            money["spent"], money["requests"] - len(in_jobs), money["tokens"], uncertain, tokens, in_jobs=in_jobs,
-            overrun=money["overrun"], unpriced=money["unpriced"],
-        )  # fmt: skip
+    budget.resume(earlier, jobs=limits.batch)
     return budget

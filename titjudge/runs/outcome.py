@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.run_records import Results
 from titjudge.core.types import Pair, Table
+from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
 from titjudge.runs.folder.journal import damage_lines
 from titjudge.runs.folder.run_folder import RunFolder
@@ -76,7 +76,7 @@ def finish(
     report: bool = True,
     per_prompt: str = "mean",
     findings: Callable[[Results], Results] | None = None,
-    money: dict[str, Any] | None = None,
+    money: Spending | None = None,
 ) -> Outcome:
     """Write results.json and report.html from what a run folder holds.
 

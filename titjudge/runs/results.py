@@ -19,6 +19,7 @@ from titjudge.core.run_records import (
 )
 from titjudge.core.score_parts import question_counts, steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
 from titjudge.stats.intervals import WAY
 from titjudge.stats.people.agreement_tables import agreement_tables
@@ -37,7 +38,7 @@ def summarize(
     metrics: dict[str, Metric],
     *,
     status: str,
-    money: Mapping[str, Any],
+    money: Spending,
     extra_warnings: Sequence[str] = (),
     per_prompt: PerPrompt = MEAN,
 ) -> tuple[Results, list[Table]]:
@@ -103,12 +104,9 @@ def _agreement(
     )
 
 
-def _money(money: Mapping[str, Any]) -> Results:
-    unpriced = money.get("unpriced", 0)
-    sums = Results(
-        spent=known_sum(money["spent"], unpriced), list_cost=known_sum(money["list_cost"], money.get("unlisted", 0))
-    )
-    return sums.joined(Results(unpriced=unpriced)) if unpriced else sums
+def _money(money: Spending) -> Results:
+    sums = Results(spent=known_sum(money.spent, money.unpriced), list_cost=known_sum(money.list_cost, money.unlisted))
+    return sums.joined(Results(unpriced=money.unpriced)) if money.unpriced else sums
 
 
 def _failures(invalid: Sequence[InvalidItem], scores: Sequence[Score]) -> list[FailureRecord]:

@@ -7,12 +7,12 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from titjudge.core.config import RunConfig
 from titjudge.core.run_records import Results
 from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.engine.budget import Spending
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
@@ -47,14 +47,14 @@ class RunEnd:
         status: As the manifest says it.
         reason: Why a cap ended it; else empty.
         uncertain: USD that requests without an answer may have cost.
-        money: Sums of the ledger (`RunFolder.money`).
+        money: Sums of the ledger.
         notes: Warnings about the cache, models, money and canaries.
     """
 
     status: str
     reason: str
     uncertain: float
-    money: dict[str, Any]
+    money: Spending | None
     notes: list[str]
 
 

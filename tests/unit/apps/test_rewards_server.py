@@ -368,7 +368,7 @@ def test_a_server_goes_on_with_its_cache_its_ledger_and_its_receipts(judge: Serv
         own(address, (A, "a red cube"), (B, BAD))
         own(address, (A, "a red cube"))
     run = RunFolder(tmp_path / "run")
-    spent = run.money()["spent"]
+    spent = run.money().spent
     assert spent > 0
     assert run.manifest().kind == "serve"
     assert run.manifest().status == "complete"
@@ -413,7 +413,7 @@ def test_a_server_that_ends_keeps_what_it_has_asked(judge: Server, tmp_path: Pat
         status, answer = asked.result()
     assert (status, "the server is ending" in answer["error"]) == (503, True)
     money = RunFolder(tmp_path / "run").money()
-    assert (money["spent"] > 0, money["uncertain"]) == (True, 0)
+    assert (money.spent > 0, money.uncertain) == (True, 0)
     with serving(judge.openai, tmp_path) as address:
         assert values(own(address, (A, "a red cube"))[1]["results"]) == [expected(A, "a red cube")]
     assert judge.count() == 1

@@ -10,7 +10,7 @@ import pytest
 from virtual_time import clock, run_virtual
 
 from titjudge.core.errors import BudgetExhausted
-from titjudge.engine.budget import Budget
+from titjudge.engine.budget import Budget, Spending
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -350,7 +350,7 @@ def test_list_cost_counts_cached_answers_and_spent_does_not() -> None:
 def test_a_resumed_run_counts_what_it_spent_before() -> None:
     async def main() -> None:
         budget = Budget(max_cost=1.0, max_requests=5)
-        budget.resume(0.9, 4, 1000, uncertain=0.05)
+        budget.resume(Spending(0.9, requests=4, tokens=1000, uncertain=0.05))
         assert (budget.spent, budget.requests, budget.tokens) == (0.9, 4, 1000)
         with pytest.raises(BudgetExhausted):
             await budget.reserve(0.06, 1)

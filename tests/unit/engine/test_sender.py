@@ -313,7 +313,7 @@ def test_what_is_paid_finds_room_on_a_full_disk_and_the_run_still_ends(
         folder.journal(kind, bill if kind == "bill" else {"key": "k", "attempt": 1})
     folder.journal("bill", bill)  # of a request that was on its way
     folder.close()
-    assert folder.money()["spent"] == (1.0 if kind == "bill" else 0.5)
+    assert folder.money().spent == (1.0 if kind == "bill" else 0.5)
     assert len(list((tmp_path / "run").glob("*.jsonl"))) == 4
     assert not spare.exists()
 
@@ -453,19 +453,19 @@ def test_what_is_out_when_a_run_is_killed_may_have_been_billed(tmp_path: Path) -
         while len(fake.requests) < 4:
             await asyncio.sleep(0.001)
         as_kill_minus_9_leaves_it = folder.money()
-        assert as_kill_minus_9_leaves_it["spent"] > 0
-        assert as_kill_minus_9_leaves_it["requests"] == 4
-        assert as_kill_minus_9_leaves_it["uncertain_tokens"] > 0
+        assert as_kill_minus_9_leaves_it.spent > 0
+        assert as_kill_minus_9_leaves_it.requests == 4
+        assert as_kill_minus_9_leaves_it.uncertain_tokens > 0
         engine.killed = True  # Ctrl-C twice
         for task in waiting:
             task.cancel()
         await engine.aclose()
-        assert folder.money()["uncertain"] == pytest.approx(as_kill_minus_9_leaves_it["uncertain"])
+        assert folder.money().uncertain == pytest.approx(as_kill_minus_9_leaves_it.uncertain)
         assert engine.budget.reserved == 0
         return engine.budget.uncertain
 
     uncertain = asyncio.run(work())
-    assert uncertain == pytest.approx(folder.money()["uncertain"])
+    assert uncertain == pytest.approx(folder.money().uncertain)
     assert uncertain > 0
     folder.close()
 
@@ -475,11 +475,8 @@ def test_a_job_restarted_in_a_loop_reaches_its_cap(tmp_path: Path) -> None:
 
     async def session(folder: RunFolder) -> None:
         nonlocal sent
-        money = folder.money()
         engine, fake = build(tmp_path, lambda request: "fine", folder.journal, {"max_requests": 10})
-        engine.budget.resume(
-            money["spent"], money["requests"], money["tokens"], money["uncertain"], money["uncertain_tokens"]
-        )
+        engine.budget.resume(folder.money())
         fake.latency = 60.0
         tasks = [asyncio.create_task(ask(engine, f"p{i}")) for i in range(4)]
         for _ in range(50):
@@ -503,7 +500,7 @@ def test_a_ledger_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     lines += [{"role": "judge", "cost": 0.0, "tokens": 0, "uncertain": 0.25}]
     (tmp_path / "billing.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     money = RunFolder(tmp_path).money()
-    assert (money["spent"], money["uncertain"], money["requests"], money["tokens"]) == (0.5, 0.25, 2, 10)
+    assert (money.spent, money.uncertain, money.requests, money.tokens) == (0.5, 0.25, 2, 10)
 
 
 def test_a_request_that_cannot_be_written_down_is_not_sent(tmp_path: Path) -> None:
@@ -533,7 +530,7 @@ def test_a_request_that_was_not_sent_after_all_leaves_no_open_entry(tmp_path: Pa
 
     asyncio.run(work())
     money = folder.money()
-    assert (money["requests"], money["uncertain"], money["uncertain_tokens"]) == (0, 0.0, 0)
+    assert (money.requests, money.uncertain, money.uncertain_tokens) == (0, 0.0, 0)
     folder.close()
 
 

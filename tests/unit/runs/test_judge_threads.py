@@ -250,7 +250,7 @@ def test_a_run_folder_stays_with_the_process_that_opened_it(
         judge.score(picture(3), "p")
     folder.close()
     assert server.count() == 2
-    assert folder.money()["requests"] == 2
+    assert folder.money().requests == 2
 
 
 @pytest.mark.slow

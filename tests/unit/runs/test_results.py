@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from titjudge.core import registry
 from titjudge.core.types import InvalidItem, Item, Score
+from titjudge.engine.budget import UNSPENT
 from titjudge.runs.results import summarize
 from titjudge.suites.folder import Folder
 
@@ -17,7 +18,7 @@ def test_coverage_counts_images_only() -> None:
     ]
     scores = [Score(item.id, "lmm-score", 1.0, generator=item.generator, prompt_id=item.prompt_id) for item in items]
     metrics = {"lmm-score": registry.load("metrics", "lmm-score")}
-    results, _ = summarize([*items, *bad], scores, Folder(), [], metrics, status="", money={"spent": 0, "list_cost": 0})
+    results, _ = summarize([*items, *bad], scores, Folder(), [], metrics, status="", money=UNSPENT)
     about = results.metrics["lmm-score"]
     assert (about.images, about.scored, about.coverage) == (5, 4, 0.8)
     assert [row.generator for row in results.leaderboard] == ["x", "y"]

@@ -186,7 +186,7 @@ def test_one_run_under_two_spellings_of_its_path_is_merged_once(home: Path, monk
     monkeypatch.chdir(home)
     (home / "link").symlink_to(home / "run")
     outcome = merge([home / "run", Path("run"), Path("./link/../run"), Path("link")], home / "merged", report=False)
-    assert outcome.results.spent == RunFolder(home / "run").money()["spent"] == 0.5
+    assert outcome.results.spent == RunFolder(home / "run").money().spent == 0.5
 
 
 @pytest.mark.parametrize("file", ["replies.jsonl", "vectors.jsonl"])

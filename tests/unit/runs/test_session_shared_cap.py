@@ -56,7 +56,7 @@ class Rounds(Cluster):
         assert self.rounds < 50
         for shard in shards:
             shard.status = "complete"
-            while shard.folder.money()["requests"] < self.items:
+            while shard.folder.money().requests < self.items:
                 if shard.folder.used()["max_cost"] + self.worst > limits[shard.number]["max_cost"] + 1e-9:
                     shard.status = "incomplete: budget"
                     break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,12 +14,13 @@ from titjudge.core.errors import BudgetExhausted
 from titjudge.core.redaction import one_line
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Item, Score, Status
+from titjudge.engine.budget import UNSPENT, Spending
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
 from titjudge.runs.api.image_tables import ImageInTable
 from titjudge.runs.api.images_in_memory import ImagesInMemory, Placed
 from titjudge.runs.api.judged_scores import JudgedScore
-from titjudge.runs.folder.run_folder import NOTHING, RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import prepared
 from titjudge.runs.open_run import OpenRun
@@ -45,7 +46,7 @@ class ImageScorer:
         self,
         run: ResolvedMetrics,
         folder: RunFolder | None = None,
-        spent: Mapping[str, Any] = NOTHING,
+        spent: Spending = UNSPENT,
         memory: ImagesInMemory | None = None,
         kind: str = "python",
     ) -> None:
@@ -68,8 +69,8 @@ class ImageScorer:
             self._run = OpenRun(self.resolved, self.folder, kind=self._kind, spent=self._spent)
         return self._run
 
-    def spent(self) -> Mapping[str, Any]:
-        """Return what counts against the caps up to now (`Budget.used`)."""
+    def spent(self) -> Spending:
+        """Return what was spent, and may have been spent, up to now."""
         return self._spent if self._run is None else self._run.engine.budget.used()
 
     async def aclose(self) -> None:

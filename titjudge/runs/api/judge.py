@@ -10,6 +10,7 @@ from typing import Any
 
 from titjudge.core.config import Limits, RunConfig, load_config
 from titjudge.core.errors import ConfigError, UserError
+from titjudge.engine.budget import UNSPENT, Spending
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 from titjudge.runs.api.image_scorer import ImageScorer
@@ -17,7 +18,7 @@ from titjudge.runs.api.image_tables import ImageTable, filled, score_columns
 from titjudge.runs.api.images_in_memory import check, images_of, is_array
 from titjudge.runs.api.judged_scores import JudgedScore, Scores, ScoreStream, collected
 from titjudge.runs.api.loop_thread import LoopThread
-from titjudge.runs.folder.run_folder import NOTHING, RunFolder
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.resolve import resolve_metrics
 
 _lock = threading.Lock()
@@ -93,7 +94,7 @@ class Judge:
         judge._prepare(config, folder)
         return judge
 
-    def _prepare(self, config: RunConfig, folder: RunFolder | None = None, spent: Mapping[str, Any] = NOTHING) -> None:
+    def _prepare(self, config: RunConfig, folder: RunFolder | None = None, spent: Spending = UNSPENT) -> None:
         self._scorer, self._process = ImageScorer(resolve_metrics(config), folder, spent), os.getpid()
         self._thread: LoopThread | None = None
         self._finalizer: weakref.finalize[Any, Any] | None = None
@@ -338,7 +339,7 @@ def _with_scores(source: ImageTable, columns: Sequence[Sequence[str]], scores: S
     return source.with_columns(made)
 
 
-def _again(kind: type[Judge], config: RunConfig, spent: Mapping[str, Any]) -> Judge:
+def _again(kind: type[Judge], config: RunConfig, spent: Spending) -> Judge:
     """Make the judge that a pickle describes."""
     judge = kind.__new__(kind)
     judge._prepare(config, spent=spent)

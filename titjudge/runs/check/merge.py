@@ -19,6 +19,7 @@ from titjudge.core.keys import short_digest
 from titjudge.core.numbers import known_sum
 from titjudge.core.run_records import Manifest, RoleRecord
 from titjudge.core.types import Pair, Status
+from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric
 from titjudge.probes.canary import drift_between
 from titjudge.runs.check.merge_scores import (
@@ -258,7 +259,7 @@ def _manifest(
     scores: MergedScores,
     metrics: Iterable[str],
     status: str,
-    money: Mapping[str, Any],
+    money: Spending,
 ) -> Manifest:
     newest = parts[-1].manifest
     scored, failed, done = scores.count(metrics)
@@ -279,7 +280,7 @@ def _manifest(
             "scored": scored,
             "failed": failed,
         },
-        spent=known_sum(money["spent"], money["unpriced"]),
-        unpriced=money["unpriced"],
+        spent=known_sum(money.spent, money.unpriced),
+        unpriced=money.unpriced,
         merged=_sources(parts),
     )

@@ -29,7 +29,7 @@ from titjudge.core.files import Appender, write_atomic
 from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
 from titjudge.core.serialization import item_from, lean_item, lean_score, score_from, score_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Score, Status
-from titjudge.engine.budget import JOB
+from titjudge.engine.budget import JOB, Spending
 from titjudge.metrics import Metric
 from titjudge.runs.folder import journal
 from titjudge.runs.folder.identity import differing, extends, identity, other_run
@@ -293,15 +293,8 @@ class RunFolder:
             known[record["key"]] = record["status"] == Status.OK or known.get(record["key"], False)
         return known
 
-    def money(self) -> dict[str, Any]:
-        """Sum up the ledger, which is complete even after a kill.
-
-        Returns:
-            `spent`: USD billed. `list_cost`: list price in USD of all answers used; `unlisted` of them have none. `requests` and `tokens` billed.
-            `uncertain` and `uncertain_tokens`: USD and tokens that requests without an answer may have cost (their worst
-            case where no bill came). `unpriced`: requests whose price nobody knows. `overrun`: USD by which answers cost more
-            than the worst case of their requests. `in_jobs`: USD and tokens of those of them that are in batch jobs, by entry.
-        """
+    def money(self) -> Spending:
+        """Sum up the ledger, which is complete even after a kill."""
         spent = uncertain = embedded = 0.0
         requests = tokens = uncertain_tokens = unpriced = 0
         overrun = 0.0
@@ -323,27 +316,22 @@ class RunFolder:
         for record in self.replies():
             if not record["attempt"]:  # a repair turn is part of the answer it repaired
                 listed[record["key"].encode()[-32:]] = record["list_cost"]
-        return {
-            "spent": spent,
-            "list_cost": sum(filter(None, listed.values()), embedded),
-            "unlisted": sum(price is None for price in listed.values()),
-            "requests": requests + len(unsettled),
-            "tokens": tokens,
-            "uncertain": uncertain + sum(cost for cost, _ in unsettled.values()),
-            "uncertain_tokens": uncertain_tokens + sum(count for _, count in unsettled.values()),
-            "unpriced": unpriced,
-            "overrun": overrun,
-            "in_jobs": {entry: worst for entry, worst in unsettled.items() if entry.startswith(JOB)},
-        }
+        return Spending(
+            spent=spent,
+            list_cost=sum(filter(None, listed.values()), embedded),
+            unlisted=sum(price is None for price in listed.values()),
+            requests=requests + len(unsettled),
+            tokens=tokens,
+            uncertain=uncertain + sum(cost for cost, _ in unsettled.values()),
+            uncertain_tokens=uncertain_tokens + sum(count for _, count in unsettled.values()),
+            unpriced=unpriced,
+            overrun=overrun,
+            in_jobs={entry: worst for entry, worst in unsettled.items() if entry.startswith(JOB)},
+        )
 
     def used(self) -> dict[str, float]:
         """Sum what counts against each cap (`max_cost`, `max_requests`, `max_tokens`), billed or uncertain."""
-        money = self.money()
-        return {
-            "max_cost": money["spent"] + money["uncertain"],
-            "max_requests": money["requests"],
-            "max_tokens": money["tokens"] + money["uncertain_tokens"],
-        }
+        return self.money().against_caps()
 
     def set_status(self, status: str) -> None:
         """Set the status in the manifest, where the run ended before a whole manifest could be written."""

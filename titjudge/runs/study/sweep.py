@@ -217,7 +217,7 @@ class Sweep:
                 rows.setdefault((row.metric, *row.models.values()), row)  # one row for the same models
         ranked = _ranked(list(rows.values()), list(pairs))
         sums = [RunFolder(self.folder / each.folder).money() for each in self.combinations]
-        spent, unpriced = (sum(money[name] for money in sums) for name in ("spent", "unpriced"))
+        spent, unpriced = sum(money.spent for money in sums), sum(money.unpriced for money in sums)
         pool = best_pool(list(pairs), {row.name: row.values for row in ranked})
         swept = Swept(self.folder, ranked, outcomes, failed, spent, status, pool, unpriced)
         if outcomes:
