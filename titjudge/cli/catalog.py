@@ -54,12 +54,13 @@ def _also(row: Any) -> str | None:
 
 
 def _metric_record(metric: Metric) -> dict[str, Any]:
-    siblings = ["the prompt's other images"] if metric.scope == "prompt" else []
+    others = ["the prompt's other images"] if metric.scope == "prompt" else []
+    others += ["source images"] if metric.sources == "required" else []
     return {
         "metric": metric.name,
         "asks": ", ".join(metric.roles),
         "range": f"{metric.range[0]:g} to {metric.range[1]:g}",
-        "needs": ", ".join([*metric.needs, *siblings]) or None,
+        "needs": ", ".join([*metric.needs, *others]) or None,
         "summary": metric.summary,
         "source": metric.source,
         "options": metric.about_options,

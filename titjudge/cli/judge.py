@@ -76,6 +76,7 @@ BUDGET_REACHED = 3  # exit code
     type=click.FloatRange(min=0, min_open=True),
 )
 @key_option("grid", "ROWSxCOLUMNS")
+@key_option("ignore_sources")
 @option(
     "--squash",
     "Resize images with a side longer than N pixels to N x N before they are sent (Q-Judger: 1024).",

@@ -225,6 +225,8 @@ class RunConfig(_Strict):
     """With `limit`: prompts drawn at random by this seed in place of the first ones."""
     lenient: bool = False
     """Repair malformed JSON answers with json-repair, and flag them."""
+    ignore_sources: bool = False
+    """Judge edits by metrics that look at the result alone; without it such a metric refuses what has source images."""
     retry_failed: bool = False
     """Ask again what was refused, cut off or unreadable; without it those answers stand, as they are paid. What failed otherwise (an outage, a timeout, a rejected request) is asked again without it."""
     canary: bool = False

@@ -230,6 +230,7 @@ def item_record(item: Item | InvalidItem) -> dict[str, Any]:
         "prompt_id": item.prompt_id,
         "meta": dict(item.meta),
         **({"sample": item.sample} if item.sample else {}),
+        **({"sources": [os.path.realpath(source) for source in item.sources]} if item.sources else {}),
     }
 
 
@@ -237,8 +238,10 @@ def item_from(record: Mapping[str, Any]) -> Item | InvalidItem:
     if "bad" in record:
         return InvalidItem(record["id"], record["bad"], record["generator"], record["prompt_id"])
     image = Path(record["image"]) if record["image"] else None
-    sample = record.get("sample", 0)
-    return Item(record["id"], record["prompt"], image, record["generator"], record["prompt_id"], record["meta"], sample)
+    return Item(
+        record["id"], record["prompt"], image, record["generator"], record["prompt_id"], record["meta"],
+        record.get("sample", 0), sources=tuple(map(Path, record.get("sources", ()))),
+    )  # fmt: skip
 
 
 # Parts of a score that only a case of a report shows.
@@ -267,7 +270,7 @@ def lean_item(item: Item | InvalidItem, *, alone: bool = False, counted: bool = 
     Args:
         item: The item.
         alone: Whether to leave the digest out too, as no other run can have the same item.
-        counted: Whether to leave out prompt, image and meta, as the item is only counted.
+        counted: Whether to leave out prompt, images and meta, as the item is only counted.
     """
     id, generator, prompt_id = map(sys.intern, (item.id, item.generator, item.prompt_id))
     if isinstance(item, InvalidItem):

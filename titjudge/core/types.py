@@ -28,7 +28,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One image with the prompt it was made from.
+    """One image with the prompt it was made from; of an edit, the result with its instruction.
 
     Attributes:
         id: Its name in scores and pairs: the path inside the data folder, where there is one.
@@ -37,6 +37,7 @@ class Item:
         meta: Further columns of the data, such as `category`.
         sample: Number or seed of the image among those of its prompt and generator; 0 where the data do not say.
         same_prompt: All images of the prompt, this one included; set during a run where a metric compares images.
+        sources: Of an edit, the images that it was made from, in the order in which the instruction speaks of them.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Item:
     meta: Mapping[str, Any] = field(default_factory=dict)
     sample: int = 0
     same_prompt: tuple[Item, ...] = field(default=(), compare=False, repr=False)
+    sources: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,9 @@ async def score_item(
         FatalProviderError: The run is ending, and there is no score.
     """
     ask = BoundAsk(engine, item, reservation, alias, sample)
+    problem = metric.sources_problem(item, ignore_sources=engine.roles.config.ignore_sources)
     try:
-        score = await metric(item, ask)
+        score = Score.none(Status.BAD_INPUT, problem) if problem else await metric(item, ask)
     except Unanswered as failure:
         score = Score.none(failure.status, failure.reason)
     except DataError as error:

@@ -23,6 +23,8 @@ Line = Mapping[str, Any]
 MetricFunction = Callable[..., Awaitable[Score]]
 TaskFunction = Callable[..., Awaitable[Sequence[Line]]]
 Scope = Literal["item", "prompt"]
+Sources = Literal["ignored", "optional", "required"]
+JUDGE_RESULT_ALONE = "--ignore-sources (ignore_sources in run.yaml) judges the result alone"
 
 
 def everywhere(item: Item) -> bool:
@@ -50,6 +52,8 @@ class Metric:
         applies: Tells whether there is anything to measure in an item; one to which the metric does not apply gets no
             score and does not lower the coverage.
         scope: "prompt" where a score depends on the other images of the prompt (`ask.siblings`), else "item".
+        sources: Whether it looks at the images that an edit was made from (`item.sources`): "ignored", "optional" (where there
+            are some) or "required".
     """
 
     name: str
@@ -66,6 +70,7 @@ class Metric:
     options: Mapping[str, Any] = field(default_factory=dict)
     applies: Callable[[Item], bool] = everywhere
     scope: Scope = "item"
+    sources: Sources = "ignored"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where the metric is declared, and how it differs from that: its name hides the function from pickle.
@@ -83,6 +88,19 @@ class Metric:
     async def __call__(self, item: Item, ask: Ask) -> Score:
         score: Score = await self.function(item, ask, **self.options)
         return score
+
+    def sources_problem(self, item: Item, *, ignore_sources: bool = False) -> str:
+        """Say why the metric cannot judge an edit, or anything else; an empty text where it can.
+
+        Args:
+            item: What is to be judged.
+            ignore_sources: Whether the result of an edit may be judged without what it was made from.
+        """
+        if item.sources and self.sources == "ignored" and not ignore_sources:
+            return f"this is an edit, and {self.name} does not look at its source: {JUDGE_RESULT_ALONE}"
+        if not item.sources and self.sources == "required":
+            return f"{self.name} judges edits, and there is no source image"
+        return ""
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -152,6 +170,7 @@ def metric(
     package: str = "",
     applies: Callable[[Item], bool] = everywhere,
     scope: Scope = "item",
+    sources: Sources = "ignored",
 ) -> Callable[[MetricFunction], Metric]:
     """Declare a metric: `@metric(name, roles=..., range=...)` above an async function `(item, ask) -> Score`.
 
@@ -163,7 +182,7 @@ def metric(
     def declare(function: MetricFunction) -> Metric:
         return Metric(
             name, function, roles, range, version, source, needs, higher_is_better, _summary(function), extra, package,
-            applies=applies, scope=scope,
+            applies=applies, scope=scope, sources=sources,
         )  # fmt: skip
 
     return declare

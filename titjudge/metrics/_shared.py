@@ -25,6 +25,17 @@ def image_of(item: Item) -> Path:
     return item.image
 
 
+def sources_of(item: Item) -> tuple[Path, ...]:
+    """Return the images that an edit was made from, in the order of the instruction.
+
+    Raises:
+        Unanswered: The item has none; its score then says so.
+    """
+    if not item.sources:
+        raise Unanswered(Status.BAD_INPUT, "this metric judges edits, and there is no source image")
+    return item.sources
+
+
 async def gather_answers(*questions: Awaitable[T]) -> list[T | Unanswered]:
     """Ask several questions at once and return the answers in order, an `Unanswered` where there is none.
 

@@ -76,6 +76,26 @@ class RunInput:
         if invalid and self._config.shard is None:
             raise DataError(f"none of {len(invalid):,} can be judged: {brief(invalid)}", self._config.data)
 
+    def check_sources(self, metrics: Iterable[Metric]) -> None:
+        """Check that each metric can judge at least one item: an edit, or what is none.
+
+        Raises:
+            ConfigError: a metric can judge none; says why.
+        """
+        without: dict[str, Metric] = {metric.name: metric for metric in metrics}
+        reasons: dict[str, str] = {}
+        for item in self._limited():
+            if not isinstance(item, Item):
+                continue
+            for name, metric in list(without.items()):
+                reasons[name] = metric.sources_problem(item, ignore_sources=self._config.ignore_sources)
+                if not reasons[name]:
+                    del without[name]
+            if not without:
+                return
+        if unusable := [reason for name, reason in reasons.items() if name in without]:
+            raise ConfigError(f"none of the items can be judged: {unusable[0]}")
+
     def notes(
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
     ) -> list[str]:

@@ -104,6 +104,7 @@ class Session:
     async def _dry_run(self) -> Forecast:
         from titjudge.runs.canaries import plan_before
 
+        self.input.check_sources(self.metrics.values())
         with open_cache(self.config.cache) as cache:
             async with open_planner(self.config, cache) as planner:
                 planner.roles.check_recordings(self.resolved.roles)
@@ -131,6 +132,7 @@ class Session:
         """
         pairs = self.pairs()  # malformed pairs fail before anything is paid
         self.input.check()
+        self.input.check_sources(self.metrics.values())
         with open_folder(self.resolved) as folder:
             end = asyncio.run(self._run(folder, watcher or Watcher()))  # its memory is free before tables are made
             return self._finish(folder, pairs, end)

@@ -41,6 +41,20 @@ def test_one_and_many_in_order_with_a_failure_among_them(tmp_path: Path) -> None
     assert [record["value"] for record in scores.to_records()] == [0, None, 0]
 
 
+def test_an_edit_is_scored_with_its_sources_and_refused_by_a_metric_that_does_not_look_at_them(tmp_path: Path) -> None:
+    after, before = picture(tmp_path), Image.new("RGB", (8, 8), (0, 90, 0))
+    with Judge("lmm-score", captioner="fake/x") as judge:
+        refused = judge.score(after, "make it red", sources=[before])
+        plain = judge.score(after, "make it red")
+    assert (refused.status, plain.status) == (Status.BAD_INPUT, Status.OK)
+    with Judge("lmm-score", captioner="fake/x", ignore_sources=True) as judge:
+        assert judge.score(after, "make it red", sources=[before]).status is Status.OK
+        scores = judge.score_many([(after, "make it red", [before]), (after, "make it red")])
+        assert [score.status for score in scores] == [Status.OK, Status.OK]
+        with pytest.raises(TypeError, match="the sources of number 0 are Image, not a list of images"):
+            judge.score(after, "make it red", sources=before)  # type: ignore[arg-type]
+
+
 def test_to_pandas_has_one_row_a_score(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     with Judge("lmm-score", captioner="fake/x") as judge:

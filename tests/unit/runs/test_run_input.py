@@ -1,13 +1,21 @@
-"""`--limit` draws whole prompts; many equal refusals are said once."""
+"""`--limit` draws whole prompts; many equal refusals are said once; a metric that can judge nothing is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
+import pytest
+
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import ConfigError
 from titjudge.core.grouped_reasons import alike, brief, listed
 from titjudge.core.types import InvalidItem, Item
-from titjudge.runs.run_input import Drawn
+from titjudge.metrics.lmm_score import lmm_score
+from titjudge.runs.run_input import Drawn, RunInput
+from titjudge.suites.base import Suite
 
 
 def _data(generators: int = 3, prompts: int = 4) -> list[Item | InvalidItem]:
@@ -88,3 +96,38 @@ def test_a_reason_that_names_its_place_is_said_once() -> None:
     assert list(listed([("a.csv:3", "a.csv:3: no prompt")], 1)) == ["a.csv:3: no prompt"]
     assert list(listed([("x.png", "data/x.png: no such image file")], 1)) == ["data/x.png: no such image file"]
     assert list(listed([("a", "data: no image")], 1)) == ["a: data: no image"]
+
+
+class _Suite(Suite):
+    name = "items"
+    metrics = ()
+
+    def __init__(self, *items: Item) -> None:
+        super().__init__()
+        self._items = items
+
+    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+        yield InvalidItem("x.png", "no prompt")
+        yield from self._items
+
+
+_IMAGE = Item("a.png", "make it red", Path("a.png"))
+_EDIT = Item("b.png", "make it red", Path("b.png"), sources=(Path("a.png"),))
+_OF_EDITS = replace(lmm_score, name="of-edits", sources="required")
+
+
+def _check(*items: Item, ignore_sources: bool = False) -> None:
+    config = RunConfig(data=Path(), ignore_sources=ignore_sources)
+    RunInput(config, _Suite(*items)).check_sources([lmm_score, _OF_EDITS])
+
+
+def test_a_metric_that_can_judge_no_item_for_want_or_presence_of_sources_is_refused_before_anything_is_asked() -> None:
+    with pytest.raises(ConfigError, match="none of the items can be judged: of-edits judges edits"):
+        _check(_IMAGE, _IMAGE)
+    with pytest.raises(ConfigError, match="none of the items can be judged: this is an edit, and lmm-score"):
+        _check(_EDIT, _EDIT)
+    with pytest.raises(ConfigError, match="none of the items can be judged: of-edits"):
+        _check(_IMAGE, ignore_sources=True)
+    _check(_IMAGE, _EDIT)
+    _check(_EDIT, ignore_sources=True)
+    _check()

@@ -28,6 +28,8 @@ from titjudge.runs.prompt_languages import Foreign
 from titjudge.runs.resolve import ResolvedMetrics
 
 T = TypeVar("T")
+Entry = tuple[Any, str] | tuple[Any, str, Sequence[Any]]
+"""An image with its prompt; of an edit, the result with its instruction and the images it was made from."""
 _SMALL = 2**19  # bytes of an image that are hashed and kept about as fast as a thread is started
 
 
@@ -85,16 +87,16 @@ class ImageScorer:
                 self._spent = run.engine.budget.used()
 
     async def stream(
-        self, pairs: Sequence[tuple[Any, str]], names: Iterable[str] | None = None
+        self, pairs: Sequence[Entry], names: Iterable[str] | None = None
     ) -> AsyncGenerator[JudgedScore, None]:
-        """Yield the scores of (image, prompt) pairs, as they come; `names` are some of the metrics, None all."""
+        """Yield the scores of (image, prompt[, sources]) pairs, as they come; `names` are some of the metrics, None all."""
         run, metrics = self.open(), {name: self.metrics[name] for name in (self.metrics if names is None else names)}
         engine = run.engine
         run.keep_manifest()
         self._warn(pairs)
         gate = asyncio.Semaphore(max(64, 2 * self.config.limits.concurrency))
         in_groups = any(map(compares_images, metrics.values()))  # images are compared: all are placed first
-        all_placed: list[Placed] = []
+        all_placed: list[tuple[Placed, ...]] = []
         items: dict[int, Item] = {}
 
         async def place(image: Any) -> Placed:
@@ -102,27 +104,34 @@ class ImageScorer:
             async with gate:
                 return self._memory.place(image) if quick else await asyncio.to_thread(self._place, image)
 
+        async def place_all(pair: Entry) -> tuple[Placed, ...]:
+            if len(pair) == 2:
+                return (await place(pair[0]),)
+            return tuple(await asyncio.gather(place(pair[0]), *map(place, pair[2])))
+
         async def judged(number: int) -> list[JudgedScore]:
-            image, prompt = pairs[number]
-            placed = all_placed[number] if in_groups else await place(image)
-            if placed.refusal:
-                refused = [Score(placed.name, name, None, Status.BAD_INPUT, placed.refusal) for name in metrics]
+            prompt = pairs[number][1]
+            placed, *sources = all_placed[number] if in_groups else await place_all(pairs[number])
+            if refusal := _refusal(placed, *sources):
+                refused = [Score(placed.name, name, None, Status.BAD_INPUT, refusal) for name in metrics]
                 return [JudgedScore.judged(score, number, prompt, None, None) for score in refused]
-            item = items[number] if in_groups else _item(placed, prompt)
+            item = items[number] if in_groups else _item(prompt, placed, *sources)
             try:
                 async with gate:
                     scores = await _all([self._measure(engine, item, name) for name in metrics])
-                if placed.path in self._memory:  # a temporary file, whose path means nothing to the user
-                    scores = [_without_path(score, placed.path) for score in scores]
-                shown = placed.path if self._memory.shows else None
-                return [JudgedScore.judged(score, number, prompt, shown, placed.thumbnail) for score in scores]
+                for shown in (placed, *sources):
+                    if shown.path in self._memory:  # a temporary file, whose path means nothing to the user
+                        scores = [_without_path(score, shown.path) for score in scores]
+                path = placed.path if self._memory.shows else None
+                return [JudgedScore.judged(score, number, prompt, path, placed.thumbnail) for score in scores]
             finally:
-                for deleted in self._memory.release(placed.path):
-                    engine.images.forget(deleted)
+                for each in (placed, *sources):
+                    for deleted in self._memory.release(each.path):
+                        engine.images.forget(deleted)
 
         if in_groups:
-            all_placed = list(await asyncio.gather(*(place(image) for image, _ in pairs)))
-            single = {n: _item(placed, pairs[n][1]) for n, placed in enumerate(all_placed) if not placed.refusal}
+            all_placed = list(await asyncio.gather(*map(place_all, pairs)))
+            single = {n: _item(pairs[n][1], *files) for n, files in enumerate(all_placed) if not _refusal(*files)}
             grouped = [item for item in prepared(single.values(), metrics) if isinstance(item, Item)]
             items = dict(zip(single, grouped, strict=True))
         finished: asyncio.Queue[asyncio.Task[list[JudgedScore]]] = asyncio.Queue()
@@ -151,12 +160,12 @@ class ImageScorer:
         except Exception as error:  # whatever decodes the cells of a data set may raise anything
             return Placed("", Path(), refusal=one_line(str(error)) or type(error).__name__)
 
-    def _warn(self, pairs: Iterable[tuple[Any, str]]) -> None:
+    def _warn(self, pairs: Iterable[Entry]) -> None:
         """Warn once that the embedder does not know the script of a prompt."""
         if self._warned or "embedder" not in self.resolved.roles:
             return
-        for _, prompt in pairs:
-            self._foreign.look(Item("", prompt, Path(), prompt_id=prompt))
+        for pair in pairs:
+            self._foreign.look(Item("", pair[1], Path(), prompt_id=pair[1]))
         for note in self._foreign.notes(self.config, self.metrics.values()):
             warnings.warn(note, stacklevel=2)
             self._warned = True
@@ -183,9 +192,16 @@ def _without_path(score: Score, path: Path) -> Score:
     return replace(score, reason=score.reason.replace(shown, "")) if shown in score.reason else score
 
 
-def _item(placed: Placed, prompt: str) -> Item:
+def _item(prompt: str, placed: Placed, *sources: Placed) -> Item:
+    """Make an item; the same instruction for other sources counts as another prompt."""
     prompt = without_surrogates(prompt)
-    return Item(placed.name, prompt, placed.path, prompt_id=prompt)
+    prompt_id = " <- ".join((prompt, *(source.name for source in sources)))
+    return Item(placed.name, prompt, placed.path, prompt_id=prompt_id, sources=tuple(source.path for source in sources))
+
+
+def _refusal(*placed: Placed) -> str:
+    """Say why the first of these images that cannot be used is none; empty where all can."""
+    return next((each.refusal for each in placed if each.refusal), "")
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

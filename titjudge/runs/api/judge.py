@@ -13,7 +13,7 @@ from titjudge.core.errors import ConfigError, UserError
 from titjudge.engine.budget import UNSPENT, Spending
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
-from titjudge.runs.api.image_scorer import ImageScorer
+from titjudge.runs.api.image_scorer import Entry, ImageScorer
 from titjudge.runs.api.image_tables import ImageTable, filled, score_columns
 from titjudge.runs.api.images_in_memory import check, images_of, is_array
 from titjudge.runs.api.judged_scores import JudgedScore, Scores, ScoreStream, collected
@@ -160,10 +160,10 @@ class Judge:
             raise UserError(_one_process(self._scorer.folder, "and this Judge would be pickled for another"))
         return _again, (type(self), self._scorer.config, self._scorer.spent())
 
-    async def ascore(self, image: Any, prompt: str) -> JudgedScore:
+    async def ascore(self, image: Any, prompt: str, *, sources: Sequence[Any] = ()) -> JudgedScore:
         """Score one image; see `score`."""
         self._check_single()
-        return (await self.ascore_many([(image, prompt)]))[0]
+        return (await self.ascore_many([(image, prompt, sources)]))[0]
 
     def _check_single(self) -> None:
         if len(self.metrics) != 1:
@@ -184,15 +184,20 @@ class Judge:
         """
         return self._streamed(_paired(images, prompts), metrics)
 
-    def _streamed(self, pairs: Sequence[tuple[Any, str]], metrics: Sequence[str] | None = None) -> ScoreStream:
+    def _streamed(self, pairs: Sequence[Entry], metrics: Sequence[str] | None = None) -> ScoreStream:
         return ScoreStream(self._running().stream(self._scorer.stream(pairs, metrics)))
 
-    def _scored(self, pairs: Sequence[tuple[Any, str]]) -> Scores:
+    def _scored(self, pairs: Sequence[Entry]) -> Scores:
         thread = self._running()
         return thread.call(collected(self._scorer.stream(pairs)))
 
-    def score(self, image: Any, prompt: str) -> JudgedScore:
+    def score(self, image: Any, prompt: str, *, sources: Sequence[Any] = ()) -> JudgedScore:
         """Score one image. Where there is no score `value` is None, and `status` and `reason` say why.
+
+        Args:
+            image: The image; of an edit, the result.
+            prompt: Its prompt; of an edit, the instruction.
+            sources: Of an edit, the images that it was made from, in the order in which the instruction speaks of them.
 
         Raises:
             TypeError: it is no image.
@@ -200,7 +205,7 @@ class Judge:
             FatalProviderError: a wrong key, no quota, no such model.
         """
         self._check_single()
-        return self._scored(_pairs([(image, prompt)]))[0]
+        return self._scored(_pairs([(image, prompt, sources)]))[0]
 
     def score_many(self, images: Any, prompts: str | Iterable[str] | None = None) -> Scores:
         """Score many images, many at a time, and return the scores in order; with several metrics each image has several.
@@ -209,7 +214,8 @@ class Judge:
         the answers in flight; the same call goes on from there.
 
         Args:
-            images: (image, prompt) pairs; or, with `prompts`, images in a list, or an array or tensor of four dimensions.
+            images: (image, prompt) pairs, or (result, instruction, sources) of edits; or, with `prompts`, images in a list, or
+                an array or tensor of four dimensions.
             prompts: One for each image, or one for all.
 
         Raises:
@@ -294,8 +300,8 @@ def _names(metric: str | Sequence[str]) -> list[str]:
     return [metric] if isinstance(metric, str) else list(metric)
 
 
-def _paired(images: Any, prompts: str | Iterable[str] | None) -> list[tuple[Any, str]]:
-    """Pair images with their prompts; without prompts they are pairs already.
+def _paired(images: Any, prompts: str | Iterable[str] | None) -> list[Entry]:
+    """Entry images with their prompts; without prompts they are pairs already.
 
     Raises:
         TypeError, ValueError: There are not as many prompts as images, or one is no image.
@@ -309,23 +315,26 @@ def _paired(images: Any, prompts: str | Iterable[str] | None) -> list[tuple[Any,
     return _pairs(zip(listed, texts, strict=True))
 
 
-def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
+def _pairs(pairs: Iterable[Any]) -> list[Entry]:
     """Check all pairs before anything is asked.
 
     Raises:
-        TypeError, ValueError: one is no (image, prompt) pair; names its number.
+        TypeError, ValueError: one is no (image, prompt[, sources]) pair; names its number.
     """
     if is_array(pairs):
         raise TypeError("a batch of images needs its prompts: score_many(images, prompts)")
     checked = list(pairs)
     for number, pair in enumerate(checked):
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
+        if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
             shown = repr(pair) if isinstance(pair, str) else type(pair).__name__
             raise TypeError(f"score_many takes (image, prompt) pairs; number {number} is {shown}")
         if not isinstance(pair[1], str):
             raise TypeError(f"a prompt is a str; that of number {number} is {type(pair[1]).__name__}")
+        if not isinstance(sources := pair[2] if len(pair) == 3 else (), tuple | list):
+            raise TypeError(f"the sources of number {number} are {type(sources).__name__}, not a list of images")
         try:
-            check(pair[0])
+            for image in (pair[0], *sources):
+                check(image)
         except (TypeError, ValueError) as error:
             raise type(error)(f"number {number}: {error}" if len(checked) > 1 else str(error)) from None
     return checked

@@ -281,12 +281,16 @@ class _ScoreChecker:
                 yield key, score
 
     def _expect(self, item: Item, name: str) -> None:
-        """Set which images the item's questions must show: its own, and those it was compared with."""
+        """Set which images the item's questions must show: its own, its sources, and those it was compared with."""
         self.images.item = item.id
         self.images.expected = {}
         for other in (item, *item.same_prompt):
-            if other.image is not None:
-                self.images.expected[other.image] = self._shown(other.id, name)
+            shown = self._shown(other.id, name)
+            if other.sources:
+                shown = RequestImages(None, shown.all)  # no telling which of them is which
+            for image in (other.image, *other.sources):
+                if image is not None:
+                    self.images.expected[image] = shown
         if item.image is not None and self.images.expected[item.image].all:
             self.images.count(item.image)
 
@@ -302,8 +306,9 @@ class _ScoreChecker:
         if now is None:
             self.result.add("score", where, "the metric no longer gives this score", item.id)
             return
-        shown = [other.image for other in (item, *item.same_prompt) if other.image is not None]
-        if now.status is Status.BAD_INPUT and any(not containers.exists(image) for image in shown):
+        shown = [image for other in (item, *item.same_prompt) for image in (other.image, *other.sources)]
+        missing = any(image is not None and not containers.exists(image) for image in shown)
+        if now.status is Status.BAD_INPUT and missing:
             self.without_image += before.value is not None
             return
         what = difference(before, now, exact=not self.stored.missed)

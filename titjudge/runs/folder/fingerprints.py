@@ -79,7 +79,7 @@ class Pins:
         for item in folder.judged():
             if item.image is not None:
                 images[item.id] = by_prompt.setdefault(item.prompt_id, set()) if together else set()
-                images[item.id].add(item.image)
+                images[item.id] |= {item.image, *item.sources}
         for reply in folder.replies():
             provider = self.recorded.get(reply["role"])
             if provider is None or reply["provider"] != Recorded.name or reply["status"] != Status.OK:

@@ -1,6 +1,6 @@
 """Digests of what was judged, by which a resumed run finds the scores that are still valid.
 
-A score is valid while the item's line in items.jsonl (prompt, names, meta, size and time of its image) has not changed.
+A score is valid while the item's line in items.jsonl (prompt, names, meta, size and time of its images) has not changed.
 One that compares images (scope "prompt") is valid while none of the images of its prompt has changed, come or gone.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -27,15 +28,22 @@ def compares_images(metric: Metric) -> bool:
 
 
 def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
-    """Make an item's line in items.jsonl, with size and time of its image, so that a changed image is judged again."""
+    """Make an item's line in items.jsonl, with size and time of its images, so that a changed image is judged again."""
     record = item_record(item)
     if isinstance(item, Item) and item.image is not None:
-        try:
-            stat = os.stat(containers.holder(item.image) or item.image)
-            record["stat"] = [stat.st_size, stat.st_mtime_ns]
-        except OSError:
-            record["stat"] = None
+        record["stat"] = _stat(item.image)
+    if isinstance(item, Item) and item.sources:
+        record["source_stats"] = [_stat(source) for source in item.sources]
     return record
+
+
+def _stat(image: Path) -> list[int] | None:
+    """Return size and modification time (nanoseconds) of an image, or of the file that it is in; None without one."""
+    try:
+        stat = os.stat(containers.holder(image) or image)
+    except OSError:
+        return None
+    return [stat.st_size, stat.st_mtime_ns]
 
 
 def digest_of(item: Item, metric: Metric) -> str:

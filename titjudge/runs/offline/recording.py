@@ -166,13 +166,15 @@ async def _paths(session: Session, home: Path) -> dict[str, _RecordingPlace]:
     with open_cache(session.config.cache) as cache:
         images = ImageFiles(cache)
         for item in session.items():
-            if isinstance(item, Item) and item.image is not None:
+            for image in (item.image, *item.sources) if isinstance(item, Item) else ():
+                if image is None:
+                    continue
                 try:
-                    digest = (await images.open(item.image)).sha256
+                    digest = (await images.open(image)).sha256
                 except DataError:
                     continue  # no question showed it
-                places[digest] = _RecordingPlace.of(item.image, home)
-                images.forget(item.image)
+                places[digest] = _RecordingPlace.of(image, home)
+                images.forget(image)
     return places
 
 
