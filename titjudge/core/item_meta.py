@@ -109,6 +109,8 @@ _NUMBER: Form[float] = Form("a number", is_number)
 _WHOLE: Form[int] = Form("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
 _OBJECT: Form[Mapping[str, Any]] = Form("an object", lambda value: isinstance(value, Mapping))
 _OBJECTS: Form[list[Any]] = Form("a list of objects", lambda value: isinstance(value, list | tuple))
+EDIT_TYPES = ("add", "adjust", "replace", "remove", "background", "style", "extract", "action", "compose")
+_EDIT_TYPE: Form[str] = Form(f"one of {', '.join(EDIT_TYPES)}", lambda value: value in EDIT_TYPES)
 _ANYTHING: Form[Any] = Form("anything", lambda value: True)
 
 # What metrics ask about
@@ -140,6 +142,9 @@ FACETS = MetaKey(
 )
 RUBRIC_FACETS = MetaKey("rubric_facets", _WHOLE, "qwen-image-bench", "checklist: 56, or 38 for the shorter rubric")
 MAX_LOOKS = MetaKey("max_looks", _ANYTHING, "data", "tit-agent: most looks at this image")
+EDIT_TYPE = MetaKey(
+    "edit_type", _EDIT_TYPE, "imgedit; data", "imgedit: by which rubric an edit is rated; tables of imgedit"
+)
 
 # What tables and reports group by
 TYPE = MetaKey("type", _TEXT, "data; tiif; make-prompts", "tables of tiif; slices of the report; labelling")

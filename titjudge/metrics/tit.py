@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -33,21 +34,29 @@ class Verdict(BaseModel):
 
 
 async def describe(item: Item, ask: Ask) -> Reply:
-    """Have the captioner describe the image, with the paper's instruction (A.4.1).
-
-    An item without an image brings its description along (`item_meta.DESCRIPTION`). A description that hit the token
-    limit is accepted only under the official protocol: the published code does not check for it. What a reasoning model
-    thinks before it answers (`<think>...</think>`) is no part of the description.
+    """Have the captioner describe the image of an item; one without an image brings its description along.
 
     Raises:
         Unanswered: There is no description, or nothing but a thought.
     """
     if item.image is None:
         return Reply(item_meta.DESCRIPTION.required(item), flags=("given",))
+    return await describe_image(item.image, ask)
+
+
+async def describe_image(image: Path, ask: Ask) -> Reply:
+    """Have the captioner describe an image, with the paper's instruction (A.4.1).
+
+    A description that hit the token limit is accepted only under the official protocol: the published code does not check
+    for it. What a reasoning model thinks before it answers (`<think>...</think>`) is no part of the description.
+
+    Raises:
+        Unanswered: There is no description, or nothing but a thought.
+    """
     reply = await ask(
         "tit/describe",
         role="captioner",
-        images=[item.image],
+        images=[image],
         params={"max_tokens": MAX_DESCRIPTION_TOKENS},
         accept_truncated=ask.protocol == "official",
     )

@@ -47,7 +47,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         (("judge", "--embedder", "sen"), ["sentence-transformers"]),
         (("judge", "--protocol", "o"), ["official"]),
         (("prompts", "tit/"), ["tit/compare", "tit/describe"]),
-        (("batch", "export", "--metric", "viesc"), ["viescore"]),
+        (("batch", "export", "--metric", "viesc"), ["viescore", "viescore-edit"]),
     ],
 )  # fmt: skip
 def test_names_are_completed(words: tuple[str, ...], offered: list[str], complete: Complete) -> None:

@@ -17,7 +17,20 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.structured_output import schema_of
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.metrics import dsg, external, graph_alignment, learned, lmm_score, pairwise, tifa, tit, viescore
+from titjudge.metrics import (
+    dsg,
+    edit_diff,
+    external,
+    graph_alignment,
+    imgedit,
+    learned,
+    lmm_score,
+    pairwise,
+    tifa,
+    tit,
+    viescore,
+    viescore_edit,
+)
 from titjudge.metrics.agent import claims, state
 
 SHA = {
@@ -26,6 +39,10 @@ SHA = {
     lmm_score.Rating: "6a9c8df335afbcc6",
     viescore.Semantics: "5b804de930e6e814",
     viescore.Quality: "fa9a40b857d1b56e",
+    viescore_edit.EditSemantics: "bbe02fd97f93e1da",
+    imgedit.EditScore: "1507459fee1090b1",
+    imgedit.answer_model("style"): "42a14a6952e5ee40",
+    edit_diff.EditComparison: "d50b8bdee20c1131",
     dsg.SceneGraph: "230cf6d2e89fec22",
     tifa.Quiz: "c41e2fd953789684",
     graph_alignment.PromptGraph: "ceb04900c5908f8b",

@@ -1,0 +1,118 @@
+"""ImgEdit: the rubric of the type of edit, its rule about the first rating, and the published parser."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import png
+
+from titjudge.core.item_meta import EDIT_TYPES
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Item, Request, Status
+from titjudge.metrics.imgedit import RATINGS, field_name, imgedit, imgedit_uge, read_lines
+from titjudge.testing import Scored, score_one
+
+RUBRIC = "Brief reasoning: fine.\nStyle Fidelity: {}\nContent Preservation: {}\nRendering Quality: {}"
+
+
+def scored(folder: Path, answer: Callable[[Request], Any], metric: Any = imgedit, **config: Any) -> Scored:
+    source, result = png(folder / "source.png", (1, 2, 3)), png(folder / "result.png")
+    item = Item("i", "as an etching", result, meta={"edit_type": "style"}, sources=(source,))
+    return score_one(metric, item, answer, **config)
+
+
+def rated(first: Any, second: Any, third: Any) -> Callable[[Request], str]:
+    names = [field_name(name) for name in RATINGS["style"]]
+    return lambda request: json.dumps({"reasoning": "well", **dict(zip(names, (first, second, third), strict=True))})
+
+
+def test_the_score_is_the_mean_of_three_ratings_by_the_rubric_of_the_type(tmp_path: Path) -> None:
+    score, (request,) = scored(tmp_path, rated(5, 4, 4))
+    assert score.value == pytest.approx(13 / 3)
+    assert score.parts == {"Style Fidelity": 5, "Content Preservation": 4, "Rendering Quality": 4}
+    words, *images = request.messages[-1].parts
+    assert "editing instruction is : as an etching." in str(words)
+    assert [Path(image.path).name for image in images] == ["source.png", "result.png"]
+
+
+def test_a_rating_above_the_first_is_lowered_to_it_and_the_reason_says_so(tmp_path: Path) -> None:
+    score, _ = scored(tmp_path, rated(2, 5, 1))
+    assert score.value == pytest.approx(5 / 3)
+    assert score.parts["given"] == {"Style Fidelity": 2, "Content Preservation": 5, "Rendering Quality": 1}
+    assert score.reason == "well (lowered 5 to 2: no rating may be higher than the first)"
+
+
+@pytest.mark.parametrize("first", [0, 6, 4.5, "4/5", None])
+def test_a_rating_off_the_scale_is_no_score(tmp_path: Path, first: Any) -> None:
+    score, _ = scored(tmp_path, rated(first, 4, 4))
+    assert (score.value, score.status) == (None, Status.UNPARSED)
+
+
+def test_an_unknown_type_of_edit_is_named(tmp_path: Path) -> None:
+    item = Item("i", "x", png(tmp_path / "a.png"), meta={"edit_type": "tilt"}, sources=(png(tmp_path / "b.png"),))
+    score, requests = score_one(imgedit, item)
+    assert (score.status, requests) == (Status.BAD_INPUT, [])
+    assert "edit_type is not one of add, adjust" in score.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (RUBRIC.format(2, 5, 5), 4),
+        (RUBRIC.format(4, "4/5", 3), 3.5),
+        (RUBRIC.format("4.5", "**4**", "high"), None),
+        (RUBRIC.format(9, 5, 5), None),
+        ("I'm sorry, I can't help with that.", None),
+    ],
+)
+def test_the_official_protocol_takes_the_lines_that_the_published_parser_reads(
+    tmp_path: Path, text: str, value: float | None
+) -> None:
+    score, (request,) = scored(tmp_path, lambda _: text, protocol="official")
+    assert score.value == value
+    assert request.schema is None
+
+
+def test_uge_asks_for_one_rating(tmp_path: Path) -> None:
+    score, (request,) = scored(tmp_path, lambda _: '{"reasoning": "fine", "score": 4}', imgedit_uge)
+    assert (score.value, request.template) == (4, "imgedit/uge")
+
+
+@pytest.mark.parametrize(
+    "text", ["Brief reasoning: distorted. Score: 2.", "Brief reasoning: unnatural. Score: 3 (Acceptable)"]
+)
+def test_the_published_parser_reads_no_rating_in_the_published_examples_of_uge(text: str) -> None:
+    assert read_lines(text) == []
+
+
+@pytest.mark.parametrize("edit_type", EDIT_TYPES)
+def test_the_ratings_are_those_of_the_rubric(edit_type: str) -> None:
+    (message,) = PromptLibrary().get(f"imgedit/{edit_type}").messages({"prompt": "x"})
+    assert tuple(re.findall(r"\n([A-Z][\w &/]+): A number from 1 to 5\.", message.text)) == RATINGS[edit_type]
+
+
+SHA = {
+    "imgedit/action": "7e1010ca7c3d3217",
+    "imgedit/add": "9a13204eb66117bf",
+    "imgedit/adjust": "27f06d170d90a3c0",
+    "imgedit/background": "3a2677eec73be77f",
+    "imgedit/compose": "d24839eb1e16a1f3",
+    "imgedit/extract": "eccec726cfe36000",
+    "imgedit/remove": "c13a7000436b4670",
+    "imgedit/replace": "c4c91931c2dc5c11",
+    "imgedit/style": "1c7fbee23ca76690",
+    "imgedit/uge": "d40462d52568b05e",
+}
+
+
+@pytest.mark.parametrize("name", list(SHA))
+def test_the_words_stay_as_published(name: str) -> None:
+    prompt = PromptLibrary().get(name)
+    (message,) = prompt.messages({"prompt": "<prompt>"} if prompt.variables else {})
+    assert hashlib.sha256(message.text.encode()).hexdigest()[:16] == SHA[name]

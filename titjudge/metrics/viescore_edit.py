@@ -1,0 +1,135 @@
+"""VIEScore for edits, as GEdit-Bench uses it: success and over-editing beside the source, quality of the result alone.
+
+The prompts are quoted exactly. Where the official code draws a random integer for an answer that it cannot parse, or asks
+for ever, there is no score here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from titjudge.core.errors import Unanswered
+from titjudge.core.numbers import is_number
+from titjudge.core.structured_output import after_thinking
+from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.metrics import metric
+from titjudge.metrics._shared import gather_answers, image_of, sources_of, unreadable
+from titjudge.metrics.viescore import Quality, overall
+
+_DELIMITER = "||V^=^V||"
+_TRIES = 2  # the script asks both questions once more, and guesses after that
+_AGAIN = (Status.REFUSED, Status.UNPARSED)
+_NAMES = ("semantics", "quality")
+_BARE_PAIR = re.compile(r'"?(\w+)"?:([^",:{}\[\]\\]*)')
+
+
+class EditSemantics(Quality):
+    """Answer to `viescore/edit_semantics`: [success of the edit, degree of over-editing]."""
+
+
+class Rated(NamedTuple):
+    """Ratings from 0 to 10, and the reason for them."""
+
+    ratings: list[float]
+    reason: str
+
+
+def read_ratings(text: str) -> list[float] | None:
+    """Parse ratings from 0 to 10 as the published code does; None where it guesses, asks for ever or takes other numbers.
+
+    Source: `mllm_output_to_dict`, GEdit-Bench/viescore/utils.py of Step1X-Edit @570eba6.
+    """
+    ratings = _ratings(after_thinking(text))
+    valid = bool(ratings) and all(is_number(rating) and 0 <= rating <= 10 for rating in ratings)
+    return [float(rating) for rating in ratings] if valid else None
+
+
+def _ratings(text: str) -> list[Any]:
+    if text.count(_DELIMITER) == 2:
+        block = text.split(_DELIMITER)[1]
+    elif "{" in text and "}" in text:
+        block = text[text.find("{") : text.rfind("}") + 1]
+    else:
+        listed = re.fullmatch(r"[^\[]*\[(\d+), ?(\d+)\][^\]]*", text, re.DOTALL)
+        return [int(each) for each in listed.groups()] if listed else _alone(text)
+    block = block.strip().replace("\n", "")
+    try:
+        rating = json.loads(block)["score"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return _bare(block)
+    return rating if isinstance(rating, list) else [rating]
+
+
+def _alone(text: str) -> list[Any]:
+    """Return the number that is the whole text."""
+    return [int(text)] if re.fullmatch(r"\s*[+-]?\d{1,4}\s*", text) else []
+
+
+def _bare(block: str) -> list[Any]:
+    """Return the rating of an object whose values, and perhaps keys, lack their quotes: `{score: 8, reasoning: fine}`."""
+    pairs = [_BARE_PAIR.fullmatch(pair.strip()) for pair in block.strip("{}").split(",")]
+    values = {pair[1]: pair[2].strip() for pair in pairs if pair}
+    rating = values.get("score", "")
+    return [float(rating)] if all(pairs) and re.fullmatch(r"-?\d+(\.\d+)?", rating) else []
+
+
+@metric(
+    "viescore-edit",
+    roles=("judge",),
+    range=(0, 10),
+    source="VIEScore (tie) as GEdit-Bench has it, github.com/stepfun-ai/Step1X-Edit @570eba6; prompts quoted exactly, no random guesses",
+    sources="required",
+)
+async def viescore_edit(item: Item, ask: Ask) -> Score:
+    """VIEScore of an edit: sqrt(min(success, over-editing) * min(naturalness, artifacts)), each rated 0 to 10."""
+    official = ask.protocol == "official"
+    answers = await _ask_both(item, ask, 0)
+    for attempt in range(1, _TRIES if official else 1):
+        if not any(isinstance(answer, Unanswered) and answer.status in _AGAIN for answer in answers):
+            break
+        answers = await _ask_both(item, ask, attempt)
+    for name, answer in zip(_NAMES, answers, strict=True):
+        if isinstance(answer, Unanswered):
+            return Score.none(answer.status, f"{name}: {answer.reason}")
+    return _score(*(answer for answer in answers if isinstance(answer, Rated)))
+
+
+def _score(semantics: Rated, quality: Rated) -> Score:
+    """Make the score of ratings, of which there may be any number under the official protocol."""
+    sc, pq, value = overall(semantics.ratings, quality.ratings)
+    parts: dict[str, Any] = {"SC": sc, "PQ": pq}
+    parts |= zip(("success", "over_edit"), semantics.ratings, strict=False)
+    parts |= zip(("naturalness", "artifacts"), quality.ratings, strict=False)
+    return Score.of(value, reason=semantics.reason, quality_reason=quality.reason, **parts)
+
+
+async def _ask_both(item: Item, ask: Ask, attempt: int) -> list[Rated | Unanswered]:
+    images = [*sources_of(item), image_of(item)]
+    return await gather_answers(
+        _rate(ask, "viescore/edit_semantics", images, EditSemantics, attempt, prompt=item.prompt),
+        _rate(ask, "viescore/edit_quality", images[-1:], Quality, attempt),
+    )
+
+
+async def _rate(
+    ask: Ask, template: str, images: list[Path], schema: type[Quality], attempt: int, **variables: str
+) -> Rated:
+    """Ask for ratings.
+
+    Raises:
+        Unanswered: There are none.
+    """
+    if ask.protocol != "official":
+        reply = await ask(template, role="judge", images=images, schema=schema, **variables)
+        return Rated(reply.data.score, reply.data.reasoning)
+    params, planned = {"max_tokens": 1400}, '{"score": [5, 5], "reasoning": ""}'
+    reply = await ask(
+        template, role="judge", images=images, params=params, sample=attempt, planned=planned, **variables
+    )
+    ratings = read_ratings(reply.text)
+    if ratings is None:
+        raise unreadable(reply, "no list of ratings from 0 to 10")
+    return Rated(ratings, reply.text)
