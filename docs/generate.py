@@ -30,15 +30,17 @@ def table(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 
 def help_(name: str) -> str:
+    """The help of a command with all its options; without a name that of the program."""
     import click
 
     from titjudge.cli.commands import command_of, commands
+    from titjudge.cli.option_groups import full_help
 
     settings = {**commands.context_settings, "max_content_width": 110, "terminal_width": 110}
     top = click.Context(commands, info_name="python cli.py", **settings)
     if not name:
         return fenced(commands.get_help(top))
-    return fenced(command_of(name).get_help(click.Context(command_of(name), parent=top, info_name=name)))
+    return fenced(full_help(click.Context(command_of(name), parent=top, info_name=name)))
 
 
 def metrics(_: str) -> str:
@@ -62,38 +64,37 @@ def suites(_: str) -> str:
 
 
 def keys(_: str) -> str:
-    """Every key of run.yaml with its default."""
-    from pydantic import BaseModel
-    from pydantic_core import PydanticUndefined
-
+    """Every key of run.yaml with its default, in the groups of `judge --help-all`, and those of a role."""
+    from titjudge.cli.option_groups import KEYS
     from titjudge.core.config import Limits, RoleConfig, RunConfig
 
-    rows: list[tuple[Any, ...]] = []
+    rows = key_rows("", RunConfig) | key_rows("limits.", Limits)
+    parts = {title: [rows[name] for name in names] for title, names in KEYS.items()}
+    parts["A model: `captioner`, `judge`, `embedder`"] = [*key_rows("captioner.", RoleConfig).values()]
+    return "\n\n".join(
+        f"### {title}\n\n{table(('key', 'default', 'what it is'), part)}" for title, part in parts.items()
+    )
 
-    def add(prefix: str, model: type[BaseModel]) -> None:
-        for name, field in model.model_fields.items():
-            default = field.get_default(call_default_factory=True)
-            shown = (
-                "required"
-                if default is PydanticUndefined
-                else default.model
-                if isinstance(default, RoleConfig)
-                else default
-            )
-            if isinstance(default, Limits):
-                continue
-            rows.append(
-                (
-                    f"`{prefix}{name}`",
-                    "" if shown is None or shown in ([], {}) else f"`{shown}`",
-                    " ".join((field.description or "").split()),
-                )
-            )
 
-    add("", RunConfig)
-    add("limits.", Limits)
-    add("captioner.", RoleConfig)
-    return table(("key", "default", "what it is"), rows)
+def key_rows(prefix: str, model: Any) -> dict[str, tuple[str, str, str]]:
+    """The rows of a model's keys, by name."""
+    from titjudge.core.config import Limits
+
+    fields = {name: (field, field.get_default(call_default_factory=True)) for name, field in model.model_fields.items()}
+    return {
+        name: (f"`{prefix}{name}`", shown_default(default), " ".join((field.description or "").split()))
+        for name, (field, default) in fields.items()
+        if not isinstance(default, Limits)
+    }
+
+
+def shown_default(default: Any) -> str:
+    from pydantic_core import PydanticUndefined
+
+    if default is PydanticUndefined:
+        return "`required`"
+    shown = getattr(default, "model", default)
+    return "" if shown is None or shown in ([], {}) else f"`{shown}`"
 
 
 def meta(_: str) -> str:

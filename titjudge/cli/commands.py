@@ -18,6 +18,7 @@ import click
 
 from titjudge import __version__
 from titjudge.cli.logs import add_log_options
+from titjudge.cli.option_groups import help_all_option, is_long, shows_all, write_groups
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, UserError, nearest
 from titjudge.core.signals import ended_by_ctrl_c
@@ -58,7 +59,9 @@ _BUILT_IN = {
 
 
 class Command(click.Command):
-    """A command of titjudge.
+    """A command of titjudge. The help of one with many options is one screen, and `--help-all` shows the rest.
+
+    A form feed in the docstring ends what the short help shows of it.
 
     Attributes:
         section: The title under which `--help` lists it.
@@ -68,6 +71,26 @@ class Command(click.Command):
     def __init__(self, *arguments: Any, section: str = OTHERS, resumed: bool = False, **attributes: Any) -> None:
         super().__init__(*arguments, **attributes)
         self.section, self.resumed = section, resumed
+        self._help_all: click.Option | None = None
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        if self._help_all is None:
+            self._help_all = help_all_option(sum(isinstance(each, click.Option) for each in self.params))
+        return [*super().get_params(ctx), self._help_all]
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not shows_all(ctx):
+            return super().format_help_text(ctx, formatter)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(inspect.cleandoc(self.help or "").replace("\f\n", ""))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if is_long(self.params):
+            listed = (each for each in self.get_params(ctx) if each is not self.get_help_option(ctx))
+            write_groups(ctx, listed, formatter)
+        else:
+            super().format_options(ctx, formatter)
 
 
 class Group(Command, click.Group):
@@ -75,6 +98,8 @@ class Group(Command, click.Group):
 
     `compare RUN` is `compare runs RUN`.
     """
+
+    command_class = Command
 
     def __init__(self, *arguments: Any, default: str = "", **attributes: Any) -> None:
         super().__init__(*arguments, **attributes)

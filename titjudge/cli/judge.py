@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.option_groups import MODELS, OUTPUT, STOPPING
 from titjudge.cli.options import (
     DRY_RUN,
     JSON,
@@ -68,12 +69,14 @@ BUDGET_REACHED = 3  # exit code
     "Judge these generators, on prompts in random order, only until it is known which one is better. Saves money on one "
     "such question; a full ranking costs as much as judging everything.",
     "A,B[,C...]",
+    group=STOPPING,
 )
 @option(
     "--margin",
     "With --settle: also stop once their mean scores are known to lie within M of each other.",
     "M",
     type=click.FloatRange(min=0, min_open=True),
+    group=STOPPING,
 )
 @key_option("grid", "ROWSxCOLUMNS")
 @key_option("ignore_sources")
@@ -82,6 +85,7 @@ BUDGET_REACHED = 3  # exit code
     "Resize images with a side longer than N pixels to N x N before they are sent (Q-Judger: 1024).",
     "N",
     type=click.IntRange(min=64),
+    group=MODELS,
 )
 @key_option("per_prompt", "mean|best|any|all")
 @key_option("report", flag="--report/--no-report")
@@ -91,6 +95,7 @@ BUDGET_REACHED = 3  # exit code
     "--official-files",
     "Also write the files that the official scripts of the suite write (Qwen-Image-Bench, TIIF-Bench, LongT2IBench).",
     "DIR",
+    group=OUTPUT,
 )
 @panel_options
 @sink_options
@@ -98,8 +103,20 @@ BUDGET_REACHED = 3  # exit code
 def judge(**flags: Any) -> int:
     """Judge the images of a data folder, and say how far each metric agrees with people.
 
-    Without arguments it judges the bundled example, with recorded descriptions and the embedding model in the package: no
-    key and no network. Running the same command again asks only what is still missing.
+    Without arguments it judges the bundled example: no key and no network. The same command again asks only what is missing.
+
+    \b
+    Examples:
+      python cli.py judge
+      python cli.py judge --data my_images --provider openai --dry-run
+      python cli.py judge --data my_images --provider gemini --max-cost 2
+      python cli.py judge --suite known-answer
+      python cli.py judge --config run.yaml --limit 50
+    \f
+
+    \b
+      python cli.py judge --provider openai --metric tit-agent --max-looks 12
+      python cli.py judge --data my_images --metric tit-llm --settle old,new
 
     \b
     DATA is one of
@@ -119,16 +136,6 @@ def judge(**flags: Any) -> int:
         [GENERATOR/]NAME.png and NAME.txt
     or --images 'out/{generator}/{prompt_id}_{sample}.png'
        with --prompt-file prompts.csv:index,prompt_en
-
-    \b
-    Examples:
-      python cli.py judge
-      python cli.py judge --provider gemini --max-cost 2
-      python cli.py judge --data my_images --provider openai --dry-run
-      python cli.py judge --provider openai --metric tit-agent --max-looks 12
-      python cli.py judge --suite known-answer
-      python cli.py judge --config run.yaml --limit 50
-      python cli.py judge --data my_images --metric tit-llm --settle old,new
     """
     from titjudge.cli.progress import watcher
     from titjudge.report.sinks import parse_targets

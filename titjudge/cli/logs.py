@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from titjudge.cli.option_groups import OUTPUT, Option
 from titjudge.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -36,19 +37,21 @@ def add_log_options(command: click.Command) -> None:
             add_log_options(subcommand)
         return
     command.params += [
-        click.Option(
+        Option(
             ["--log-level"],
             type=click.Choice(LEVELS),
             expose_value=False,
             callback=_chosen,
+            group=OUTPUT,
             help="Log requests, retries, waits and batch jobs, to standard error or --log-file.",
         ),
-        click.Option(
+        Option(
             ["--log-file"],
             type=click.Path(path_type=Path),
             metavar="FILE",
             expose_value=False,
             callback=_chosen,
+            group=OUTPUT,
             help=f"Append the log to this file, one JSON object a line  [level: {_DEFAULT}].",
         ),
     ]

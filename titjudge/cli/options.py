@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from titjudge.cli.completion import COMPLETED, completer
+from titjudge.cli.option_groups import METRIC, MODELS, MONEY, OUTPUT, Option, place_of_key
 from titjudge.cli.terminal import say
 from titjudge.core.errors import UserError
 from titjudge.core.paths import run_schema
@@ -32,14 +33,14 @@ def option(flag: str, text: str, metavar: str | None = None, name: str = "", **a
         text: What it is for.
         metavar: Placeholder of its value in the help. FILE, DIR and RUN are paths, N a whole number, unless `type` says otherwise.
         name: The parameter of the command, if it is not named like the flag.
-        attributes: Further arguments of `click.option`.
+        attributes: Further arguments of `click.option`; `group` and `brief` are those of `Option`.
     """
     attributes.setdefault("show_default", attributes.get("default") not in (None, ""))
     if metavar in _TYPES:
         attributes.setdefault("type", _TYPES[metavar])
     if flag in COMPLETED:
         attributes["shell_complete"] = completer(COMPLETED[flag])
-    return click.option(flag, *([name] if name else []), help=text, metavar=metavar, **attributes)
+    return click.option(flag, *([name] if name else []), cls=Option, help=text, metavar=metavar, **attributes)
 
 
 def _json_file(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -61,8 +62,15 @@ JSON = option(
     "FILE",
     name="json_file",
     callback=_json_file,
+    group=OUTPUT,
 )
-DRY_RUN = option("--dry-run", "Count the requests and tokens and what they would cost; send nothing.", is_flag=True)
+DRY_RUN = option(
+    "--dry-run",
+    "Count the requests and tokens and what they would cost; send nothing.",
+    is_flag=True,
+    group=MONEY,
+    brief="Only say what it would ask and cost.",
+)
 TABLE_FILE = option("--out", "Write the tables to a file: Markdown, LaTeX or CSV (.md, .tex, .csv).", "FILE")
 PROMPT_COLUMNS = option(
     "--columns",
@@ -107,8 +115,9 @@ sink_options: Callable[[F], F] = with_options(
         "NAME[:PROJECT[/RUN]]",
         "sinks",
         multiple=True,
+        group=OUTPUT,
     ),
-    option("--step", "With --sink: the training step that was judged  [default: 0].", "N"),
+    option("--step", "With --sink: the training step that was judged  [default: 0].", "N", group=OUTPUT),
 )
 
 
@@ -169,7 +178,7 @@ def key_option(key: str, metavar: str | None = None, flag: str = "", **attribute
     if default not in (None, False) and not isinstance(default, dict):
         text = f"{text.removesuffix('.')}  [default: {'yes' if default is True else default}]."
     flag = flag or f"--{key.replace('_', '-')}"
-    return option(flag, text, metavar, key, type=kind, **attributes)
+    return option(flag, text, metavar, key, type=kind, **place_of_key(key) | attributes)
 
 
 def key_options(**metavars: str | None) -> Callable[[F], F]:
@@ -214,11 +223,18 @@ metric_options: Callable[[F], F] = with_options(
         "--max-looks",
         "How often tit-agent may look at one image, 1 to 64; short for --metric-option tit-agent.max_looks=N  [default: 8].",
         "N",
+        group=METRIC,
     ),
 )
 panel_options: Callable[[F], F] = key_options(samples="N", vote=None, quorum="N")
 model_options: Callable[[F], F] = with_options(
-    option("--provider", "Provider of captioner and judge, with its default model: openai, gemini, ...", "NAME"),
+    option(
+        "--provider",
+        "Provider of captioner and judge, with its default model: openai, gemini, ...",
+        "NAME",
+        group=MODELS,
+        brief="openai, gemini, ...: with its default model.",
+    ),
     key_option("captioner", "PROVIDER/MODEL"),
     key_option("judge", "PROVIDER/MODEL", multiple=True),
     key_option("embedder", "PROVIDER/MODEL"),
@@ -227,16 +243,28 @@ model_options: Callable[[F], F] = with_options(
         "Address of a compatible server for captioner and judge; several, separated by commas, share the load. An embedder of "
         "the same provider needs an address of its own (embedder.base_url of a configuration file).",
         "URL",
+        group=MODELS,
+        brief="Address of a compatible server (vLLM, ...).",
     ),
     option(
         "--trust-remote-code",
         "Let models on this machine run the Python code that comes with them.",
         is_flag=True,
         default=None,
+        group=MODELS,
     ),
-    option("--config", "Configuration file (run.yaml); flags override its keys.", "FILE", name="config_file"),
+    option(
+        "--config",
+        "Configuration file (run.yaml); flags override its keys.",
+        "FILE",
+        name="config_file",
+        group=MODELS,
+        brief="Configuration file (run.yaml).",
+    ),
     key_options(protocol=None, prompts="DIR", cache="DIR", max_cost="USD"),
-    option("--price", "Price in USD per million tokens; repeatable.", "MODEL=IN,OUT[,CACHED]", multiple=True),
+    option(
+        "--price", "Price in USD per million tokens; repeatable.", "MODEL=IN,OUT[,CACHED]", multiple=True, group=MONEY
+    ),
     key_options(concurrency="N", timeout="SECONDS", attempts="N", patience="SECONDS", lenient=None),
 )
 

@@ -1,0 +1,72 @@
+"""Help of long commands: one screen of common options, and all of them in groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from commands import cli
+
+from titjudge.cli.commands import Command, command_of
+from titjudge.cli.option_groups import GROUPS, KEYS, Option
+from titjudge.core.config import Limits, RunConfig
+
+LONG = ["judge", "make-prompts", "serve", "probe", "facets", "doctor", "score"]
+
+
+def titles(text: str) -> list[str]:
+    return [line[:-1] for line in text.splitlines() if line.endswith(":") and line[:-1] in (*GROUPS, "Options")]
+
+
+def flags(text: str) -> set[str]:
+    return {line.split()[0].rstrip(",") for line in text.splitlines() if line.startswith("  -")}
+
+
+def test_the_help_of_judge_is_one_screen_of_80_columns_that_begins_with_examples(tmp_path: Path) -> None:
+    text = cli(tmp_path, "judge", "--help")
+    lines = text.splitlines()
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 80
+    assert text.index("Examples:") < text.index("Data:")
+    assert 12 <= len(flags(text)) <= 20
+
+
+def test_all_options_of_judge_stand_in_the_seven_groups(tmp_path: Path) -> None:
+    text = cli(tmp_path, "judge", "--help-all")
+    assert titles(text) == [*GROUPS]
+    options = [each for each in command_of("judge").params if isinstance(each, click.Option)]
+    assert {option.opts[0] for option in options} <= flags(text)
+    assert [option.name for option in options if not (isinstance(option, Option) and option.group in GROUPS)] == []
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_the_short_help_is_a_part_of_the_long_one_and_names_it(name: str, tmp_path: Path) -> None:
+    short, everything = cli(tmp_path, name, "--help"), cli(tmp_path, name, "--help-all")
+    assert f"All {len(flags(everything)) - 1} options" in short
+    assert flags(short) < flags(everything)
+
+
+def test_the_line_of_a_common_option_fits_beside_its_flag() -> None:
+    options = [each for name in LONG for each in command_of(name).params if isinstance(each, Option)]
+    assert {option.brief for option in options if len(option.brief) > 44} == set()
+
+
+def test_every_key_of_the_configuration_has_a_group() -> None:
+    keys = {name for model in (RunConfig, Limits) for name in model.model_fields} - {"limits"}
+    assert sorted(key for briefs in KEYS.values() for key in briefs) == sorted(keys)
+
+
+def test_a_short_command_lists_all_its_options_and_takes_help_all_too(tmp_path: Path) -> None:
+    text = cli(tmp_path, "verify", "--help")
+    assert titles(text) == ["Options"]
+    assert "--help-all" not in text
+    assert cli(tmp_path, "verify", "--help-all") == text
+
+
+def test_an_option_of_a_package_that_names_no_group_is_always_listed() -> None:
+    own = click.Option(["--mine"], help="Mine.")
+    grouped = [Option([f"--rare-{number}"], group=GROUPS[0], help="Rare.") for number in range(25)]
+    text = Command("long", params=[own, *grouped]).get_help(click.Context(Command("long")))
+    assert "--mine" in text
+    assert "--rare" not in text
