@@ -25,7 +25,10 @@ from titjudge.providers.fake import Fake
 from titjudge.runs.folder.score_digests import digest_of
 
 READS_NO_IMAGE = {"tit", "tit-llm", "self-eval", "pairwise", "pairwise-text"}
-META = {"questions": ["a?"], "gold_answers": ["yes"], "text_words": ["a"], "facets": {"Quality": [["Detail", "Noise"]]}}
+META = {
+    "questions": ["a?"], "gold_answers": ["yes"], "text_words": ["a"], "facets": {"Quality": [["Detail", "Noise"]]},
+    "edit_type": "style",
+}  # fmt: skip
 
 
 def scored(item: Item, which: Any, provider: Any = None, **rest: Any) -> tuple[Score, list[Request]]:
@@ -44,8 +47,10 @@ def picture(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", sorted(set(registry.TABLES["metrics"]) - READS_NO_IMAGE))
-def test_without_an_image_nothing_is_asked(name: str) -> None:
-    score, requests = scored(Item("i", "a red door", None, meta=META), registry.load("metrics", name))
+def test_without_an_image_nothing_is_asked(name: str, tmp_path: Path) -> None:
+    asked = registry.load("metrics", name)
+    sources = (picture(tmp_path),) if asked.sources == "required" else ()
+    score, requests = scored(Item("i", "a red door", None, meta=META, sources=sources), asked)
     assert (score.value, score.status, requests) == (None, Status.BAD_INPUT, [])
     assert score.reason == "this metric needs an image"
 
