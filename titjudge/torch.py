@@ -101,7 +101,7 @@ class JudgeMetric(_Base):  # type: ignore[misc]
 
     def update(self, images: Any, prompts: str | Iterable[str]) -> None:
         """Judge a batch: what `Judge.score_many` takes."""
-        self.scores = self.judge.score_many(images, prompts)
+        self.scores = self.judge.score_many(images, prompts, progress=False)
         values = [score.value for score in self.scores if score.value is not None]
         self.total = self.total + sum(values)
         self.scored = self.scored + len(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -12,8 +13,10 @@ from typing import Any
 
 import click
 import jsonschema
+import numpy as np
 import pytest
 import yaml
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -94,8 +97,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_metric_of_the_extension_page_judges(package: Path) -> None:
-    from PIL import Image
-
     from titjudge import Judge
 
     Image.new("RGB", (8, 8)).save(package / "image.png")
@@ -177,8 +178,6 @@ def test_the_suite_of_the_extension_page_is_judged_and_its_run_read_and_shown(
 ) -> None:
     import importlib
 
-    from PIL import Image
-
     from titjudge.cli.dispatch import run_command
     from titjudge.core.config import load_config
     from titjudge.report.sinks import Target, send
@@ -218,8 +217,6 @@ def test_the_tests_of_the_extension_page_pass(package: Path) -> None:
 
 
 def test_the_suite_file_of_the_extension_page_is_judged(tmp_path: Path) -> None:
-    from PIL import Image
-
     from titjudge.core.config import load_config
     from titjudge.runs import Session
 
@@ -241,20 +238,39 @@ def test_the_examples_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest
     import inspect
 
     pytest.importorskip("pandas")
-    from PIL import Image
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
     Image.new("RGB", (8, 8)).save("image.png")
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks("python", ROOT / "docs" / "python.md"):
         offline = block.replace("gemini/gemini-2.5-pro", "fake/one").replace("openai/gpt-4o", "fake/two")
+        offline = offline.replace('provider="gemini"', 'provider="fake"')
         ran = eval(compile(offline, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
         if inspect.iscoroutine(ran):
             asyncio.run(ran)
     assert names["score"].value == 0
     assert list(names["judged"]["tit-llm_status"]) == ["ok", "bad_input"]
     assert names["rewards"] == [0.0] * 4
+    names["test_the_model_still_draws_a_cat"]()
+
+
+def test_the_reward_functions_of_the_page_on_rewards_are_called_as_trainers_call_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
+    orms: dict[str, Any] = {}
+    names: dict[str, Any] = {"decode": lambda completion: bytes.fromhex(completion) or None, "orms": orms}
+    for block in blocks("python", ROOT / "docs" / "serve.md"):
+        exec(block.replace('provider="gemini"', 'provider="fake"'), names)
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(file, "PNG")
+    image, pixels = file.getvalue().hex(), np.zeros((1, 8, 8, 3), np.uint8)
+    with names["judge"]:
+        assert names["reward"](prompts=["a cat"], completions=[image], completion_ids=[[1]]) == [0.0]
+        assert orms["titjudge"]()([image, ""], messages=[[{"role": "user", "content": "a cat"}]] * 2) == [0.0, 0.0]
+        assert names["titjudge_score"]()(pixels, ["a cat"], [{}]) == ([0.0], {})
+        row = {"data_source": "mine", "ground_truth": "a cat", "extra_info": {}}
+        assert names["compute_score"](solution_image=pixels[0], **row) == 0.0
 
 
 def test_the_query_over_all_runs_counts_the_last_line_of_each_image(

@@ -274,12 +274,12 @@ def overrides_of(flags: Mapping[str, Any]) -> dict[str, Any]:
     from titjudge.core.config import Limits, RunConfig
     from titjudge.engine.prices import parse_price_flag
 
-    captioner = flags["captioner"] or flags["provider"]
-    judges = [{"model": judge} for judge in flags["judge"] or filter(None, [flags["provider"]])]
+    judges = [{"model": judge} for judge in flags["judge"]]
     return {
         **{key: flags[key] for key in RunConfig.model_fields if key in flags},
         "metrics": list(flags.get("metrics", ())) or None,
-        "captioner": {"model": captioner} if captioner else None,
+        "provider": flags["provider"],
+        "captioner": {"model": flags["captioner"]} if flags["captioner"] else None,
         "judge": judges[0] if len(judges) == 1 else judges or None,
         "embedder": {"model": flags["embedder"]} if flags["embedder"] else None,
         "base_url": flags["base_url"],

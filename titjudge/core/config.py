@@ -288,7 +288,8 @@ class RunConfig(_Strict):
 def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> RunConfig:
     """Read a configuration from a YAML file, with the values of `overrides` (nested dicts) that are not None on top.
 
-    `overrides` may also have `base_url`, the address of the captioner and the judges that are asked over the network;
+    `overrides` may also have `provider`, which is captioner and judge where these name none, with its default model;
+    `base_url`, the address of the captioner and the judges that are asked over the network;
     `trust_remote_code`, whether models that run here may run the code that comes with them; and `squash`, for the
     captioner and the judges. Relative paths in the file are relative to the working directory, as on the command line.
 
@@ -300,7 +301,9 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
     given = {key: value for key, value in content.items() if value is not None}
     flags = dict(overrides or {})
     address, trusted = flags.pop("base_url", None), flags.pop("trust_remote_code", None)
-    squash = flags.pop("squash", None)
+    squash, provider = flags.pop("squash", None), flags.pop("provider", None)
+    if provider is not None:
+        flags |= {role: {"model": provider} for role in ("captioner", "judge") if flags.get(role) is None}
     try:
         config = RunConfig.model_validate(_merge(_split_panel(given), _split_panel(flags)))
         if address is not None:
@@ -328,7 +331,7 @@ def _check_panel(config: RunConfig) -> None:
     for number, judge in enumerate(judges):
         if judge in judges[:number]:
             raise ConfigError(
-                f"the judge {judge.model} is named twice: its answers would count double (--samples N repeats a judge)"
+                f"the judge {judge.model} is named twice: its answers would count double (`samples` repeats a judge)"
             )
     if config.quorum and config.quorum > max(1, len(judges)):
         raise ConfigError(f"a quorum of {config.quorum} cannot be reached: the number of judges is {len(judges)}")
@@ -347,11 +350,11 @@ def _set_base_url(config: RunConfig, address: str) -> RunConfig:
     """Set the address of the captioner and the judges that are asked over the network."""
     hosted = [name for name, role in config.roles.items() if name != "embedder" and _is_hosted(role)]
     if not hosted:
-        raise ConfigError("--base-url needs a model to ask there: --captioner or --judge openai/MODEL")
+        raise ConfigError("base_url needs a model to ask there: a captioner or judge such as openai/MODEL")
     embedder = config.embedder
     if embedder.base_url is None and embedder.provider in {config.roles[name].provider for name in hosted}:
         raise ConfigError(
-            f"--base-url is the address of captioner and judge, and {embedder.model} would be asked elsewhere: give the embedder "
+            f"base_url is the address of captioner and judge, and {embedder.model} would be asked elsewhere: give the embedder "
             f"its own in a configuration file, as embedder: {{model: {embedder.model}, base_url: ...}}"
         )
     return _update_roles(config, {name: {"base_url": address} for name in hosted})
@@ -366,7 +369,7 @@ def _set_trust_remote_code(config: RunConfig) -> RunConfig:
     local = {name: role for name, role in config.roles.items() if registry.uses_device(role.provider)}
     if not local:
         raise ConfigError(
-            "--trust-remote-code needs a model that runs here: local/, vllm/ or sentence-transformers/MODEL"
+            "trust_remote_code needs a model that runs here: local/, vllm/ or sentence-transformers/MODEL"
         )
     return _update_roles(
         config, {name: {"options": {**role.options, "trust_remote_code": True}} for name, role in local.items()}
@@ -425,7 +428,7 @@ def _explain(error: ValidationError, path: Path | None) -> str:
         parent, _, key = where.rpartition(".")
         if not parent and key in Limits.model_fields:
             return f"{prefix}unknown key '{key}': it belongs under limits, as limits: {{{key}: ...}}"
-        return f"{prefix}unknown key '{where}'.{nearest(key, known)}"
+        return f"{prefix}unknown key '{where}'.{nearest(key, known if parent else [*known, *Limits.model_fields])}"
     if problem["type"] == "missing":
         return f"{prefix}'{where}' is missing"
     if problem["loc"][-1:] == ("api_key_env",):  # the value may be a key

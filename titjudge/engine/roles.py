@@ -431,6 +431,10 @@ class Roles:
         """List the roles in use so far."""
         return list(self._roles.values())
 
+    def tallies(self) -> list[RoleStats]:
+        """List what the roles in use did, the embedder among them."""
+        return [*(role.tally for role in self.open()), self.embedded]
+
     async def aclose(self) -> None:
         for provider in {id(role.provider): role.provider for role in self._roles.values()}.values():
             await provider.aclose()

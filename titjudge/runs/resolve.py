@@ -79,7 +79,7 @@ def resolve(config: RunConfig) -> ResolvedRun:
     if lacking := lacking_role(config, metrics):
         assert config.data is not None
         next(iter(suite.load(config.data)), None)  # malformed data are reported first
-        raise ConfigError(f"{lacking[1]}{_hint(lacking[0], config.data)}")
+        raise ConfigError(f"{lacks(*lacking)}{_hint(lacking[1], config.data)}")
     return ResolvedRun(config, metrics, suite, [] if asked else _left_out(listed, config))
 
 
@@ -142,13 +142,17 @@ def _with_recordings(config: RunConfig) -> RunConfig:
 
 
 def lacking_role(config: RunConfig, metrics: Mapping[str, Metric]) -> tuple[str, str] | None:
-    """Return a role that a metric asks and that has no model, with the message for the user; None where there is none."""
+    """Return the name of a metric and a role that it asks and that has no model; None where there is none."""
     for name, metric in metrics.items():
         for role in metric.roles:
             if role != "embedder" and config.role(role) is None:
-                example = f"--{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o"
-                return role, f"the metric {name} needs a {role}: {example}"
+                return name, role
     return None
+
+
+def lacks(metric: str, role: str) -> str:
+    """Say on the command line that a metric has no model for a role."""
+    return f"the metric {metric} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o"
 
 
 def with_tree(config: RunConfig) -> RunConfig:

@@ -157,7 +157,7 @@ def test_a_base_url_holds_for_the_models_of_the_file_too(tmp_path: Path) -> None
         "http://x/v1",
         "http://x/v1",
     ]
-    with pytest.raises(ConfigError, match="--base-url needs a model"):
+    with pytest.raises(ConfigError, match="base_url needs a model"):
         load_config(None, {"base_url": "http://x/v1"})
 
 

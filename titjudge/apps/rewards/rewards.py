@@ -13,7 +13,8 @@ from pathlib import Path
 
 from titjudge.apps.rewards import PORT
 from titjudge.apps.rewards.formats import BadRequest, Batch
-from titjudge.apps.rewards.server import MAX_BODY, Missing, build_app
+from titjudge.apps.rewards.missing import Missing
+from titjudge.apps.rewards.server import MAX_BODY, build_app
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import CacheWriteError, ConfigError, TitjudgeError, UserError
 from titjudge.core.files import Appender
@@ -25,7 +26,7 @@ from titjudge.runs.api.images_in_memory import HeldImages, check
 from titjudge.runs.api.judged_scores import JudgedScore
 from titjudge.runs.folder.identity import default_folder
 from titjudge.runs.open_run import open_folder
-from titjudge.runs.resolve import ResolvedMetrics, lacking_role, resolve_metrics
+from titjudge.runs.resolve import ResolvedMetrics, lacking_role, lacks, resolve_metrics
 from titjudge.web.http_guard import address, is_loopback, listen, run
 
 _COLLECTED = (
@@ -227,7 +228,7 @@ def _check(run: ResolvedMetrics) -> None:
         ConfigError: One does not.
     """
     if lacking := lacking_role(run.config, run.metrics):
-        raise ConfigError(lacking[1])
+        raise ConfigError(lacks(*lacking))
     for metric in run.metrics.values():
         if metric.needs:
             raise ConfigError(

@@ -15,15 +15,15 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from titjudge.apps.rewards.formats import FLOW_FACTORY, OWN, PICKLED, UNIRL, BadRequest, Batch, Reward, WireFormat
+from titjudge.apps.rewards.missing import Missing, group_mean
 from titjudge.apps.rewards.openapi import description
 from titjudge.core.errors import TitjudgeError
 from titjudge.core.types import Score, Status
 from titjudge.web.http_guard import App, Guard, Receive, Scope, Send
 
-Missing = Literal["error", "skip", "group-mean"]
 MAX_BODY = 256 * 2**20
 _LONG = 2**18  # bytes; a longer body is parsed in a thread
 _HEALTH = ("/health", "/ping", "/healthz", "/{metric}/health", "/{metric}/ping")
@@ -328,12 +328,9 @@ class _Server:
     @staticmethod
     def _mean(batch: Batch, scores: Sequence[Mapping[str, Score]], prompt: str, name: str) -> float | None:
         """Compute the mean reward of the other images of a prompt; None if none has one."""
-        group = [
-            by_metric.get(name) for (_, other), by_metric in zip(batch.pairs, scores, strict=True) if other == prompt
-        ]
-        values = [score.value for score in group if score is not None and score.value is not None]
-        finite = [value for value in values if math.isfinite(value)]
-        return math.fsum(finite) / len(finite) if finite else None
+        group = [by_metric.get(name) for by_metric in scores]
+        values = [None if score is None else score.value for score in group]
+        return group_mean(prompt, (other for _, other in batch.pairs), values)
 
 
 def _code(without: Sequence[Score]) -> int:

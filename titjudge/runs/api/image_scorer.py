@@ -57,6 +57,7 @@ class ImageScorer:
         self._panel = Panel.of(run.config)
         self._memory = memory or ImagesInMemory()
         self._foreign, self._warned = Foreign(), False
+        self._cached_cost = 0.0
         self._left_out: set[str] = set()  # lines about parameters that are not sent, as was warned of
         self._run: OpenRun | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -75,6 +76,19 @@ class ImageScorer:
         """Return what was spent, and may have been spent, up to now."""
         return self._spent if self._run is None else self._run.engine.budget.used()
 
+    @property
+    def cached_cost(self) -> float:
+        """USD that the answers from the cache would have cost."""
+        return self._cached_cost + (0.0 if self._run is None else _cached_cost(self._run.engine))
+
+    def counts(self) -> dict[str, Any]:
+        """Count answers and money, for a progress bar."""
+        if self._run is None:
+            return {}
+        answers = sum(tally.asked + tally.cached for tally in self._run.engine.roles.tallies())
+        spent = self._run.engine.budget.spent
+        return {"answers": answers, **({"spent": f"${spent:.2f}"} if spent else {})}
+
     async def aclose(self) -> None:
         """Close connections and the cache, and delete copies of images. Answers in flight are awaited and kept."""
         await _cancel(self._tasks)  # of a stream that was left early
@@ -85,6 +99,7 @@ class ImageScorer:
                 await run.aclose()
             finally:
                 self._spent = run.engine.budget.used()
+                self._cached_cost += _cached_cost(run.engine)
 
     async def stream(
         self, pairs: Sequence[Entry], names: Iterable[str] | None = None
@@ -184,6 +199,10 @@ class ImageScorer:
             return (await self._panel.score(engine, item, name, self.metrics[name]))[0]
         except BudgetExhausted as error:
             return Score(item.id, name, None, Status.BUDGET, str(error))
+
+
+def _cached_cost(engine: Engine) -> float:
+    return engine.budget.list_cost - engine.budget.spent
 
 
 def _without_path(score: Score, path: Path) -> Score:

@@ -10,6 +10,7 @@ from typing import Any
 
 from titjudge.core.config import Limits, RunConfig, load_config
 from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.numbers import known_sum
 from titjudge.engine.budget import UNSPENT, Spending
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
@@ -18,8 +19,9 @@ from titjudge.runs.api.image_tables import ImageTable, filled, score_columns
 from titjudge.runs.api.images_in_memory import check, images_of, is_array
 from titjudge.runs.api.judged_scores import JudgedScore, Scores, ScoreStream, collected
 from titjudge.runs.api.loop_thread import LoopThread
+from titjudge.runs.api.progress_bar import ProgressBar
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.resolve import resolve_metrics
+from titjudge.runs.resolve import lacking_role, resolve_metrics
 
 _lock = threading.Lock()
 
@@ -40,6 +42,7 @@ class Judge:
 
     Args:
         metric: Name of a metric (`tit`, `tit-llm`, `lmm-score`, ...; see `python cli.py metrics`), or several in a list.
+        provider: Captioner and judge where these name none, with its default model: `openai`, `gemini`, ...
         captioner: The vision-language model: `provider/model`, or a dict as in run.yaml.
         judge: The language model that compares texts, in the same form; a list makes a panel.
         embedder: The embedding model, in the same form.
@@ -48,28 +51,30 @@ class Judge:
             example `max_cost=5`.
 
     Raises:
-        ConfigError: An unknown name or key; from the first score also a cap on a model without a known price.
+        ConfigError: An unknown name or key, or a metric without its model; from the first score also a cap on a model
+            without a known price.
     """
 
     def __init__(
         self,
         metric: str | Sequence[str] = "tit",
         *,
+        provider: str | None = None,
         captioner: str | dict[str, Any] | None = None,
         judge: str | dict[str, Any] | list[Any] | None = None,
         embedder: str | dict[str, Any] | None = None,
         protocol: str = "strict",
         **settings: Any,
     ) -> None:
-        if provider := settings.get("provider"):
-            raise ConfigError(
-                f'unknown key \'provider\'. Did you mean the models, captioner="{provider}/MODEL" and judge="{provider}/MODEL"?'
-            )
         limits = {key: settings.pop(key) for key in list(settings) if key in Limits.model_fields}
-        given = {"captioner": captioner, "judge": judge, "embedder": embedder, "protocol": protocol, **settings}
+        models = {"provider": provider, "captioner": captioner, "judge": judge, "embedder": embedder}
+        given = {**models, "protocol": protocol, **settings}
         if limits:
             given["limits"] = {**(given.get("limits") or {}), **limits}
         self._prepare(load_config(None, {**given, "metrics": _names(metric)}))
+        if lacking := lacking_role(self._scorer.config, self.metrics):
+            name, role = lacking
+            raise ConfigError(f'the metric {name} needs a {role}: {role}="PROVIDER/MODEL", or provider="openai"')
 
     @classmethod
     def from_config(
@@ -142,6 +147,21 @@ class Judge:
         """The metrics by name, in the order in which an image's scores come."""
         return self._scorer.metrics
 
+    @property
+    def spent(self) -> float | None:
+        """USD billed up to now, with what counted before (a run folder's earlier sessions, the original of a copy).
+
+        None where nobody knows the price of what was asked; requests without a known price are in no sum.
+        """
+        used = self._scorer.spent()
+        return known_sum(used.spent, used.unpriced)
+
+    @property
+    def list_cost(self) -> float | None:
+        """USD that the answers used up to now cost at list price, those from the cache as well; None as for `spent`."""
+        spent = self.spent
+        return None if spent is None else round(spent + self._scorer.cached_cost, 6)
+
     def __copy__(self) -> Judge:
         """Return the judge itself: a copy would have a cap of its own."""
         return self
@@ -187,9 +207,10 @@ class Judge:
     def _streamed(self, pairs: Sequence[Entry], metrics: Sequence[str] | None = None) -> ScoreStream:
         return ScoreStream(self._running().stream(self._scorer.stream(pairs, metrics)))
 
-    def _scored(self, pairs: Sequence[Entry]) -> Scores:
+    def _scored(self, pairs: Sequence[Entry], progress: bool | None = False) -> Scores:
         thread = self._running()
-        return thread.call(collected(self._scorer.stream(pairs)))
+        with ProgressBar(len(pairs) * len(self.metrics), self._scorer.counts, progress) as bar:
+            return thread.call(collected(bar.over(self._scorer.stream(pairs))))
 
     def score(self, image: Any, prompt: str, *, sources: Sequence[Any] = ()) -> JudgedScore:
         """Score one image. Where there is no score `value` is None, and `status` and `reason` say why.
@@ -207,7 +228,9 @@ class Judge:
         self._check_single()
         return self._scored(_pairs([(image, prompt, sources)]))[0]
 
-    def score_many(self, images: Any, prompts: str | Iterable[str] | None = None) -> Scores:
+    def score_many(
+        self, images: Any, prompts: str | Iterable[str] | None = None, *, progress: bool | None = None
+    ) -> Scores:
         """Score many images, many at a time, and return the scores in order; with several metrics each image has several.
 
         A metric that compares images (`pairwise`) compares those of the same prompt. Ctrl-C asks nothing more and awaits
@@ -217,14 +240,23 @@ class Judge:
             images: (image, prompt) pairs, or (result, instruction, sources) of edits; or, with `prompts`, images in a list, or
                 an array or tensor of four dimensions.
             prompts: One for each image, or one for all.
+            progress: Whether to show a bar; without it, in a terminal and in a notebook.
 
         Raises:
             TypeError: One of them is no image, no prompt, or no pair; the message says which.
             ValueError: There are not as many prompts as images, or an array is no image.
         """
-        return self._scored(_paired(images, prompts))
+        return self._scored(_paired(images, prompts), progress)
 
-    def judge_table(self, table: Any, image: str = "image", prompt: str = "prompt", *, prefix: str = "") -> Any:
+    def judge_table(
+        self,
+        table: Any,
+        image: str = "image",
+        prompt: str = "prompt",
+        *,
+        prefix: str = "",
+        progress: bool | None = None,
+    ) -> Any:
         """Score every row of a pandas.DataFrame or datasets.Dataset, and give it back with three columns a metric.
 
         They are `METRIC` (NaN where there is no score), `METRIC_status` and `METRIC_reason`. A row whose image or prompt
@@ -235,13 +267,14 @@ class Judge:
             image: Its column with images: what `score` takes, or `{bytes, path}`. Paths count from the working directory.
             prompt: Its column with prompts.
             prefix: Goes before the names of the new columns.
+            progress: As for `score_many`.
 
         Raises:
             TypeError: It is no such table.
             UserError: A column is missing, or one of the new columns is there already.
         """
         source, columns = self._rows(table, image, prompt, prefix)
-        return _with_scores(source, columns, self._scored(source.pairs()))
+        return _with_scores(source, columns, self._scored(source.pairs(), progress))
 
     async def ajudge_table(self, table: Any, image: str = "image", prompt: str = "prompt", *, prefix: str = "") -> Any:
         """Score every row of a table as `judge_table` does, without blocking the event loop that runs."""
