@@ -9,8 +9,8 @@ import sys
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit.
 
-    Exit codes: 0 done, 1 failed, 2 an error that the user can correct, 3 the cap was reached, 4 too few images were scored
-    (`--min-coverage`), 130 interrupted.
+    Exit codes: 0 done, 1 failed, 2 an error that the user can correct, 3 the cap was reached, 4 less than nine tenths of the images
+    were scored (or than `--min-coverage`), 130 interrupted.
     """
     from titjudge.core.signals import INTERRUPTED, end_interrupted, ended_by_ctrl_c
 

@@ -31,13 +31,13 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import sum_words
 
 if TYPE_CHECKING:
-    from titjudge.core.config import RunConfig
+    from titjudge.core.config import Limits, RunConfig
     from titjudge.core.run_records import Results
     from titjudge.runs.outcome import Outcome
     from titjudge.runs.resolve import ResolvedRun
     from titjudge.runs.study.settling import SettlingQuestion
 
-BUDGET_REACHED = 3  # exit code
+BUDGET_REACHED, TOO_FEW_SCORED = 3, 4  # exit codes
 
 
 @click.command(
@@ -157,7 +157,7 @@ def judge(**flags: Any) -> int:
     say(_opening(run.config))
     _show_retirements(run.config)
     outcome = judging.run() if elsewhere else judging.run(watcher(config.limits.max_cost))
-    code = _show_outcome(outcome, flags["json_file"], run.config.limits.min_coverage)
+    code = _show_outcome(outcome, flags["json_file"], run.config.limits)
     if flags["official_files"] is not None:
         _write_official(run.suite, outcome, flags["official_files"])
     return code if send_to_sinks(outcome.folder, sinks, flags["step"]) else code or 1
@@ -208,7 +208,7 @@ def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path 
     limits = session.config.limits
     outcome = session.run(watcher(limits.max_cost))
     outcome.tables.clear()  # they rank generators, and there are none
-    code = _show_outcome(outcome, flags["json_file"], limits.min_coverage, "prompts")
+    code = _show_outcome(outcome, flags["json_file"], limits, "prompts")
     return code, outcome.folder, outcome.status == "complete"
 
 
@@ -254,7 +254,7 @@ def _write_official(suite: Any, outcome: Outcome, folder: Path) -> None:
     say(f"official files: {count:,} written to {folder}")
 
 
-def _show_outcome(outcome: Outcome, json_file: Path | None, min_coverage: float | None, noun: str = "images") -> int:
+def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun: str = "images") -> int:
     """Print the results of a run and write them as JSON; returns the exit code."""
     write_json(json_file, _as_json(outcome.results))
     nothing = outcome.failures and not any(metric.scored for metric in outcome.results.metrics.values())
@@ -282,10 +282,12 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, min_coverage: float 
     for line in outcome.mixed:
         say(line)
     show_places(outcome)
-    if not _show_coverage(outcome, min_coverage, noun):
-        return 4
+    covered = _show_coverage(outcome, limits.min_coverage, noun)
+    _show_advice(outcome, limits)
     code = exit_code(outcome.status)
-    return 1 if nothing and code != BUDGET_REACHED else code
+    if nothing:
+        return code or 1
+    return code if covered else TOO_FEW_SCORED
 
 
 def exit_code(status: str) -> int:
@@ -320,10 +322,21 @@ def _show_coverage(outcome: Outcome, min_coverage: float | None, noun: str) -> b
         enough = min_coverage is None or share >= min_coverage
         reached = reached and enough
         if got < wanted:
-            less = "" if enough else f", less than the {min_coverage:.1%} asked for"
+            less = "" if enough else f", less than the {min_coverage:.1%} that --min-coverage asks for"
             line = f"{wanted - got:,} of {wanted:,} {what} by {name}: coverage {share:.1%}{less}"
             say(line, colour="yellow" if enough else "red")
     return reached
+
+
+def _show_advice(outcome: Outcome, limits: Limits) -> None:
+    """Print what to do about images without a score."""
+    from titjudge.core.failure_advice import advice
+
+    lines = advice(outcome.results.failures, limits.model_dump())
+    if lines:
+        say("\nwhat to do about scores that are missing:", err=True)
+    for line in lines:
+        say(f"  {line}", err=True)
 
 
 def how_to_resume(status: str, reason: str = "") -> str:

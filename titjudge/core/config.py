@@ -113,8 +113,8 @@ class Limits(_Strict):
     """Hard cap on requests over the whole run."""
     max_tokens: int | None = Field(default=None, ge=0)
     """Hard cap on input and output tokens over the whole run."""
-    min_coverage: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
-    """Least share of images, 0 to 1, that each metric must score, and of questions about them; below it the exit code is 4."""
+    min_coverage: float | None = Field(default=0.9, ge=0, le=1, allow_inf_nan=False)
+    """Least share of images, 0 to 1, that each metric must score, and of questions about them; below it the exit code is 4. With 0 any share will do."""
     timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
     """Longest time for one request, in seconds."""
     attempts: Positive = 8

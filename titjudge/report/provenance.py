@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from titjudge.core.failure_advice import advice
 from titjudge.core.formats import percentage, spending
 from titjudge.core.run_records import AnsweredRecord
 from titjudge.core.tables import Cell, Table, dollars
@@ -110,8 +111,18 @@ def _setting(value: Any) -> str:
 
 def failures(report: Report) -> Section:
     """Make the section of scores that are missing, input that could not be used, and money."""
-    tables = [_without_score(report), _unusable(report), _cost(report)]
+    tables = [*_remedies(report), _without_score(report), _unusable(report), _cost(report)]
     return Section("failures", "Failures & cost", "Failures and cost", parts=single(tables))
+
+
+def _remedies(report: Report) -> list[Table]:
+    """Tabulate what to do about missing scores, by cause; no table where none is missing."""
+    rows = [
+        (run.name, str(line.cause), line.count, line.remedy)
+        for run in report.runs
+        for line in advice(run.results.failures, run.manifest.limits)
+    ]
+    return [_by_run(report, "What to do", ("scores that are missing", "how many", "what to do"), rows)] if rows else []
 
 
 def _without_score(report: Report) -> Table:

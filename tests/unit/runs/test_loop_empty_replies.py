@@ -61,7 +61,7 @@ def test_a_reading_of_no_words_counts_under_official_and_is_an_outage_under_stri
     with Server(first_is_empty("STOP")) as server:
         official = judge(tmp_path, server, flags, "official")
         asked = server.count()
-        strict = judge(tmp_path, server, flags, "strict")
+        strict = judge(tmp_path, server, flags, "strict", code=4)
         assert (asked, server.count() - asked) == (2, 4)  # strict asks three times
     assert (official["scored"], official["mean"]) == (2, 0.5)
     assert (strict["scored"], strict["mean"]) == (1, 1.0)

@@ -89,9 +89,14 @@ def test_images_that_are_pipes_are_named_by_judge_and_label(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("flags", "code", "said"),
     [
-        ((), 0, "1 of 4 images have no score by lmm-score: coverage 75.0%\n"),
+        (
+            (),
+            4,
+            "1 of 4 images have no score by lmm-score: coverage 75.0%, less than the 90.0% that --min-coverage asks for\n",
+        ),
+        (("--min-coverage", "0"), 0, "1 of 4 images have no score by lmm-score: coverage 75.0%\n"),
         (("--min-coverage", "0.75"), 0, "coverage 75.0%\n"),
-        (("--min-coverage", "0.8"), 4, "coverage 75.0%, less than the 80.0% asked for\n"),
+        (("--min-coverage", "0.8"), 4, "coverage 75.0%, less than the 80.0% that --min-coverage asks for\n"),
         (("--min-coverage", "80"), 2, "limits.min_coverage"),
     ],
 )
@@ -115,3 +120,14 @@ def test_a_run_that_scored_everything_says_nothing_of_coverage(
     arguments += ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "run"), "--min-coverage", "1"]
     assert run_command("titjudge", arguments) == 0
     assert "have no score" not in capsys.readouterr().out
+
+
+def test_a_run_with_failures_says_what_to_do_about_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = data(tmp_path / "d", *[""] * 12)
+    (tmp_path / "d" / "2.png").write_bytes(b"not an image")
+    arguments = ["judge", "--data", str(manifest), "--metric", "lmm-score", "--captioner", "fake"]
+    arguments += ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "run")]
+    assert run_command("titjudge", arguments) == 0  # eleven twelfths are enough
+    line = "1 for images or prompts that cannot be used: mend or remove them, then the same command again"
+    assert f"what to do about scores that are missing:\n  {line}\n" in capsys.readouterr().err
+    assert line.partition(": ")[2] in (tmp_path / "run" / "report.html").read_text()

@@ -40,7 +40,7 @@ def undecided(seen: Seen) -> str:
 def test_questions_without_an_answer_are_in_output_results_and_warnings(tmp_path: Path) -> None:
     corebench(tmp_path, "Is it a cat?", "Is a mouse hidden?", "Is it red?", "Is a dog hidden?")
     with Server(undecided) as server:
-        said = judge(tmp_path, server)
+        said = judge(tmp_path, server, code=4)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["questions"] == {"questions": {"asked": 4, "skipped": 2, "images": 1}}
     (warning,) = [line for line in results["warnings"] if "questions about the scored images have no answer" in line]
@@ -52,7 +52,9 @@ def test_the_coverage_that_is_asked_for_is_that_of_questions_too(tmp_path: Path)
     corebench(tmp_path, "Is it a cat?", "Is a mouse hidden?")
     with Server(undecided) as server:
         judge(tmp_path, server, "--min-coverage", "0.5")
-        assert "less than the 60.0% asked for" in judge(tmp_path, server, "--min-coverage", "0.6", code=4)
+        assert "less than the 60.0% that --min-coverage asks for" in judge(
+            tmp_path, server, "--min-coverage", "0.6", code=4
+        )
 
 
 def test_a_cut_answer_is_asked_for_again_with_more_tokens(tmp_path: Path) -> None:
