@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SERVE = """
 import sys
 from pathlib import Path
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.web.view.server import serve_view
-serve_view(Path(sys.argv[1]), ready=lambda links: print(*links, flush=True))
+serve_view(Path(sys.argv[1]), open_run=RunFolder, ready=lambda links: print(*links, flush=True))
 """
 
 

@@ -48,8 +48,9 @@ serve_experts(Path(sys.argv[1]), store=Path(sys.argv[2]), experts=2, annotators=
 """
 SERVE_VIEW = """
 from pathlib import Path
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.web.view.server import serve_view
-serve_view(Path({runs!r}), ready=lambda links: print(*links, flush=True))
+serve_view(Path({runs!r}), open_run=RunFolder, ready=lambda links: print(*links, flush=True))
 """
 
 for _package in ("starlette", "uvicorn"):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -81,3 +84,92 @@ def test_a_report_works_and_a_planted_one_reaches_nothing(tmp_path: Path) -> Non
             assert len(browser.contexts[0].pages) == 1
             assert page.context.cookies() == []
             browser.close()
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:
+    if not Path(CHROMIUM).is_file():
+        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        opened = browser.new_page()
+        opened.set_default_timeout(60_000)
+        opened.complaints = []
+        opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
+        yield opened
+        assert opened.complaints == []
+        browser.close()
+
+
+def names(page: Any) -> list[str]:
+    return page.locator("#rows .name").all_inner_texts()
+
+
+def make_list(runs: Path) -> None:
+    small_run(runs / "cheap", spent=0.5, updated=1.0, started=0.0)
+    small_run(runs / "dear", spent=9.0, updated=2.0, started=0.0)
+    small_run(runs / "keyless", status="failed: no key", updated=3.0)
+    (runs / "keyless" / "scores.jsonl").write_text("")
+    (runs / "keyless" / "results.json").unlink()
+
+
+def test_the_list_is_sorted_filtered_and_keeps_what_one_chose(tmp_path: Path, page: Any) -> None:
+    make_list(tmp_path)
+    with viewing(tmp_path) as link:
+        page.goto(link)
+        page.locator("#rows tr").nth(2).wait_for()
+        assert names(page) == ["keyless", "dear", "cheap"]
+        assert page.locator("#rows tr").nth(1).bounding_box()["height"] <= 31
+        page.locator("#nothing").check()
+        assert names(page) == ["dear", "cheap"]
+        page.locator("#heads button", has_text="Cost").click()
+        page.locator("#heads button", has_text="Cost").click()
+        assert names(page) == ["cheap", "dear"]
+        page.locator("#choose summary").click()
+        page.locator("#columns label", has_text="Models").click()
+        page.locator("#columns label", has_text="Scores").click()
+        page.reload()
+        page.locator("#rows tr").nth(1).wait_for()
+        assert names(page) == ["cheap", "dear"]
+        titles = page.locator("#heads button").all_inner_texts()
+        assert "Models" in titles
+        assert "Scores" not in titles
+        page.locator("#search").fill("CHE judge")
+        assert names(page) == ["cheap"]
+        page.locator("#search").fill("")
+        page.locator("#state").select_option("complete")
+        assert page.locator("#empty").inner_text() == "No run matches."
+
+
+def test_two_ticked_runs_are_compared(tmp_path: Path, page: Any) -> None:
+    make_list(tmp_path)
+    with viewing(tmp_path) as link:
+        page.goto(link)
+        page.locator("#rows tr").nth(2).wait_for()
+        for name in ("cheap", "dear"):
+            assert page.locator("#compare").get_attribute("aria-disabled") == "true"
+            page.locator("#rows tr", has_text=name).locator(".tick").check()
+        page.locator("#compare").click()
+        report = page.frame_locator("#report")
+        report.locator("html[data-ready]").wait_for()
+        assert page.title() == "cheap · dear · Report"
+        assert "cheap · dear" in report.locator("body").inner_text()
+
+
+def test_a_run_that_goes_on_shows_each_image_once_it_is_judged(tmp_path: Path, page: Any) -> None:
+    folder = small_run(tmp_path / "a", status="running", updated=4e9, started=0.0).path
+    lines = (folder / "scores.jsonl").read_text().splitlines(keepends=True)
+    (folder / "scores.jsonl").write_text(lines[0])
+    with viewing(tmp_path) as link:
+        page.goto(link)
+        page.locator("#rows .name").click()
+        page.locator(".card img").wait_for()
+        with (folder / "scores.jsonl").open("a") as file:
+            file.write("".join(lines[1:]))
+        page.locator(".card").nth(3).wait_for()
+        assert "the model declined to answer" in page.locator("#reasons").inner_text()
+        page.locator("#failed").check()
+        page.locator(".card").nth(1).wait_for(state="detached")
+        assert "refused" in page.locator(".card").inner_text()
+        record = json.loads(lines[-1])
+        assert page.locator(".card .by").get_attribute("title") == record["item"]

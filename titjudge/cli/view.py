@@ -15,16 +15,19 @@ from titjudge.web.view import PORT
 @click.argument("runs", type=PATH, default=Path("runs"))
 @address_options(PORT)
 def view(runs: Path, host: str, port: int | None) -> int:
-    """Serve a page with the runs of a folder: which are running, their progress and cost, and every report.
+    """Serve a page with the runs of a folder: scores, progress and cost, images as they are judged, and reports.
+
+    Two runs that are ticked can be compared side by side.
 
     \b
     Example:
       python cli.py view runs
     """
+    from titjudge.runs.folder.run_folder import RunFolder
     from titjudge.web.view.server import serve_view
 
     def ready(links: list[str]) -> None:
         say_address([f"{links[0]}  (Ctrl-C ends)"], links[0], PORT, port)
 
-    serve_view(runs, host=host, port=port, ready=ready)
+    serve_view(runs, open_run=RunFolder, host=host, port=port, ready=ready)
     return 0

@@ -106,6 +106,8 @@ class RoleRecord(_Record):
     cached: int = 0
     """Answers from the cache, in the last session."""
     errors: int = 0
+    trouble: str = ""
+    """The last error, as long as no answer has come since."""
     unusable: int = 0
     spent: float = 0.0
     """USD."""
@@ -168,6 +170,8 @@ class ProgressRecord(_Record):
     total: int | None = None
     """Number of items, including those that cannot be judged."""
     done: int = 0
+    resumed: int = 0
+    """Items of `done` that earlier sessions have judged."""
     scored: int = 0
     """Scores with a value."""
     failed: int = 0

@@ -323,7 +323,7 @@ class OpenRun:
         manifest = make_manifest(
             self.run.config, self.engine, self.run.metrics, self.before,
             kind=self.kind, status=status, started=self._started, updated=time.time(),
-            progress={name: getattr(self.progress, name) for name in ("total", "done", "scored", "failed")},
+            progress={name: getattr(self.progress, name) for name in ("total", "done", "resumed", "scored", "failed")},
             spent=known_sum(budget.spent, budget.unpriced), unpriced=budget.unpriced,
             list_cost=known_sum(*list_cost), uncertain=round(budget.uncertain, 6), **more,
         )  # fmt: skip

@@ -10,14 +10,17 @@ import os
 import shutil
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
+from report_runs import small_run
 from viewing import viewing
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.run_records import Manifest
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.web.view import runs as run_files
+from titjudge.web.view import score_tail
 from titjudge.web.view.runs import Runs
 from titjudge.web.view.server import serve_view
 
@@ -37,16 +40,22 @@ def make_run(folder: Path, status: str = "complete", scores: int = 3, **manifest
         "updated": 160.0,
     }
     (folder / "manifest.json").write_text(json.dumps(record | manifest))
-    (folder / "scores.jsonl").write_text('{"value": 1}\n' * scores)
+    (folder / "scores.jsonl").write_text("".join(line(number) for number in range(scores)))
     return folder
 
 
+def line(number: int, value: float | None = 1.0, generator: str = "m", metric: str = "tit") -> str:
+    record = {"item": f"i{number}", "metric": metric, "generator": generator, "value": value, "status": "ok"}
+    return json.dumps(record) + "\n"
+
+
 def test_a_run_is_read_from_its_files(tmp_path: Path) -> None:
-    make_run(tmp_path / "a")
+    make_run(tmp_path / "a", limits={"max_cost": 2})
     (state,) = Runs(tmp_path).states()
-    assert (state.id, state.status, state.total, state.scores, state.failed) == ("a", "complete", 8, 3, 1)
-    assert (state.spent, state.metrics, state.models, state.suite) == (
+    assert (state.id, state.status, state.total, state.scored, state.failed) == ("a", "complete", 8, 3, 0)
+    assert (state.spent, state.cap, state.metrics, state.models, state.suite) == (
         0.25,
+        2.0,
         ("tit", "tit-llm"),
         ("gemini/x",),
         "folder",
@@ -54,20 +63,74 @@ def test_a_run_is_read_from_its_files(tmp_path: Path) -> None:
     assert not state.report
 
 
-def test_lines_are_counted_as_they_come(tmp_path: Path) -> None:
+def test_scores_are_counted_as_they_come(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a")
     runs = Runs(tmp_path)
-    assert runs.states()[0].scores == 3
+    assert runs.states()[0].scored == 3
     with (folder / "scores.jsonl").open("a") as file:
-        file.write('{"value": 1}\n{"val')
-    assert runs.states()[0].scores == 4
+        file.write(line(3) + line(4)[:10])
+    assert runs.states()[0].scored == 4
     with (folder / "scores.jsonl").open("a") as file:
-        file.write('ue": 1}\n')
-    assert runs.states()[0].scores == 5
-    (folder / "scores.jsonl").write_text("{}\n")
-    assert runs.states()[0].scores == 1
+        file.write(line(4)[10:] + line(5, None) + "damaged\n")
+    assert (runs.states()[0].scored, runs.states()[0].failed) == (5, 1)
+    (folder / "scores.jsonl").write_text(line(0))
+    assert runs.states()[0].scored == 1
     (folder / "scores.jsonl").unlink()
-    assert runs.states()[0].scores == 0
+    assert runs.states()[0].scored == 0
+
+
+def test_a_score_that_is_tried_again_counts_once(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a", scores=0)
+    (folder / "scores.jsonl").write_text(line(0, None) + line(1, 0.5) + line(0, 0.25))
+    (state,) = Runs(tmp_path).states()
+    assert (state.scored, state.failed, state.coverage) == (2, 0, 1.0)
+
+
+def test_the_results_of_a_run_that_has_ended_are_shown_best_generator_first(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a", metrics={"tit": {}, "tit-llm": {"higher_is_better": True}})
+    standings = [
+        {"generator": name, "metrics": {"tit-llm": {"mean": mean}}} for name, mean in (("old", 60.0), ("new", 70.0))
+    ]
+    metrics = {"tit-llm": {"coverage": 0.75, "scored": 3, "images": 4}, "tit-llm [text]": {"coverage": 0.1}}
+    results = {"leaderboard": standings, "metrics": metrics, "failures": [{"item": "i"}], "verdict": "new beats old"}
+    (folder / "results.json").write_text(json.dumps(results))
+    runs = Runs(tmp_path)
+    (state,) = runs.states()
+    assert (state.metric, state.means) == ("tit-llm", (("new", 70.0), ("old", 60.0)))
+    assert (state.coverage, state.scored, state.failed, state.verdict) == (0.75, 3, 1, "new beats old")
+    (folder / "results.json").write_text("{")
+    assert runs.states()[0].means == ()
+
+
+def test_a_running_run_shows_its_means_so_far_and_the_time_that_is_left(tmp_path: Path) -> None:
+    now = time.time()
+    progress = {"total": 30, "done": 20, "resumed": 10}
+    roles = {"judge": {"errors": 2, "trouble": "HTTP 500"}}
+    folder = make_run(
+        tmp_path / "a", "running", 0, started=now - 50, updated=now, progress=progress, roles=roles, metrics={"tit": {}}
+    )
+    (folder / "scores.jsonl").write_text(line(0, 0.5, "a") + line(1, 1.0, "b") + line(2, 0.0, "b") + line(3, 0.75, "a"))
+    (folder / "results.json").write_text(json.dumps({"metrics": {"tit": {"mean": 9.0}}}))  # of an earlier session
+    (state,) = Runs(tmp_path).states()
+    assert state.means == (("a", 0.625), ("b", 0.5))
+    assert state.left == pytest.approx(50)
+    assert (state.errors, state.trouble) == (2, "HTTP 500")
+
+
+@pytest.mark.parametrize(
+    ("status", "scores", "nothing"),
+    [
+        ("failed: no key", 0, True),
+        ("failed: no key", 1, False),
+        ("complete", 0, False),
+        ("incomplete: budget", 0, True),
+    ],
+)
+def test_a_run_that_ended_before_anything_was_judged_is_marked(
+    tmp_path: Path, status: str, scores: int, nothing: bool
+) -> None:
+    make_run(tmp_path / "a", status, scores)
+    assert Runs(tmp_path).states()[0].judged_nothing is nothing
 
 
 def test_a_run_that_nobody_writes_has_stopped(tmp_path: Path) -> None:
@@ -120,7 +183,7 @@ def test_an_unchanged_run_is_read_once(tmp_path: Path, monkeypatch: pytest.Monke
         make_run(tmp_path / str(number))
         (tmp_path / str(number) / "report.html").write_text("fine")
     calls: list[str] = []
-    for owner, name in ((run_files.Manifest, "read"), (run_files, "open_regular"), (run_files.os, "scandir")):
+    for owner, name in ((Manifest, "read"), (score_tail, "open_regular"), (run_files.os, "scandir")):
         real = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1])
     runs = Runs(tmp_path)
@@ -145,7 +208,7 @@ def test_a_run_that_changes_while_it_is_viewed_is_read_again(tmp_path: Path) -> 
     shutil.rmtree(folder)
     assert runs.states() == []
     make_run(tmp_path / "a", scores=2)
-    assert (runs.states()[0].status, runs.states()[0].scores) == ("complete", 2)
+    assert (runs.states()[0].status, runs.states()[0].scored) == ("complete", 2)
 
 
 @pytest.mark.parametrize("name", ["scores.jsonl", ".lock", "report.html"])
@@ -154,7 +217,7 @@ def test_a_pipe_in_a_run_folder_holds_nothing_up(tmp_path: Path, name: str) -> N
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
     (state,) = Runs(tmp_path).states()
-    assert (state.status, state.report, state.scores) == ("stopped", False, 0 if name == "scores.jsonl" else 3)
+    assert (state.status, state.report, state.scored) == ("stopped", False, 0 if name == "scores.jsonl" else 3)
 
 
 def test_a_manifest_that_becomes_a_pipe_is_refused(tmp_path: Path) -> None:
@@ -165,7 +228,7 @@ def test_a_manifest_that_becomes_a_pipe_is_refused(tmp_path: Path) -> None:
 
 def test_the_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
-        serve_view(tmp_path / "absent")
+        serve_view(tmp_path / "absent", open_run=RunFolder)
 
 
 def get(link: str, path: str, **headers: str):
@@ -176,11 +239,11 @@ def get(link: str, path: str, **headers: str):
         return reply.status, dict(reply.getheaders()), reply.read().decode()
 
 
-def ticket(link: str, run: str, **headers: str):
+def ticket(link: str, *runs: str, **headers: str):
     connection = http.client.HTTPConnection("127.0.0.1", urlsplit(link).port, timeout=60)
     with contextlib.closing(connection):
         connection.request(
-            "POST", "/api/ticket", json.dumps({"run": run}), {"Content-Type": "application/json", **headers}
+            "POST", "/api/ticket", json.dumps({"runs": runs}), {"Content-Type": "application/json", **headers}
         )
         reply = connection.getresponse()
         return reply.status, json.loads(reply.read())
@@ -205,7 +268,8 @@ def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) ->
     with viewing(tmp_path / "runs") as link:
         key = {"Authorization": f"Bearer {urlsplit(link).fragment}"}
         assert get(link, "/api/runs")[0] == 401
-        assert get(link, "/api/runs", Authorization="Bearer wrong")[0] == 401
+        for path in ("/api/runs", "/api/run?run=a", "/api/picture?run=a&item=b"):
+            assert get(link, path, Authorization="Bearer wrong")[0] == 401
         status, headers, content = get(link, "/api/runs", **key)
         assert "set-cookie" not in headers, "a cookie would go to every port of this machine"
         (run,) = json.loads(content)["runs"]
@@ -221,11 +285,37 @@ def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) ->
         )
         assert headers["x-content-type-options"] == "nosniff"
         for name in ("../runs", "..%2fx", "%2e%2e", "", "/etc", f"{run['href']}/.."):
-            once = ticket(link, name, **key)[1]["ticket"]
-            assert get(link, f"/report/{once}")[0] == 404, name
+            assert ticket(link, name, **key) == (400, {"error": "there is no such run here"}), name
         assert get(link, "/api/runs", **key, Host="evil.example")[0] == 403
         for host in ("127.0.0.1#.evil", "evil\\@127.0.0.1", "x:@localhost", "127.0.0.1:80:80", ""):
             assert get(link, "/api/runs", **key, Host=host)[0] == 403, host
         _, headers, _ = get(link, "/")
         assert "script-src 'self'" in headers["content-security-policy"]
         assert "innerHTML" not in get(link, "/view.js")[2]
+
+
+def test_the_images_of_a_run_are_shown_newest_first_with_what_the_page_may_read(tmp_path: Path) -> None:
+    folder = small_run(tmp_path / "runs" / "a").path
+    secret = tmp_path / "secret.png"
+    shutil.copyfile(next((tmp_path / "runs").rglob("*.png")), secret)
+    with (folder / "items.jsonl").open("a") as file:  # a path that the run has not judged
+        file.write(json.dumps({"id": "planted", "prompt": "p", "image": str(secret)}) + "\n")
+    with viewing(tmp_path / "runs") as link:
+        key = {"Authorization": f"Bearer {urlsplit(link).fragment}"}
+        run = json.loads(get(link, "/api/run?run=a&shown=2", **key)[2])
+        assert len(run["images"]) == 2
+        assert run["more"] > 0
+        newest = json.loads((folder / "scores.jsonl").read_text().splitlines()[-1])["item"]
+        assert run["images"][0]["item"] == newest
+        status, headers, _ = picture(link, newest, **key)
+        assert (status, headers["content-type"]) == (200, "image/webp")
+        assert picture(link, "planted", **key)[0] == 404
+        assert get(link, "/api/run?run=..%2Fa", **key)[0] == 400
+
+
+def picture(link: str, item: str, **headers: str):
+    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(link).port, timeout=60)
+    with contextlib.closing(connection):
+        connection.request("GET", f"/api/picture?run=a&item={quote(item)}", headers=headers)
+        reply = connection.getresponse()
+        return reply.status, dict(reply.getheaders()), reply.read()

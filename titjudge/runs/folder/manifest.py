@@ -71,6 +71,7 @@ def _role(label: str, base_url: str, stats: RoleStats) -> RoleRecord:
             "asked": stats.asked,
             "cached": stats.cached,
             "errors": stats.errors,
+            **({"trouble": stats.trouble} if stats.trouble else {}),
             "unusable": stats.unusable,
             "spent": stats.spent,
             "unpriced": stats.unpriced,

@@ -2,8 +2,12 @@
 
 | module | what it does |
 |---|---|
-| `runs` | read status, progress, cost and report of every run below a folder |
-| `server` | `serve_view`: the page, its data, the reports |
+| `runs` | find every run below a folder |
+| `run_state` | what the list shows of one run: status, scores, coverage, cost, time left |
+| `score_tail` | scores.jsonl while it is written |
+| `live_run` | the images of one run as they are judged |
+| `made_reports` | reports of two runs, or of a run without one, made when they are opened |
+| `server` | `serve_view`: the pages, their data, the reports |
 """
 
 PORT = 8766  # tried first

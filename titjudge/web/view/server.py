@@ -1,27 +1,32 @@
-"""`view`: running and finished runs, their progress and cost, and their reports.
+"""`view`: running and finished runs, their scores and cost, the images of each as they are judged, and reports.
 
 A report is loaded into a frame by a ticket that is good once: the frame cannot leave this server, reach the list or the key, or
-navigate the tab. Nothing is written.
+navigate the tab. Nothing is written into the runs folder.
 """
 
 from __future__ import annotations
 
 import secrets
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from titjudge.core.errors import DataError, UserError
+from titjudge.core.run_records import StoredRun
 from titjudge.web.http_guard import POLICY, App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
 from titjudge.web.view import PORT
+from titjudge.web.view.live_run import LiveRun
+from titjudge.web.view.made_reports import MadeReports
+from titjudge.web.view.run_state import RunState
 from titjudge.web.view.runs import Runs
 
 _STATIC = Path(__file__).parent / "static"
-_STATIC_FILES = ("view.css", "view.js", "framed.js")
+_STATIC_FILES = ("view.css", "shared.js", "view.js", "run.html", "run.js", "framed.js")
 # A report may come from anybody: it gets an origin of its own, without access to the network or to other pages.
 _REPORT_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
@@ -29,15 +34,22 @@ _REPORT_POLICY = (
 )
 _FRAME_POLICY = f"{POLICY}; frame-src 'self'"
 _TICKET_SECONDS = 60.0
+_SHOWN, _MOST_SHOWN = 48, 2000  # images of one run on its page
 
 
 def serve_view(
-    runs: Path, host: str = "127.0.0.1", port: int | None = 0, ready: Callable[[list[str]], None] | None = None
+    runs: Path,
+    *,
+    open_run: Callable[[Path], StoredRun],
+    host: str = "127.0.0.1",
+    port: int | None = 0,
+    ready: Callable[[list[str]], None] | None = None,
 ) -> None:
     """Serve the page of a runs folder (or of one run) until Ctrl-C.
 
     Args:
         runs: Folder with runs, up to three folders deep; it may be empty.
+        open_run: Opens a run folder, to make reports of it.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
         ready: Called with the link once the server listens.
@@ -48,18 +60,22 @@ def serve_view(
     if not runs.is_dir():
         raise UserError(f"{runs}: no such folder of runs")
     key = secrets.token_urlsafe(24)
-    serve_page(build_app(runs, key, host=host), [key], host, port, PORT, ready)
+    with tempfile.TemporaryDirectory(prefix="titjudge-view-") as place:
+        app = build_app(runs, key, MadeReports(Path(place), open_run), host=host)
+        serve_page(app, [key], host, port, PORT, ready)
 
 
-def build_app(runs: Path, key: str, *, host: str = "127.0.0.1") -> App:
+def build_app(runs: Path, key: str, made: MadeReports, *, host: str = "127.0.0.1") -> App:
     """Make the page as an ASGI application; `key` opens it."""
     from starlette.routing import Route
 
-    page, known, refusal = _Page(Runs(runs)), single_key(key), "open the link that view printed"
+    page, known, refusal = _Page(Runs(runs), made), single_key(key), "open the link that view printed"
     files = {"/": _STATIC / "view.html", **{f"/{name}": _STATIC / name for name in _STATIC_FILES}}
     routes = [
         Route("/report.html", page.frame),
         keyed_route("/api/runs", page.list, known, refusal=refusal),
+        keyed_route("/api/run", page.run, known, refusal=refusal),
+        keyed_route("/api/picture", page.picture, known, refusal=refusal),
         keyed_route("/api/ticket", page.ticket, known, method="POST", refusal=refusal),
         Route("/report/{ticket:str}", page.report),
     ]
@@ -67,9 +83,10 @@ def build_app(runs: Path, key: str, *, host: str = "127.0.0.1") -> App:
 
 
 class _Page:
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
-        self._tickets: dict[str, tuple[str, float]] = {}  # to the id of a run, and until when
+    def __init__(self, runs: Runs, made: MadeReports) -> None:
+        self._runs, self._made = runs, made
+        self._live: dict[Path, LiveRun] = {}
+        self._tickets: dict[str, tuple[tuple[str, ...], float]] = {}  # to the ids of runs, and until when
 
     async def frame(self, request: Any) -> Any:
         """Serve the page that loads a report into a frame; it holds nothing secret."""
@@ -84,36 +101,95 @@ class _Page:
     def _listed(self) -> dict[str, Any]:
         return {"root": self._runs.root.resolve().name, "runs": [_record(state) for state in self._runs.states()]}
 
+    async def run(self, request: Any, person: str) -> Any:
+        """Describe one run (`run`, quoted as in the list) and the `shown` images of it that were judged last."""
+        given = request.query_params
+        shown = given.get("shown", "")
+        most = min(int(shown), _MOST_SHOWN) if shown.isdecimal() and len(shown) < 9 else _SHOWN
+        failed, generator = given.get("failed") == "1", given.get("generator", "")
+        return await json_of(self._described, _id(given.get("run")), most, failed, generator)
+
+    def _described(self, name: str, most: int, failed: bool, generator: str) -> dict[str, Any]:
+        state = self._runs.state(name)
+        if state is None:
+            raise DataError("there is no such run here")
+        return _record(state) | _text(self._live_run(name).look(most, failed=failed, generator=generator))
+
+    def _live_run(self, name: str) -> LiveRun:
+        folder = self._folder(name)
+        return self._live.setdefault(folder, LiveRun(folder))
+
+    async def picture(self, request: Any, person: str) -> Any:
+        """Send a small copy of the image of an `item` of a `run`."""
+        from starlette.concurrency import run_in_threadpool
+        from starlette.responses import Response
+
+        given = request.query_params
+        picture = await run_in_threadpool(self._picture, _id(given.get("run")), given.get("item", ""))
+        if isinstance(picture, str):
+            return json_response({"error": picture}, 404)
+        return Response(picture, media_type="image/webp", headers={"cache-control": "private, max-age=3600"})
+
+    def _picture(self, name: str, item: str) -> bytes | str:
+        return self._live_run(name).picture(item)
+
     async def ticket(self, request: Any, person: str) -> Any:
-        """Give a ticket for the report of a run, `{"run": ID}`, quoted as in the list."""
+        """Give a ticket for the report of `{"runs": [ID, ...]}`, quoted as in the list; what is missing is made first."""
+        from starlette.concurrency import run_in_threadpool
+
         body = await read_json(request)
-        if not isinstance(body, dict) or not isinstance(body.get("run"), str):
-            raise DataError("a JSON object with run is needed")
+        runs = body.get("runs") if isinstance(body, dict) else None
+        if not isinstance(runs, list) or not 1 <= len(runs) <= 2 or not all(isinstance(run, str) for run in runs):
+            raise DataError("a JSON object with runs, one or two, is needed")
+        names = tuple(map(_id, runs))
+        await run_in_threadpool(self._report, names)
         now = time.monotonic()
         self._tickets = {ticket: known for ticket, known in self._tickets.items() if known[1] > now}
         ticket = secrets.token_urlsafe(24)
-        self._tickets[ticket] = unquote(body["run"], errors="surrogateescape"), now + _TICKET_SECONDS
+        self._tickets[ticket] = names, time.monotonic() + _TICKET_SECONDS
         return json_response({"ticket": ticket})
 
     async def report(self, request: Any) -> Any:
         from starlette.concurrency import run_in_threadpool
         from starlette.responses import FileResponse, PlainTextResponse
 
-        run_id, until = self._tickets.pop(request.path_params["ticket"], ("", 0.0))
+        names, until = self._tickets.pop(request.path_params["ticket"], ((), 0.0))
         if until < time.monotonic():
             return PlainTextResponse("Open the report from the list.", 401)
-        file = await run_in_threadpool(self._runs.report, run_id)
-        if file is None:
-            return PlainTextResponse("No such report.", 404)
+        file = await run_in_threadpool(self._report, names)
         headers = {"content-security-policy": _REPORT_POLICY, "x-frame-options": "SAMEORIGIN"}
         return FileResponse(file, media_type="text/html", headers=headers)
 
+    def _report(self, names: Sequence[str]) -> Path:
+        """Find the report of a run; make that of one without a report, and of several runs.
 
-def _record(state: Any) -> dict[str, Any]:
-    record = {key: _text(value) for key, value in asdict(state).items()}
-    record["href"] = quote(state.id, errors="surrogateescape") if state.report else None
-    return record
+        Raises:
+            DataError: There is no such run, or it is damaged.
+        """
+        if len(names) == 1 and (stored := self._runs.report(names[0])):
+            return stored
+        return self._made.report([self._folder(name) for name in names])
+
+    def _folder(self, name: str) -> Path:
+        folder = self._runs.folders().get(name)
+        if folder is None:
+            raise DataError("there is no such run here")
+        return folder
+
+
+def _record(state: RunState) -> dict[str, Any]:
+    record: dict[str, Any] = _text(asdict(state))
+    return record | {"href": quote(state.id, errors="surrogateescape"), "judged_nothing": state.judged_nothing}
+
+
+def _id(quoted: str | None) -> str:
+    return unquote(quoted or "", errors="surrogateescape")
 
 
 def _text(value: Any) -> Any:
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    """Make all text in a JSON value UTF-8: names of files may have other bytes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_text(key): _text(one) for key, one in value.items()}
+    return [_text(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,26 +1,32 @@
 "use strict";
-// Loads the report of a run into a frame that has no key and cannot leave it. The fragment is KEY/RUN, as in the list.
+// Loads a report into a frame that has no key and cannot leave it. The fragment is KEY/RUN, as in the list, or KEY/RUN&RUN
+// for two side by side.
 
 const $ = (id) => document.getElementById(id);
 const [key, ...path] = location.hash.slice(1).split("/");
-const run = path.join("/");
+const runs = path.join("/").split("&");
 
-function refuse(text) {
+function say(text) {
   $("notice").textContent = text;
-  $("notice").hidden = false;
+  $("notice").hidden = !text;
 }
 
 async function load() {
   const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+  const waiting = setTimeout(say, 700, "The report is being made. This takes some seconds for each hundred images.");
   try {
-    const reply = await fetch("api/ticket", { method: "POST", headers, body: JSON.stringify({ run }), cache: "no-store" });
-    if (!reply.ok) return refuse("This page is locked: open the link that view printed.");
-    document.title = `${decodeURIComponent(run)} · Report`;
-    $("report").src = `report/${(await reply.json()).ticket}`;
+    document.title = `${runs.map(decodeURIComponent).join(" · ")} · Report`;
+    const reply = await fetch("api/ticket", { method: "POST", headers, body: JSON.stringify({ runs }), cache: "no-store" });
+    clearTimeout(waiting);
+    const answer = await reply.json();
+    if (!reply.ok) return say(reply.status === 401 ? "This page is locked: open the link that view printed." : `No report: ${answer.error}`);
+    say("");
+    $("report").src = `report/${answer.ticket}`;
     $("report").hidden = false;
     $("report").addEventListener("load", () => $("report").focus(), { once: true });
   } catch {
-    refuse("The server does not answer.");
+    clearTimeout(waiting);
+    say("The server does not answer.");
   }
 }
 

@@ -1,0 +1,159 @@
+"""One run as a list shows it: what its manifest, its results and its scores so far say, in one record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from titjudge.core.errors import DataError
+from titjudge.core.run_records import Manifest, Results
+from titjudge.web.view.score_tail import ScoreTail
+
+RUNNING, STOPPED, UNREADABLE = "running", "stopped", "unreadable"
+_UNTROUBLED = (RUNNING, "complete", "settled")
+_REMAKE = "the command that made it makes it again"
+_FIRST = "tit-llm"  # of several metrics the one that a list shows
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """One run as the page shows it.
+
+    Attributes:
+        id: Its path below the runs folder.
+        status: The status in the manifest, `stopped` if that is `running` but no process writes the run, or `unreadable`.
+        total: Number of (item, metric) pairs; None while unknown.
+        scored: How many of them have a score, and `failed` how many were judged without one.
+        items: Number of images.
+        coverage: Share of the images that have a score, 0 to 1, by the metric that scored the fewest.
+        metric: The metric of `means`, of which more is better if `higher_is_better`.
+        means: Mean score of each generator, best first; the generator is empty where the images name none.
+        verdict: Which generator is better, in a sentence; empty where the results have none.
+        spent: USD; None while it is unknown.
+        unpriced: Requests whose price nobody knows; their cost is not in `spent`.
+        cap: The most that the run may spend, in USD; None without a cap.
+        left: Seconds until it will be done at the pace so far; None where that is unknown.
+        started: Unix seconds, as `updated`.
+        errors: Errors that models or servers answered with, those included after which the answer came.
+        trouble: The last of them that no answer has followed.
+        report: Whether there is a report.
+        problem: Why the run cannot be read.
+    """
+
+    id: str
+    status: str
+    total: int | None = None
+    scored: int = 0
+    failed: int = 0
+    items: int | None = None
+    coverage: float | None = None
+    metric: str = ""
+    higher_is_better: bool = True
+    means: tuple[tuple[str, float], ...] = ()
+    verdict: str = ""
+    spent: float | None = None
+    unpriced: int = 0
+    cap: float | None = None
+    left: float | None = None
+    started: float | None = None
+    updated: float | None = None
+    errors: int = 0
+    trouble: str = ""
+    suite: str = ""
+    metrics: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    report: bool = False
+    problem: str = ""
+
+    @property
+    def judged_nothing(self) -> bool:
+        """Whether it ended before anything was judged, as for want of a key."""
+        return self.status not in _UNTROUBLED and not self.scored and not self.failed
+
+
+def read_state(name: str, file: Path) -> RunState:
+    """Read what manifest.json says of a run.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    try:
+        manifest = Manifest.read(file, _REMAKE)
+    except DataError as error:
+        return RunState(name, UNREADABLE, problem=f"manifest.json: {error.message}")
+    progress, metrics = manifest.progress, tuple(manifest.metrics)
+    items = progress.total if progress else None
+    cap, metric = manifest.limits.get("max_cost"), main_metric(metrics)
+    return RunState(
+        name,
+        manifest.status,
+        total=items * len(metrics) if items is not None and metrics else None,
+        items=items,
+        metric=metric,
+        higher_is_better=not metric or manifest.metrics[metric].higher_is_better is not False,
+        spent=manifest.spent,
+        unpriced=manifest.unpriced,
+        cap=float(cap) if isinstance(cap, int | float) else None,
+        left=_seconds_left(manifest),
+        started=manifest.started,
+        updated=manifest.updated,
+        errors=sum(role.errors for role in manifest.roles.values()),
+        trouble=next((role.trouble for role in manifest.roles.values() if role.trouble), ""),
+        suite=manifest.suite.name,
+        metrics=metrics,
+        models=tuple(sorted({role.model for role in manifest.roles.values()} - {""})),
+    )
+
+
+def main_metric(metrics: Iterable[str]) -> str:
+    """Choose the metric that is shown where there is room for one."""
+    names = list(metrics)
+    return _FIRST if _FIRST in names else next(iter(names), "")
+
+
+def _seconds_left(manifest: Manifest) -> float | None:
+    """Estimate how long the images that are left take, at the pace of this session."""
+    progress, began, now = manifest.progress, manifest.started, manifest.updated
+    if manifest.status != RUNNING or progress is None or progress.total is None or began is None or now is None:
+        return None
+    judged = progress.done - progress.resumed
+    return (progress.total - progress.done) * (now - began) / judged if judged > 0 else None
+
+
+def with_results(state: RunState, file: Path) -> RunState | None:
+    """Add what results.json says; None where it is missing or damaged."""
+    try:
+        results = Results.read(file, _REMAKE)
+    except (OSError, DataError):
+        return None
+    standings = [(one.generator, one.metrics.get(state.metric)) for one in results.leaderboard]
+    means = [(generator, place.mean) for generator, place in standings if place and place.mean is not None]
+    whole = {name: one for name, one in results.metrics.items() if " [" not in name}  # not by kind of prompt
+    if not means and state.metric in whole and (mean := whole[state.metric].mean) is not None:
+        means = [("", mean)]
+    verdict = (results.model_extra or {}).get("verdict", "")
+    return replace(
+        state,
+        scored=sum(one.scored or 0 for one in whole.values()),
+        failed=len(results.failures),
+        coverage=min((one.coverage for one in whole.values() if one.coverage is not None), default=None),
+        means=_best_first(state, means),
+        verdict=verdict if isinstance(verdict, str) else "",
+    )
+
+
+def with_scores(state: RunState, tail: ScoreTail) -> RunState:
+    """Add what the scores so far say."""
+    scored, judged = tail.scored, len(tail.latest)
+    return replace(
+        state,
+        scored=scored,
+        failed=judged - scored,
+        coverage=scored / judged if judged else None,
+        means=_best_first(state, tail.means(state.metric)),
+    )
+
+
+def _best_first(state: RunState, means: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted(means, key=lambda mean: mean[1], reverse=state.higher_is_better))
