@@ -68,7 +68,7 @@ def test_the_transcript_is_folded_and_the_keyboard_opens_it(show: Callable[..., 
 
 def test_the_curve_has_its_own_section(show: Callable[..., Any], report: Path) -> None:
     page = show(report)
-    page.keyboard.press("4")
+    page.keyboard.press("5")
     page.locator("#view-claims").wait_for(state="visible")
     assert page.locator("#view-claims .chart svg").count() == 3
     assert page.locator("#view-claims .legend li").all_inner_texts() == ["model_a", "model_b"]
@@ -76,7 +76,7 @@ def test_the_curve_has_its_own_section(show: Callable[..., Any], report: Path) -
     page.locator("#view-claims .chart summary").first.click()
     assert "not settled" in page.locator("#view-claims .chart table").first.inner_text()
     assert page.locator("#view-claims section.block tbody tr").count() == 2
-    page.keyboard.press("5")
+    page.keyboard.press("6")
     page.locator("#view-images").wait_for(state="visible")
 
 

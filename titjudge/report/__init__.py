@@ -7,7 +7,8 @@
 | `sections` | what a section is made of: parts, tables, charts and other blocks |
 | `overview`, `side_by_side` | headline, agreement with people, differences between runs, leaderboards, tables of suites |
 | `people` | charts of agreement of metrics with people |
-| `generators` | comparison of generators: gaps, tiers, categories, worst prompts, sample sizes |
+| `matrix` | prompts down, generators across, with pictures |
+| `generators` | comparison of generators: gaps, tiers, categories, sample sizes |
 | `claims` | forgetting curves |
 | `provenance` | failures, cost, models, prompts, configuration |
 | `drawing`, `plots` | charts, drawn once for the page and for files |

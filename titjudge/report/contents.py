@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from titjudge.report.claims import claims
 from titjudge.report.generators import generators
+from titjudge.report.matrix import matrix
 from titjudge.report.model import Report
 from titjudge.report.overview import overview
 from titjudge.report.people import people
@@ -19,6 +20,7 @@ def contents(report: Report) -> list[Section]:
     """
     sections = (
         overview(report),
+        matrix(report),
         people(report),
         generators(report),
         claims(report),

@@ -129,7 +129,7 @@ def _tables(report: Report) -> list[Table]:
     made = overview_tables(report)
     if (section := generators(report)) is not None:
         made += [
-            replace(block, title=f"{block.title}: {part.title}")
+            block if part.folded else replace(block, title=f"{block.title}: {part.title}")
             for part in section.parts
             for block in part.blocks
             if isinstance(block, Table)

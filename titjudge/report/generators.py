@@ -1,4 +1,4 @@
-"""The section of generators against each other, for each metric: gaps, tiers, categories, worst prompts, and sample sizes."""
+"""The section of generators against each other, for each metric: gaps, tiers and categories; at its end what to plan the next run by."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from itertools import pairwise
 import numpy as np
 
 from titjudge.core.errors import ConfigError, DataError, nearest
-from titjudge.core.formats import number, percentage
+from titjudge.core.formats import percentage
 from titjudge.core.score_parts import LEVELS
 from titjudge.core.tables import Table, plain
 from titjudge.core.types import Item
 from titjudge.report.drawing import COLOURS, Chart
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.plots import heat_map, power_chart, radar
-from titjudge.report.sections import Block, Charts, Part, Section, WorstPrompt, WorstPrompts
+from titjudge.report.sections import Block, Charts, Part, Section
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.comparison_tables import (
     COLUMNS,
     FEWEST,
+    Comparison,
     Scale,
     categories,
     compared_with_best,
@@ -37,8 +38,6 @@ from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 MOST = 4  # metrics; the command line shows all
-WORST = 6  # prompts
-_IMAGES = 6  # of a prompt among the worst
 _PART = 0.8  # of the prompts: a judge of fewer judged a part
 _CELLS = 60, 30  # values and generators of a heat map
 _AXES = 12  # of a radar
@@ -55,9 +54,12 @@ def generators(report: Report) -> Section | None:
         there = ", ".join(sorted(known)[:20]) or "none is named"
         raise DataError(f"no generator '{report.baseline}'.{nearest(report.baseline, known)} Known: {there}")
     scores = _scores(report)
-    parts = [part for place, cut in scores.items() if (part := _part(report, place, cut)) is not None]
+    compared = {place: made for place, cut in scores.items() if (made := _compared(report, place, cut)) is not None}
+    parts = [_part(report, place, scores[place], made) for place, made in compared.items()]
     if bridges := _across_judges(report, scores):
         parts.append(Part("Across judges", tuple(bridges)))
+    if plans := [block for place, made in compared.items() for block in _next_run(report, place, made)]:
+        parts.append(Part("Plan the next run", tuple(plans), folded=True))
     introduction = (
         "Compared prompt by prompt, each with its own image of it. Intervals are 95%, for prompts like these."
     )
@@ -119,37 +121,47 @@ def score_table_of(run: Loaded, judge: JudgedMetric) -> ScoreTable | None:
     return replace(made, slices=dict(list(slices.items())[:COLUMNS]))
 
 
-def _part(report: Report, place: int, cut: ScoreTable) -> Part | None:
-    """Make the part of one metric of one run; None where it has too few prompts of a fixed sample."""
-    judge, run = report.judges[place], report.runs[report.judges[place].run]
+def _compared(report: Report, place: int, cut: ScoreTable) -> Comparison | None:
+    """Compare the generators by one metric of one run; None where it has too few prompts of a fixed sample."""
+    run = report.runs[report.judges[place].run]
     if run.manifest.status == "settled":  # stopped at a verdict: intervals for a fixed sample are not valid
         return None
-    comparison = compared_with_best(replace(cut, slices={}), report.baseline)
-    if comparison is None:
-        return None
-    scores, order, best = comparison.scores, comparison.order, comparison.against[0]
+    return compared_with_best(replace(cut, slices={}), report.baseline)
+
+
+def _scale(judge: JudgedMetric) -> Scale:
+    return Scale(judge.range, judge.higher, judge.digits)
+
+
+def _part(report: Report, place: int, cut: ScoreTable, comparison: Comparison) -> Part:
+    """Make the part of one metric of one run."""
+    judge, run = report.judges[place], report.runs[report.judges[place].run]
+    scores, order, scale = comparison.scores, comparison.order, _scale(judge)
     prompts = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
-    id = f"generators-{place}"
-    scale = Scale(judge.range, judge.higher, judge.digits)
-    planned = planning(scores, best, order, scale)
-    charts = (*_charts(cut, order[:COLOURS], order, judge, id), *([_power_chart(id, planned)] if planned else []))
+    charts = tuple(_charts(cut, order[:COLOURS], order, judge, f"generators-{place}"))
     blocks: tuple[Block, ...] = (
         standings_table(comparison, scale),
         *([Charts(charts, tuple(scores.generators[k] for k in order[:COLOURS]))] if charts else []),
         *slice_tables(cut, comparison.against, comparison.tier_names, scale),
         *short_and_long(prompts, scores, scale),
-        *settling(scores, best),
-        *([planned.table] if planned else []),
-        *_worst(report, place),
     )
     return Part(judge.label, blocks)
 
 
-def _power_chart(id: str, planned: Planning) -> Chart:
+def _next_run(report: Report, place: int, comparison: Comparison) -> list[Block]:
+    """Make what one metric says of the next comparison: its power, when this one was settled, and the prompts it takes."""
+    judge, best = report.judges[place], comparison.against[0]
+    planned = planning(comparison.scores, best, comparison.order, _scale(judge))
+    tables = [*settling(comparison.scores, best), *([planned.table] if planned else [])]
+    charts = [Charts((_power_chart(f"generators-{place}", judge, planned),))] if planned else []
+    return [*charts, *(replace(table, title=f"{table.title}: {judge.label}") for table in tables)]
+
+
+def _power_chart(id: str, judge: JudgedMetric, planned: Planning) -> Chart:
     marks = zip(planned.curves, ("disc", "square", "triangle"), strict=True)
     shown = ", ".join(f"{curve.label} ({mark})" for curve, mark in marks)
     return power_chart(
-        planned.curves, POWER, "prompts", id=f"{id}-power", title="Power by number of prompts", what="difference",
+        planned.curves, POWER, "prompts", id=f"{id}-power", title=f"Power by number of prompts: {judge.label}", what="difference",
         note=f"Of showing {shown}; dotted: {percentage(POWER, 0)}.", most=planned.most,
     )  # fmt: skip
 
@@ -182,30 +194,6 @@ def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: 
                 radar(f"{id}-profiles-{at}", profiles.title, note, names, values, board[list(drawn)], profiles)
             )
     return charts
-
-
-def _worst(report: Report, place: int) -> list[WorstPrompts]:
-    """Find the prompts with the lowest mean scores, worst first, with their images."""
-    sign = 1.0 if report.judges[place].higher else -1.0
-    by_prompt: dict[str, list[tuple[float, int]]] = {}
-    for at, entry in enumerate(report.entries):
-        score = entry.scores.get(place)
-        if score is not None and score.value is not None and entry.generator and entry.prompt:
-            by_prompt.setdefault(entry.prompt_id or entry.id, []).append((sign * score.value, at))
-    most = max(map(len, by_prompt.values()), default=0)
-    means = {
-        prompt: sum(value for value, _ in each) / len(each)
-        for prompt, each in by_prompt.items()
-        if 2 * len(each) >= most
-    }
-    lowest = sorted(means, key=lambda prompt: means[prompt])[:WORST]
-    digits = report.judges[place].digits
-    worst = tuple(
-        WorstPrompt(number(sign * means[prompt], digits), tuple(at for _, at in sorted(by_prompt[prompt])[:_IMAGES]),
-                    len(by_prompt[prompt]), place)
-        for prompt in lowest
-    )  # fmt: skip
-    return [WorstPrompts(worst)] if worst else []
 
 
 def _across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Table]:

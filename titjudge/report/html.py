@@ -21,8 +21,8 @@ from titjudge.core.files import write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.core.tables import Cell, Form, Table, text_of
 from titjudge.report.contents import contents
+from titjudge.report.matrix import matrix_data
 from titjudge.report.model import Report, as_json, load
-from titjudge.report.sections import Section, WorstPrompts
 from titjudge.report.thumbnails import Thumbnail, thumbnails
 
 if TYPE_CHECKING:
@@ -41,9 +41,10 @@ _SHAPES = (  # of a legend, as `drawing.MARKERS`
     "M4 1h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
 )  # fmt: skip
 _SCRIPTS = (
-    "base.js", "marks.js", "tables.js", "lists.js", "receipts.js", "cases.js", "images.js", "pairs.js", "prompts.js", "main.js",
+    "base.js", "marks.js", "tables.js", "lists.js", "receipts.js", "cases.js", "images.js", "pairs.js", "prompts.js",
+    "votes.js", "closeup.js", "matrix.js", "main.js",
 )  # fmt: skip
-_STYLES = ("base.css", "views.css", "cases.css")
+_STYLES = ("base.css", "views.css", "cases.css", "matrix.css")
 
 
 def write_report(
@@ -95,16 +96,15 @@ def images_in(page: bytes) -> tuple[int, list[str]]:
 def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
     """Render the page of a report, as UTF-8."""
     sections = contents(report)
-    listed = _listed(report, sections)
+    listed = _listed(report)
     entries = report.entries if listed is None else [report.entries[number] for number in listed]
     images = list(dict.fromkeys(shown for entry in entries if (shown := entry.shown) is not None))
-    data = _data(as_json(report, {image: number for number, image in enumerate(images)}, listed))
+    data = as_json(report, {image: number for number, image in enumerate(images)}, listed)
     page = render_page(
         "page.html", _STYLES, _SCRIPTS,
         title=" · ".join(run.name for run in report.runs) or "no run",
         sections=sections,
-        data=data,
-        place={number: place for place, number in enumerate(listed or range(len(report.entries)))},
+        data=_data(data | matrix_data(report)),
         remark="" if listed is None else _remark(len(listed), len(report.entries)),
     )  # fmt: skip
     space = max(0, (limit - len(page) - _ROOM_KEPT) * 3 // 4)
@@ -112,15 +112,14 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
     return page.replace(_IMAGES, lines, 1).encode(errors="replace")
 
 
-def _listed(report: Report, sections: Sequence[Section]) -> list[int] | None:
+def _listed(report: Report) -> list[int] | None:
     """Choose the images of a very long run that the page lists; None for all.
 
-    Those of the worst prompts come first, then those that people compared, then whole prompts from the whole length of the data.
+    Those that people compared come first, then whole prompts from the whole length of the data.
     """
     if len(report.entries) <= MOST_LISTED:
         return None
-    worst = [block for section in sections for block in section.blocks if isinstance(block, WorstPrompts)]
-    chosen = {number for block in worst for prompt in block.prompts for number in prompt.images}
+    chosen: set[int] = set()
     for a, b, _ in report.pairs:
         if len(chosen) + 2 > LISTED:
             break
@@ -139,8 +138,8 @@ def _listed(report: Report, sections: Sequence[Section]) -> list[int] | None:
 
 def _remark(listed: int, images: int) -> str:
     return (
-        f"this page lists {listed:,} of {images:,} images: those of the worst prompts, those that people compared, and whole "
-        "prompts from the whole length of the data. Tables and figures are of all images; `report --format csv` has every score"
+        f"this page lists {listed:,} of {images:,} images: those that people compared, and whole prompts from the whole "
+        "length of the data. Tables and figures are of all images; `report --format csv` has every score"
     )
 
 

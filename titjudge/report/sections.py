@@ -74,30 +74,6 @@ class FoldedText:
 
 
 @dataclass(frozen=True, slots=True)
-class WorstPrompt:
-    """A prompt with a low mean score.
-
-    Attributes:
-        mean: Its mean score, as text.
-        images: Numbers of its images with the lowest scores, the lowest first.
-        count: Number of all its images.
-        judge: Number of the judge of the scores.
-    """
-
-    mean: str
-    images: tuple[int, ...]
-    count: int
-    judge: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorstPrompts:
-    """The prompts with the lowest mean scores, the lowest first."""
-
-    prompts: tuple[WorstPrompt, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SearchList:
     """A list that is searched, filtered and sorted, beside what is chosen in it; the scripts of the page fill it.
 
@@ -114,15 +90,27 @@ class SearchList:
     chosen: str
 
 
-Block = Table | Note | Charts | Headline | Listing | FoldedText | WorstPrompts | SearchList
+@dataclass(frozen=True, slots=True)
+class PictureMatrix:
+    """Prompts down and generators across, a picture in each cell; the scripts of the page fill it."""
+
+
+Block = Table | Note | Charts | Headline | Listing | FoldedText | SearchList | PictureMatrix
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Blocks below one heading, such as those of one metric; the heading is empty where a section has only one part."""
+    """Blocks below one heading, such as those of one metric.
+
+    Attributes:
+        title: The heading; empty where a section has only one part.
+        blocks: What stands below it.
+        folded: Whether it is opened only when it is asked for.
+    """
 
     title: str
     blocks: tuple[Block, ...]
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +150,14 @@ class Section:
 
     @property
     def is_list(self) -> bool:
-        """Whether the section is a list that fills the window."""
+        """Whether the section is a list beside what is chosen in it."""
         return any(isinstance(block, SearchList) for block in self.blocks)
+
+    @property
+    def layout(self) -> str:
+        """How the section fills the window: `split` and `wide` to its edges, `page` as a column to read."""
+        wide = any(isinstance(block, PictureMatrix) for block in self.blocks)
+        return "wide" if wide else "split" if self.is_list else "page"
 
 
 def single(*blocks: Block | Sequence[Block]) -> tuple[Part, ...]:

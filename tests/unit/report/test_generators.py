@@ -1,4 +1,4 @@
-"""Generators against each other in a report: gaps, tiers, categories, charts, worst prompts, what a verdict takes."""
+"""Generators against each other in a report: gaps, tiers, categories, charts, what the next run takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from titjudge.report.generators import generators, score_table_of
 from titjudge.report.html import render
 from titjudge.report.model import Report, load
 from titjudge.report.plots import heat_map, radar
-from titjudge.report.sections import Charts, Part, Section, WorstPrompts
+from titjudge.report.sections import Charts, Part, Section
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.generator_scores import run_scores
 from titjudge.stats.generators.comparison_tables import FEWEST, categories
@@ -51,10 +51,6 @@ def tables_of(made: Section | Part) -> dict[str, Table]:
 
 def charts_of(part: Part) -> list[Chart]:
     return [chart for block in part.blocks if isinstance(block, Charts) for chart in block.charts]
-
-
-def worst_of(part: Part) -> WorstPrompts:
-    return next(block for block in part.blocks if isinstance(block, WorstPrompts))
 
 
 def ends_of(cell: Any) -> tuple[float, float]:
@@ -130,8 +126,7 @@ def by_place(folder: Path, *, higher: bool = True) -> Part:
     level = {("low", "land"): 30.0, ("top", "land"): 60.0, ("low", "sea"): 50.0, ("top", "sea"): 50.0}
     scores = [score(item, "own", float(level[item.generator, item.meta["place"]] + rng.normal())) for item in items]
     record = {"own": {"version": "1", "range": [0, 100], "higher_is_better": higher}}
-    (found,) = section_of(load([write_run(folder, items, scores, metrics=record)])).parts
-    return found
+    return section_of(load([write_run(folder, items, scores, metrics=record)])).parts[0]
 
 
 def test_categories_have_means_gaps_and_first_places(tmp_path: Path) -> None:
@@ -163,9 +158,6 @@ def test_where_less_is_better_scores_stay_and_gaps_turn(tmp_path: Path) -> None:
     assert land_second[3].value == pytest.approx(-30, abs=1.5)
     low, high = ends_of(land_second[2])
     assert low < land_second[2].value < high
-    first, second = worst_of(section).prompts[0].images
-    assert (first % 2, second % 2) == (1, 0)  # the images of the top are the worst here
-    assert first // 2 % 2 == 1 or float(worst_of(section).prompts[0].mean) > 45
 
 
 def test_only_categories_of_prompts_with_enough_of_them_are_cut_by() -> None:
@@ -307,22 +299,25 @@ def test_facets_of_one_name_are_told_apart_by_their_pillar() -> None:
 
 def test_what_a_verdict_takes_stands_in_the_report(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", 40)
-    (found,) = section_of(load([RunFolder(folder)])).parts
+    section = section_of(load([RunFolder(folder)]))
+    assert [(part.title, part.folded) for part in section.parts] == [("tit-llm", False), ("Plan the next run", True)]
+    found = section.parts[1]
     tables = tables_of(found)
-    settled = {row[0]: row for row in tables["Had it stopped when it was settled"].rows}
+    settled = {row[0]: row for row in tables["Had it stopped when it was settled: tit-llm"].rows}
     assert settled["low"][1] == "<b>top"
     assert settled["low"][2:4] == (18, 40)
-    planned = tables["Planning the next comparison"].rows
+    planned = tables["Planning the next comparison: tit-llm"].rows
     assert [row[0].text for row in planned] == ["1.0", "2.0", "5.0"]
     needed = [row[1] for row in planned]
     assert needed == sorted(needed, reverse=True)
     assert all(row[2] <= row[1] <= row[3] for row in planned)
-    assert charts_of(found)[-1].title == "Power by number of prompts"
-    worst = load([RunFolder(folder)]).entries[worst_of(found).prompts[0].images[0]]
-    assert worst.generator == "low"
+    assert [chart.title for chart in charts_of(found)] == ["Power by number of prompts: tit-llm"]
     page = render(load([RunFolder(folder)])).decode()
     assert 'data-view="generators"' in page
     assert "<b>top" not in page
+    shown, _, folded = page.partition('<details class="curve folded">')
+    assert "Planning the next comparison" in folded
+    assert "Planning the next comparison" not in shown
 
 
 def other_judge(folder: Path, prompts: int, generators: Sequence[str], model: str, slope: float) -> RunFolder:

@@ -9,6 +9,7 @@ class VirtualList {
     this.shown = [];
     this.chosen = -1;
     this.from = this.to = -1;
+    this.made = new Map();
     let waiting = false;
     scroller.addEventListener("scroll", () => {
       if (waiting) return;
@@ -37,10 +38,21 @@ class VirtualList {
     const focused = this.rows.contains(document.activeElement) ? Number(document.activeElement.dataset.at) : -1;
     this.from = from;
     this.to = to;
-    const made = [];
-    for (let at = from; at < to; at += 1) made.push(this.row(at, height));
-    this.rows.replaceChildren(...made);
+    const made = new Map();
+    for (let at = from; at < to; at += 1) made.set(at, (!again && this.made.get(at)) || this.row(at, height));
+    this.place(made);
     if (focused >= from && focused < to) $(`a[data-at="${focused}"]`, this.rows)?.focus({ preventScroll: true });
+  }
+
+  /** Put the rows into the page in their order; those that are there already are not touched. */
+  place(made) {
+    for (const [at, row] of this.made) if (made.get(at) !== row) row.remove();
+    let next = null;
+    for (const row of [...made.values()].reverse()) {
+      if (row.parentNode !== this.rows || row.nextSibling !== next) this.rows.insertBefore(row, next);
+      next = row;
+    }
+    this.made = made;
   }
 
   row(at, height) {

@@ -8,17 +8,6 @@ function drawStatic() {
   $("#n-prompts").textContent = number(prompts().length);
   $("#n-pairs").textContent = number(data.pairs.length);
   sortTables();
-  document.querySelectorAll(".worst li").forEach(showWorst);
-}
-
-/** Show a prompt with a low mean score, with its images, the worst first. */
-function showWorst(line) {
-  const items = line.dataset.images.split(" ").map((at) => data.items[Number(at)]);
-  const prompt = prompts().findIndex((each) => each.items.includes(items[0]));
-  const judge = Number(line.dataset.judge);
-  line.prepend(h("p", null, h("a", { href: place("prompts", { i: prompt }) }, outside(shorten(text(items[0].p), 240)))));
-  line.append(h("div.shots", null, items.map((item) => h("a", { href: place("images", { i: item.at }) },
-    picture(item, `Image ${item.id}`), outside(item.g, "small"), h("small", null, shown(item.s[judge].v, judge))))));
 }
 
 function route() {
@@ -30,8 +19,8 @@ function route() {
     else link.removeAttribute("aria-current");
   }
   document.body.dataset.view = view;
-  if (SPLIT[view]) {
-    split[view] ??= new SplitView(SPLIT[view]);
+  if (SPLIT[view] || view === "matrix") {
+    split[view] ??= view === "matrix" ? new MatrixView() : new SplitView(SPLIT[view]);
     split[view].enter(new URLSearchParams(tail || ""));
   } else if (route.last !== view) {
     scrollTo(0, 0);
@@ -70,7 +59,7 @@ function onKey(event) {
     r: () => { const all = [...document.querySelectorAll(".view:not([hidden]) .receipts")]; const shut = all.some((one) => !one.open); all.forEach((one) => { one.open = shut; }); },
   }[event.key];
   if (act) { event.preventDefault(); act(); }
-  else if (/^[1-9]$/.test(event.key) && VIEWS[Number(event.key) - 1]) location.hash = "#" + VIEWS[Number(event.key) - 1];
+  else if (/^[0-9]$/.test(event.key) && VIEWS[(Number(event.key) || 10) - 1]) location.hash = "#" + VIEWS[(Number(event.key) || 10) - 1];
 }
 
 const THEMES = ["auto", "light", "dark"];

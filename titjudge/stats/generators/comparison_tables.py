@@ -66,10 +66,10 @@ class _Slice:
     bounds: tuple[float, float] | None
 
 
-def categories(items: Sequence[Item]) -> dict[str, dict[str, str]]:
+def categories(items: Sequence[Item], fewest: int = FEWEST) -> dict[str, dict[str, str]]:
     """Find the categories of prompts in the meta of items, and the prompts' length: column -> prompt -> value.
 
-    A category has two to sixty values, the same for all images of a prompt, each of six prompts or more.
+    A category has two to sixty values, the same for all images of a prompt, each of `fewest` prompts or more.
     """
     columns: dict[str, dict[str, str]] = {}
     mixed: set[str] = set()
@@ -82,13 +82,13 @@ def categories(items: Sequence[Item]) -> dict[str, dict[str, str]]:
         for key, value in (labels | {name: of(item.prompt) for name, of in DERIVED.items()}).items():
             if columns.setdefault(key, {}).setdefault(item.prompt_id or item.id, value) != value:
                 mixed.add(key)
-    usable = {key: values for key, values in columns.items() if key not in mixed and _sizes_fit(values)}
+    usable = {key: values for key, values in columns.items() if key not in mixed and _sizes_fit(values, fewest)}
     return dict(list(usable.items())[:COLUMNS])
 
 
-def _sizes_fit(values: Mapping[str, str]) -> bool:
+def _sizes_fit(values: Mapping[str, str], fewest: int) -> bool:
     counts = np.unique(list(values.values()), return_counts=True)[1]
-    return 2 <= len(counts) <= VALUES and int(counts.min()) >= FEWEST
+    return 2 <= len(counts) <= VALUES and int(counts.min()) >= fewest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

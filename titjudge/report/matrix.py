@@ -1,0 +1,40 @@
+"""The matrix of pictures: prompts down, generators (of several runs: each with its run) across."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from titjudge.core.types import Item
+from titjudge.report.model import Report
+from titjudge.report.sections import PictureMatrix, Section, single
+from titjudge.stats.generators.comparison_tables import categories
+
+
+def matrix(report: Report) -> Section | None:
+    """Make the section; None where there is only one column."""
+    columns = {(run, entry.generator) for entry in report.entries if entry.prompt for run in entry.runs}
+    if len(columns) < 2:
+        return None
+    return Section("matrix", "Matrix", "Prompts and generators", parts=single(PictureMatrix()), titled=False)
+
+
+def matrix_data(report: Report) -> dict[str, Any]:
+    """Return what the matrix needs besides the images: themes of the prompts, the baseline, and a name to keep marks by.
+
+    `themes` maps each column of the data that sorts the prompts into groups to its value by prompt. `marks` stays the same
+    when the report of a run is written again.
+    """
+    return {"themes": _themes(report), "baseline": report.baseline, "marks": _name_of_marks(report)}
+
+
+def _themes(report: Report) -> dict[str, dict[str, str]]:
+    items = [item for run in report.runs for item in run.items if isinstance(item, Item)]
+    columns = categories(items, fewest=1)
+    return {name: values for name, values in columns.items() if 2 * len(set(values.values())) <= len(values)}
+
+
+def _name_of_marks(report: Report) -> str:
+    runs = [[run.name, run.manifest.identity] for run in report.runs]
+    return hashlib.sha256(json.dumps(runs, sort_keys=True, default=str).encode()).hexdigest()[:16]
