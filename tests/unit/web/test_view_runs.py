@@ -86,6 +86,17 @@ def test_a_score_that_is_tried_again_counts_once(tmp_path: Path) -> None:
     assert (state.scored, state.failed, state.coverage) == (2, 0, 1.0)
 
 
+def test_missing_scores_come_with_what_to_do_about_them(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a", scores=0, limits={"concurrency": 8})
+    (folder / "scores.jsonl").write_text(
+        line(0, None).replace('"ok"', '"failed", "reason": "still overloaded after 8 s"')
+    )
+    assert "--concurrency, such as 4" in Runs(tmp_path).states()[0].advice[0]
+    failures = [{"item": "i", "status": "truncated", "reason": "the answer reached its token limit"}]
+    (folder / "results.json").write_text(json.dumps({"failures": failures}))
+    assert "max_tokens" in Runs(tmp_path).states()[0].advice[0]
+
+
 def test_the_results_of_a_run_that_has_ended_are_shown_best_generator_first(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", metrics={"tit": {}, "tit-llm": {"higher_is_better": True}})
     standings = [

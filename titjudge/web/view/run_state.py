@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.run_records import Manifest, Results
+from titjudge.core.failure_advice import advice
+from titjudge.core.numbers import is_number
+from titjudge.core.run_records import FailureRecord, Manifest, Results
 from titjudge.web.view.score_tail import ScoreTail
 
 RUNNING, STOPPED, UNREADABLE = "running", "stopped", "unreadable"
@@ -30,9 +33,10 @@ class RunState:
         metric: The metric of `means`, of which more is better if `higher_is_better`.
         means: Mean score of each generator, best first; the generator is empty where the images name none.
         verdict: Which generator is better, in a sentence; empty where the results have none.
+        advice: What to do about scores that are missing, a line for each cause.
         spent: USD; None while it is unknown.
         unpriced: Requests whose price nobody knows; their cost is not in `spent`.
-        cap: The most that the run may spend, in USD; None without a cap.
+        limits: As in the manifest.
         left: Seconds until it will be done at the pace so far; None where that is unknown.
         started: Unix seconds, as `updated`.
         errors: Errors that models or servers answered with, those included after which the answer came.
@@ -52,9 +56,10 @@ class RunState:
     higher_is_better: bool = True
     means: tuple[tuple[str, float], ...] = ()
     verdict: str = ""
+    advice: tuple[str, ...] = ()
     spent: float | None = None
     unpriced: int = 0
-    cap: float | None = None
+    limits: Mapping[str, Any] = field(default_factory=dict)
     left: float | None = None
     started: float | None = None
     updated: float | None = None
@@ -65,6 +70,12 @@ class RunState:
     models: tuple[str, ...] = ()
     report: bool = False
     problem: str = ""
+
+    @property
+    def cap(self) -> float | None:
+        """The most that the run may spend, in USD; None without a cap."""
+        cap = self.limits.get("max_cost")
+        return float(cap) if is_number(cap) else None
 
     @property
     def judged_nothing(self) -> bool:
@@ -84,7 +95,7 @@ def read_state(name: str, file: Path) -> RunState:
         return RunState(name, UNREADABLE, problem=f"manifest.json: {error.message}")
     progress, metrics = manifest.progress, tuple(manifest.metrics)
     items = progress.total if progress else None
-    cap, metric = manifest.limits.get("max_cost"), main_metric(metrics)
+    metric = main_metric(metrics)
     return RunState(
         name,
         manifest.status,
@@ -94,7 +105,7 @@ def read_state(name: str, file: Path) -> RunState:
         higher_is_better=not metric or manifest.metrics[metric].higher_is_better is not False,
         spent=manifest.spent,
         unpriced=manifest.unpriced,
-        cap=float(cap) if isinstance(cap, int | float) else None,
+        limits=manifest.limits,
         left=_seconds_left(manifest),
         started=manifest.started,
         updated=manifest.updated,
@@ -140,19 +151,26 @@ def with_results(state: RunState, file: Path) -> RunState | None:
         coverage=min((one.coverage for one in whole.values() if one.coverage is not None), default=None),
         means=_best_first(state, means),
         verdict=verdict if isinstance(verdict, str) else "",
+        advice=_advice(state, results.failures),
     )
 
 
 def with_scores(state: RunState, tail: ScoreTail) -> RunState:
     """Add what the scores so far say."""
-    scored, judged = tail.scored, len(tail.latest)
+    failures, judged = tail.failures(), len(tail.latest)
+    scored = judged - len(failures)
     return replace(
         state,
         scored=scored,
-        failed=judged - scored,
+        failed=len(failures),
         coverage=scored / judged if judged else None,
         means=_best_first(state, tail.means(state.metric)),
+        advice=_advice(state, failures),
     )
+
+
+def _advice(state: RunState, failures: Iterable[FailureRecord]) -> tuple[str, ...]:
+    return tuple(map(str, advice(failures, state.limits)))
 
 
 def _best_first(state: RunState, means: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:

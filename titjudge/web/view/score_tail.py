@@ -15,6 +15,7 @@ import orjson
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
 from titjudge.core.numbers import is_number
+from titjudge.core.run_records import FailureRecord
 from titjudge.core.serialization import renamed
 
 _BLOCK = 1 << 20
@@ -102,15 +103,14 @@ class ScoreTail:
                 values.setdefault(score.generator, []).append(score.value)
         return [(generator, math.fsum(listed) / len(listed)) for generator, listed in values.items()]
 
-    @property
-    def scored(self) -> int:
-        """How many of the scores so far have a value."""
-        return sum(score.value is not None for score in self.latest.values())
+    def failures(self) -> list[FailureRecord]:
+        """List the scores so far that have no value."""
+        lines = (score for score in self.latest.values() if score.value is None)
+        return [FailureRecord(item=score.item, status=score.status, reason=score.reason) for score in lines]
 
     def reasons(self) -> Counter[str]:
         """Count why images have no score, the metrics together."""
-        lines = (score for score in self.latest.values() if score.value is None)
-        return Counter(f"{score.status}: {score.reason}" if score.reason else score.status for score in lines)
+        return Counter(": ".join(filter(None, (one.status, one.reason))) for one in self.failures())
 
 
 def score_line(record: Mapping[str, Any]) -> ScoreLine:

@@ -178,8 +178,9 @@ class _Page:
 
 
 def _record(state: RunState) -> dict[str, Any]:
-    record: dict[str, Any] = _text(asdict(state))
-    return record | {"href": quote(state.id, errors="surrogateescape"), "judged_nothing": state.judged_nothing}
+    derived = {"cap": state.cap, "judged_nothing": state.judged_nothing}
+    record: dict[str, Any] = _text(asdict(state) | derived)
+    return record | {"href": quote(state.id, errors="surrogateescape")}
 
 
 def _id(quoted: str | None) -> str:

@@ -61,8 +61,9 @@ function means(state) {
   $("generator").hidden = generators.length < 2;
 }
 
-function reasons(listed) {
+function reasons({ reasons: listed, advice }) {
   $("reasons").hidden = listed.length === 0;
+  $("advice").replaceChildren(...advice.map((line) => made("li", "", line)));
   $("reasons-list").replaceChildren(...listed.map(([reason, number]) => {
     const line = made("li");
     line.append(made("b", "", count(number)), ` ${reason}`);
@@ -141,7 +142,7 @@ function show(state) {
   heading(state);
   facts(state);
   means(state);
-  reasons(state.reasons);
+  reasons(state);
   images(state.images, state.more);
 }
 

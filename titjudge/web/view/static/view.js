@@ -74,7 +74,7 @@ function statusCell(cell, run) {
   const errors = run.status === "running" && run.errors ? `, ${count(run.errors)} ${run.errors === 1 ? "error" : "errors"} met` : "";
   write(link, run.judged_nothing ? `nothing judged: ${run.status}` : run.status + errors);
   link.href = `run.html#${key}/${run.href}`;
-  link.title = [link.textContent, run.trouble && `last error: ${run.trouble}`, run.problem].filter(Boolean).join("\n");
+  link.title = [link.textContent, run.trouble && `last error: ${run.trouble}`, run.problem, ...run.advice].filter(Boolean).join("\n");
   bar.hidden = run.status !== "running" || run.total === null;
   bar.max = Math.max(run.total ?? 1, 1);
   bar.value = Math.min(run.scored + run.failed, bar.max);
