@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from builders import write_lines
 from commands import cli, start
+from PIL import Image
 from suite_data import corebench, dpg, geneval2, longtext, not_geneval, oneig, qwen, tiif, unigenbench, wise
 
 PROGRAM = """
@@ -309,3 +310,45 @@ def test_a_prompt_that_would_be_an_option_of_the_program_is_refused(tmp_path: Pa
     assert [file.name for file in (tmp_path / "out").glob("*.png")] == ["1.png"]
     cli(tmp_path, "generate", "todo.jsonl", "--command", f"{program} --prompt={{prompt}} --out={{out}}", "--out", "out")
     assert sorted(file.name for file in (tmp_path / "out").glob("*.png")) == ["0.png", "1.png"]
+
+
+def test_the_source_of_an_edit_goes_from_a_list_of_prompts_through_generate_to_the_judge(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for name, colour in (("a", "red"), ("b", "blue")):
+        (data / "src").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), colour).save(data / "src" / f"{name}.png")
+    prompts = [{"prompt_id": name, "prompt": "keep it", "source": f"src/{name}.png"} for name in "ab"]
+    write_lines(data / "prompts.jsonl", *prompts)
+    cli(tmp_path, "prompts", "export", "--data", "data", "-o", "todo.jsonl")
+    copy = "import shutil, sys; shutil.copy(sys.argv[2], sys.argv[3])"
+    words = [sys.executable, "-S", "-E", "-c", copy, "--prompt={prompt}", "{source}", "{out}"]
+    assert "2 images made" in cli(
+        tmp_path, "generate", "todo.jsonl", "--out", "data/made", "--command", shlex.join(words)
+    )
+    for line in objects(data / "made" / "metadata.jsonl"):
+        made, source = data / "made" / line["file_name"], Path(line["source_image"])
+        assert made.read_bytes() == source.read_bytes()
+        assert source.name == f"{line['prompt_id']}.png"
+    judge = (
+        "judge",
+        "--data",
+        "data/made",
+        "--image-root",
+        "data",
+        "--metric",
+        "viescore-edit",
+        "--judge",
+        "fake/x",
+        "--dry-run",
+    )
+    assert "2 items found, all of them usable" in cli(tmp_path, *judge)
+
+
+def test_a_command_that_does_not_name_the_source_of_an_edit_makes_nothing(tmp_path: Path, command: str) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "s.png")
+    edit = {"prompt": "blue", "image": "{generator}/0.png"}
+    write_lines(tmp_path / "todo.jsonl", {**edit, "source_image": "s.png"})
+    told = cli(tmp_path, "generate", "todo.jsonl", "--out", "out", "--command", command, code=1)
+    assert "--command must name the sources of the line: {source}" in told
+    write_lines(tmp_path / "todo.jsonl", {**edit, "source_image": "gone.png"})
+    assert "no such image file" in cli(tmp_path, "generate", "todo.jsonl", "--out", "out", "--command", command, code=1)

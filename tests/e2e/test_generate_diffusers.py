@@ -63,3 +63,15 @@ def test_a_seed_is_an_image(tiny: Path, tmp_path: Path) -> None:
     assert "a type of torch" in cli(tmp_path, *model, "--option", "dtype=half16", code=2)
     said = cli(tmp_path, "generate", "todo.jsonl", "--model", "diffusers/./nowhere", "--out", "out", code=2)
     assert "diffusers/./nowhere cannot be loaded" in said
+
+
+def test_a_pipeline_of_edits_gets_the_source_and_one_that_makes_none_refuses_it(tiny: Path, tmp_path: Path) -> None:
+    Image.new("RGBA", (16, 16), "red").save(tmp_path / "s.png")
+    line = {"prompt": "a cat", "image": "{generator}/0.png", "source_image": "s.png"}
+    (tmp_path / "todo.jsonl").write_text(json.dumps(line) + "\n")
+    options = ("--option", "num_inference_steps=2", "--option", "strength=0.5")
+    model = ("generate", "todo.jsonl", "--model", f"diffusers/{tiny}", "--out", "out")
+    assert "takes none" in cli(tmp_path, *model, *options[:2], code=1)
+    index = json.loads((tiny / "model_index.json").read_text())
+    (tiny / "model_index.json").write_text(json.dumps({**index, "_class_name": "StableDiffusionImg2ImgPipeline"}))
+    assert "1 images made" in cli(tmp_path, *model, *options)

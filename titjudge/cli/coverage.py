@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SUITE: Callable[[F], F] = with_options(
     key_options(data="DATA", suite="NAME", images="PATTERN", prompt_file="FILE[:ID,PROMPT]"),
+    key_option("sources", "PATTERN", multiple=True),
+    key_option("image_root", "DIR", multiple=True),
     key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True),
     option(
         "--length",
@@ -74,7 +76,6 @@ def export(samples: int, seed: int, limit: int | None, length: str, out: Path, *
 @click.command(cls=Command, section=PROMPTS)
 @_SUITE
 @key_option("columns", "image=COLUMN,prompt=...")
-@key_option("image_root", "DIR", multiple=True)
 @key_option("grid", "ROWSxCOLUMNS")
 @option(
     "--samples",

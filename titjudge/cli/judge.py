@@ -47,6 +47,7 @@ BUDGET_REACHED, TOO_FEW_SCORED = 3, 4  # exit codes
     epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.",
 )
 @key_options(data="DATA", images="PATTERN", prompt_file="FILE[:ID,PROMPT]", columns="image=COLUMN,prompt=...")
+@key_option("sources", "PATTERN", multiple=True)
 @key_option("image_root", "DIR", multiple=True)
 @key_options(pairs="FILE", suite="NAME")
 @key_option("metrics", "NAME", "--metric", multiple=True)

@@ -23,6 +23,7 @@ KEYS: dict[str, dict[str, str]] = {
         "data": "Folder or table of images with prompts.",
         "images": "Where they lie: {generator}/{prompt_id}.png",
         "prompt_file": "Prompts of --images: prompts.txt, .csv, ...",
+        "sources": "",
         "columns": "",
         "image_root": "",
         "pairs": "Which images people prefer, to test metrics.",

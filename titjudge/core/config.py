@@ -155,17 +155,18 @@ def _columns(value: Any) -> Any:
         for pair in value.split(","):
             role, equals, column = pair.partition("=")
             if not equals or not column.strip():
-                raise ValueError("expected image=COLUMN,prompt=COLUMN,generator=COLUMN,prompt_id=COLUMN,sample=COLUMN")
+                expected = "image=COLUMN,prompt=COLUMN,generator=COLUMN,prompt_id=COLUMN,sample=COLUMN,source=COLUMN,mask=COLUMN"
+                raise ValueError(f"expected {expected}")
             found.setdefault(role.strip(), []).append(column.strip())
         value = found
     if isinstance(value, dict):
         value = {role: [column] if isinstance(column, str) else column for role, column in value.items()}
-        if doubled := [role for role, columns in value.items() if role != "image" and len(columns) > 1]:
-            raise ValueError(f"only images may be in several columns, not the {doubled[0]}")
+        if doubled := [role for role, columns in value.items() if role not in ("image", "source") and len(columns) > 1]:
+            raise ValueError(f"only images and sources may be in several columns, not the {doubled[0]}")
     return value
 
 
-_Columns = dict[Literal["image", "prompt", "generator", "prompt_id", "sample"], list[str]]
+_Columns = dict[Literal["image", "prompt", "generator", "prompt_id", "sample", "source", "mask"], list[str]]
 Columns = Annotated[_Columns, BeforeValidator(_columns, json_schema_input_type=dict[str, str | list[str]] | str)]
 
 
@@ -181,7 +182,10 @@ class RunConfig(_Strict):
     prompt_file: str | None = None
     """The prompts of `images`: FILE[:ID,PROMPT] (csv, tsv, xlsx, json, jsonl, parquet; two columns), or FILE.txt[:NUMBER OF ITS FIRST LINE]."""
     columns: Columns = Field(default_factory=dict)
-    """Which columns of a table hold the images (several: one generator each), prompts, generators, prompt ids and samples."""
+    """Which columns of a table hold the images (several: one generator each), prompts, generators, prompt ids, samples and, of
+    edits, source images (several: in the order of the instruction) and masks."""
+    sources: list[str] = Field(default_factory=list)
+    """Where the sources of edits lie, with the fields of `images`: 'src/{prompt_id}.png', below DATA or from here. Several: in the order of the instruction."""
     grid: str | None = None
     """ROWSxCOLUMNS: each image is a grid of several, for example 2x2; its cells are judged as samples of the prompt."""
     per_prompt: str = "mean"

@@ -161,6 +161,9 @@ SUFFIX = MetaKey("suffix", _TEXT, "lists of prompts", "file names of generated i
 IMAGE_PATH = MetaKey(
     "image_path", _TEXT, "tables with images in their cells", "nobody: the name that the table gives the image"
 )
+MASK = MetaKey(
+    "mask", _TEXT, "tables of edits", "preservation: image of the region that may change, white where it may"
+)
 
 # What people say of an image, and what is known of it by construction
 ANNOTATION = MetaKey(

@@ -16,8 +16,8 @@ from titjudge.core.paths import example_folder
 from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import default_folder
 from titjudge.suites.base import Suite, SuiteInputs
-from titjudge.suites.image_tree import split_pattern
 from titjudge.suites.loading import open_suite, suite_class
+from titjudge.suites.prompt_places import split_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,5 +265,5 @@ def load_suite(config: RunConfig) -> Suite:
             raise ConfigError(f"--image-root {root}: no such folder")
     images, prompt_file = (config.images, config.prompt_file) if config.images and config.prompt_file else ("", "")
     columns = {str(role): names for role, names in config.columns.items()}
-    inputs = SuiteInputs(config.protocol, tuple(config.image_root), columns, images, prompt_file)
+    inputs = SuiteInputs(config.protocol, tuple(config.image_root), columns, images, prompt_file, tuple(config.sources))
     return open_suite(config.suite, inputs, config.suite_options)

@@ -13,9 +13,10 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.data.images import SUFFIXES
 from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.sources import without_sources
 
 Columns = Mapping[str, Sequence[str]]
-"""Columns that the user has named, by `image`, `prompt`, `generator`, `prompt_id`, `sample`; several only of images."""
+"""Columns that the user has named, by what they hold: `image`, `prompt`, ... (`manifests.NAMES`); several only of images and sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class SuiteInputs:
         columns: Columns that the user has named (`--columns`).
         images: A pattern of image paths below the data folder (`--images`); empty without it.
         prompt_file: The file of prompts that goes with it (`--prompt-file`).
+        sources: Patterns of the paths of source images, in the order in which instructions speak of them (`--sources`).
     """
 
     protocol: str = "strict"
@@ -35,6 +37,7 @@ class SuiteInputs:
     columns: Columns = field(default_factory=dict)
     images: str = ""
     prompt_file: str = ""
+    sources: tuple[str, ...] = ()
 
 
 class Suite(ABC):
@@ -76,6 +79,8 @@ class Suite(ABC):
     def __init__(self, inputs: SuiteInputs = SuiteInputs()) -> None:
         if inputs.images and not self.TAKES_IMAGES:
             raise ConfigError(f"the suite {self.name} has a layout of its own: leave out --images")
+        if inputs.sources and not (self.TAKES_IMAGES and inputs.images):
+            raise ConfigError("--sources PATTERN goes with --images PATTERN and --prompt-file FILE")
         if inputs.columns and not self.TAKES_COLUMNS:
             raise ConfigError(f"the columns that the suite {self.name} reads are fixed: leave out --columns")
         self.inputs = inputs
@@ -175,8 +180,8 @@ def judged(items: Iterable[Item], scores: Iterable[Score], *metrics: str) -> lis
 
 
 def image_files(folder: Path) -> list[Path]:
-    """List the images in a folder and below it, by path."""
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    """List the images in a folder and below it, by path, without the sources that lie beside the results of edits."""
+    return without_sources(sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES))
 
 
 def printable(name: str) -> str:

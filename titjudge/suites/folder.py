@@ -43,6 +43,7 @@ from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import NAMES, ManifestReader, check_manifest, find_tables, first_filled, item_of
 from titjudge.suites.prompt_places import PromptPlace, distinct
 from titjudge.suites.samples import sample_of, split_sample
+from titjudge.suites.sources import named_sources, without_named_sources
 
 
 class Folder(Suite):
@@ -56,13 +57,16 @@ class Folder(Suite):
 
     def __init__(self, inputs: SuiteInputs = SuiteInputs()) -> None:
         super().__init__(inputs)
-        self._tree = ImageTree(inputs.images, inputs.prompt_file) if inputs.images else None
+        self._tree = None
+        if inputs.images:
+            self._tree = ImageTree(inputs.images, inputs.prompt_file, sources=inputs.sources)
         self._taken: dict[str, None] = {}
 
     @property
     def notes(self) -> list[str]:
         """Lines for the user: columns that are read as something else, and images that were left out."""
-        hint = f"--columns {'=...,'.join(NAMES)}=... says otherwise"
+        roles = [*NAMES, *(["source"] if any(line.endswith(" as source") for line in self._taken) else [])]
+        hint = f"--columns {'=...,'.join(roles)}=... says otherwise"
         return [*([f"{', '.join(self._taken)}; {hint}"] if self._taken else []), *self._notes]
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
@@ -81,12 +85,17 @@ class Folder(Suite):
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts of a tree, of prompts.jsonl, or of the items."""
         if self._tree is not None:
-            return self._tree.places()
+            return self._tree.places(folder, self.image_roots)
         if (folder / "prompts.jsonl").is_file():
             records, problems = _prompts(folder)
-            texts = ((name, record["prompt"]) for name, record in records.items() if isinstance(record["prompt"], str))
+            texts = (
+                (name, record["prompt"], named_sources(record, folder, self.image_roots))
+                for name, record in records.items()
+                if isinstance(record["prompt"], str)
+            )
             return chain(problems, distinct(texts))
-        return distinct((item.prompt_id, item.prompt) for item in self.load(folder) if isinstance(item, Item))
+        items = (item for item in self.load(folder) if isinstance(item, Item))
+        return distinct((item.prompt_id, item.prompt, item.sources) for item in items)
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Read the preferences of `pairs.jsonl`, where the folder has one, or of tables that hold two images a row (Pick-a-Pic)."""
@@ -213,8 +222,16 @@ def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]
             yield InvalidItem(image, reason, generator, prompt_id)
         else:
             both = {**prompt, **record}
-            meta = {key: value for key, value in both.items() if key not in ("prompt", "image", "prompt_id")}
-            yield item_of(image, prompt["prompt"], generator, prompt_id, meta, folder, roots, sample_of(record))
+            try:
+                sources = named_sources(both, folder, roots)
+            except DataError as error:
+                yield InvalidItem(image, error.message, generator, prompt_id)
+                continue
+            rest = without_named_sources(both)
+            meta = {key: value for key, value in rest.items() if key not in ("prompt", "image", "prompt_id")}
+            yield item_of(
+                image, prompt["prompt"], generator, prompt_id, meta, folder, roots, sample_of(record), sources=sources
+            )
 
 
 def _prompts(folder: Path) -> tuple[dict[str, dict[str, Any]], list[InvalidItem]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,18 +14,12 @@ from titjudge.data.data_paths import inside
 from titjudge.suites.base import image_files, printable
 from titjudge.suites.manifests import item_of
 from titjudge.suites.prompt_list import PromptList, read_prompts
-from titjudge.suites.prompt_places import PromptPlace, filled
+from titjudge.suites.prompt_places import PromptPlace, filled, source_field, split_pattern
 from titjudge.suites.samples import sample_of
+from titjudge.suites.sources import SourcePattern, named_sources, without_named_sources
 
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
 _NUMBERS = ("sample", "seed", "index")
-
-
-def split_pattern(pattern: str) -> tuple[Path, str]:
-    """Split a pattern into the folder before its first field, and the rest."""
-    parts = Path(pattern).parts
-    fixed = next((at for at, part in enumerate(parts) if "{" in part), len(parts))
-    return Path(*parts[:fixed]), "/".join(parts[fixed:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +31,14 @@ class ImageTree:
         prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], see `titjudge.suites.prompt_list`; with `known` a name for messages.
         known: The prompts by their ids, where a suite has read them itself.
         others: Further patterns, for images that have a prompt by one of them and none by `pattern`.
+        sources: Patterns of the sources of edits (`titjudge.suites.sources.SourcePattern`), in the order of the instruction.
     """
 
     pattern: str
     prompts: str
     known: Mapping[str, str] | None = None
     others: Sequence[str] = ()
+    sources: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         names = _FIELD.findall(self.pattern)
@@ -51,8 +47,12 @@ class ImageTree:
         if re.search(r"[{}]", _FIELD.sub("", self.pattern)):
             raise ConfigError(f"--images '{self.pattern}': a field is a name in braces, such as {{generator}}")
 
-    def places(self) -> Iterator[PromptPlace | InvalidItem]:
+    def places(self, root: Path = Path(), roots: Sequence[Path] = ()) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts, and where their images belong.
+
+        Args:
+            root: The data folder, below which sources may lie.
+            roots: Further folders in which sources may lie.
 
         Raises:
             ConfigError: The pattern has a field whose value for a new image is unknown.
@@ -62,8 +62,14 @@ class ImageTree:
             raise ConfigError(f"--images '{self.pattern}': nothing says what {{{min(unknown)}}} of a new image is")
         listed = self._read()
         yield from listed.problems
+        sources = self._sources(root, roots, listed, ("prompt_id",))
         for name, prompt in listed.prompts.items():
-            yield PromptPlace(name, prompt, filled(self.pattern, {"prompt_id": name, "suffix": "png"}))
+            try:
+                fields = source_field(sources(name, {"prompt_id": name}))
+            except DataError as error:
+                yield InvalidItem(name, error.message, prompt_id=name)
+                continue
+            yield PromptPlace(name, prompt, filled(self.pattern, {"prompt_id": name, "suffix": "png"}), fields)
 
     def items(self, root: Path, roots: Sequence[Path], notes: dict[str, None]) -> Iterator[Item | InvalidItem]:
         """Yield the images that fit the pattern, in the order of their paths.
@@ -74,8 +80,7 @@ class ImageTree:
         listed = self._read()
         prompts, further = listed.prompts, listed.meta
         yield from listed.problems
-        matches: list[tuple[str, re.Match[str]]] = []
-        made: dict[str, set[str]] = {}
+        matches: dict[str, re.Match[str]] = {}
         left_out = 0
         for name, match in self._matches(root, prompts):
             if printable(name) != name:
@@ -83,27 +88,36 @@ class ImageTree:
             elif match is None:
                 left_out += 1
             else:
-                matches.append((name, match))
-                generator = match.groupdict().get("generator", "")
-                made.setdefault(generator, set()).add(_prompt_id(match["prompt_id"], prompts))
-        if not made:
+                matches[name] = match
+        sources = self._sources_by_name(matches, root, roots, listed)
+        used = {place for each in sources.values() if not isinstance(each, DataError) for place in each}
+        matches = {name: match for name, match in matches.items() if root / name not in used}
+        if not matches:
             raise DataError(f"none of {left_out:,} images fits '{self.pattern}'", root)
+        made: dict[str, set[str]] = {}
+        for match in matches.values():
+            generator = match.groupdict().get("generator", "")
+            made.setdefault(generator, set()).add(_prompt_id(match["prompt_id"], prompts))
         check_numbers(self.prompts, listed, set().union(*made.values()))
-        for name, match in matches:
+        for name, match in matches.items():
             fields = match.groupdict()
             written, generator = fields.pop("prompt_id"), fields.pop("generator", "")
             prompt_id = _prompt_id(written, prompts)
             if prompt_id not in prompts:
                 yield InvalidItem(name, f"{self.prompts} has no prompt '{written}'", generator, written)
                 continue
-            meta = {**further.get(prompt_id, {}), **fields}
+            if isinstance(own := sources.get(name, ()), DataError):
+                yield InvalidItem(name, own.message, generator, prompt_id)
+                continue
+            meta = {**without_named_sources(further.get(prompt_id, {})), **fields}
             if self.known is None and not any(" <- " in note for note in notes):
                 notes[f'{name} <- "{" ".join(prompts[prompt_id].split())[:60]}"'] = None
-            yield item_of(name, prompts[prompt_id], generator, prompt_id, meta, root, roots, sample_of(fields))
+            numbered = sample_of(fields)
+            yield item_of(name, prompts[prompt_id], generator, prompt_id, meta, root, roots, numbered, sources=own)
         if left_out:
             notes[f"{left_out:,} images do not fit '{self.pattern}' and are left out"] = None
         if set(made) == {""}:
-            notes.update(dict.fromkeys(_without_generator([match.groupdict() for _, match in matches])))
+            notes.update(dict.fromkeys(_without_generator([match.groupdict() for match in matches.values()])))
         for generator, ids in made.items():
             if missing := len(prompts.keys() - ids):
                 whose = f" by {generator}" if generator else ""
@@ -117,6 +131,33 @@ class ImageTree:
             fits = [regex.fullmatch(name) for regex in regexes]
             has_prompt = (match for match in fits if match and _prompt_id(match["prompt_id"], prompts) in prompts)
             yield name, next(has_prompt, fits[0])
+
+    def _sources_by_name(
+        self, matches: Mapping[str, re.Match[str]], root: Path, roots: Sequence[Path], listed: PromptList
+    ) -> dict[str, tuple[Path, ...] | DataError]:
+        """Find the sources of each result, by its name; an error says why one that is needed is not there."""
+        find = self._sources(root, roots, listed, _FIELD.findall(self.pattern))
+        found: dict[str, tuple[Path, ...] | DataError] = {}
+        for name, match in matches.items():
+            try:
+                found[name] = find(_prompt_id(match["prompt_id"], listed.prompts), match.groupdict())
+            except DataError as error:
+                found[name] = error
+        return found
+
+    def _sources(
+        self, root: Path, roots: Sequence[Path], listed: PromptList, fields: Sequence[str]
+    ) -> Callable[[str, Mapping[str, str]], tuple[Path, ...]]:
+        """Return what finds the sources of a prompt: by the patterns, else as the file of prompts names them."""
+        patterns = [SourcePattern(pattern, fields, root) for pattern in self.sources]
+        folder = Path(self.prompts if Path(self.prompts).is_file() else self.prompts.rpartition(":")[0]).parent
+
+        def find(prompt_id: str, values: Mapping[str, str]) -> tuple[Path, ...]:
+            if patterns:
+                return tuple(pattern.find(values, prompt_id, roots) for pattern in patterns)
+            return named_sources(listed.meta.get(prompt_id, {}), folder, (root, *roots))
+
+        return find
 
     def _read(self) -> PromptList:
         return read_prompts(self.prompts) if self.known is None else PromptList(dict(self.known), {}, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +20,7 @@ from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import READERS, is_table, scan_table, table_columns
 from titjudge.suites.base import Columns, image_files
 from titjudge.suites.samples import COLUMNS, as_sample
+from titjudge.suites.sources import beside, content_name, edit_columns, is_edit, names_of
 
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet", "metadata.json", "part-[0-9]*[0-9].json")
 """Names of the table in a folder of images, as Hugging Face's `imagefolder` has it, and of DiffusionDB's."""
@@ -40,7 +42,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "prompt_id": ("prompt_id",),
     "sample": COLUMNS,
 }
-"""Usual names of columns by what they hold; the first that is there counts."""
+"""Usual names of columns by what they hold; the first that is there counts. For those of edits see `sources.edit_columns`."""
 TWO_IMAGES = ("jpg_0", "jpg_1")
 LABEL = "label_0"
 """Columns of Pick-a-Pic: two images a row, and whether people prefer the first; their generators are `model_0`, `model_1`."""
@@ -126,11 +128,22 @@ class ManifestReader:
         own_id = first_filled(record, chosen["prompt_id"])
         prompt_id = str(own_id or (prompt if isinstance(prompt, str) else ""))
         generator = str(first_filled(record, chosen["generator"]) or "")
+        try:
+            sources = self._placed(record, chosen["source"], folder, "source")
+            masks = self._placed(record, chosen["mask"], folder, "mask") if sources else ()
+            if chosen["source"] and not sources and is_edit(chosen):
+                raise DataError("this is an edit without its source image")
+        except DataError as error:
+            yield InvalidItem(where, f"{where}: {error.message}", generator, prompt_id)
+            return
+        if sources and not own_id:
+            prompt_id = " <- ".join((prompt_id, *map(content_name, sources)))
         sample = as_sample(first_filled(record, chosen["sample"]) or 0)
-        used = [*chosen["image"], *chosen["prompt"], *chosen["prompt_id"]]
+        used = {column for role in ("image", "prompt", "prompt_id", "source", "mask") for column in chosen[role]}
         meta = {key: value for key, value in without_images(record).items() if key not in used}
+        meta |= {item_meta.MASK.name: os.path.realpath(masks[0])} if masks else {}
         several = len(chosen["image"]) > 1
-        make = partial(item_of, prompt=prompt, prompt_id=prompt_id, root=self.root, roots=self.roots)
+        make = partial(item_of, prompt=prompt, prompt_id=prompt_id, root=self.root, roots=self.roots, sources=sources)
         images = [image for column in chosen["image"] for image in _images_of(record.get(column), column, where)]
         if not images and record.get("description"):
             yield make(None, generator=generator, meta=meta, name=str(record.get("id") or where), sample=sample)
@@ -155,14 +168,36 @@ class ManifestReader:
             else:
                 yield make(_below(folder, str(content)), generator=by, meta=meta, sample=number)
 
+    def _placed(self, record: Mapping[str, Any], columns: Sequence[str], folder: str, what: str) -> tuple[Path, ...]:
+        """Return the images of some columns of a row, in order; the cells after the last one may be empty.
+
+        Raises:
+            DataError: A cell holds no path, an empty one stands before another, or a path leads elsewhere.
+        """
+        cells = [(column, content) for column in columns for content in names_of(record.get(column))]
+        while cells and not cells[-1][1]:
+            cells.pop()
+        places = []
+        for column, content in cells:
+            if isinstance(content, ImageCell):
+                places.append(content.place)
+            elif reason := _no_path(content):
+                raise DataError(f"'{column}' {reason}")
+            else:
+                places.append(inside(self.root, _below(folder, str(content)), what, self.roots))
+        return tuple(places)
+
     def _chosen(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Choose the columns: those that the user has named, else the first of the usual names that is there."""
         there = tuple(names)
         if there in self._known:
             return self._known[there]
-        chosen = {role: list(self.columns.get(role, ())) for role in NAMES}
+        edit = edit_columns(there, self.columns, NAMES)
+        chosen = {role: edit.get(role, list(self.columns.get(role, ()))) for role in (*NAMES, "source", "mask")}
+        for role in edit.keys() - self.columns.keys():
+            self.taken |= {f"'{name}' is read as {role}": None for name in chosen[role] if name != role}
         for role, usual in NAMES.items():
-            if chosen[role] or (role == "image" and "image" not in there and "description" in there):
+            if chosen[role] or role in edit or (role == "image" and "image" not in there and "description" in there):
                 continue
             matching = [name for name in usual if name in there]
             if role == "image" and not matching and {*TWO_IMAGES} <= {*there}:
@@ -269,6 +304,7 @@ def item_of(
     sample: int = 0,
     *,
     name: str = "",
+    sources: Sequence[Path] = (),
 ) -> Item | InvalidItem:
     """Make an item, or say why it cannot be judged.
 
@@ -283,6 +319,7 @@ def item_of(
         roots: Further folders in which images may lie.
         sample: Which of several images of the prompt it is.
         name: The id of the item; without it the path of the image.
+        sources: Of an edit, the images that it was made from; without it the one that lies beside the image (`sources.beside`).
     """
     reason = ""
     if not isinstance(prompt, str):
@@ -291,12 +328,16 @@ def item_of(
         reason = "the prompt is empty"
     elif image is None and not isinstance(meta[item_meta.DESCRIPTION.name], str):
         reason = f"the description is no text: {meta[item_meta.DESCRIPTION.name]!r:.60}"
-    name = name or str(image)
+    name, is_file = name or str(image), isinstance(image, str)
     if not reason and isinstance(image, str):
         try:
             image = inside(root, image, roots=roots)
         except DataError as error:
             reason = error.message
+    if not sources and isinstance(image, Path) and is_file:
+        sources = beside(image)
+    if image in sources:
+        reason = reason or "the result is its own source: name the columns with --columns image=COLUMN,source=COLUMN"
     if reason or isinstance(image, str):
         return InvalidItem(name or "(empty)", reason, generator, prompt_id)
-    return Item(name, prompt, image, generator, prompt_id, meta, sample)
+    return Item(name, prompt, image, generator, prompt_id, meta, sample, sources=tuple(sources))

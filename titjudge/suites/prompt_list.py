@@ -17,6 +17,7 @@ from titjudge.core.files import read_json, read_text
 from titjudge.core.types import InvalidItem
 from titjudge.data.tables import scan_table, table_columns
 from titjudge.suites.manifests import NAMES
+from titjudge.suites.sources import INSTRUCTIONS
 
 _IDS = ("prompt_id", "id", "index")
 
@@ -125,5 +126,6 @@ def _columns(path: Path, named: str, given: str) -> tuple[str, str]:
 def _usual(names: Iterable[str]) -> tuple[str, str]:
     """Choose the columns of id and prompt by their usual names; empty where there is none."""
     there = set(names)
-    key, text = (next((name for name in usual if name in there), "") for usual in (_IDS, NAMES["prompt"]))
+    texts = (*NAMES["prompt"], *INSTRUCTIONS)
+    key, text = (next((name for name in usual if name in there), "") for usual in (_IDS, texts))
     return key, text

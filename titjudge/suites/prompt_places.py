@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 GENERATOR = "{generator}"
 NUMBERS = ("{sample}", "{index}", "{seed}")
+SOURCE = "source_image"
+"""Key of a line that names the source of an edit, or several in a list."""
 _PLAIN = re.compile(r"\w[\w.+-]{0,99}")
 
 
@@ -53,19 +56,32 @@ def filled(pattern: str, values: Mapping[str, Any]) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: str(values.get(found[1], found[0])), pattern)
 
 
-def loose_place(prompt_id: str, prompt: str) -> PromptPlace:
+def split_pattern(pattern: str) -> tuple[Path, str]:
+    """Split a pattern into the folder before its first field, and the rest."""
+    parts = Path(pattern).parts
+    fixed = next((at for at, part in enumerate(parts) if "{" in part), len(parts))
+    return Path(*parts[:fixed]), "/".join(parts[fixed:])
+
+
+def source_field(sources: Sequence[Path]) -> dict[str, Any]:
+    """Return the field of a line that names the sources of an edit, by absolute paths; none without sources."""
+    paths = [os.path.abspath(source) for source in sources]
+    return {SOURCE: paths[0] if len(paths) == 1 else paths} if paths else {}
+
+
+def loose_place(prompt_id: str, prompt: str, sources: Sequence[Path] = ()) -> PromptPlace:
     """Name the images of a prompt by its id, or by a part of it and a hash where it is no file name."""
     name = prompt_id
     if not _PLAIN.fullmatch(prompt_id):
         name = re.sub(r"[^\w.+-]+", "_", prompt_id).strip("._")[:60]
         name += f"-{hashlib.sha256(prompt_id.encode('utf-8', 'replace')).hexdigest()[:8]}"
-    return PromptPlace(prompt_id, prompt, f"{GENERATOR}/{name}.png")
+    return PromptPlace(prompt_id, prompt, f"{GENERATOR}/{name}.png", source_field(sources))
 
 
-def distinct(prompts: Iterable[tuple[str, str]]) -> Iterator[PromptPlace]:
-    """Yield a place for the first prompt of each id."""
+def distinct(prompts: Iterable[tuple[str, str, Sequence[Path]]]) -> Iterator[PromptPlace]:
+    """Yield a place for the first prompt of each id, with its sources where it is the instruction of an edit."""
     seen: set[str] = set()
-    for prompt_id, prompt in prompts:
+    for prompt_id, prompt, sources in prompts:
         if prompt_id not in seen:
             seen.add(prompt_id)
-            yield loose_place(prompt_id, prompt)
+            yield loose_place(prompt_id, prompt, sources)

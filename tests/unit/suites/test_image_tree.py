@@ -13,7 +13,8 @@ from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.runs.folder.identity import identity
 from titjudge.runs.resolve import load_suite
-from titjudge.suites.image_tree import ImageTree, find_tree, split_pattern
+from titjudge.suites.image_tree import ImageTree, find_tree
+from titjudge.suites.prompt_places import split_pattern
 
 
 @pytest.fixture

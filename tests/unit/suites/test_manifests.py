@@ -116,7 +116,7 @@ def test_columns_in_a_configuration_and_on_the_command_line_are_the_same(tmp_pat
     for wrong, message in (
         ("image", "expected image=COLUMN"),
         ("picture=a", "picture"),
-        ("prompt=a,prompt=b", "only images may be in several columns, not the prompt"),
+        ("prompt=a,prompt=b", "only images and sources may be in several columns, not the prompt"),
     ):
         with pytest.raises(ConfigError, match=message):
             load_config(None, {"columns": wrong})

@@ -56,7 +56,8 @@ def generate(
 
     Images that exist are not made again: after Ctrl-C the same command continues. DIR/metadata.jsonl lists the images with
     prompt, seed and settings. The program of --command must write the file {out}; its arguments can also contain other
-    fields of a line, as {prompt_id} or {sample}.
+    fields of a line, as {prompt_id} or {sample}. Of a line with source_image, an edit, it gets {source} ({source_1}, {source_2},
+    ... where there are several); a pipeline gets them as its `image`.
 
     \b
     Examples:
@@ -64,6 +65,8 @@ def generate(
           --command 'my_model --prompt={prompt} --seed={seed} --file={out}'
       python cli.py generate todo.jsonl --model diffusers/stabilityai/sdxl-turbo \\
           --option num_inference_steps=4 --out TIIF
+      python cli.py generate edits.jsonl --out my_edits \\
+          --command 'my_editor {source} --prompt={prompt} --file={out}'
     """
     from titjudge.apps.generate.generating import generate as run
     from titjudge.apps.generate.generating import read_wanted

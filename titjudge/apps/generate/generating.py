@@ -17,8 +17,9 @@ from titjudge.data.image_decoding import inspect
 from titjudge.data.images import SUFFIXES, check_header
 from titjudge.data.tables import scan_table
 from titjudge.suites.base import check_generator
-from titjudge.suites.prompt_places import GENERATOR
+from titjudge.suites.prompt_places import GENERATOR, source_field
 from titjudge.suites.samples import as_sample
+from titjudge.suites.sources import named_sources, without_named_sources
 
 LIST = "metadata.jsonl"  # the name in an imagefolder of Hugging Face, which `judge --data` and `datasets` read
 MADE = "made_with"  # key in every line that `generate` writes
@@ -32,7 +33,7 @@ class ImageToMake:
     Attributes:
         row: The number of its line in the file, from 1.
         place: Where it is written.
-        fields: Its line.
+        fields: Its line; sources of an edit are absolute paths.
     """
 
     row: int
@@ -85,6 +86,9 @@ def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, s
             place = inside(out, image)
             if (first := seen.setdefault(place, row)) != row:
                 raise DataError(f"the image '{image[:200]}' is wanted twice (first in row {first})")
+            sources = named_sources(record, file.parent, (Path("/"),))
+            for source in sources:
+                check_header(source)
         except DataError as error:
             failed.append((where, error.message))
             continue
@@ -92,7 +96,7 @@ def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, s
         seed = sample if record.get("seed") in (None, "") else as_sample(record["seed"])
         prompt_id = str(record.get("prompt_id") or prompt)
         fields = {"prompt_id": prompt_id, "generator": generator, "image": image, "sample": sample, "seed": seed}
-        yield ImageToMake(row, place, {**record, **fields})
+        yield ImageToMake(row, place, {**without_named_sources(record), **fields, **source_field(sources)})
 
 
 def generate(

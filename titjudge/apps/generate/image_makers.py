@@ -17,10 +17,14 @@ from typing import Any, Protocol
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, UserError, nearest
 from titjudge.core.files import load_yaml
 from titjudge.core.redaction import environment_secrets, one_line, redact
+from titjudge.data.image_decoding import as_png
+from titjudge.data.images import read
 from titjudge.providers.learned.subprocess import run
+from titjudge.suites.prompt_places import SOURCE
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _LOADING = ("revision", "variant", "dtype", "device")  # options for loading a pipeline; the others are for its call
+_SOURCE = re.compile(r"source(_[0-9]+)?")
 _MOST = 2**24  # bytes that a command may print
 
 
@@ -48,7 +52,8 @@ class CommandMaker:
     """Runs a command for each image, without a shell: a prompt is one argument, whatever it contains.
 
     Args:
-        command: Words with {prompt}, {out} (the file to write), {seed} and any other field of the line.
+        command: Words with {prompt}, {out} (the file to write), {seed} and any other field of the line; of edits also {source},
+            or {source_1}, {source_2}, ... where an edit has several.
         timeout: Seconds for one image.
 
     Raises:
@@ -61,6 +66,7 @@ class CommandMaker:
         except ValueError as error:
             raise ConfigError(f"--command cannot be read: {str(error).lower()}") from error
         fields = {name for word in self._words for name in _FIELD.findall(word)}
+        self._sources = {name for name in fields if _SOURCE.fullmatch(name)}
         for needed in ("prompt", "out"):
             if needed not in fields:
                 raise ConfigError(
@@ -77,7 +83,8 @@ class CommandMaker:
             out = Path(folder) / f"image{Path(str(fields['image'])).suffix}"
             if "{prompt}" in self._words and str(fields["prompt"]).startswith("-"):
                 raise DataError("the prompt begins with - and would be an option: write --prompt={prompt} in --command")
-            words = [self._filled(word, {**fields, "out": out}) for word in self._words]
+            values = {**fields, **self._named_sources(fields), "out": out}
+            words = [self._filled(word, values) for word in self._words]
             ended = run(words, b"", timeout=self._timeout, limit=_MOST, environment=os.environ)
             if ended.late:
                 raise DataError(f"the command took more than {self._timeout:g} s")
@@ -90,6 +97,21 @@ class CommandMaker:
                 raise DataError("the command ended well and wrote no {out}")
             return out.read_bytes()
 
+    def _named_sources(self, fields: Mapping[str, Any]) -> dict[str, Path]:
+        """Name the sources of an edit as the command does.
+
+        Raises:
+            DataError: The command takes other sources than the line has: none, fewer or more.
+        """
+        sources = sources_of(fields)
+        named = {f"source_{number}": source for number, source in enumerate(sources, 1)}
+        if len(sources) == 1 and self._sources != {"source_1"}:
+            named = {"source": sources[0]}
+        if self._sources != named.keys():
+            wanted = ", ".join(f"{{{name}}}" for name in named) or "it has none"
+            raise DataError(f"--command must name the sources of the line: {wanted}")
+        return named
+
     @staticmethod
     def _filled(word: str, fields: Mapping[str, Any]) -> str:
         def value(found: re.Match[str]) -> str:
@@ -101,6 +123,12 @@ class CommandMaker:
             return text
 
         return _FIELD.sub(value, word)  # in one pass: braces in a prompt are no field
+
+
+def sources_of(fields: Mapping[str, Any]) -> list[Path]:
+    """Return the paths of the sources that the line of an edit names; none where it is no edit."""
+    named = fields.get(SOURCE, ())
+    return [Path(named)] if isinstance(named, str) else list(map(Path, named))
 
 
 class DiffusersMaker:
@@ -143,7 +171,7 @@ class DiffusersMaker:
             if name not in known or name in ("prompt", "generator"):
                 raise ConfigError(f"--option {name}: the pipeline does not take it.{nearest(name, known)}")
             self._options[name] = load_yaml(text)
-        self._torch = torch
+        self._torch, self._edits = torch, "image" in known
         self.name = Path(repo).name
         self.settings = {
             "model": f"diffusers/{repo}",
@@ -157,8 +185,9 @@ class DiffusersMaker:
 
     def make(self, fields: Mapping[str, Any]) -> bytes:
         noise = self._torch.Generator("cpu").manual_seed(int(fields["seed"]))  # the same on every device
+        sources = self._opened(fields)
         try:
-            made = self._pipeline(prompt=fields["prompt"], generator=noise, **self._options)
+            made = self._pipeline(prompt=fields["prompt"], generator=noise, **sources, **self._options)
         except (RuntimeError, ValueError, TypeError) as error:
             raise DataError(f"the pipeline failed: {one_line(str(error))}") from error
         if any(getattr(made, "nsfw_content_detected", None) or ()):
@@ -166,3 +195,17 @@ class DiffusersMaker:
         out = io.BytesIO()
         made.images[0].save(out, "PNG")
         return out.getvalue()
+
+    def _opened(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Open the sources of an edit as the pipeline takes them: an upright RGB image, or a list of several.
+
+        Raises:
+            DataError: One cannot be read, or the pipeline makes no edits.
+        """
+        from PIL import Image
+
+        sources = sources_of(fields)
+        if sources and not self._edits:
+            raise DataError("the line has a source image, and this pipeline takes none")
+        images = [Image.open(io.BytesIO(as_png(read(source), source))).convert("RGB") for source in sources]
+        return {"image": images[0] if len(images) == 1 else images} if images else {}

@@ -1,0 +1,203 @@
+"""Find the images that an edit was made from: in the columns of a table, by a pattern of paths, or beside the result."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.core.cells import version
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.data import containers
+from titjudge.data.data_paths import inside
+from titjudge.data.images import SUFFIXES, read
+from titjudge.suites.prompt_places import filled, split_pattern
+
+BESIDE = "_SRCIMG"
+"""Ending of the name of a source beside its result, as GEdit-Bench has it: `7.png` and `7_SRCIMG.png`."""
+SOURCES = ("source_image", "source_img", "input_image", "original_image", "ori_img", "source_images", "input_images")
+"""Columns that hold sources wherever they stand."""
+_LOOSE_SOURCES = ("source", "sources", "original", "src", "input", "before")
+_RESULTS = ("edited_image", "edited_img", "edited", "output_image", "output_img")
+_LOOSE_RESULTS = ("target_image", "target_img", "after", "result", "output", "target")
+INSTRUCTIONS = ("instruction", "edit_instruction", "edit_prompt", "instruct_prompt", "ins_en")
+_LOOSE_INSTRUCTIONS = ("edit",)
+_MASKS = ("mask_img", "mask_image", "mask")
+_Names = Mapping[str, Sequence[str]]
+
+
+def edit_columns(there: Sequence[str], named: _Names, usual: _Names) -> dict[str, list[str]]:
+    """Choose the columns of a table of edits by their names; empty where these do not say that it is one.
+
+    A name that is clear counts anywhere. One that is not, such as `input` or `after`, counts only in a table that has no usual
+    column of images or of prompts, and so could not be read otherwise.
+
+    Args:
+        there: The columns that it has.
+        named: Columns that the user has named, by what they hold.
+        usual: Usual names of the columns of any table, by what they hold.
+    """
+    images, prompts = _among(usual["image"], there), _among(usual["prompt"], there)
+    results, instructions = _among(_RESULTS + _LOOSE_RESULTS, there), _among(INSTRUCTIONS + _LOOSE_INSTRUCTIONS, there)
+    sources = _among(SOURCES, _without_numbers(there))
+    if not sources and not (images and prompts) and (results or instructions):
+        sources = _among(_LOOSE_SOURCES, _without_numbers(there)) or (images if results else [])
+    source = list(named.get("source", ())) or _with_numbers(sources[:1], there)
+    if not source:
+        return {}
+    chosen = {
+        "image": _among((*_RESULTS, *usual["image"], *_LOOSE_RESULTS), [name for name in there if name not in source]),
+        "prompt": _among((*INSTRUCTIONS, *usual["prompt"], *_LOOSE_INSTRUCTIONS), there),
+        "mask": _among(_MASKS, there),
+    }
+    return {"source": source, **{role: list(named.get(role, names[:1])) for role, names in chosen.items()}}
+
+
+def is_edit(columns: _Names) -> bool:
+    """Tell whether the names of chosen columns say that every row is an edit, so that none may lack its source."""
+    return not {*columns["image"], *columns["prompt"]}.isdisjoint(
+        (*_RESULTS, *_LOOSE_RESULTS, *INSTRUCTIONS, *_LOOSE_INSTRUCTIONS)
+    )
+
+
+def _among(names: Iterable[str], there: Iterable[str]) -> list[str]:
+    """Return those of some names that are there, in their own order."""
+    known = set(there)
+    return [name for name in names if name in known]
+
+
+def _without_numbers(names: Iterable[str]) -> list[str]:
+    return [re.sub(r"_?[0-9]{1,2}$", "", name) for name in names]
+
+
+def _with_numbers(base: Sequence[str], there: Sequence[str]) -> list[str]:
+    """Return a column and those of the same name with a number, such as `input_image`, `input_image_2`, in their order."""
+    pattern = re.compile(rf"{re.escape(base[0])}_?([0-9]{{1,2}})" if base else "(?!)")
+    numbered = sorted((int(match[1]), name) for name in there if (match := pattern.fullmatch(name)))
+    return [*_among(base, there), *(name for _, name in numbered)]
+
+
+def names_of(cell: object) -> list[object]:
+    """Return what a cell of sources lists: several of a list, also of one as JSON text, which CSV files have."""
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        try:
+            cell = orjson.loads(cell)
+        except orjson.JSONDecodeError:
+            return [cell]
+    return list(cell) if isinstance(cell, list) else [cell]
+
+
+def named_sources(row: Mapping[str, Any], folder: Path, roots: Sequence[Path] = ()) -> tuple[Path, ...]:
+    """Return the sources that a line of a list of prompts names, in order; `source` counts where it names images.
+
+    Args:
+        row: The line.
+        folder: That of the list: paths are relative to it.
+        roots: Further folders in which the images may lie.
+
+    Raises:
+        DataError: One is no path, or leads elsewhere.
+    """
+    cells = [cell for column in _columns_of(row) for cell in names_of(row[column]) if cell]
+    if wrong := [cell for cell in cells if not isinstance(cell, str)]:
+        raise DataError(f"the source is no path: {wrong[0]!r:.60}")
+    return tuple(inside(folder, str(cell), "source", roots) for cell in cells)
+
+
+def without_named_sources(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a line of a list of prompts without the columns of its sources."""
+    columns = _columns_of(row)
+    return {name: value for name, value in row.items() if name not in columns}
+
+
+def _columns_of(row: Mapping[str, Any]) -> list[str]:
+    loose = (name for name in ("source", "sources") if all(map(_is_image_name, names_of(row.get(name)))))
+    return _with_numbers((_among(SOURCES, _without_numbers(row)) or _among(loose, row))[:1], list(row))
+
+
+def _is_image_name(cell: object) -> bool:
+    return isinstance(cell, str) and Path(cell).suffix.lower() in SUFFIXES
+
+
+def beside(image: Path) -> tuple[Path, ...]:
+    """Return the source that lies beside a result; none where there is none."""
+    place = image.with_name(f"{image.stem}{BESIDE}.png")
+    return (place,) if place.is_file() else ()
+
+
+def without_sources(images: Sequence[Path]) -> list[Path]:
+    """Leave out the sources that lie beside results: they are no results themselves."""
+    if not any(path.stem.endswith(BESIDE) for path in images):
+        return list(images)
+    results = {path.with_suffix("") for path in images}
+    of = [path.with_name(path.stem.removesuffix(BESIDE)) if path.stem.endswith(BESIDE) else None for path in images]
+    return [path for path, result in zip(images, of, strict=True) if result not in results]
+
+
+def content_name(source: Path) -> str:
+    """Name a source by its content (16 hexadecimal digits), so that it is the same in every copy; by its path if unreadable."""
+    try:
+        return _digest(source, version(containers.holder(source) or source))
+    except DataError:
+        return str(source)
+
+
+@lru_cache(100_000)
+def _digest(source: Path, _version: tuple[int, int]) -> str:
+    return hashlib.sha256(read(source)).hexdigest()[:16]
+
+
+class SourcePattern:
+    """Where the source of a result lies: a path with fields of the pattern of results, such as `src/{prompt_id}.png`.
+
+    Without an ending, any ending of an image will do.
+
+    Args:
+        pattern: From the data folder or, where nothing is there, from the working directory.
+        fields: The fields that results have.
+        root: The data folder.
+
+    Raises:
+        ConfigError: It has a field that results do not have, or begins with no folder.
+    """
+
+    def __init__(self, pattern: str, fields: Iterable[str], root: Path) -> None:
+        unknown = set(re.findall(r"\{(\w+)\}", pattern)) - {*fields, "prompt_id"}
+        if unknown:
+            raise ConfigError(f"--sources '{pattern}': the images have no field {{{min(unknown)}}}")
+        top, self._below = split_pattern(pattern)
+        self._pattern = pattern
+        if not self._below or not any(place.is_dir() for place in (root / top, top)):
+            raise ConfigError(f"--sources '{pattern}': {top} is no folder, or no field such as {{prompt_id}} follows")
+        self._top = root / top if (root / top).is_dir() else top
+
+    def find(self, fields: Mapping[str, str], prompt_id: str, roots: Sequence[Path]) -> Path:
+        """Return the source of a result.
+
+        Args:
+            fields: Those of the path of the result.
+            prompt_id: The id of its prompt, which its path may write with leading zeros.
+            roots: Further folders to which links may lead.
+
+        Raises:
+            DataError: There is none, or several of the same name.
+        """
+        names = [
+            filled(self._below, {**fields, "prompt_id": name})
+            for name in dict.fromkeys((fields["prompt_id"], prompt_id))
+        ]
+        for name in names:
+            endings = [""] if Path(name).suffix.lower() in SUFFIXES else sorted(SUFFIXES)
+            there = [
+                place for ending in endings if (place := inside(self._top, name + ending, "source", roots)).is_file()
+            ]
+            if len(there) > 1:
+                raise DataError(f"there are several sources: {there[0].name} and {there[1].name}")
+            if there:
+                return there[0]
+        raise DataError(f"there is no source '{names[0]}' (--sources '{self._pattern}')")
