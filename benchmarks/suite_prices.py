@@ -4,7 +4,8 @@
     python -m benchmarks.suite_prices FOLDER --write                   # and puts the table into docs/benchmarks.md
 
 A checkout that is not there is left out. Of DPG-Bench without its dpg_bench.csv (too large for some copies of the repository) the
-prompts are priced with made-up questions, as many as an evaluation of it counts; the table then says `about`. Nothing is sent. One image of 1024 x 1024 for each prompt is priced, and multiplied with
+prompts are priced with made-up questions, as many as an evaluation of it counts; GEdit-Bench, whose instructions are in no
+repository, with those of ImgEdit-Bench. The table then says `about`. Nothing is sent. One image of 1024 x 1024 for each prompt is priced, and multiplied with
 the images that the suite asks for: requests are the same for each.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import re
 import shutil
 import tempfile
@@ -24,6 +26,9 @@ from titjudge.core.config import load_config
 from titjudge.core.types import InvalidItem
 from titjudge.runs.resolve import load_suite
 from titjudge.runs.session import Session
+from titjudge.suites.loading import suite_class
+from titjudge.suites.question_schema import SourceImages
+from titjudge.suites.question_suite import QuestionSuite
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 PART = re.compile(
@@ -44,8 +49,12 @@ SUITES = (
     ("wise-verified", {}, "WISE", 1),
     ("wise", {}, "WISE", 1),
     ("not-geneval", {}, "geneval", 4),
+    ("gedit-bench", {}, "ImgEdit", 1),
+    ("imgedit-bench", {}, "ImgEdit", 1),
+    ("imgedit-uge", {}, "ImgEdit", 1),
 )
 """Suite, options, checkout, images for each prompt."""
+_GEDIT_EDITS = 606
 _TEXTS = ("*.json", "*.jsonl", "*.csv")
 _DPG_QUESTIONS = (13, 14)
 """Questions of every other prompt: 13.5 on average, says scripts/benchmark/summarize_bench3.py of github.com/hmss2002/ASCR @16be49e."""
@@ -69,6 +78,24 @@ def dpg_stand_in(checkout: Path, target: Path) -> bool:
     return True
 
 
+def gedit_stand_in(checkout: Path, target: Path) -> bool:
+    """Write a table of as many edits as GEdit-Bench has in English, with instructions of ImgEdit-Bench; always True."""
+    edits = json.loads((checkout / "Benchmark/Basic/basic_edit.json").read_text(encoding="utf-8"))
+    with (target / "gedit.jsonl").open("w", encoding="utf-8") as file:
+        for key, edit in list(edits.items())[:_GEDIT_EDITS]:
+            row = {
+                "key": key,
+                "task_type": edit["edit_type"],
+                "instruction": edit["prompt"],
+                "instruction_language": "en",
+            }
+            file.write(json.dumps({**row, "Intersection_exist": True}) + "\n")
+    return True
+
+
+_STAND_INS = {"dpg-bench": dpg_stand_in, "gedit-bench": gedit_stand_in}
+
+
 def priced(suite: str, options: dict[str, str], checkout: Path, judge: str) -> tuple[int, int, float | None, bool]:
     """Return prompts, requests, the price in USD (p50) of one image for each prompt, and whether that is about right only."""
     with tempfile.TemporaryDirectory() as place:
@@ -78,7 +105,12 @@ def priced(suite: str, options: dict[str, str], checkout: Path, judge: str) -> t
                 target = data / file.relative_to(checkout)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
-        about = suite == "dpg-bench" and dpg_stand_in(checkout, data)
+        about = suite in _STAND_INS and _STAND_INS[suite](checkout, data)
+        empty = Image.new("RGB", (1024, 1024))
+        found_class = suite_class(suite)
+        if issubclass(found_class, QuestionSuite) and found_class.spec.sources != SourceImages():
+            empty.save(data / "generator.png")
+            options = {**options, "sources": f"{data}/{{generator}}.png"}
         keys = {
             "data": data,
             "suite": suite,
@@ -88,7 +120,6 @@ def priced(suite: str, options: dict[str, str], checkout: Path, judge: str) -> t
         }
         config = load_config(None, {**keys, "cache": Path(place) / "cache", "report": False})
         prompts = [each for each in load_suite(config).prompts(data) if not isinstance(each, InvalidItem)]
-        empty = Image.new("RGB", (1024, 1024))
         for number, each in enumerate(prompts):  # each image another one, or their questions are one question
             path = data / each.path(0, 1, 0).replace("{generator}", "generator")
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -87,10 +87,10 @@ async def imgedit(item: Item, ask: Ask) -> Score:
     reply = await _ask(item, ask, f"imgedit/{edit_type}", schema=answer_model(edit_type))
     given = [getattr(reply.data, field_name(name)) for name in names]
     ratings = capped(given)
-    lowered = {} if ratings == given else {"given": dict(zip(names, given, strict=True))}
-    return Score.of(
-        sum(ratings) / 3, reason=_reason(reply, given, ratings), **lowered, **dict(zip(names, ratings, strict=True))
-    )
+    parts: dict[str, Any] = dict(zip(names, ratings, strict=True))
+    if ratings != given:
+        parts["given"] = dict(zip(names, given, strict=True))
+    return Score.of(sum(ratings) / 3, reason=_reason(reply, given, ratings), **parts)
 
 
 @metric(

@@ -115,7 +115,7 @@ async def _ask_both(item: Item, ask: Ask, attempt: int) -> list[Rated | Unanswer
 
 
 async def _rate(
-    ask: Ask, template: str, images: list[Path], schema: type[Quality], attempt: int, **variables: str
+    ask: Ask, template: str, images: list[Path], schema: type[Quality], attempt: int, **variables: Any
 ) -> Rated:
     """Ask for ratings.
 

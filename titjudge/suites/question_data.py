@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from titjudge.core.cells import ImageCell
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
 from titjudge.core.structured_output import first_problem
@@ -24,13 +25,19 @@ Row = tuple[int, dict[str, Any] | DataError]
 
 @dataclass(slots=True)
 class PromptRecord:
-    """A prompt with its questions; `where` is its file and line."""
+    """A prompt with its questions.
+
+    Attributes:
+        where: Its file and line.
+        sources: The images that edits by it are made from, where its table holds them.
+    """
 
     id: str
     prompt: str
     where: str
     fields: dict[str, Any] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
+    sources: tuple[Path, ...] = ()
 
 
 def read_prompts(
@@ -62,6 +69,8 @@ def read_prompts(
             try:
                 if isinstance(row, DataError):
                     raise row
+                if not counts(row, spec.prompts.where):
+                    continue
                 name = _id(row, spec.prompts, file)
                 record = _record(row, spec, file, number, name)
                 if name not in found:
@@ -74,7 +83,8 @@ def read_prompts(
                 problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=name))
                 wrong.add(name)
     if not found and not problems:
-        raise DataError("no prompts in it: no rows below the first line", files[0])
+        wanted = ", ".join(f"{column}={value}" for column, value in spec.prompts.where.items())
+        raise DataError(f"no prompts in it: no rows {f'with {wanted}' if wanted else 'below the first line'}", files[0])
     for record in found.values():
         problem = _inconsistent_ids(record, parents_exist)
         if problem and record.id not in wrong:
@@ -134,7 +144,23 @@ def _record(row: Mapping[str, Any], spec: QuestionSpec, file: Path, number: int,
             raise DataError(f"the id {name} is in no {key}")
         fields[key] = fits[0]
     asked = spec.questions if isinstance(spec.questions, list) else _questions(row, spec.questions, file, spec.ask.each)
-    return PromptRecord(name, text, f"{file.name}:{number}", fields, list(asked))
+    images = row.get(spec.sources.column)
+    cells = [cell for cell in (images if isinstance(images, list) else [images]) if isinstance(cell, ImageCell)]
+    return PromptRecord(name, text, f"{file.name}:{number}", fields, list(asked), tuple(cell.place for cell in cells))
+
+
+def counts(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+    """Tell whether fields have the wanted values; True and "true" are the same.
+
+    Raises:
+        DataError: There is no such field.
+    """
+    for name, wanted in where.items():
+        if name not in values:
+            raise DataError(f"the key '{name}' is missing")
+        if str(values[name]).lower() != str(wanted).lower():
+            return False
+    return True
 
 
 def _questions(row: Mapping[str, Any], columns: Columns, file: Path, each: str) -> list[Question]:

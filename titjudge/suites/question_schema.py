@@ -8,11 +8,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from titjudge.core.errors import ConfigError
+from titjudge.core import registry
+from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import read_yaml
 from titjudge.core.key_problems import key_problem
 from titjudge.metrics.answer_rules import Question
 from titjudge.metrics.questions import Asking
+
+_ASKING = ("questions", "soft-tifa")
+"""The metrics that ask the questions of the data."""
 
 
 class _Strict(BaseModel):
@@ -34,6 +38,7 @@ class Prompts(_Strict):
         fields: Further columns that tables and templates need, by name.
         bands: Fields by ranges of numeric prompt ids: {category: {CULTURE: [1, 400], ...}}.
         rows: A row is a prompt, or one question of it (the rows of a prompt then have the same id).
+        where: Columns with the value that a row must have to count, such as {language: en}.
     """
 
     folders: list[str] = Field(default=["."], min_length=1)
@@ -43,6 +48,20 @@ class Prompts(_Strict):
     fields: dict[str, str] = {}
     bands: dict[str, dict[str, tuple[int, int]]] = {}
     rows: Literal["prompts", "questions"] = "prompts"
+    where: dict[str, str | bool | int] = {}
+
+
+class SourceImages(_Strict):
+    """Where the images are that an edit was made from.
+
+    Attributes:
+        paths: Patterns of their paths below the data folder, with fields of the image's path and of the prompt; the first for
+            which there are images counts. A field that is a list means several images, in its order.
+        column: The column of the prompts' table that holds the images themselves, for edits without such a file.
+    """
+
+    paths: list[str] = []
+    column: str = ""
 
 
 class Columns(_Strict):
@@ -67,6 +86,9 @@ class TableSpec(_Strict):
         times: The factor of all means.
         counted: Answers as they enter the score (after their parents), or as given.
         value: A part of the score instead of its value, for images and prompts.
+        where: Fields with the value that an image must have to count.
+        bounds: The worst and the best value. A further table then has, for each column, the images without a score by the
+            reason, and what the mean would be if all of these had the worst or the best.
     """
 
     title: str
@@ -78,6 +100,8 @@ class TableSpec(_Strict):
     times: float = 100.0
     counted: bool = True
     value: str = ""
+    where: dict[str, str | bool | int] = {}
+    bounds: tuple[float, float] | None = None
 
 
 class Official(_Strict):
@@ -88,11 +112,13 @@ class Official(_Strict):
         skip_rows: Rows at the start of the data that the script does not read.
         grids: The images of a prompt count as one: it has no score where one of them has none, and tables of answers are of
             the last one alone.
+        files: The layout of the files of scores that its scripts write (`--official-files`).
     """
 
     ask: dict[str, Any] = {}
     skip_rows: int = Field(default=0, ge=0)
     grids: bool = False
+    files: Literal["", "gedit", "imgedit"] = ""
 
 
 class QuestionSpec(_Strict):
@@ -105,8 +131,10 @@ class QuestionSpec(_Strict):
         source: Where it was published.
         images: Patterns of image paths below the data folder, without ending, as for `--images`; the first that fits counts.
         prompts: Where prompts are.
+        sources: Where the images are that edits were made from.
         questions: The columns of the questions, or the questions themselves where they are the same for every prompt.
-        metric: How answers become a score: parsed by a rule (`questions`), or by their probabilities (`soft-tifa`).
+        metric: How answers become a score: parsed by a rule (`questions`), or by their probabilities (`soft-tifa`); or any
+            other metric, which asks questions of its own.
         ask: How questions are asked.
         official: What differs with `--protocol official`.
         tables: The tables.
@@ -120,8 +148,9 @@ class QuestionSpec(_Strict):
     source: str = ""
     images: list[str] = ["images/{generator}/{prompt_id}_{sample}", "images/{generator}/{prompt_id}"]
     prompts: Prompts
-    questions: Columns | list[Question]
-    metric: Literal["questions", "soft-tifa"] = "questions"
+    sources: SourceImages = SourceImages()
+    questions: Columns | list[Question] = []
+    metric: str = "questions"
     ask: Asking = Asking()
     official: Official = Official()
     tables: list[TableSpec] = Field(min_length=1)
@@ -130,6 +159,12 @@ class QuestionSpec(_Strict):
 
     @model_validator(mode="after")
     def _fits_together(self) -> QuestionSpec:
+        if self.metric not in (known_metrics := registry.names("metrics")):
+            raise ValueError(f"metric: there is no metric '{self.metric}'.{nearest(self.metric, known_metrics)}")
+        if (self.metric in _ASKING) is (self.questions == []):
+            raise ValueError(
+                f"questions: {self.metric} asks {'them' if self.metric in _ASKING else 'questions of its own'}"
+            )
         try:
             self.asking("official")
         except ValidationError as error:
@@ -143,6 +178,8 @@ class QuestionSpec(_Strict):
         for number, table in enumerate(self.tables):
             if table.by not in known and (table.mean, table.by) != ("answers", "category"):
                 raise ValueError(f"tables.{number}.by: '{table.by}' is no field of the prompts")
+            if unknown := table.where.keys() - known:
+                raise ValueError(f"tables.{number}.where: '{min(unknown)}' is no field of the prompts")
         return self
 
     def asking(self, protocol: str) -> Asking:

@@ -1,4 +1,4 @@
-"""Suites that are defined by a YAML file: prompts with questions, a rule that parses answers, means by category.
+"""Suites that are defined by a YAML file: prompts with questions or source images, how they are judged, means by category.
 
 The registry finds the bundled files, which are beside this module, by their names; `--suite my_suite.yaml` reads one of your own (docs/suites.md). A file is data: it
 names columns, rules and prompt templates, and holds no code.
@@ -9,37 +9,47 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite, SuiteInputs
+from titjudge.suites.edit_files import WRITERS
+from titjudge.suites.edit_sources import find_sources
 from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
 from titjudge.suites.prompt_places import PromptPlace, filled
 from titjudge.suites.question_data import PromptRecord, read_prompts
-from titjudge.suites.question_schema import QuestionSpec, read_spec
-from titjudge.suites.question_tables import make_table
+from titjudge.suites.question_schema import QuestionSpec, SourceImages, read_spec
+from titjudge.suites.question_tables import make_tables
 
 
 class QuestionSuite(Suite):
-    """Questions, an answer rule, means by category.
+    """Prompts, how images of them are judged, and means by category.
 
     Args:
         template: Another prompt template than the suite's.
         images: A pattern of image paths from the working directory, where they are not where the suite expects them; or a
             .json file, an object {prompt: image path}.
         variant: Another set of the benchmark.
+        sources: A pattern of the paths of source images from the working directory, where they are not where the suite expects
+            them.
     """
 
     metrics: tuple[str, ...] = ("questions",)
     spec: QuestionSpec
 
     def __init__(
-        self, inputs: SuiteInputs = SuiteInputs(), *, template: str = "", images: str = "", variant: str = ""
+        self,
+        inputs: SuiteInputs = SuiteInputs(),
+        *,
+        template: str = "",
+        images: str = "",
+        variant: str = "",
+        sources: str = "",
     ) -> None:
         super().__init__(inputs)
-        self._template, self._images = template, images
+        self._template, self._images, self._sources = template, images, sources
         if variant:
             if variant not in self.spec.variants:
                 has = ", ".join(self.spec.variants) or "none"
@@ -52,26 +62,50 @@ class QuestionSuite(Suite):
         Raises:
             DataError: There are no prompts, or no images.
         """
+        prompts, problems = self._read(folder)
+        yield from problems
         asking = self.spec.asking(self.protocol)
         if self._template:
             asking = asking.model_copy(update={"template": self._template})
-        prompts, problems = self._read(folder)
-        yield from problems
         how = asking.model_dump()
         for item in self._images_of(folder, {name: record.prompt for name, record in prompts.items()}):
             if isinstance(item, InvalidItem):
                 yield item
                 continue
             record = prompts[item.prompt_id]
-            own = item_meta.without(item, item_meta.SUFFIX)
-            asked = {**how, "questions": [each.model_dump(exclude_defaults=True) for each in record.questions]}
-            yield replace(item, meta={**own, **record.fields, item_meta.ASKED.name: asked})
+            meta = {**item_meta.without(item, item_meta.SUFFIX), **record.fields}
+            if record.questions:
+                questions = [each.model_dump(exclude_defaults=True) for each in record.questions]
+                meta[item_meta.ASKED.name] = {**how, "questions": questions}
+            yield self._with_sources(replace(item, meta=meta), record, folder)
 
     def _images_of(self, folder: Path, prompts: Mapping[str, str]) -> Iterator[Item | InvalidItem]:
         if self._images.endswith(".json"):
-            return listed_images(Path(self._images), prompts, self.image_roots, self._notes)
+            yield from listed_images(Path(self._images), prompts, self.image_roots, self._notes)
+            return
         root, (pattern, *others) = find_tree(folder, self.spec.images, self._images)
-        return ImageTree(pattern, "the suite", prompts, others).items(root, self.image_roots, self._notes)
+        for item in ImageTree(pattern, "the suite", prompts, others).items(root, self.image_roots, self._notes):
+            if not (isinstance(item, InvalidItem) and self._is_source(item.id)):
+                yield item
+
+    def _is_source(self, path: str) -> bool:
+        """Tell whether an image that belongs to no prompt is, by its name, a source that lies beside the results."""
+        names = (PurePosixPath(pattern).name for pattern in (self._sources, *self.spec.sources.paths))
+        beside = (ImageTree(f"{name}.{{suffix}}", "") for name in names if re.fullmatch(r"\{prompt_id\}[^{}.]+", name))
+        return any(tree.regex().fullmatch(PurePosixPath(path).name) for tree in beside)
+
+    def _with_sources(self, item: Item, record: PromptRecord, folder: Path) -> Item | InvalidItem:
+        """Return an item with the images that it was made from, where the suite is one of edits."""
+        where = self.spec.sources
+        if where == SourceImages():
+            return item
+        values = {**item.meta, "generator": item.generator, "prompt_id": item.prompt_id}
+        try:
+            return replace(item, sources=find_sources(folder, where.paths, values, self.image_roots, self._sources))
+        except DataError as error:
+            if record.sources and not self._sources:
+                return replace(item, sources=record.sources)
+            return InvalidItem(item.id, error.message, item.generator, item.prompt_id)
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts; images belong where others are, else where the suite's first pattern has them.
@@ -97,9 +131,27 @@ class QuestionSuite(Suite):
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the suite's tables."""
-        own = [score for score in scores if score.metric == self.spec.metric]
         grids = self.protocol == "official" and self.spec.official.grids
-        return [make_table(spec, items, own, grids=grids) for spec in self.spec.tables]
+        own = self._own(scores)
+        return [table for spec in self.spec.tables for table in make_tables(spec, items, own, grids=grids)]
+
+    @property
+    def writes_official(self) -> bool:
+        """Whether it writes the files of the official scripts: its YAML file names their layout."""
+        return bool(self.spec.official.files)
+
+    def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
+        """Write the files of scores of the official scripts into a folder; returns their number.
+
+        Raises:
+            ConfigError: No such files are known.
+        """
+        if not self.writes_official:
+            return super().write_official(items, scores, folder)
+        return WRITERS[self.spec.official.files](items, self._own(scores), folder)
+
+    def _own(self, scores: Sequence[Score]) -> list[Score]:
+        return [score for score in scores if score.metric == self.spec.metric]
 
 
 def suite_of(file: Path | str) -> type[QuestionSuite]:

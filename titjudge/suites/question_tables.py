@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from titjudge.core.score_parts import questions as questions_of
-from titjudge.core.types import Item, Score, Table
+from titjudge.core.types import Item, Score, Status, Table
 from titjudge.suites.base import by_generator
+from titjudge.suites.question_data import counts
 from titjudge.suites.question_schema import TableSpec
 
 Scored = tuple[Item, Score]
+
+
+def make_tables(spec: TableSpec, items: Sequence[Item], scores: Sequence[Score], *, grids: bool = False) -> list[Table]:
+    """Make a table and, where it has bounds and images lack a score, that of these images.
+
+    Args:
+        spec: What it shows.
+        items: All images.
+        scores: Scores of the suite's metric.
+        grids: The images of a prompt count as one, see `Official`.
+    """
+    own = [item for item in items if counts(item.meta, spec.where)]
+    tables = [make_table(spec, own, scores, grids=grids)]
+    scored = {score.item_id for score in scores if score.value is not None}
+    if spec.bounds and any(item.id not in scored for item in own):
+        tables.append(_unscored(spec, own, scores, spec.bounds))
+    return tables
 
 
 def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], *, grids: bool = False) -> Table:
@@ -45,13 +65,53 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
     return Table(spec.title, ("generator", "images", "scored", *shown, *order), rows, notes)
 
 
+def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], bounds: tuple[float, float]) -> Table:
+    """Count the images without a score by generator, column and reason, with the means if all had the worst or the best."""
+    by_id = {score.item_id: score for score in scores}
+    means, worst, best = (
+        _means(spec, items, known)
+        for known in (by_id.values(), *([_filled(spec, item, by_id, bound) for item in items] for bound in bounds))
+    )
+    lacking: dict[tuple[str, str], Counter[Status]] = {}
+    for item in items:
+        score = by_id.get(item.id, Score.none(Status.MISSING, ""))
+        if score.value is None:
+            for column in ("overall", _column(spec, item)):
+                lacking.setdefault((item.generator, column), Counter())[score.status] += 1
+    statuses = [status for status in Status if any(status in found for found in lacking.values())]
+    rows = [
+        (*key, *(found[status] for status in statuses), means.get(key), worst.get(key), best.get(key))
+        for key, found in lacking.items()
+    ]
+    columns = ("generator", "category", *map(str, statuses), "mean", "if all were worst", "if all were best")
+    return Table(f"{spec.title}: images without a score", columns, tuple(rows))
+
+
+def _means(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> dict[tuple[str, str], Any]:
+    """Return the means of a table by generator and column."""
+    table = make_table(spec, items, scores)
+    return {(row[0], column): cell for row in table.rows for column, cell in zip(table.columns, row, strict=True)}
+
+
+def _filled(spec: TableSpec, item: Item, by_id: Mapping[str, Score], value: float) -> Score:
+    """Return the score of an item, with a value where it has none."""
+    score = by_id.get(item.id) or Score(item.id, "", None)
+    if score.value is not None:
+        return score
+    return replace(score, value=value, parts={spec.value: value} if spec.value else {})
+
+
+def _column(spec: TableSpec, item: Item) -> str:
+    return _key(spec, item.meta.get(spec.by)) if spec.by else ""
+
+
 def _images(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]:
     """Return values by column: those of images, or of prompts as the mean of their images."""
     found: dict[str, dict[str, list[float]]] = {}
     for item, score in scored:
         value = score.parts.get(spec.value) if spec.value else score.value
         assert isinstance(value, int | float)
-        key = _key(spec, item.meta.get(spec.by)) if spec.by else ""
+        key = _column(spec, item)
         unit = item.prompt_id if spec.mean == "prompts" else item.id
         found.setdefault(key, {}).setdefault(unit, []).append(value)
     return {key: [sum(each) / len(each) for each in units.values()] for key, units in found.items()}

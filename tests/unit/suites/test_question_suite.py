@@ -147,7 +147,11 @@ def test_a_cut_reply_is_asked_for_with_more_tokens_and_never_skipped(data: Path)
         ({"ask": {"answer": "guess"}}, "ask.answer: there is no answer rule 'guess'"),
         ({"official": {"ask": {"tries": 0}}}, "official.ask.tries: Input should be greater"),
         ({"tables": [{"title": "t", "by": "mood"}]}, "tables.0.by: 'mood' is no field of the prompts"),
+        ({"tables": [{"title": "t", "where": {"mood": "sad"}}]}, "tables.0.where: 'mood' is no field of the prompts"),
         ({"prompts": {"files": []}}, "prompts.files"),
+        ({"metric": "question"}, "metric: there is no metric 'question'. Did you mean 'questions'?"),
+        ({"metric": "viescore-edit"}, "questions: viescore-edit asks questions of its own"),
+        ({"questions": []}, "questions: questions asks them"),
     ],
 )
 def test_a_wrong_key_is_named_with_its_file(tmp_path: Path, change: dict[str, Any], says: str) -> None:
@@ -163,6 +167,14 @@ def test_a_file_is_plain_data(tmp_path: Path) -> None:
         registry.load("suites", str(tmp_path / "bad.yaml"))
     with pytest.raises(ConfigError, match=r"absent\.yaml"):
         registry.load("suites", str(tmp_path / "absent.yaml"))
+
+
+def test_only_rows_with_the_wanted_value_are_prompts(data: Path) -> None:
+    chosen = suite(data, prompts=SPEC["prompts"] | {"where": {"theme": "Animals"}})
+    assert {item.prompt_id for item in chosen.load(data) if isinstance(item, Item)} == {"1"}
+    none = suite(data, prompts=SPEC["prompts"] | {"where": {"theme": "plants"}})
+    with pytest.raises(DataError, match="no prompts in it: no rows with theme=plants"):
+        list(none.load(data))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""Source images of edits: where suites expect them, and what is said where one is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from builders import png, write_lines
+
+from titjudge.core.errors import DataError
+from titjudge.core.types import InvalidItem, Item
+from titjudge.suites.base import SuiteInputs
+from titjudge.suites.edit_sources import find_sources
+from titjudge.suites.loading import open_suite
+
+
+def edits(name: str, folder: Path, **options: str) -> list[Item | InvalidItem]:
+    return list(open_suite(name, SuiteInputs(), options).load(folder))
+
+
+def gedit(folder: Path) -> Path:
+    rows = [
+        {"key": key, "task_type": kind, "instruction": f"edit {key}", "instruction_language": language,
+         "Intersection_exist": key == "a"}
+        for key, kind, language in (("a", "color_alter", "en"), ("b", "subject-add", "en"), ("c", "subject-add", "cn"))
+    ]  # fmt: skip
+    write_lines(folder / "gedit.jsonl", *rows)
+    for path in (
+        "color_alter/en/a",
+        "color_alter/en/a_SRCIMG",
+        "subject-add/en/b",
+        "subject-add/cn/c",
+        "subject-add/cn/c_SRCIMG",
+    ):
+        (file := folder / f"results/bagel/fullset/{path}.png").parent.mkdir(parents=True, exist_ok=True)
+        png(file)
+    return folder
+
+
+def test_the_source_of_gedit_lies_beside_the_result_and_is_no_result_itself(tmp_path: Path) -> None:
+    found, missing = edits("gedit-bench", gedit(tmp_path))
+    assert isinstance(found, Item)
+    assert (found.prompt, found.generator, found.meta["task_type"]) == ("edit a", "bagel", "color_alter")
+    assert [source.name for source in found.sources] == ["a_SRCIMG.png"]
+    assert isinstance(missing, InvalidItem)
+    assert missing.prompt_id == "b"
+    assert missing.reason.startswith(
+        "its source image is missing: expected results/bagel/fullset/subject-add/en/b_SRCIMG"
+    )
+
+
+def test_the_chinese_half_of_gedit_is_a_variant(tmp_path: Path) -> None:
+    (found,) = edits("gedit-bench", gedit(tmp_path), variant="cn")
+    assert isinstance(found, Item)
+    assert (found.prompt_id, found.sources[0].name) == ("c", "c_SRCIMG.png")
+
+
+def test_without_a_file_beside_it_the_source_is_the_image_in_the_table(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    data = png(tmp_path / "source.png").read_bytes()
+    rows = [{
+        "key": "a", "task_type": "color_alter", "instruction": "edit", "instruction_language": "en",
+        "Intersection_exist": True, "input_image": {"bytes": data, "path": "a.png"},
+    }]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "train-0.parquet")
+    (result := tmp_path / "bagel/fullset/color_alter/en/a.png").parent.mkdir(parents=True)
+    png(result)
+    (found,) = edits("gedit-bench", tmp_path)
+    assert isinstance(found, Item)
+    assert found.sources == (tmp_path / "train-0.parquet" / "input_image" / "1",)
+
+
+def imgedit(folder: Path) -> Path:
+    record = {"id": "animal/1.jpg", "prompt": "remove the cat", "edit_type": "remove"}
+    (folder / "Benchmark/Basic").mkdir(parents=True)
+    (folder / "Benchmark/Basic/basic_edit.json").write_text(json.dumps({"7": record}))
+    (folder / "results/bagel").mkdir(parents=True)
+    png(folder / "results/bagel/7.png")
+    return folder
+
+
+def test_the_source_of_imgedit_is_found_by_the_name_in_its_file(tmp_path: Path) -> None:
+    (tmp_path / "Benchmark/singleturn/animal").mkdir(parents=True)
+    source = png(tmp_path / "Benchmark/singleturn/animal/1.jpg")
+    (found,) = edits("imgedit-bench", imgedit(tmp_path))
+    assert isinstance(found, Item)
+    assert (found.sources, found.meta["edit_type"]) == ((source,), "remove")
+
+
+def test_sources_elsewhere_are_named_by_an_option(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere/animal").mkdir(parents=True)
+    source = png(tmp_path / "elsewhere/animal/1.jpg")
+    (found,) = edits("imgedit-bench", imgedit(tmp_path), sources=f"{tmp_path}/elsewhere/{{source}}")
+    assert isinstance(found, Item)
+    assert found.sources == (source,)
+
+
+def test_a_list_means_several_sources_in_its_order_and_all_must_be_there(tmp_path: Path) -> None:
+    places = [png(tmp_path / name) for name in ("2.png", "1.jpg")]
+    assert find_sources(tmp_path, ["{image}"], {"image": ["2.png", "1.jpg"]}) == tuple(places)
+    with pytest.raises(DataError, match=r"expected 2\.png or 3\.png"):
+        find_sources(tmp_path, ["{image}"], {"image": ["2.png", "3.png"]})
+
+
+def test_no_name_in_the_data_leads_out_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    png(tmp_path / "secret.png")
+    with pytest.raises(DataError, match="outside the data folder"):
+        find_sources(tmp_path / "data", ["{image}"], {"image": "../secret.png"})

@@ -1,0 +1,61 @@
+"""Tables of suites: which images count, and what the means could be for images without a score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from titjudge.core.types import Item, Score, Status
+from titjudge.suites.question_schema import TableSpec
+from titjudge.suites.question_tables import make_tables
+
+TABLE: dict[str, Any] = {"title": "edits", "by": "type", "times": 1}
+
+
+def item(name: str, kind: str, **meta: Any) -> Item:
+    return Item(name, "p", Path(name), "one", name, {"type": kind, **meta})
+
+
+def scored(*values: float | Status) -> list[Score]:
+    return [
+        Score(
+            name, "m", None if isinstance(value, Status) else value, value if isinstance(value, Status) else Status.OK
+        )
+        for name, value in zip("abcd", values, strict=False)
+    ]
+
+
+ITEMS = [item("a", "add"), item("b", "add"), item("c", "remove"), item("d", "remove")]
+
+
+def test_images_without_a_score_are_counted_by_column_and_reason_with_both_bounds_of_the_mean() -> None:
+    tables = make_tables(TableSpec(**TABLE, bounds=(1, 5)), ITEMS, scored(4, Status.REFUSED, 2, Status.UNPARSED))
+    assert tables[0].rows == (("one", 4, 2, 3, 4, 2),)
+    assert tables[1].title == "edits: images without a score"
+    assert tables[1].columns == (
+        "generator", "category", "refused", "unparsed", "mean", "if all were worst", "if all were best",
+    )  # fmt: skip
+    assert tables[1].rows == (
+        ("one", "overall", 1, 1, 3, 2, 4), ("one", "add", 1, 0, 4, 2.5, 4.5), ("one", "remove", 0, 1, 2, 1.5, 3.5),
+    )  # fmt: skip
+
+
+def test_a_generator_whose_edits_were_all_refused_has_bounds_and_no_mean() -> None:
+    _, unscored = make_tables(TableSpec(**TABLE, bounds=(1, 5)), ITEMS[:1], scored(Status.REFUSED))
+    assert unscored.rows[0] == ("one", "overall", 1, None, 1, 5)
+
+
+def test_where_every_image_has_a_score_there_is_no_table_of_those_without() -> None:
+    assert len(make_tables(TableSpec(**TABLE, bounds=(1, 5)), ITEMS, scored(1, 2, 3, 4))) == 1
+
+
+def test_a_part_of_the_score_is_bounded_like_the_score() -> None:
+    scores = [Score("a", "m", 4, parts={"SC": 2})]
+    _, unscored = make_tables(TableSpec(**TABLE, bounds=(0, 10), value="SC"), ITEMS[:2], scores)
+    assert unscored.rows[0] == ("one", "overall", 1, 2, 1, 6)
+
+
+def test_only_images_with_the_wanted_field_count() -> None:
+    marked = [item("a", "add", intersection=True), item("b", "add", intersection="False")]
+    (table,) = make_tables(TableSpec(**TABLE, where={"intersection": True}), marked, scored(4, 1))
+    assert table.rows == (("one", 1, 1, 4, 4),)
