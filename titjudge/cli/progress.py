@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from titjudge.cli.terminal import printable, say
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 PLAIN_INTERVAL = 10.0  # seconds between plain lines
 _MIN_ASKED = 20  # requests after which the total cost can be estimated
 _MAX_ERROR = 100  # characters of the last error
+_MIN_ANSWERS, _MIN_SECONDS = 20, 5.0  # after which the time left can be estimated
+_MOST_KEPT = 60  # seconds whose counts tell how fast it goes now
+_MARGIN = 1.1  # by which the time left may be shorter or longer than the two paces say
 
 
 def watcher(cap: float | None) -> Any:
@@ -22,31 +27,69 @@ def watcher(cap: float | None) -> Any:
     return Live(cap) if sys.stderr.isatty() else Plain(cap)
 
 
-def line(progress: Progress, engine: Engine, cap: float | None) -> str:
-    """Format items done, requests, failures, rate, cost and time left."""
-    seconds = max(1e-9, time.monotonic() - progress.started)
-    judged = progress.done - progress.resumed - progress.bad  # in this session
-    rate = judged / seconds
-    total = progress.total
+def line(progress: Progress, engine: Engine, cap: float | None, left: str = "") -> str:
+    """Format answers, items done, failures, cost and time left (`TimeLeft`)."""
+    total, expected, judged = progress.total, progress.expected, progress.judged
     tallies = [role.tally for role in engine.roles.open()]
-    asked, spent = sum(tally.asked for tally in tallies), engine.budget.spent
-    parts = [f"{progress.done}/{total if total is not None else '?'} items"]
-    parts.append(f"{asked} asked, {sum(tally.cached for tally in tallies)} cached")
+    asked, cached, spent = sum(t.asked for t in tallies), sum(t.cached for t in tallies), engine.budget.spent
+    parts = [f"{progress.answers}{f'/{expected}' if expected else ''} answers{f' ({cached} cached)' if cached else ''}"]
+    parts.append(f"{progress.done}/{total if total is not None else '?'} items")
     if progress.failed or progress.bad:
         parts.append(f"{progress.failed + progress.bad} without a score")
     if errors := sum(tally.errors for tally in tallies):
         last = next((tally.trouble for tally in tallies if tally.trouble), "")
         parts.append(f"{errors} errors met" + (f" ({last[:_MAX_ERROR]})" if last else ""))
-    parts.append(f"{rate:.1f} items/s")
     if spent or cap is not None:
         parts.append(f"${spent:.3f}" + (f" of ${cap:.2f}" if cap is not None else " spent"))
     in_flight = progress.begun - judged
     if total and progress.done < total and asked >= _MIN_ASKED and judged >= max(1, in_flight) and spent:
         cost = sum(tally.spent for tally in tallies) / (judged + in_flight / 2)  # those are half paid on average
         parts.append(f"about ${spent + cost * (total - progress.done - in_flight / 2):.2f} in all")
-    if total and rate > 0 and progress.done < total:
-        parts.append(f"{duration((total - progress.done) / rate)} left")
-    return ", ".join(parts)
+    return ", ".join([*parts, *([left] if left else [])])
+
+
+class TimeLeft:
+    """Estimates from the pace of the whole session and of its last minute when a run will end."""
+
+    def __init__(self) -> None:
+        self._counts: deque[tuple[float, int]] = deque()  # a second apart
+
+    def __call__(self, progress: Progress, now: float) -> str:
+        """Return the time left as a range; empty as long as there are too few answers to tell."""
+        done, all_ = _work(progress)
+        if not self._counts or now - self._counts[-1][0] >= 1:
+            self._counts.append((now, done))
+            while len(self._counts) > _MOST_KEPT:
+                self._counts.popleft()
+        seconds = now - progress.started
+        if all_ is None or done >= all_ or done < min(_MIN_ANSWERS, all_ / 2) or seconds < _MIN_SECONDS:
+            return ""
+        (since, before) = self._counts[0]
+        paces = [done / seconds, (done - before) / (now - since) if now > since else 0.0]
+        if min(paces) <= 0:
+            return ""  # it stands still
+        rest = all_ - done
+        return f"{span(rest / max(paces) / _MARGIN, rest / min(paces) * _MARGIN)} left"
+
+
+def _work(progress: Progress) -> tuple[int, int | None]:
+    """Return how much is done of how much: answers, or items where no answers are known to come."""
+    if progress.expected:
+        return progress.answers, progress.expected
+    return progress.judged, None if progress.total is None else progress.total - progress.resumed - progress.bad
+
+
+def span(low: float, high: float) -> str:
+    """Format a span of seconds in the unit that fits it, as `4 to 6 min`.
+
+    >>> span(10, 50), span(25, 100), span(230, 340), span(5000, 9000)
+    ('less than 1 min', 'up to 2 min', '3 to 6 min', '1 to 3 h')
+    """
+    unit, seconds = ("h", 3600) if high > 90 * 60 else ("min", 60)
+    first, last = math.floor(low / seconds), math.ceil(high / seconds)
+    if last <= 1:
+        return f"less than 1 {unit}"
+    return f"{first} to {last} {unit}" if first else f"up to {last} {unit}"
 
 
 def duration(seconds: float) -> str:
@@ -60,14 +103,15 @@ class Plain:
     """Prints a line every ten seconds, and at the first error."""
 
     def __init__(self, cap: float | None) -> None:
-        self._cap, self._last, self._shown = cap, time.monotonic(), (-1, 0)
+        self._cap, self._last, self._shown, self._left = cap, time.monotonic(), (-1, -1, 0), TimeLeft()
 
     def show(self, progress: Progress, engine: Engine) -> None:
-        now = progress.done, sum(role.tally.errors for role in engine.roles.open())
-        first_error = now[1] > 0 == self._shown[1]
+        now = progress.done, progress.answers, sum(role.tally.errors for role in engine.roles.open())
+        left = self._left(progress, time.monotonic())
+        first_error = now[2] > 0 == self._shown[2]
         if now != self._shown and (first_error or time.monotonic() - self._last >= PLAIN_INTERVAL):
             self._last, self._shown = time.monotonic(), now
-            self.say(line(progress, engine, self._cap))
+            self.say(line(progress, engine, self._cap, left))
 
     def say(self, text: str) -> None:
         say(text, err=True)
@@ -77,14 +121,14 @@ class Plain:
 
 
 class Live:
-    """Shows a progress bar with the same line."""
+    """Shows a progress bar of answers with the same line."""
 
     def __init__(self, cap: float | None) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bar
 
-        self._cap = cap
+        self._cap, self._left = cap, TimeLeft()
         self._bar = Bar(
             BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
         )
@@ -94,8 +138,9 @@ class Live:
     def show(self, progress: Progress, engine: Engine) -> None:
         from rich.markup import escape
 
-        text = escape(line(progress, engine, self._cap))
-        self._bar.update(self._task, completed=progress.done, total=progress.total, description=text)
+        text = escape(line(progress, engine, self._cap, self._left(progress, time.monotonic())))
+        done, all_ = _work(progress)
+        self._bar.update(self._task, completed=done, total=all_, description=text)
 
     def say(self, text: str) -> None:
         self._bar.console.print(printable(text), markup=False, highlight=False)

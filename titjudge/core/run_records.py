@@ -176,6 +176,10 @@ class ProgressRecord(_Record):
     """Scores with a value."""
     failed: int = 0
     """Scores without one."""
+    answers: int = 0
+    """Questions that the last session has had answered, by a model or the cache."""
+    expected: int | None = None
+    """Answers that it is likely to get in all; None where nobody knows."""
 
 
 class MergedRecord(_Record):

@@ -56,6 +56,10 @@ class Engine:
         known: Keys the journal has already, and whether there is a good answer under them.
         failed: What becomes of answers that cannot be used (refused, cut off, unreadable). `keep`: they are kept and not
             paid again; `again`: those kept are asked for once more, and the new ones are kept; `drop`: neither.
+        embeds: Texts will be embedded: an embedder in this process is loaded while the first answers are on their way.
+
+    Attributes:
+        on_answer: Called with the id of an item and the key of a question about it, when that is answered or will not be.
     """
 
     def __init__(
@@ -69,7 +73,11 @@ class Engine:
         dry_run: bool = False,
         known: Mapping[str, bool] | None = None,
         failed: Failed = "keep",
+        embeds: bool = False,
     ) -> None:
+        self.on_answer: Callable[[str, str], None] = lambda item, key: None
+        self._embeds = embeds
+        self._loading: asyncio.Task[None] | None = None
         self.roles, self.library, self.cache = roles, library, cache
         limits = roles.config.limits
         policy = retry.Policy(limits.attempts, limits.patience)
@@ -184,10 +192,13 @@ class Engine:
             Unanswered: There is no usable answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
         """
         key = request_key(request)
-        reply: Reply = await self._once(
-            f"{key}{'+' if accept_truncated else ''}{'-' if accept_empty else ''}",
-            lambda: self._answer(key, role, request, schema, accept_truncated, accept_empty, reservation),
-        )
+        try:
+            reply: Reply = await self._once(
+                f"{key}{'+' if accept_truncated else ''}{'-' if accept_empty else ''}",
+                lambda: self._answer(key, role, request, schema, accept_truncated, accept_empty, reservation),
+            )
+        finally:
+            self.on_answer(request.item_id, key)
         return reply
 
     async def _once(self, key: str, start: Callable[[], Any]) -> Any:
@@ -252,6 +263,7 @@ class Engine:
         else:
             reply = _thought_out(replace(await self._send(role, request, reservation, accept_empty), key=key))
             new = True
+            self.on_answer(request.item_id, key)  # it may need a repair turn, which is a question of its own
             if request.choices:
                 reply = _weighed(reply)
             read = self._read(reply, schema, request) if is_taken(reply) else None
@@ -329,6 +341,7 @@ class Engine:
     ) -> Reply:
         if role.provider.direct:
             return await self._ask_directly(role, request)
+        self._load_embedder()
         try:
             reply = await self.sender.send(role, request, reservation, accept_empty=accept_empty)
         except Unanswered as error:
@@ -339,6 +352,13 @@ class Engine:
             raise
         role.tally.add(reply)
         return reply
+
+    def _load_embedder(self) -> None:
+        """Load the embedder in a thread, once. Where it cannot be loaded, the first text that it is to embed says so."""
+        if self._embeds:
+            self._embeds = False
+            self._loading = asyncio.create_task(asyncio.to_thread(self.roles.embedder().load))
+            self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _ask_directly(self, role: ProviderRole, request: Request) -> Reply:
         """Ask what is called at once: no price, no slot, no retry. Models in this process put their requests together."""

@@ -31,17 +31,37 @@ def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric])
     ]
 
 
+_ENOUGH = 5  # judged items whose answers say more of the others than a plan does
+
+
 @dataclass(slots=True)
 class Progress:
-    """Counts of a run in progress. `total` is None while the items are being counted."""
+    """Counts of a run in progress.
+
+    Attributes:
+        total: Items; None while they are being counted.
+        begun: Items of this session that are judged or under way: neither bad nor resumed.
+        done: Items that nothing is left to do for.
+        resumed: Of those, the ones that earlier sessions have judged.
+        scored: Scores with a value.
+        failed: Scores without one.
+        bad: Items that cannot be judged.
+        answers: Questions of this session, by item, that are answered, by a model or the cache, or will not be.
+        answers_of_judged: Of those, the ones about items that are judged.
+        planned: Questions that an item is likely to ask; None where nobody knows.
+        started: When the session began, by `time.monotonic`.
+    """
 
     total: int | None = None
-    begun: int = 0  # of those that are judged: neither bad nor resumed
+    begun: int = 0
     done: int = 0
     resumed: int = 0
     scored: int = 0
     failed: int = 0
     bad: int = 0
+    answers: int = 0
+    answers_of_judged: int = 0
+    planned: float | None = None
     started: float = field(default_factory=time.monotonic)
     status: str = "running"
 
@@ -50,6 +70,20 @@ class Progress:
         self.done += 1
         self.scored += score.value is not None
         self.failed += score.value is None
+
+    @property
+    def judged(self) -> int:
+        """Items that were judged in this session."""
+        return self.done - self.resumed - self.bad
+
+    @property
+    def expected(self) -> int | None:
+        """Answers that this session is likely to get in all; None where nobody knows."""
+        each = self.answers_of_judged / self.judged if self.judged >= _ENOUGH else self.planned
+        if self.total is None or each is None:
+            return None
+        others = max(round(each * (self.total - self.done)), self.answers - self.answers_of_judged)
+        return self.answers_of_judged + others
 
 
 class RunLoop:
@@ -77,6 +111,8 @@ class RunLoop:
         self.panel = panel or Panel()
         self.progress = progress or Progress()
         self._done = done or set()
+        self._answered: dict[str, set[str]] = {}  # keys of questions, by item under way
+        engine.on_answer = self._count_answer
         self._on_score = on_score
         self._in_flight = in_flight
         self._ahead: Callable[[], int] | None = None
@@ -104,6 +140,11 @@ class RunLoop:
                 self.settle()
 
         self._on_score = on_score
+
+    def _count_answer(self, item: str, key: str) -> None:
+        keys = self._answered.setdefault(item, set())
+        self.progress.answers += key not in keys
+        keys.add(key)
 
     def settle(self) -> None:
         """Ask nothing more, as the question of the run has its answer; the status becomes `settled`."""
@@ -203,6 +244,7 @@ class RunLoop:
             todo = {name: todo[name] for name in waiting}
             held = max(waiting.values(), key=lambda error: error.cost, default=None)
         self.progress.done += 1
+        self.progress.answers_of_judged += len(self._answered.pop(item.id, ()))
 
     async def _score(
         self, item: Item, todo: Mapping[str, Metric], held: BudgetHeld | None

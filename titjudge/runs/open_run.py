@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from titjudge.providers.batch.provider import Batches
 
 COMPLETE, INTERRUPTED, BUDGET = "complete", "incomplete: interrupted", "incomplete: budget"
+_PROGRESS = ("total", "done", "resumed", "scored", "failed", "answers", "expected")  # of the manifest
 _MANIFEST_INTERVAL = 3.0  # seconds between two manifests while a run is going on
 _ANSWERED = frozenset({Status.OK, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
 
@@ -244,9 +245,8 @@ class OpenRun:
         folder, metrics = self._folder, self.run.metrics
         if folder is None:
             roles.check_prices(self.run.roles)
-            return Engine(
-                roles, self.library, self.cache, _budget(self.config.limits, spent), failed=self.config.failed
-            )
+            budget, embeds = _budget(self.config.limits, spent), "embedder" in self.run.roles
+            return Engine(roles, self.library, self.cache, budget, failed=self.config.failed, embeds=embeds)
         total = None
         if items is not None:
             total, self.done = folder.list_items(items, metrics)
@@ -257,6 +257,7 @@ class OpenRun:
         return Engine(
             roles, self.library, self.cache, _budget(self.config.limits, folder.money()),
             journal=folder.journal, known=folder.known_keys(), failed=self.config.failed,
+            embeds="embedder" in self.run.roles,
         )  # fmt: skip
 
     def _batches(self, say: Callable[[str], None]) -> Batches | None:
@@ -323,7 +324,7 @@ class OpenRun:
         manifest = make_manifest(
             self.run.config, self.engine, self.run.metrics, self.before,
             kind=self.kind, status=status, started=self._started, updated=time.time(),
-            progress={name: getattr(self.progress, name) for name in ("total", "done", "resumed", "scored", "failed")},
+            progress={name: getattr(self.progress, name) for name in _PROGRESS},
             spent=known_sum(budget.spent, budget.unpriced), unpriced=budget.unpriced,
             list_cost=known_sum(*list_cost), uncertain=round(budget.uncertain, 6), **more,
         )  # fmt: skip

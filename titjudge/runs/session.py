@@ -7,6 +7,8 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from statistics import fmean
 
 from titjudge.core.config import RunConfig
 from titjudge.core.run_records import Results
@@ -16,6 +18,7 @@ from titjudge.engine.budget import Spending
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
+from titjudge.metrics import Metric
 from titjudge.runs.folder.manifest import changed_versions
 from titjudge.runs.folder.run_folder import RunFolder, caps
 from titjudge.runs.folder.score_digests import compares_images
@@ -26,6 +29,7 @@ from titjudge.runs.resolve import resolve
 from titjudge.runs.run_input import RunInput
 from titjudge.stats.scores.per_prompt import PerPrompt
 
+_PLANNED = 8  # items whose questions are counted before the run
 _PROGRESS_INTERVAL = 0.2  # seconds between two updates of the progress
 
 
@@ -161,6 +165,7 @@ class Session:
                         await loop.before(self._ask_canaries(run, notes))
                     if line := await self._reach(run, loop.planner):
                         watcher.say(line)
+                    run.progress.planned = await self._planned(run)
                     run.status = await loop.run(self._items_to_judge(run, loop))
         budget = run.engine.budget
         notes = [*run.cache.notes(), *self.warnings, *run.engine.roles.notes(), *budget.notes(), *notes]
@@ -177,18 +182,24 @@ class Session:
 
     async def _reach(self, run: OpenRun, planner: Planner | None) -> str:
         """Say how far the cap carries where it may not carry to the end; else return nothing."""
-        budget = run.engine.budget
-        metrics = {name: metric for name, metric in self.metrics.items() if not compares_images(metric)}
+        budget, metrics = run.engine.budget, self._alone()
         if budget.max_cost is None or planner is None or not metrics:
             return ""
-        open_items = (
-            item for item in run.folder.items()
-            if isinstance(item, Item) and any((item.id, name) not in run.done for name in metrics)
-        )  # fmt: skip
         left = max(0.0, budget.max_cost - budget.spent - budget.uncertain)
-        reach = await planner.reach(open_items, metrics, left)
+        reach = await planner.reach(_open_items(run, metrics), metrics, left)
         waiting = (run.progress.total or 0) - len({item for item, _ in run.done})
         return "" if reach is None else reach.line(waiting)
+
+    def _alone(self) -> dict[str, Metric]:
+        """Return the metrics that judge each image alone."""
+        return {name: metric for name, metric in self.metrics.items() if not compares_images(metric)}
+
+    async def _planned(self, run: OpenRun) -> float | None:
+        """Estimate from the first items how many questions each asks, for the progress; None where that is not known."""
+        metrics = self._alone()
+        async with open_planner(self.config, None, run.library, per_item=True) as planner:
+            counts = [len(await planner.expect(item, metrics)) for item in islice(_open_items(run, metrics), _PLANNED)]
+        return fmean(counts) if any(counts) else None
 
     def _items_to_judge(self, run: OpenRun, loop: RunLoop) -> Iterator[Item | InvalidItem]:
         """Yield the items to judge, in order."""
@@ -203,6 +214,13 @@ class Session:
         from titjudge.runs.canaries import ask_before
 
         notes += await ask_before(run)
+
+
+def _open_items(run: OpenRun, metrics: Iterable[str]) -> Iterator[Item]:
+    """Yield the items that a metric has not scored yet."""
+    for item in run.folder.items():
+        if isinstance(item, Item) and any((item.id, name) not in run.done for name in metrics):
+            yield item
 
 
 @contextlib.asynccontextmanager

@@ -7,25 +7,28 @@ from typing import Any
 
 import pytest
 
-from titjudge.cli.progress import Plain, line
+from titjudge.cli.progress import Plain, TimeLeft, line
 from titjudge.engine.roles import RoleStats
 from titjudge.runs.loop import Progress
 
 
+def engine(tally: RoleStats) -> Any:
+    roles = SimpleNamespace(open=lambda: [SimpleNamespace(tally=tally)])
+    return SimpleNamespace(roles=roles, budget=SimpleNamespace(spent=tally.spent))
+
+
 def test_what_goes_wrong_is_said_at_once_and_not_again_and_again(capsys: pytest.CaptureFixture[str]) -> None:
     tally = RoleStats()
-    engine: Any = SimpleNamespace(
-        roles=SimpleNamespace(open=lambda: [SimpleNamespace(tally=tally)]), budget=SimpleNamespace(spent=0.0)
-    )
+    asking = engine(tally)
     shown = Plain(None)
-    shown.show(Progress(), engine)
+    shown.show(Progress(), asking)
     assert capsys.readouterr().err == ""
     tally.errors, tally.trouble = 3, "cannot connect to 127.0.0.1:9: refused"
     for _ in range(3):
-        shown.show(Progress(), engine)
+        shown.show(Progress(), asking)
         tally.errors += 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "3 errors met (cannot connect to 127.0.0.1:9: refused)" in line
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "3 errors met (cannot connect to 127.0.0.1:9: refused)" in said
 
 
 @pytest.mark.parametrize(
@@ -38,13 +41,45 @@ def test_what_goes_wrong_is_said_at_once_and_not_again_and_again(capsys: pytest.
     ],
 )
 def test_the_cost_of_a_run_is_foretold_from_what_was_judged(begun: int, done: int, bad: int, said: str | None) -> None:
-    engine: Any = SimpleNamespace(
-        roles=SimpleNamespace(open=lambda: [SimpleNamespace(tally=RoleStats(asked=128, spent=1.0))]),
-        budget=SimpleNamespace(spent=1.0),
-    )
-    text = line(Progress(total=180, begun=begun, done=done, bad=bad), engine, 3.0)
-    assert (" left" in text) == (done > bad and done < 180), (
-        "bad lines are read in no time, and tell nothing of the rest"
-    )
+    text = line(Progress(total=180, begun=begun, done=done, bad=bad), engine(RoleStats(asked=128, spent=1.0)), 3.0)
     assert ("in all" in text) == (said is not None)
     assert said is None or said in text
+
+
+def test_answers_count_before_any_item_is_done() -> None:
+    progress = Progress(total=60, begun=60, answers=97, planned=2.0)
+    assert line(progress, engine(RoleStats(asked=90, cached=7)), None) == "97/120 answers (7 cached), 0/60 items"
+    assert line(Progress(answers=3), engine(RoleStats(asked=3)), None) == "3 answers, 0/? items"  # still counted
+
+
+def at(answers: int, started: float = 0.0, **more: int) -> Progress:
+    """A run of 60 items of two questions."""
+    return Progress(total=60, begun=60, answers=answers, planned=2.0, started=started, **more)
+
+
+def test_the_time_left_is_a_range_and_nothing_is_said_before_it_can_be_known() -> None:
+    left = TimeLeft()
+    assert left(at(0), 0.0) == ""
+    assert left(at(1), 15.0) == ""  # one answer says nothing of the pace
+    assert left(at(24), 60.0) == "3 to 5 min left"
+    assert left(at(110), 270.0) == "less than 1 min left"
+    assert left(at(120), 290.0) == ""
+
+
+def test_a_run_that_has_slowed_down_has_a_wider_range() -> None:
+    left = TimeLeft()
+    assert [left(at(2 * second), float(second)) for second in (0, 15)] == ["", "less than 1 min left"]
+    for second in range(20, 90):
+        text = left(at(30 + (second - 15) // 10), float(second))
+    assert text == "3 to 15 min left"
+
+
+def test_a_run_that_stands_still_says_no_time() -> None:
+    left = TimeLeft()
+    assert [left(at(30), float(second)) for second in range(0, 100, 1)][-1] == ""
+
+
+def test_where_no_answers_are_known_to_come_items_tell_the_time() -> None:
+    left = TimeLeft()
+    left(Progress(total=100, started=0.0), 0.0)
+    assert left(Progress(total=100, done=50, resumed=10, started=0.0), 80.0) == "1 to 2 min left"

@@ -1,0 +1,95 @@
+"""What a run that goes on counts: answers, how many are likely to come, and items; and that the embedder is loaded meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import described_images
+
+from titjudge.core.config import RunConfig, load_config
+from titjudge.core.types import Embedding
+from titjudge.providers.local.sentence_transformers import SentenceTransformers
+from titjudge.runs.loop import Progress
+from titjudge.runs.session import Session, Watcher
+from titjudge.testing import Scripted, Seen, Server
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+
+
+def config(folder: Path, server: Server, *metrics: str, images: int = 6, **more: Any) -> RunConfig:
+    data = described_images(folder / "data", images)
+    prices = {"gpt-4o": {"input": 1, "output": 1}}
+    models = {"captioner": "openai/gpt-4o", "judge": "openai/gpt-4o", "base_url": server.openai, "prices": prices}
+    places = {"data": data, "out": folder / "run", "cache": folder / "cache", "report": False}
+    return load_config(None, {"metrics": list(metrics), **models, **places, **more})
+
+
+class Watched(Watcher):
+    """Keeps what is shown."""
+
+    def __init__(self) -> None:
+        self.last, self.expected = Progress(), set[int | None]()
+
+    def show(self, progress: Progress, engine: Any) -> None:
+        self.last = progress
+        self.expected.add(progress.expected)
+
+
+def test_answers_that_metrics_share_count_once_and_all_that_are_expected_come(tmp_path: Path) -> None:
+    watched = Watched()
+    with Server() as server:
+        Session(config(tmp_path, server, "tit-llm", "self-eval")).run(watched)
+        asked = server.count()
+    assert watched.last.answers == watched.last.expected == asked
+    assert watched.last.planned == asked / 6
+    assert watched.expected <= {None, asked}  # before the plan nobody knows
+    assert (watched.last.done, watched.last.judged) == (6, 6)
+
+
+def test_a_question_that_is_not_answered_is_not_waited_for(tmp_path: Path) -> None:
+    def refused(seen: Seen) -> Scripted | None:
+        return Scripted.fault("refusal") if "thing 3" in seen.text else None
+
+    watched = Watched()
+    with Server(refused) as server:
+        Session(config(tmp_path, server, "lmm-score")).run(watched)
+    assert (watched.last.answers, watched.last.expected, watched.last.failed) == (6, 6, 1)
+
+
+def test_what_judged_items_asked_says_what_the_others_will() -> None:
+    planned = Progress(total=100, begun=4, done=2, answers=7, answers_of_judged=5, planned=2.0)
+    assert planned.expected == 5 + 2 * 98
+    measured = Progress(total=100, begun=30, done=20, answers=100, answers_of_judged=80, planned=2.0)
+    assert measured.expected == 80 + 4 * 80
+    assert Progress(total=100).expected is None
+    at_the_end = Progress(total=10, begun=10, done=9, answers=40, answers_of_judged=27, planned=3.0)
+    assert at_the_end.expected == 40  # what has come was expected
+
+
+def test_the_embedder_is_loaded_while_the_first_answers_are_on_their_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, when_answered = threading.Event(), list[bool]()
+
+    async def embed(self: Any, texts: list[str]) -> list[Embedding]:
+        return [Embedding(np.array([1.0], dtype=np.float32), 1, 1) for _ in texts]
+
+    def answer(seen: Seen) -> str:
+        when_answered.append(loaded.wait(60))
+        return "a description"
+
+    monkeypatch.setattr(SentenceTransformers, "load", lambda self: loaded.set())
+    monkeypatch.setattr(SentenceTransformers, "embed", embed)
+    with Server(answer) as server:
+        Session(config(tmp_path, server, "tit", images=2)).run()
+        assert when_answered == [True, True]
+        loaded.clear()
+        Session(config(tmp_path, server, "tit", images=2, out=tmp_path / "again")).run()
+    assert not loaded.is_set()  # every answer is in the cache: nothing is sent, and nothing need be embedded
