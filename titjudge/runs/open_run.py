@@ -5,12 +5,14 @@ OpenRun(run, folder)      prompts, metrics and models as the run began with, wha
                           the manifest while it goes on, and how it ended
 open_engine(config)       models without a run: for single questions, and for a walk with stand-ins
 open_planner(config, ...) what a run would ask, and its price
+open_sender(folder, ...)  the budget and the ledger of work that is no run
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
@@ -19,21 +21,24 @@ from typing import TYPE_CHECKING, Any, Self
 
 from titjudge.core.config import Limits, RoleConfig, RunConfig
 from titjudge.core.errors import BudgetExhausted, TitjudgeError, UserError
+from titjudge.core.files import Appender
 from titjudge.core.numbers import known_sum
 from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.run_records import Manifest
-from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record
+from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Status
+from titjudge.engine import retry
 from titjudge.engine.budget import UNSPENT, Budget, Spending
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Estimates, Planner, ReadOnlyCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.engine.sender import Sender
 from titjudge.runs.folder.fingerprints import Pins
 from titjudge.runs.folder.manifest import make_manifest, mixed
-from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.folder.run_folder import RunFolder, locked
 from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import Progress
 from titjudge.runs.resolve import ResolvedMetrics, ResolvedRun
@@ -144,6 +149,28 @@ def open_planner(
     roles = Roles(config, make=estimates.provider, embedder=estimates.embedder)
     view: Any = None if cache is None else ReadOnlyCache(cache)
     return Planner(Engine(roles, library, view, dry_run=True, failed=config.failed), estimates)
+
+
+@contextlib.contextmanager
+def open_sender(folder: Path, limits: Limits, on_fatal: Callable[[], None]) -> Iterator[Sender]:
+    """Open what sends the requests of work that is no run, over a folder that holds its ledger alone.
+
+    Args:
+        folder: Holds `billing.jsonl`; what it says was spent counts against the caps.
+        limits: The caps, and how long to go on after failures.
+        on_fatal: Called once no request will be answered any more, or the ledger cannot be written.
+
+    Raises:
+        UserError: Another process is writing there, or it is no folder that can be written.
+    """
+    lock = locked(folder)
+    try:
+        with contextlib.closing(Appender(folder / "billing.jsonl")) as bills:
+            budget = _budget(limits, RunFolder(folder).money())
+            policy = retry.Policy(limits.attempts, limits.patience)
+            yield Sender(budget, lambda kind, record: bills.add(with_checksum(record)), on_fatal, policy)
+    finally:
+        os.close(lock)
 
 
 class OpenRun:

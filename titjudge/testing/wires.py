@@ -172,7 +172,8 @@ def _schema_in(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
     config = data.get("generationConfig") or {}
     tools = data.get("tools") or [{}]
     output = data.get("output_format") or (data.get("output_config") or {}).get("format") or {}
-    named = ((data.get("response_format") or {}).get("json_schema") or {}).get("schema")
+    form = data.get("response_format")  # of images it is a word
+    named = ((form if isinstance(form, dict) else {}).get("json_schema") or {}).get("schema")
     return (
         named
         or config.get("responseJsonSchema")

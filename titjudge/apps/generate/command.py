@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import PROMPTS, Command
-from titjudge.cli.options import JSON, PATH, key_values, option
+from titjudge.cli.options import DRY_RUN, JSON, PATH, key_options, key_values, option
 from titjudge.cli.output import show_problems, write_json
 from titjudge.cli.progress import PLAIN_INTERVAL, duration
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.numbers import sum_words
 
 if TYPE_CHECKING:
     from titjudge.apps.generate.generating import Generated
+    from titjudge.apps.generate.hosted_maker import Session
+
+
+BUDGET_REACHED = 3  # exit code, as of `judge`
 
 
 @click.command(cls=Command, section=PROMPTS, resumed=True)
@@ -28,41 +33,64 @@ if TYPE_CHECKING:
     "COMMAND",
 )
 @option(
-    "--model", "A pipeline that runs on this machine: diffusers/REPO, or diffusers/ and a folder.", "diffusers/REPO"
+    "--model",
+    "A hosted model (openai/MODEL, gemini/MODEL, litellm/VENDOR/MODEL), or a pipeline that runs on this machine: diffusers/REPO "
+    "or diffusers/ and a folder.",
+    "PROVIDER/MODEL",
 )
 @option("--out", "The data folder that the paths are relative to; it is made if it is missing.", "DIR", required=True)
 @option("--generator", "Name of the generator  [default: the program or the repository].", "NAME")
 @option(
     "--option",
-    "Option of the pipeline: num_inference_steps=30, height=512, dtype=float16, device=cpu, ...; repeatable.",
+    "Setting of the model: size=1024x1024, quality=low of a hosted one; num_inference_steps=30, height=512, dtype=float16, "
+    "device=cpu of a pipeline; repeatable.",
     "KEY=VALUE",
     "options",
     multiple=True,
 )
 @option(
     "--timeout",
-    "The longest time that --command may take for one image.",
+    "The longest time that --command or a hosted model may take for one image.",
     "SECONDS",
     type=click.FloatRange(min=0, min_open=True),
     default=600,
 )
 @option("--shard", "Make only every N-th image, from the K-th on: run one such command on each GPU.", "K/N")
+@key_options(max_cost="USD", concurrency="N", rpm="N")
+@option("--base-url", "Address of a server that speaks OpenAI's images API: vLLM-Omni, SGLang, one's own.", "URL")
+@option("--api-key-env", "Environment variable that holds the key (never the key).", "NAME")
+@option(
+    "--price",
+    "USD for an image of a hosted model, where no list has it or yours is another: openai/gpt-image-2=0.05; repeatable.",
+    "MODEL=USD",
+    "prices",
+    multiple=True,
+)
+@option("--retry-refused", "Ask a hosted model again for images that moderation has refused.", is_flag=True)
+@DRY_RUN
 @JSON
 def generate(
     todo: Path, command: str | None, model: str | None, out: Path, generator: str | None, options: tuple[str, ...],
-    timeout: float, shard: str | None, json_file: Path | None,
+    timeout: float, shard: str | None, prices: tuple[str, ...], retry_refused: bool, dry_run: bool, json_file: Path | None,
+    **keys: Any,
 ) -> int:  # fmt: skip
-    """Make the images that the lines of TODO ask for (`prompts export` writes them), one after the other.
+    """Make the images that the lines of TODO ask for (`prompts export` writes them).
 
     Images that exist are not made again: after Ctrl-C the same command continues. DIR/metadata.jsonl lists the images with
     prompt, seed and settings. The program of --command must write the file {out}; its arguments can also contain other
     fields of a line, as {prompt_id} or {sample}. Of a line with source_image, an edit, it gets {source} ({source_1}, {source_2},
     ... where there are several); a pipeline gets them as its `image`.
 
+    A hosted model is asked for many images at once, and never for more than --max-cost in all: the worst case is set aside before
+    a request goes out, and what was spent is kept with the images. What moderation refuses is listed in DIR/refused.jsonl and not
+    asked for again.
+
     \b
     Examples:
       python cli.py generate todo.jsonl --out TIIF \\
           --command 'my_model --prompt={prompt} --seed={seed} --file={out}'
+      python cli.py generate todo.jsonl --model openai/gpt-image-2 \\
+          --option quality=low --max-cost 5 --out TIIF
       python cli.py generate todo.jsonl --model diffusers/stabilityai/sdxl-turbo \\
           --option num_inference_steps=4 --out TIIF
       python cli.py generate edits.jsonl --out my_edits \\
@@ -70,36 +98,103 @@ def generate(
     """
     from titjudge.apps.generate.generating import generate as run
     from titjudge.apps.generate.generating import read_wanted
-    from titjudge.apps.generate.image_makers import CommandMaker, DiffusersMaker
     from titjudge.core.config import load_config
 
-    if (command is None) == (model is None):
-        raise ConfigError(
-            "say what makes the images: --command 'prog --prompt={prompt} --out={out} --seed={seed}' or --model diffusers/REPO"
-        )
-    if command is not None and options:
-        raise ConfigError("--option is for --model; options of a command are words of it")
-    repo = (model or "").removeprefix("diffusers/")
-    if model is not None and (repo == model or not repo.strip("/ ")):
-        raise ConfigError(f"--model is diffusers/REPO, not '{model}'")
     first, step = load_config(None, {"shard": shard}).share
-    maker: Any = (
-        DiffusersMaker(repo, key_values("--option", options)) if command is None else CommandMaker(command, timeout)
-    )
+    maker = _maker(command, model, key_values("--option", options), timeout, prices, keys)
     failed: list[tuple[str, str]] = []
     wanted = list(read_wanted(todo, out, generator or maker.name, failed))
     if not wanted and not failed:
         raise DataError("no lines here: `prompts export` writes them", todo)
-    result = run(wanted[first::step], out, maker, failed, _ImageWatch().show)
+    if dry_run:
+        return _show_dry_run(wanted[first::step], out, maker, failed, json_file)
+    watch = _ImageWatch().show
+    result = run(wanted[first::step], out, maker, failed, watch, say=_say_aside, retry_refused=retry_refused)
+    show_problems(result.refused, "images were refused by moderation (--retry-refused asks again)")
     show_problems(result.failed, "images were not made")
     if result.stopped:
-        say(f"stopped: the first {len(result.failed)} images failed, and no other was made", err=True, colour="red")
-    missing = result.total - result.made - result.there
-    rest = f", {missing:,} missing" if missing else ""
-    say(f"{out}: {result.made:,} images made, {result.there:,} were there{rest}")
-    failures = [{"image": name, "reason": reason} for name, reason in result.failed]
-    write_json(json_file, {"made": result.made, "there": result.there, "missing": missing, "failed": failures})
-    return 1 if missing or not result.total else 0
+        say(f"stopped: {result.stopped}", err=True, colour="red")
+    rest = f", {result.missing:,} missing" if result.missing else ""
+    refused = f" ({len(result.refused):,} refused)" if result.refused else ""
+    say(f"{out}: {result.made:,} images made, {result.there:,} were there{rest}{refused}")
+    if result.session is not None:
+        say(_spent(result.session))
+    write_json(json_file, _as_json(result))
+    if result.session is not None and result.session.budget:
+        say("the cap is reached: the same command with a higher --max-cost goes on", err=True)
+        return BUDGET_REACHED
+    return 1 if result.missing or not result.total else 0
+
+
+def _maker(
+    command: str | None,
+    model: str | None,
+    options: dict[str, str],
+    timeout: float,
+    prices: tuple[str, ...],
+    keys: dict[str, Any],
+) -> Any:
+    """Choose what makes the images.
+
+    Raises:
+        ConfigError: Neither or both are named, or an option does not go with it.
+    """
+    from titjudge.apps.generate.hosted_maker import hosted_maker
+    from titjudge.apps.generate.image_makers import CommandMaker, DiffusersMaker
+
+    if (command is None) == (model is None):
+        raise ConfigError(
+            "say what makes the images: --command 'prog --prompt={prompt} --out={out} --seed={seed}' or --model PROVIDER/MODEL"
+        )
+    provider, slash, name = (model or "").partition("/")
+    if model is not None and not (slash and name.strip("/ ")):
+        raise ConfigError(f"--model is PROVIDER/MODEL, as in openai/gpt-image-2 or diffusers/REPO, not '{model}'")
+    if model is not None and provider != "diffusers":
+        return hosted_maker(model, options, timeout, prices, keys)
+    if unused := [name for name, value in {**keys, "price": prices}.items() if value not in (None, ())]:
+        raise ConfigError(
+            f"--{unused[0].replace('_', '-')} is for hosted models: openai/MODEL, gemini/MODEL or litellm/VENDOR/MODEL"
+        )
+    if command is None:
+        return DiffusersMaker(name, options)
+    if options:
+        raise ConfigError("--option is for --model; options of a command are words of it")
+    return CommandMaker(command, timeout)
+
+
+def _show_dry_run(
+    wanted: list[Any], out: Path, maker: Any, failed: list[tuple[str, str]], json_file: Path | None
+) -> int:
+    """Print how many images would be made, and what they cost at most; returns the exit code."""
+    from titjudge.apps.generate.generating import requests
+    from titjudge.apps.generate.hosted_maker import HostedMaker
+
+    todo = [one for one in wanted if not one.place.exists()]
+    show_problems(failed, "lines cannot be used")
+    most = maker.most(requests(todo)) if isinstance(maker, HostedMaker) else 0.0
+    price = "; their price is not known (--price gives it)" if most is None else f", ${most:.4f} at most"
+    say(f"{out}: {len(todo):,} images would be made, {len(wanted) - len(todo):,} are there{price}")
+    write_json(json_file, {"images": len(todo), "there": len(wanted) - len(todo), "max_cost": most})
+    return 1 if failed else 0
+
+
+def _say_aside(line: str) -> None:
+    say(line, err=True)
+
+
+def _spent(session: Session) -> str:
+    """Say what the images of a generator have cost."""
+    unsure = (
+        f"; requests that got no answer may have cost up to ${session.uncertain:.4f} more" if session.uncertain else ""
+    )
+    return f"spent {sum_words(session.spent, session.unpriced, f'${session.spent:.4f}')}{unsure}"
+
+
+def _as_json(result: Generated) -> dict[str, Any]:
+    lists = {"failed": result.failed, "refused": result.refused}
+    named = {key: [{"image": name, "reason": reason} for name, reason in rows] for key, rows in lists.items()}
+    spent = {} if result.session is None else {"spent": result.session.spent, "uncertain": result.session.uncertain}
+    return {"made": result.made, "there": result.there, "missing": result.missing, **named, **spent}
 
 
 class _ImageWatch:

@@ -90,14 +90,27 @@ class Transport:
         Raises:
             TransportError: No complete HTTP answer within `timeout` seconds.
         """
+        return await self._request("POST", url, headers=headers, body=body, timeout=timeout)
+
+    async def get(self, url: str, *, timeout: float) -> Answer:
+        """GET a file once, without a key.
+
+        Raises:
+            TransportError: No complete HTTP answer within `timeout` seconds.
+        """
+        return await self._request("GET", url, headers={"Accept": "*/*"}, body=b"", timeout=timeout)
+
+    async def _request(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
+    ) -> Answer:
         import aiohttp
 
         data = io.BytesIO(body) if len(body) > _CHUNKED else body
         try:
             async with self._session().request(
-                "POST",
+                method,
                 url,
-                data=data,
+                data=data or None,
                 headers=headers,
                 timeout=_timeout(timeout),
                 proxy=_proxy(*_origin(url)),

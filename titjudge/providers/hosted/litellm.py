@@ -44,7 +44,7 @@ from titjudge.providers.hosted.failures import (
     retry_after,
 )
 from titjudge.providers.hosted.http import Endpoint
-from titjudge.providers.hosted.openai import chat_reply, message_of, response_format
+from titjudge.providers.hosted.openai import chat_reply, is_filtered, message_of, response_format
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import IN_PROMPT, add_instruction
 
@@ -131,7 +131,7 @@ class LiteLLM(Remote):
             unsupported = self.unsupported(status, str(error), schema=schema, tools=bool(request.tools), sent=sent)
             if unsupported:
                 raise unsupported from None
-            raise _Failed(self._failure_of(error, trace)) from error
+            raise self.failed(error, trace) from error
         hidden = getattr(answer, "_hidden_params", {})
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
         logger.debug("%(model)s answered HTTP %(status)d", {"model": self.model, "status": trace.status})
@@ -149,6 +149,10 @@ class LiteLLM(Remote):
     def classify(self, error: Exception) -> Failure:
         return error.failure if isinstance(error, _Failed) else classify(error)
 
+    def failed(self, error: Exception, trace: litellm_client.CallTrace) -> Exception:
+        """Make the exception for a call that failed, classified by what is known of it."""
+        return _Failed(self._failure_of(error, trace))
+
     def _failure_of(self, error: Exception, trace: litellm_client.CallTrace) -> Failure:
         """Classify by what happened on the network, then by the name of litellm's exception and its HTTP status."""
         known = connection_error(error, self.base_url or self.model)
@@ -159,6 +163,8 @@ class LiteLLM(Remote):
             return replace(failure, kind=FailureKind.RETRY, maybe_billed=True, answered=True)
         if trace.sent and not trace.status:
             return replace(failure, kind=FailureKind.RETRY, maybe_billed=True)
+        if is_filtered(trace.status, trace.data().get("error")):  # litellm has a name of its own for some of them only
+            failure = replace(failure, kind=FailureKind.REFUSED)
         return replace(failure, maybe_billed=gave_up(trace.status))
 
     def _named(self, error: Exception, answered: int) -> Failure:

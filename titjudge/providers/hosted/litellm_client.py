@@ -39,12 +39,14 @@ class CallTrace:
         status: HTTP status of the complete answer, 0 where there was none.
         headers: Those of the answer.
         body: The answer as the vendor wrote it.
+        error: Why there was none.
     """
 
     sent: bool = False
     status: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    error: Exception | None = None
 
     def usage(self, translated: Any) -> Usage | None:
         """Read what the server reports as billed: as it writes it where that is OpenAI's form, else as litellm translates it.
@@ -138,9 +140,15 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
         trace = _current.get()
         if trace is None:  # a call of somebody else in this process
             return await send(self, request)
+        if request.method == "POST" and trace.error is not None:  # an SDK behind litellm sends it again by itself
+            raise trace.error
         trace.sent, trace.status = True, 0
         request.headers["accept-encoding"] = "gzip, deflate"
-        answer = await send(self, request)
+        try:
+            answer = await send(self, request)
+        except Exception as error:
+            trace.error = error
+            raise
         try:
             if 300 <= answer.status_code < 400:
                 place = f"{request.url.scheme}://{request.url.netloc.decode()}"
@@ -152,6 +160,9 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
         finally:
             await answer.aclose()
         trace.status, trace.headers, trace.body = response.status_code, response.headers, response.content
+        response.headers["x-should-retry"] = (
+            "false"  # to the SDKs of OpenAI and Anthropic; litellm does not always tell them
+        )
         return response
 
     return handle_async_request

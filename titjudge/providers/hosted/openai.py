@@ -151,7 +151,7 @@ class OpenAI(Hosted):
         kind = kind_of_status(status)
         if any(code in _NO_QUOTA for code in codes):
             kind = FailureKind.FATAL
-        elif status in (400, 403, 422) and (any(code in _FILTERED for code in codes) or _moderated(error)):
+        elif is_filtered(status, error):
             kind = FailureKind.REFUSED
         elif (status == 404 and "model_not_found" in codes) or (
             status == 400
@@ -273,6 +273,11 @@ def _codes_in(error: Any) -> list[str]:
         codes += [str(error[key]).lower() for key in ("code", "type") if error.get(key)]
         error = error.get("innererror") or error.get("inner_error")
     return codes
+
+
+def is_filtered(status: int, error: Any) -> bool:
+    """Whether an error says that a content filter refused the request."""
+    return status in (400, 403, 422) and (any(code in _FILTERED for code in _codes_in(error)) or _moderated(error))
 
 
 def _moderated(error: Any) -> bool:

@@ -178,16 +178,7 @@ class RunFolder:
         Raises:
             UserError: the folder belongs to another configuration, or another process is writing it.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(f"{self.path}: another titjudge is writing this run") from error
-        except OSError as error:
-            if self.path.is_file():
-                raise UserError(f"{self.path} is a file: --out takes a folder") from error
-            raise UserError(f"{self.path}: {error.strerror}") from error
+        self._lock = locked(self.path)
         try:
             self._begin_or_resume(identity(config))
         except Exception:
@@ -377,6 +368,27 @@ class RunFolder:
                 self._spare.unlink()
             os.close(self._lock)
             self._lock = None
+
+
+def locked(folder: Path) -> int:
+    """Lock a folder, which is made if it is missing, until the file descriptor that is returned is closed.
+
+    Raises:
+        UserError: another process is writing there, or it is no folder that can be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        if folder.is_file():
+            raise UserError(f"{folder} is a file: --out takes a folder") from error
+        raise UserError(f"{folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise UserError(f"{folder}: another titjudge is writing there") from error
+    return lock
 
 
 def caps(limits: Limits) -> dict[str, float]:

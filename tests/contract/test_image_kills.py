@@ -1,0 +1,79 @@
+"""`generate` with a hosted model, killed and interrupted at any moment: nothing paid is lost, and the cap holds."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from commands import cli, start
+from image_service import PRICE, ImageService, picture, todo
+
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.testing import Server
+
+COUNT = 12
+KEY = {"OPENAI_API_KEY": "sk-test-0123456789"}
+
+
+def arguments(folder: Path, server: Server, cap: float) -> list[str]:
+    return [
+        "generate", str(folder / "todo.jsonl"), "--model", "openai/painter", "--price", f"openai/painter={PRICE}",
+        "--base-url", server.openai, "--max-cost", str(cap), "--concurrency", "3", "--out", str(folder / "out"),
+    ]  # fmt: skip
+
+
+def images(folder: Path) -> list[Path]:
+    return sorted((folder / "out" / "painter").glob("*.png"))
+
+
+def test_killed_at_any_moment_it_goes_on_and_its_ledger_says_no_less_than_was_billed(tmp_path: Path) -> None:
+    todo(tmp_path, COUNT)
+    service = ImageService(latency=0.15)
+    with Server(service) as server:
+        for enough in (2, 5, 8):
+            process = start(tmp_path, *arguments(tmp_path, server, 1.0), **KEY)
+            deadline = time.monotonic() + 60
+            while service.images < enough and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+            process.communicate(timeout=60)
+            assert all(image.read_bytes() == picture() for image in images(tmp_path))  # whole or not there
+        cli(tmp_path, *arguments(tmp_path, server, 1.0), **KEY)
+    money = RunFolder(tmp_path / "out" / ".generate" / "painter").money()
+    assert len(images(tmp_path)) == COUNT
+    assert money.spent + money.uncertain >= service.billed - 1e-9
+    assert service.images <= COUNT + 3 * 3  # at most what was on its way at each kill is paid twice
+
+
+def test_ctrl_c_waits_for_what_is_paid_and_sends_nothing_new(tmp_path: Path) -> None:
+    todo(tmp_path, COUNT)
+    service = ImageService(latency=1.0)
+    with Server(service) as server:
+        process = start(tmp_path, *arguments(tmp_path, server, 1.0), **KEY)
+        deadline = time.monotonic() + 60
+        while service.images < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert len(images(tmp_path)) == service.images == 3
+    money = RunFolder(tmp_path / "out" / ".generate" / "painter").money()
+    assert (money.spent, money.uncertain) == (pytest.approx(service.billed), 0.0)
+
+
+def test_a_cap_in_the_middle_ends_with_3_and_says_how_to_go_on(tmp_path: Path) -> None:
+    todo(tmp_path, COUNT)
+    service = ImageService()
+    with Server(service) as server:
+        dry = cli(tmp_path, *arguments(tmp_path, server, 0.05), "--dry-run", **KEY)
+        assert f"{COUNT} images would be made, 0 are there, $0.1200 at most" in dry
+        assert server.count() == 0
+        said = cli(tmp_path, *arguments(tmp_path, server, 0.05), "--json", "out.json", code=3, **KEY)
+        assert "5 images made, 0 were there, 7 missing" in said
+        assert "spent $0.0500" in said
+        assert "the same command with a higher --max-cost goes on" in said
+        assert "12 images made" not in cli(tmp_path, *arguments(tmp_path, server, 1.0), **KEY)
+    assert service.billed == pytest.approx(COUNT * PRICE)

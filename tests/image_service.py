@@ -1,0 +1,55 @@
+"""A service that makes images, behind the loopback server: it bills what reaches it, and fails where it is told to."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from titjudge.testing import Scripted, Seen
+
+PRICE = 0.01  # USD an image
+
+
+def picture(colour: str = "red") -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (24, 24), colour).save(file, "PNG")
+    return file.getvalue()
+
+
+ENCODED = base64.b64encode(picture()).decode()
+
+
+class ImageService:
+    """Handler of a `Server`. `fault` may return another answer to a request; `billed` is USD for requests it worked on."""
+
+    def __init__(self, fault: Callable[[Seen], Scripted | None] = lambda seen: None, latency: float = 0.0) -> None:
+        self.fault, self.latency = fault, latency
+        self.billed, self.images = 0.0, 0
+        self._lock = threading.Lock()
+
+    def __call__(self, seen: Seen) -> Scripted:
+        answer = self.fault(seen)
+        if answer is not None and answer.status != 200:
+            return answer
+        with self._lock:
+            self.billed += PRICE
+            self.images += 1
+        return answer or Scripted(body={"created": 1, "data": [{"b64_json": ENCODED}]}, latency=self.latency)
+
+
+def todo(folder: Path, count: int = 6, **prompts: str) -> Path:
+    """Write a list of wanted images, `{generator}/0.png` and so on; `prompts` are those of some, by `i` and number."""
+    file = folder / "todo.jsonl"
+    lines: list[dict[str, Any]] = [
+        {"prompt": prompts.get(f"i{number}", f"a scene with {number} cubes"), "image": f"{{generator}}/{number}.png"}
+        for number in range(count)
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file

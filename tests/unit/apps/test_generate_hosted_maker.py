@@ -1,0 +1,193 @@
+"""Images by a hosted model: what is paid is in its place, what fails is named, and no cap is passed."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import read_lines
+from image_service import PRICE, ImageService, picture, todo
+
+from titjudge.apps.generate.generating import Generated, generate, read_wanted
+from titjudge.apps.generate.hosted_maker import HostedMaker, hosted_maker
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.engine import retry
+from titjudge.runs.folder.run_folder import RunFolder, locked
+from titjudge.testing import Scripted, Seen, Server
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    monkeypatch.setattr(retry.random, "random", lambda: 0.0)
+
+
+def maker(server: Server, **keys: Any) -> HostedMaker:
+    prices = keys.pop("prices", [f"openai/painter={PRICE}"])
+    return hosted_maker("openai/painter", {}, 20.0, prices, {"base_url": server.openai, **keys})
+
+
+def made(folder: Path, server: Server, *, count: int = 6, retry_refused: bool = False, **keys: Any) -> Generated:
+    failed: list[tuple[str, str]] = []
+    file = folder / "todo.jsonl" if (folder / "todo.jsonl").is_file() else todo(folder, count)
+    out = folder / "out"
+    wanted = list(read_wanted(file, out, "painter", failed))
+    return generate(wanted, out, maker(server, **keys), failed, lambda progress: None, retry_refused=retry_refused)
+
+
+def ledger(folder: Path) -> RunFolder:
+    return RunFolder(folder / "out" / ".generate" / "painter")
+
+
+def test_each_image_is_in_its_place_and_listed_with_what_it_was_made_with(tmp_path: Path) -> None:
+    service = ImageService()
+    with Server(service) as server:
+        result = made(tmp_path, server, max_cost=1.0)
+    assert (result.made, result.missing, service.images) == (6, 0, 6)
+    assert all((tmp_path / "out" / "painter" / f"{number}.png").read_bytes() == picture() for number in range(6))
+    lines = read_lines(tmp_path / "out" / "metadata.jsonl")
+    assert {line["file_name"] for line in lines} == {f"painter/{number}.png" for number in range(6)}
+    assert {line["made_with"]["model"] for line in lines} == {"openai/painter"}
+    assert {line["made_with"]["cost"] for line in lines} == {PRICE}
+
+
+def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:
+    service = ImageService()
+    with Server(service) as server:
+        made(tmp_path, server)
+        (tmp_path / "out" / "painter" / "3.png").unlink()
+        result = made(tmp_path, server)
+    assert (result.made, result.there, service.images) == (1, 5, 7)
+
+
+def test_a_cap_holds_over_all_sessions_and_a_higher_one_goes_on(tmp_path: Path) -> None:
+    service = ImageService()
+    with Server(service) as server:
+        for _ in range(3):
+            result = made(tmp_path, server, max_cost=0.035, concurrency=4)
+            assert result.session is not None
+            assert (result.session.budget, result.session.spent) == (True, pytest.approx(0.03))
+        assert service.billed == pytest.approx(0.03)
+        assert made(tmp_path, server, max_cost=1.0).missing == 0
+    assert service.billed == pytest.approx(6 * PRICE) == ledger(tmp_path).money().spent
+
+
+def test_a_cap_needs_a_price(tmp_path: Path, server: Server) -> None:
+    with pytest.raises(
+        ConfigError, match=r"the price of an image by openai/painter is not known.*--price openai/painter=USD"
+    ):
+        maker(server, prices=[], max_cost=1.0)
+    assert maker(server, prices=[]).price is None
+
+
+def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
+    with Server(ImageService()) as server:
+        result = made(tmp_path, server, prices=[])
+    assert result.session is not None
+    assert (result.session.spent, result.session.unpriced) == (0.0, 6)
+
+
+def test_a_refusal_is_listed_and_asked_again_only_when_told_to(tmp_path: Path) -> None:
+    def moderate(seen: Seen) -> Scripted | None:
+        refused = {"error": {"code": "moderation_blocked", "message": "not this"}}
+        return Scripted(status=400, body=refused) if "knife" in seen.body["prompt"] else None
+
+    todo(tmp_path, 6, i2="a knife")
+    with Server(ImageService(moderate)) as server:
+        first = made(tmp_path, server)
+        assert (first.made, first.missing, [name for name, _ in first.refused]) == (5, 1, ["row 3, painter/2.png"])
+        asked = server.count()
+        second = made(tmp_path, server)
+        assert (server.count(), len(second.refused)) == (asked, 1)
+        made(tmp_path, server, retry_refused=True)
+        assert server.count() == asked + 1
+    (line, *_) = read_lines(tmp_path / "out" / "refused.jsonl")
+    assert (line["file_name"], line["generator"], "not this" in line["reason"]) == ("painter/2.png", "painter", True)
+    assert not (tmp_path / "out" / "painter" / "2.png").exists()
+
+
+def once(answer: Scripted) -> Callable[[Seen], Scripted | None]:
+    """The first request for each image gets an answer of its own."""
+    return lambda seen: answer if seen.nth == 1 else None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Scripted.fault(429, retry_after=0), Scripted.fault(503, retry_after=0), Scripted.fault(500), Scripted.fault("drop_before"),
+        Scripted.fault("drop_after"), Scripted.fault("html"), Scripted(body={"data": [{"b64_json": "iVBORw0KGgo="}]}),
+    ],
+    ids=["429", "503", "500", "drop_before", "drop_after", "html", "half an image"],
+)  # fmt: skip
+def test_a_fault_costs_no_image_and_the_ledger_never_says_less_than_was_billed(
+    tmp_path: Path, answer: Scripted
+) -> None:
+    service = ImageService(once(answer))
+    with Server(service) as server:
+        result = made(tmp_path, server, max_cost=1.0)
+    money = ledger(tmp_path).money()
+    assert (result.made, result.failed) == (6, [])
+    assert money.spent + money.uncertain >= service.billed - 1e-9
+
+
+def test_under_faults_at_random_the_cap_holds_against_what_the_service_billed(tmp_path: Path) -> None:
+    for seed in range(6):
+        dice = random.Random(seed)
+        faults = [
+            None,
+            None,
+            Scripted.fault(500),
+            Scripted.fault("drop_after"),
+            Scripted(body={"data": [{"b64_json": "AAAA"}]}),
+        ]
+        place = tmp_path / str(seed)
+        place.mkdir()
+        service = ImageService(lambda seen, dice=dice, faults=faults: dice.choice(faults))
+        with Server(service) as server:
+            for _ in range(3):
+                made(place, server, count=10, max_cost=0.055, concurrency=3)
+        money = ledger(place).money()
+        assert service.billed - 1e-9 <= money.spent + money.uncertain <= 0.055 + 1e-9
+
+
+def test_a_wrong_key_stops_everything_after_what_is_on_its_way(tmp_path: Path) -> None:
+    with Server(lambda seen: Scripted.fault("bad_key")) as server:
+        result = made(tmp_path, server, count=40, concurrency=2)
+        assert server.count() <= 2
+    assert result.made == 0
+    assert "HTTP 401" in result.stopped
+
+
+def test_an_image_that_cannot_be_written_stops_what_would_be_paid_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("titjudge.apps.generate.generating.write_atomic", full)
+    service = ImageService()
+    with Server(service) as server:
+        result = made(tmp_path, server, count=40, concurrency=2, max_cost=1.0)
+    money = ledger(tmp_path).money()
+    assert "No space left" in result.stopped
+    assert service.images <= 2
+    assert money.spent + money.uncertain >= service.billed - 1e-9
+
+
+def test_two_sessions_at_once_are_refused(tmp_path: Path, server: Server) -> None:
+    locked(tmp_path / "out" / ".generate" / "painter")
+    with pytest.raises(UserError, match="another titjudge is writing there"):
+        made(tmp_path, server)
+    assert server.count() == 0
+
+
+def test_the_key_is_in_no_file(tmp_path: Path) -> None:
+    error = {"error": {"message": "Incorrect API key provided: sk-test-0123456789"}}
+    with Server(ImageService(lambda seen: Scripted(status=400, body=error))) as server:
+        result = made(tmp_path, server)
+    assert "sk-test" not in json.dumps(result.failed) + result.stopped
+    assert not any(b"sk-test" in file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())

@@ -1,0 +1,184 @@
+"""What hosted image models are asked, and how their answers and refusals are read."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from image_service import ENCODED, picture
+
+from titjudge.apps.generate.image_models import ImageModel, ImageRequest, MadeImage, checked, image_model
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Failure, FailureKind, ProviderSettings
+from titjudge.testing import Scripted, Server
+
+REQUEST = ImageRequest("a.png", "a red cube", 7)
+
+
+def model(provider: str, server: Server, name: str = "painter", **options: Any) -> ImageModel:
+    address = server.url if provider == "gemini" else server.openai
+    return image_model(provider, ProviderSettings(name, base_url=address, timeout=20), options)
+
+
+def asked(maker: ImageModel, request: ImageRequest = REQUEST) -> MadeImage | Failure:
+    async def ask() -> MadeImage | Failure:
+        try:
+            return await maker.make(request)
+        except Exception as error:
+            return maker.classify(error)
+        finally:
+            await maker.aclose()
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for vendor in ("OPENAI", "GEMINI"):
+        monkeypatch.setenv(f"{vendor}_API_KEY", "sk-test-0123456789")
+
+
+def made(answer: MadeImage | Failure) -> MadeImage:
+    assert isinstance(answer, MadeImage), answer
+    return answer
+
+
+def failed(answer: MadeImage | Failure) -> Failure:
+    assert isinstance(answer, Failure)
+    return answer
+
+
+def test_a_server_of_the_images_api_is_asked_for_the_image_itself_and_sent_the_seed(server: Server) -> None:
+    usage = {"input_tokens": 9, "output_tokens": 200, "total_tokens": 209}
+    server.script(Scripted(body={"data": [{"b64_json": ENCODED, "revised_prompt": "a cube"}], "usage": usage}))
+    image = made(asked(model("openai", server, size="512x512")))
+    assert (image.raw, image.revised_prompt) == (picture(), "a cube")
+    assert (image.usage.input, image.usage.output) == (9, 200)
+    assert server.last.path == "/v1/images/generations"
+    assert server.last.body == {
+        "model": "painter", "prompt": "a red cube", "n": 1, "size": "512x512", "response_format": "b64_json", "seed": 7,
+    }  # fmt: skip
+
+
+def test_openai_itself_gets_neither_seed_nor_form(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = model("openai", server)
+    monkeypatch.setattr(maker.endpoints.all[0], "host", "api.openai.com")  # type: ignore[attr-defined]
+    server.script(Scripted(body={"data": [{"b64_json": ENCODED}]}))
+    made(asked(maker))
+    assert set(server.last.body) == {"model", "prompt", "n"}
+
+
+def test_a_seed_that_a_server_refuses_is_left_out_from_then_on(server: Server) -> None:
+    error = {"error": {"message": "Unknown parameter: 'seed'.", "code": "unknown_parameter", "param": "seed"}}
+    server.script(Scripted(status=400, body=error), Scripted(body={"data": [{"b64_json": ENCODED}]}))
+    maker = model("openai", server)
+    assert failed(asked(maker)).kind is FailureKind.RETRY
+    made(asked(maker))
+    assert "seed" not in server.last.body
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Scripted(status=400, body={"error": {"code": "moderation_blocked", "message": "blocked"}}),
+        Scripted(body={"data": []}),
+        Scripted(body={"data": [{}]}),
+    ],
+    ids=["OpenAI", "xAI", "an empty entry"],
+)
+def test_a_refusal_by_moderation_is_no_image_and_not_asked_again(server: Server, answer: Scripted) -> None:
+    server.script(answer)
+    assert failed(asked(model("openai", server))).kind is FailureKind.REFUSED
+
+
+@pytest.mark.parametrize(
+    "body", [b"not json", b"[]", b'{"data": 5}', {"data": [{"b64_json": "AAAA"}]}, {"data": [{"b64_json": "?"}]}]
+)
+def test_an_answer_that_is_no_image_may_have_been_billed(server: Server, body: Any) -> None:
+    server.script(Scripted(body=body))
+    failure = failed(asked(model("openai", server)))
+    assert (failure.kind, failure.answered, failure.maybe_billed) == (FailureKind.RETRY, True, True)
+
+
+def test_an_image_behind_an_address_is_fetched_at_once_and_again_where_that_fails(server: Server) -> None:
+    address = f"{server.url}/files/1.png"
+    server.script(
+        Scripted(body={"data": [{"url": address}]}), Scripted(status=503, body="later"), Scripted(body=picture())
+    )
+    assert made(asked(model("openai", server))).raw == picture()
+    assert [seen.method for seen in server.requests] == ["POST", "GET", "GET"]
+    assert "authorization" not in server.last.headers  # no key to a store of files
+
+
+def test_an_address_elsewhere_without_tls_is_not_asked(server: Server) -> None:
+    server.script(Scripted(body={"data": [{"url": "http://localhost.example/a.png"}]}))
+    assert "no https address" in failed(asked(model("openai", server))).message
+    assert server.count() == 1
+
+
+def test_gemini_is_asked_for_an_image_with_its_settings(server: Server) -> None:
+    part = {"inlineData": {"mimeType": "image/png", "data": ENCODED}}
+    usage = {"promptTokenCount": 4, "candidatesTokenCount": 1290, "totalTokenCount": 1294}
+    server.script(
+        Scripted(body={"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}], "usageMetadata": usage})
+    )
+    image = made(asked(model("gemini", server, "gemini-2.5-flash-image", aspectRatio="16:9")))
+    assert (image.raw, image.usage.output) == (picture(), 1290)
+    assert server.last.path.endswith("/models/gemini-2.5-flash-image:generateContent")
+    config = {"responseModalities": ["TEXT", "IMAGE"], "imageConfig": {"aspectRatio": "16:9"}, "seed": 7}
+    assert server.last.body["generationConfig"] == config
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"promptFeedback": {"blockReason": "SAFETY"}}, FailureKind.REFUSED),
+        ({"candidates": [{"finishReason": "IMAGE_SAFETY"}]}, FailureKind.REFUSED),
+        ({"candidates": [{"finishReason": "NO_IMAGE"}]}, FailureKind.RETRY),
+        ({"candidates": [{"finishReason": "STOP", "content": {"parts": [{"text": "Sure!"}]}}]}, FailureKind.RETRY),
+    ],
+)
+def test_gemini_refuses_with_a_status_of_success(server: Server, body: Any, kind: FailureKind) -> None:
+    server.script(Scripted(body=body))
+    failure = failed(asked(model("gemini", server, "gemini-2.5-flash-image")))
+    assert (failure.kind, failure.answered) == (kind, True)
+
+
+def test_imagen_has_a_wire_of_its_own(server: Server) -> None:
+    server.script(
+        Scripted(body={"predictions": [{"bytesBase64Encoded": ENCODED}]}),
+        Scripted(body={"predictions": [{"raiFilteredReason": "a face"}]}),
+    )
+    maker = model("gemini", server, "imagen-4.0-generate-001")
+    assert made(asked(maker)).raw == picture()
+    assert server.last.path.endswith("/models/imagen-4.0-generate-001:predict")
+    assert server.last.body["instances"] == [{"prompt": "a red cube"}]
+    failure = failed(asked(maker))
+    assert (failure.kind, failure.message) == (FailureKind.REFUSED, "a face")
+
+
+def test_litellm_sends_one_request_and_its_refusals_are_refusals(server: Server) -> None:
+    moderated = {"error": {"code": "moderation_blocked", "message": "Your request was rejected by the safety system."}}
+    server.script(
+        Scripted(body={"created": 1, "data": [{"b64_json": ENCODED}]}),
+        Scripted.fault(429),
+        Scripted(status=400, body=moderated),
+    )
+    maker = model("litellm", server, "openai/gpt-image-2", quality="low")
+    assert made(asked(maker)).raw == picture()
+    assert (server.last.path, server.last.body["quality"]) == ("/v1/images/generations", "low")
+    assert failed(asked(maker)).kind is FailureKind.RATE_LIMIT
+    assert failed(asked(maker)).kind is FailureKind.REFUSED
+    assert server.count() == 3
+
+
+def test_what_titjudge_writes_is_no_option() -> None:
+    assert checked({"quality": "low"}) == {"quality": "low"}
+    with pytest.raises(ConfigError, match="--option n: titjudge writes it"):
+        checked({"n": 4})
+
+
+def test_a_provider_that_makes_no_images_is_named_with_those_that_do() -> None:
+    with pytest.raises(ConfigError, match=r"openai/MODEL, gemini/MODEL, litellm/MODEL or diffusers/REPO"):
+        image_model("vllm", ProviderSettings("x"), {})

@@ -1,0 +1,233 @@
+"""Ask a hosted model for images, many at once: with the ledger, the caps, the retries and the rate limits of judging."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from titjudge.apps.generate.image_models import ImageModel, ImageRequest, MadeImage, image_model
+from titjudge.apps.generate.image_prices import ImagePrice, image_price, parse_image_price
+from titjudge.core.config import Limits, RoleConfig
+from titjudge.core.errors import BudgetExhausted, CacheWriteError, ConfigError, FatalProviderError, Unanswered
+from titjudge.core.files import load_yaml
+from titjudge.core.types import FailureKind, Status, Usage
+from titjudge.engine.budget import Bill
+from titjudge.engine.prices import at_vendor
+from titjudge.engine.rate_limiter import RateLimiter
+from titjudge.engine.roles import Role
+from titjudge.engine.sender import Interrupted
+from titjudge.providers.hosted.failures import ProviderFailure
+from titjudge.runs.open_run import open_sender
+
+Keep = Callable[[ImageRequest, MadeImage, Bill], None]
+_SENT = 256  # tokens of a request beyond those of its prompt, at most
+
+
+class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
+    """A model that makes images. An image is put in its place before its bill is written: what is paid is never lost."""
+
+    keep: Keep
+
+    def bound(self, question: ImageRequest) -> Usage:
+        most = self.price.most_output if isinstance(self.price, ImagePrice) else 0
+        return Usage(input=len(question.prompt.encode()) + _SENT, output=most)
+
+    async def ask(self, question: ImageRequest, bound: Usage) -> tuple[MadeImage, Bill]:
+        """Send a question once.
+
+        Raises:
+            ProviderFailure: The image was made and cannot be written; other exceptions are the model's.
+        """
+        made = await self.provider.make(question)
+        bill = self.bill(made.usage, bound)
+        try:
+            self.keep(question, made, bill)
+        except OSError as error:
+            where = f"{error.filename or question.name} cannot be written: {error.strerror}"
+            usage = made.usage if made.usage != Usage() else None
+            raise ProviderFailure(FailureKind.FATAL, where, usage=usage, answered=True) from error
+        return made, bill
+
+    def item_of(self, question: ImageRequest) -> str:
+        return question.name
+
+
+@dataclass(slots=True)
+class Session:
+    """What one session came to.
+
+    Attributes:
+        spent: USD billed for this generator in this folder, earlier sessions included.
+        uncertain: USD that requests without an answer may have cost besides.
+        unpriced: Requests whose price nobody knows.
+        ended: Why it ended before everything was asked for; empty where everything was.
+        budget: Whether a cap ended it.
+        refused: Images that moderation refused, each with the reason.
+        failed: Images that did not come, each with the reason.
+    """
+
+    spent: float = 0.0
+    uncertain: float = 0.0
+    unpriced: int = 0
+    ended: str = ""
+    budget: bool = False
+    refused: list[tuple[ImageRequest, str]] = field(default_factory=list)
+    failed: list[tuple[ImageRequest, str]] = field(default_factory=list)
+
+
+class HostedMaker:
+    """Makes images by a hosted model.
+
+    Args:
+        model: `openai/MODEL`, `gemini/MODEL` or `litellm/VENDOR/MODEL`, with address and key as for a judge.
+        limits: Caps, requests in flight, time for one image.
+        options: Settings of the images: size, quality, ...
+        prices: USD for each image as the user gives them, by model.
+
+    Attributes:
+        name: Default name of the generator.
+        settings: What its images are made with, for the list of images.
+        price: Price of an image; None where nobody knows it.
+
+    Raises:
+        ConfigError: There is no such model here, its settings are not for it, or a cap is set and its price is not known.
+    """
+
+    def __init__(
+        self, model: RoleConfig, limits: Limits, options: Mapping[str, Any], prices: Mapping[str, float]
+    ) -> None:
+        self._config, self._limits = model, limits
+        self._model = image_model(model.provider, model.settings(limits.timeout), options)
+        listed = model.provider == "litellm" or at_vendor(model.provider, self._model.base_url)
+        self.price = image_price(self._model.vendor_in_list, self._model.model, options, prices, listed=listed)
+        if self.price is None and limits.max_cost is not None:
+            raise ConfigError(
+                f"the price of an image by {model.model} is not known, so a cap cannot hold: add --price {model.model}=USD"
+            )
+        self.name = self._model.model.rpartition("/")[2]
+        self.settings = {"model": model.model, "options": dict(options)}
+        if not listed:
+            self.settings["base_url"] = self._model.base_url
+        limiter = RateLimiter(
+            limits.concurrency, rpm=limits.rpm, longest_pause=limits.patience, account=self._model.account
+        )
+        self._model.on_headers = limiter.observe_headers
+        self._role = ImageRole("generator", model, self._model, self.price, limiter)
+
+    def most(self, requests: Iterable[ImageRequest]) -> float | None:
+        """Compute the USD that images cost at most; None where the price is not known."""
+        if self.price is None:
+            return None
+        return sum(self._role.worst(self._role.bound(request)) for request in requests)
+
+    def make_all(
+        self, requests: Sequence[ImageRequest], ledger: Path, keep: Keep, notify: Callable[[str], None]
+    ) -> Session:
+        """Ask for images until all were asked for, a cap is reached, or nothing more can be had.
+
+        The first Ctrl-C sends nothing new and waits for what is on its way, the second ends at once.
+
+        Args:
+            requests: The images.
+            ledger: Folder of the ledger: what it says was spent counts against the caps.
+            keep: Puts an image in its place, whole; called before its bill is written.
+            notify: Called with a line for the user.
+
+        Raises:
+            ConfigError: There is no key.
+            UserError: Another process is writing the ledger.
+            KeyboardInterrupt: After Ctrl-C, when what was on its way is in its place.
+        """
+        self._model.ready()
+        return asyncio.run(_Asking(self._model, self._role, keep, notify).run(requests, ledger, self._limits))
+
+
+class _Asking:
+    """The workers of one session, which share the list of what is still to be asked for."""
+
+    def __init__(self, model: ImageModel, role: ImageRole, keep: Keep, notify: Callable[[str], None]) -> None:
+        self._model, self._role, self._notify = model, role, notify
+        role.keep = keep
+        self._session = Session()
+        self._workers: list[asyncio.Task[None]] = []
+
+    async def run(self, requests: Sequence[ImageRequest], ledger: Path, limits: Limits) -> Session:
+        with open_sender(ledger, limits, self._stop) as sender:
+            self._sender = sender
+            todo = iter(requests)
+            self._workers = [
+                asyncio.create_task(self._work(todo)) for _ in range(min(limits.concurrency, len(requests)))
+            ]
+            try:
+                await self._finished()
+            except asyncio.CancelledError:
+                self._notify("stopping: waiting for the images already asked for (once more to stop at once)")
+                self._stop()
+                await self._finished()
+                raise
+            finally:
+                await self._model.aclose()
+            used = sender.budget.used()
+        return replace(self._session, spent=used.spent, uncertain=used.uncertain, unpriced=used.unpriced)
+
+    async def _finished(self) -> None:
+        """Wait for the workers; what they did not expect is raised."""
+        if self._workers:
+            await asyncio.wait(self._workers)
+        for worker in self._workers:
+            if not worker.cancelled():
+                worker.result()
+
+    def _stop(self) -> None:
+        """Send nothing more; who waits for an answer gets it."""
+        self._sender.stopping = True
+        for worker in self._workers:
+            if not self._sender.is_sending(worker):
+                worker.cancel()
+
+    async def _work(self, todo: Iterator[ImageRequest]) -> None:
+        for request in todo:
+            try:
+                await self._sender.send(self._role, request, None)
+            except Unanswered as error:
+                kind = self._session.refused if error.status is Status.REFUSED else self._session.failed
+                kind.append((request, error.reason))
+            except BudgetExhausted:
+                self._session.budget, self._session.ended = True, self._sender.budget.reason
+                return
+            except (FatalProviderError, CacheWriteError) as error:
+                self._session.ended = self._session.ended or str(error)
+                return
+            except Interrupted:
+                return
+
+
+def hosted_maker(
+    model: str, options: Mapping[str, str], timeout: float, prices: Iterable[str], keys: Mapping[str, Any]
+) -> HostedMaker:
+    """Make a hosted maker of what the command line says.
+
+    Args:
+        model: `provider/model`.
+        options: Settings of the images, as text.
+        timeout: Seconds for one image.
+        prices: MODEL=USD, each the price of an image.
+        keys: `base_url` and `api_key_env` of the model, and limits (`max_cost`, `concurrency`, `rpm`); None for the default.
+
+    Raises:
+        UserError: One of them cannot be read, or is not for this model.
+    """
+    given = {name: value for name, value in keys.items() if value is not None}
+    place = {name: given.pop(name) for name in ("base_url", "api_key_env") if name in given}
+    try:
+        role, limits = RoleConfig(model=model, **place), Limits(timeout=timeout, **given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"--{str(first['loc'][-1]).replace('_', '-')}: {first['msg']}") from error
+    settings = {name: load_yaml(text) for name, text in options.items()}
+    return HostedMaker(role, limits, settings, dict(map(parse_image_price, prices)))

@@ -1,0 +1,322 @@
+"""Hosted models that make images: OpenAI's images API and servers that speak it, Gemini, and litellm for the rest.
+
+Each is the provider of the same name with another question: addresses, keys, rate limits, errors and secrets are handled as
+for judges. One image a request.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import orjson
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import FailureKind, ProviderSettings, Usage
+from titjudge.data.image_decoding import inspect
+from titjudge.providers import finish_reasons
+from titjudge.providers.base import Model
+from titjudge.providers.finish_reasons import Ending
+from titjudge.providers.hosted import http, litellm_client
+from titjudge.providers.hosted.base import parsed, unreadable
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.litellm import LiteLLM
+from titjudge.providers.hosted.openai import OpenAI
+from titjudge.providers.hosted.usage import gemini_usage, openai_usage
+
+_FETCHES = 4  # times that the address of a finished image is asked: it is paid, and asking costs nothing
+_WRITTEN = frozenset(
+    {"model", "prompt", "n", "response_format", "stream", "contents", "seed"}
+)  # by titjudge, not by --option
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRequest:
+    """One image to be made.
+
+    Attributes:
+        name: The name of its file, which failures are reported by.
+        prompt: What it should show.
+        seed: Seed of the noise, for services that take one.
+    """
+
+    name: str
+    prompt: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class MadeImage:
+    """An image that a service made.
+
+    Attributes:
+        raw: The file.
+        usage: Tokens billed; empty where the service reports none.
+        revised_prompt: The prompt that the image was really made from, where the service rewrote it.
+        version: The model that made it, as the service names it.
+    """
+
+    raw: bytes
+    usage: Usage
+    revised_prompt: str = ""
+    version: str = ""
+
+
+class ImageModel(Model, ABC):
+    """A hosted model that makes images.
+
+    Attributes:
+        image_options: Settings that go with each request: size, quality, ...
+    """
+
+    vendor_in_list: ClassVar[str] = ""
+    """The vendor's name in the price list; empty where the model's name begins with it."""
+    image_options: Mapping[str, Any]
+
+    @abstractmethod
+    async def make(self, request: ImageRequest) -> MadeImage:
+        """Ask for one image, once.
+
+        Raises:
+            ConfigError: There is no key.
+            Exception: No image came; see `classify`.
+        """
+
+
+class OpenAIImages(OpenAI, ImageModel):
+    """One model behind `/images/generations`: OpenAI, Azure's v1 address, vLLM-Omni, SGLang, xAI, Together and others.
+
+    OpenAI's own models take no seed and always answer with the image itself; other servers are asked for that, and sent the
+    seed until they refuse it.
+    """
+
+    vendor_in_list = "openai"
+
+    def __init__(self, settings: ProviderSettings, options: Mapping[str, Any]) -> None:
+        super().__init__(settings)
+        self.image_options = checked(options)
+
+    @property
+    def path(self) -> str:
+        return "/images/generations"
+
+    async def make(self, request: ImageRequest) -> MadeImage:
+        body: dict[str, Any] = {"model": self.model, "prompt": request.prompt, "n": 1, **self.image_options}
+        if not self._at_openai():
+            body |= {"response_format": "b64_json", "seed": request.seed}
+        body = {name: value for name, value in body.items() if name not in self.refused}
+        answer, endpoint = await self._post(self.path, orjson.dumps(body))
+        if not 200 <= answer.status < 300:
+            raise self.read_error(answer, sent=frozenset(body))
+        usage: Usage | None = None
+        try:
+            data = parsed(answer.body)
+            usage = _usage(data.get("usage"), answer.headers)
+            entries = data["data"]
+            first = entries[0] if entries else {}
+        except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
+            raise self.unusable(unreadable(answer.body), usage) from None
+        raw = await _image_of(self, request.name, first, usage, endpoint.host)
+        return MadeImage(raw, usage or Usage(), str(first.get("revised_prompt") or ""), str(data.get("model") or ""))
+
+    def _at_openai(self) -> bool:
+        return all(each.host.endswith(("api.openai.com", ".azure.com")) for each in self.endpoints.all)
+
+
+class GeminiImages(Gemini, ImageModel):
+    """One of Google's image models: `:generateContent` with images as answers, or `:predict` for Imagen.
+
+    Options of Gemini: `aspectRatio` and `imageSize` (1K, 2K, 4K). Of Imagen: its `parameters` (`aspectRatio`, `negativePrompt`, ...).
+    """
+
+    vendor_in_list = "gemini"
+
+    def __init__(self, settings: ProviderSettings, options: Mapping[str, Any]) -> None:
+        super().__init__(settings)
+        if self.vertex:
+            raise ConfigError(
+                "images are made through the Gemini API: unset GOOGLE_GENAI_USE_VERTEXAI, or use litellm/vertex_ai/..."
+            )
+        self.image_options = checked(options)
+        self._imagen = "imagen" in self.model
+
+    async def make(self, request: ImageRequest) -> MadeImage:
+        home = self.path.rpartition(":")[0]
+        verb, body = (
+            ("predict", self._predict(request)) if self._imagen else ("generateContent", self._generate(request))
+        )
+        answer, _ = await self._post(f"{home}:{verb}", orjson.dumps(body))
+        if not 200 <= answer.status < 300:
+            raise self.read_error(answer, sent=frozenset({"seed"}))
+        usage: Usage | None = None
+        try:
+            data = parsed(answer.body)
+            usage = gemini_usage(data.get("usageMetadata"), answer.headers)
+            found, refusal = _imagen_answer(data) if self._imagen else _gemini_answer(data)
+        except Exception:  # as above
+            raise self.unusable(unreadable(answer.body), usage) from None
+        if not found:
+            why, kind = (refusal, FailureKind.REFUSED) if refusal else ("an answer without an image", FailureKind.RETRY)
+            raise self.unusable(why, usage, kind)
+        raw = await _image_of(self, request.name, {"b64_json": found}, usage)
+        return MadeImage(raw, usage or Usage(), version=str(data.get("modelVersion") or ""))
+
+    def _generate(self, request: ImageRequest) -> dict[str, Any]:
+        config: dict[str, Any] = {"responseModalities": ["TEXT", "IMAGE"]}
+        if self.image_options:
+            config["imageConfig"] = dict(self.image_options)
+        if "seed" not in self.refused:
+            config["seed"] = request.seed
+        return {"contents": [{"role": "user", "parts": [{"text": request.prompt}]}], "generationConfig": config}
+
+    def _predict(self, request: ImageRequest) -> dict[str, Any]:
+        return {
+            "instances": [{"prompt": request.prompt}],
+            "parameters": {"sampleCount": 1, "includeRaiReason": True, **self.image_options},
+        }
+
+
+class LiteLLMImages(LiteLLM, ImageModel):
+    """One model behind litellm's `aimage_generation`: fal, Black Forest Labs, Stability, Recraft, Bedrock, Vertex, xAI, ..."""
+
+    def __init__(self, settings: ProviderSettings, options: Mapping[str, Any]) -> None:
+        super().__init__(settings)
+        self.image_options = checked(options)
+
+    async def make(self, request: ImageRequest) -> MadeImage:
+        litellm = self._litellm or await self._load()
+        arguments: dict[str, Any] = {
+            "model": self.model, "prompt": request.prompt, "n": 1, "timeout": self.settings.timeout,
+            "num_retries": 0, "max_retries": 0, "caching": False, **self.image_options,
+        }  # fmt: skip
+        if self.settings.base_url:
+            arguments["api_base"] = self.settings.base_url
+        if key := self._key():
+            arguments["api_key"] = key
+        try:
+            with litellm_client.traced() as trace:
+                answer = await litellm.aimage_generation(**arguments)
+        except Exception as error:
+            raise self.failed(error, trace) from error
+        usage: Usage | None = None
+        try:
+            data = answer.model_dump(warnings=False)
+            usage = _usage(trace.data().get("usage"), trace.headers)
+            first = (data.get("data") or [{}])[0]
+        except Exception:  # as above
+            raise self.unusable(unreadable(trace.body), usage) from None
+        raw = await _image_of(self, request.name, first, usage)
+        return MadeImage(raw, usage or Usage(), str(first.get("revised_prompt") or ""))
+
+
+_MODELS: Mapping[str, Any] = {"openai": OpenAIImages, "gemini": GeminiImages, "litellm": LiteLLMImages}
+
+
+def image_model(name: str, settings: ProviderSettings, options: Mapping[str, Any]) -> ImageModel:
+    """Make the model of a provider (`openai`, `gemini`, `litellm`).
+
+    Raises:
+        ConfigError: There is no such provider here, or the settings are not for it.
+    """
+    if name not in _MODELS:
+        known = ", ".join(f"{known}/MODEL" for known in _MODELS)
+        raise ConfigError(f"--model {name}/...: images are made by {known} or diffusers/REPO")
+    made: ImageModel = _MODELS[name](settings, options)
+    return made
+
+
+def checked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of an image.
+
+    Raises:
+        ConfigError: One of them is written by titjudge.
+    """
+    if clash := sorted(_WRITTEN & set(options)):
+        raise ConfigError(
+            f"--option {clash[0]}: titjudge writes it; one image is asked for at a time, with the seed of its line"
+        )
+    return dict(options)
+
+
+def _usage(said: Any, headers: Mapping[str, str]) -> Usage | None:
+    """Read usage as the images API writes it (`input_tokens`, `output_tokens`)."""
+    if isinstance(said, Mapping) and "input_tokens" in said:
+        details = said.get("input_tokens_details")
+        said = {
+            "prompt_tokens": said["input_tokens"], "completion_tokens": said.get("output_tokens"),
+            "total_tokens": said.get("total_tokens"), "cost": said.get("cost"), "prompt_tokens_details": details,
+        }  # fmt: skip
+    return openai_usage(said, headers)
+
+
+def _gemini_answer(data: Mapping[str, Any]) -> tuple[str, str]:
+    """Find the image of an answer, and why there is none (Google refuses with a status of success)."""
+    blocked = (data.get("promptFeedback") or {}).get("blockReason") or ""
+    candidate = (data.get("candidates") or [{}])[0]
+    parts = (candidate.get("content") or {}).get("parts") or []
+    images = [part["inlineData"]["data"] for part in parts if part.get("inlineData") and not part.get("thought")]
+    finish = str(candidate.get("finishReason") or "")
+    if images:
+        return str(images[-1]), ""
+    if blocked:
+        return "", f"the prompt was blocked: {blocked}"
+    if finish_reasons.ending(finish or None) is Ending.FILTERED:
+        return "", f"the image was blocked: {finish} {candidate.get('finishMessage') or ''}".strip()
+    return "", ""
+
+
+def _imagen_answer(data: Mapping[str, Any]) -> tuple[str, str]:
+    predictions = data.get("predictions") or []
+    if not predictions:
+        return "", "the prompt or the image was filtered, without a reason"
+    return str(predictions[0].get("bytesBase64Encoded") or ""), str(predictions[0].get("raiFilteredReason") or "")
+
+
+async def _image_of(model: Any, name: str, entry: Mapping[str, Any], usage: Usage | None, host: str = "") -> bytes:
+    """Read the image of an answer, which may be the image itself or an address that holds it for some minutes.
+
+    Raises:
+        ProviderFailure: There is none: refused where the answer is empty (as xAI refuses), else unusable.
+    """
+    encoded, address = entry.get("b64_json"), str(entry.get("url") or "")
+    if not encoded and not address:
+        raise model.unusable("an answer without an image: refused by moderation", usage, FailureKind.REFUSED)
+    try:
+        if address.startswith("data:"):
+            encoded = address.partition(",")[2]
+        raw = (
+            base64.b64decode(encoded, validate=True)
+            if encoded
+            else await _fetched(address, host, model.settings.timeout)
+        )
+        inspect(raw, Path(name))
+    except (binascii.Error, DataError, http.TransportError) as error:
+        raise model.unusable(f"no image came: {error}", usage) from None
+    return raw
+
+
+async def _fetched(address: str, host: str, timeout: float) -> bytes:
+    """Fetch a finished image, again after failures: it is paid, and asking costs nothing.
+
+    Raises:
+        TransportError: It cannot be had.
+    """
+    parts = urlsplit(address)
+    if parts.scheme != "https" and parts.hostname != host:
+        raise http.Untrusted("its address is no https address of the service")
+    async for attempt in AsyncRetrying(
+        stop=stop_after_attempt(_FETCHES), wait=wait_random_exponential(0.5, 8),
+        retry=retry_if_exception_type((http.Dropped, http.TimedOut, http.Unreachable)), reraise=True,
+    ):  # fmt: skip
+        with attempt:
+            answer = await http.shared.get(address, timeout=timeout)
+            if answer.status != 200:
+                raise http.Dropped(f"HTTP {answer.status} from the address of the image")
+    return answer.body
