@@ -88,6 +88,10 @@ TABLES: dict[str, dict[str, str]] = {
         "viescore-edit": "titjudge.metrics.viescore_edit:viescore_edit",
         "imgedit": "titjudge.metrics.imgedit:imgedit",
         "imgedit-uge": "titjudge.metrics.imgedit:imgedit_uge",
+        **{
+            name: f"titjudge.metrics.preservation:{name.replace('-', '_')}"
+            for name in ("preservation", "preservation-l1", "preservation-ssim")
+        },
         "edit-diff": "titjudge.metrics.edit_diff:edit_diff",
         "unifiedreward": "titjudge.metrics.unifiedreward:unifiedreward",
         "unifiedreward-2": "titjudge.metrics.unifiedreward:unifiedreward_2",

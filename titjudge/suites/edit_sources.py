@@ -10,8 +10,7 @@ from typing import Any
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.data.data_paths import inside
 from titjudge.data.images import SUFFIXES
-from titjudge.suites.image_tree import split_pattern
-from titjudge.suites.prompt_places import filled
+from titjudge.suites.prompt_places import filled, split_pattern
 
 
 def find_sources(
