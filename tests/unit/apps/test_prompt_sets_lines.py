@@ -92,6 +92,7 @@ def test_facets_are_found_once_and_the_checklist_asks_about_their_pillars_alone(
 
 def judged(folder: Path, server: Server, code: int = 0) -> str:
     judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai, "--no-report", "--json", "out.json")
+    judge = (*judge, "--min-coverage", "0")  # most criteria have no answer
     return cli(folder, "judge", "--data", "mine", "--metric", "checklist", *judge, code=code, OPENAI_API_KEY="sk-test")
 
 
