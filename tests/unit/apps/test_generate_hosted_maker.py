@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import read_lines
+from builders import read_lines, write_lines
 from image_service import PRICE, ImageService, picture, todo
 
 from titjudge.apps.generate.generating import Generated, generate, read_wanted
@@ -191,3 +191,15 @@ def test_the_key_is_in_no_file(tmp_path: Path) -> None:
         result = made(tmp_path, server)
     assert "sk-test" not in json.dumps(result.failed) + result.stopped
     assert not any(b"sk-test" in file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())
+
+
+def test_an_edit_is_not_paid_for_without_its_source(tmp_path: Path) -> None:
+    (tmp_path / "s.png").write_bytes(picture())
+    file = todo(tmp_path, 2)
+    first, second = read_lines(file)
+    write_lines(file, {**first, "source_image": "s.png"}, second)
+    service = ImageService()
+    with Server(service) as server:
+        result = made(tmp_path, server, max_cost=1.0)
+    assert (result.made, service.images, len(result.failed)) == (1, 1, 1)
+    assert "this is an edit" in result.failed[0][1]

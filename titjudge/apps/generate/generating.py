@@ -21,7 +21,7 @@ from titjudge.data.images import SUFFIXES, check_header
 from titjudge.data.tables import scan_table
 from titjudge.engine.budget import Bill
 from titjudge.suites.base import check_generator
-from titjudge.suites.prompt_places import GENERATOR, source_field
+from titjudge.suites.prompt_places import GENERATOR, SOURCE, source_field
 from titjudge.suites.samples import as_sample
 from titjudge.suites.sources import named_sources, without_named_sources
 
@@ -207,6 +207,7 @@ def generate(
         todo = list(_missing(wanted, folder, progress, () if retry_refused else folder.refused))
         watch(progress)
         if isinstance(maker, HostedMaker):
+            todo = list(_without_edits(todo, progress))
             _ask(todo, folder, maker, out / LEDGERS, progress, watch, say)
         else:
             _make(todo, folder, maker, progress, watch)
@@ -227,6 +228,18 @@ def _missing(
                 yield one
         except DataError as error:
             progress.failed.append((one.label, error.message))
+
+
+def _without_edits(todo: Iterable[ImageToMake], progress: Generated) -> Iterator[ImageToMake]:
+    """Yield the images that are no edits: of the others a hosted model would be paid for what the prompt says alone."""
+    for one in todo:
+        if SOURCE in one.fields:
+            reason = (
+                "this is an edit, and hosted models get no source images here: use --command or --model diffusers/REPO"
+            )
+            progress.failed.append((one.label, reason))
+        else:
+            yield one
 
 
 def _make(
