@@ -113,9 +113,9 @@ def test_pairs_of_other_images_are_left_out_and_ids_of_prompts_need_not_match(
     assert json.loads(before.read_text())["generators"] == json.loads(after.read_text())["generators"]
 
 
-def test_the_metric_is_named_where_there_are_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_metric_that_is_taken_of_several_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, pairs = judged_run(tmp_path, **{"tit": 0.5, "tit-llm": 2.0})
-    assert "choose one with --metric (tit, tit-llm)" in cli(capsys, "people", run.path, "--pairs", pairs, code=2)
+    assert "by tit-llm; --metric takes another: tit" in cli(capsys, "people", run.path, "--pairs", pairs)
     assert "Did you mean 'tit-llm'?" in cli(capsys, "people", run.path, "--pairs", pairs, "--metric", "titllm", code=2)
     told = cli(capsys, "people", run.path, "--pairs", pairs, "--metric", "tit-llm", "--level", "0.9")
     assert "90% intervals" in told
@@ -265,7 +265,7 @@ def test_the_forgetting_curve_as_tables_json_and_picture(tmp_path: Path, capsys:
         assert image.width > 600
 
 
-def test_one_metric_with_claims_is_taken_and_of_several_one_is_named(
+def test_a_metric_with_claims_is_taken_and_of_several_one_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = Item("a0", PROMPT, None, "model_a", "p0")
@@ -273,7 +273,7 @@ def test_one_metric_with_claims_is_taken_and_of_several_one_is_named(
     assert cli(capsys, "forgetting", claims_run(tmp_path / "one", plain).path)
     graph = score(item, "graph-alignment", 0.5, alignment={"entity": [[["bowl"], True], [["mug"], False]]})
     run = claims_run(tmp_path / "two", [graph]).path
-    assert "choose one with --metric (graph-alignment, tit-agent)" in cli(capsys, "forgetting", run, code=2)
+    assert "by tit-agent; --metric takes another: graph-alignment" in cli(capsys, "forgetting", run)
     assert "no step can be looked for" in cli(capsys, "forgetting", run, "--metric", "graph-alignment")
 
 

@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from titjudge.report.drawing import Chart
     from titjudge.stats.scores.scores_table import ScoreTable
 
-METRIC = option("--metric", "The metric to look at, if the run has several.", "NAME")
-SCORE_METRIC = option("--metric", "Metric of the runs, or column of the score in a table  [default: score].", "NAME")
+METRIC = option("--metric", "The metric to look at  [default: tit-llm where the run has it, else its first].", "NAME")
+SCORE_METRIC = option(
+    "--metric",
+    "Metric of the runs  [default: tit-llm where they have it, else their first], or column of the score in a table "
+    "[default: score].",
+    "NAME",
+)
 
 
 class ScoreSource(NamedTuple):

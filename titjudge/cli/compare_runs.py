@@ -181,10 +181,10 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
     from titjudge.runs.study.human_study import claims_of_run
     from titjudge.stats.scores.forgetting import forgetting as curve
 
-    name, claims = claims_of_run(RunFolder(run), metric)
+    name, claims, notes = claims_of_run(RunFolder(run), metric)
     by_place = curve(claims, bins=bins)
     record = {"run": str(run), "metric": name, "claims": len(claims), **fields_of(by_place)}
-    files.finish(by_place.tables(), record, chart=lambda: forgetting_chart(by_place, bins))
+    files.finish(by_place.tables(), record, notes=notes, chart=lambda: forgetting_chart(by_place, bins))
     return 0
 
 

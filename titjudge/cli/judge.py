@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.layout import paragraph
 from titjudge.cli.option_groups import MODELS, OUTPUT, STOPPING
 from titjudge.cli.options import (
     DRY_RUN,
@@ -25,7 +27,15 @@ from titjudge.cli.options import (
     send_to_sinks,
     sink_options,
 )
-from titjudge.cli.output import show_forecast, show_notes, show_places, show_problems, show_tables, write_json
+from titjudge.cli.output import (
+    show_forecast,
+    show_notes,
+    show_places,
+    show_problems,
+    show_tables,
+    terminal_width,
+    write_json,
+)
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import sum_words
@@ -117,7 +127,7 @@ def judge(**flags: Any) -> int:
 
     \b
       python cli.py judge --provider openai --metric tit-agent --max-looks 12
-      python cli.py judge --data my_images --metric tit-llm --settle old,new
+      python cli.py judge --data my_images --settle old,new
 
     \b
     DATA is one of
@@ -262,6 +272,7 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun
     write_json(json_file, _as_json(outcome.results))
     nothing = outcome.failures and not any(metric.scored for metric in outcome.results.metrics.values())
     if not nothing:
+        _show_verdict(outcome, noun)
         show_tables(outcome.tables)
     show_notes(outcome.warnings, () if nothing else outcome.tables)
     _show_failures(outcome.failures)
@@ -276,10 +287,6 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun
     say(
         f"\nspent {sum_words(spent, unpriced, f'${spent or 0.0:.4f}')} (list price of all answers used: {used}{unsure})"
     )
-    if outcome.results.settle is not None:
-        from titjudge.runs.study.settling import verdict_line
-
-        say(verdict_line(outcome.results.settle))
     if outcome.status not in ("complete", "settled"):
         say(how_to_resume(outcome.status, outcome.reason))
     for line in outcome.mixed:
@@ -291,6 +298,16 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun
     if nothing:
         return code or 1
     return code if covered else TOO_FEW_SCORED
+
+
+def _show_verdict(outcome: Outcome, noun: str) -> None:
+    """Print what is to be known first: which generator is better, and which metric can be trusted."""
+    from titjudge.stats.verdict.sentences import sentences
+
+    if outcome.results.verdict is None or noun != "images":
+        return
+    said = sentences(outcome.results.verdict, outcome.results.settle, outcome.status)
+    say("\n" + "\n".join(paragraph(line, terminal_width(), "") if sys.stdout.isatty() else line for line in said))
 
 
 def exit_code(status: str) -> int:

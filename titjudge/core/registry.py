@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ TABLES: dict[str, dict[str, str]] = {
     "learned_metrics": {},  # rows beside those of titjudge/data/learned_metrics.yaml
     "runners": {},  # what runs a configuration elsewhere than in this process
 }
+DECIDES = "tit-llm"  # the metric that is looked at first where a run has several
 VENDOR_NAMES = {"google": "gemini"}  # what genai-prices calls a vendor, to what it is called here
 
 
@@ -210,6 +212,16 @@ def listed(provider: str, model: str) -> tuple[str, str]:
 def base_metric(name: str) -> str:
     """Return the metric in a name of scores: `pairwise` for `pairwise [openai/gpt-4o]`, one judge's part of a panel."""
     return name.partition(" [")[0]
+
+
+def first_metric(names: Iterable[str]) -> str:
+    """Return the metric that decides where several do: `tit-llm` where it is there, else the first.
+
+    Args:
+        names: Names of scores in the order of the run, one at least; one judge's part of a panel comes after all others.
+    """
+    listed = sorted(names, key=lambda name: (base_metric(name) != name, name != DECIDES))
+    return listed[0]
 
 
 def metric_of(name: str) -> Any:

@@ -477,6 +477,154 @@ class SettleRecord(_Record):
     """USD that judging the remaining images would have cost, at list price."""
 
 
+class JudgedExample(_Record):
+    """The image of one generator for a prompt of a verdict."""
+
+    run: str = ""
+    """Name of the run, in a verdict on several."""
+    item: str = ""
+    score: float | None = None
+    reason: str = ""
+    """What the judge said of it; empty for a metric that gives no reason."""
+
+
+class PromptExample(_Record):
+    """A prompt on which two generators differ most: `difference` is the score of the first minus that of the second."""
+
+    prompt_id: str = ""
+    difference: float = 0.0
+    first: JudgedExample = JudgedExample()
+    second: JudgedExample = JudgedExample()
+
+
+class WeakSpot(_Record):
+    """A category of prompts, or a kind of claim, in which one of two generators is shown to be the worse."""
+
+    column: str = ""
+    value: str = ""
+    generator: str = ""
+    """The worse one there."""
+    behind: float = 0.0
+    """By how much, in units of the score."""
+    p: float | None = None
+    """Adjusted by Benjamini and Hochberg over all categories."""
+    prompts: int = 0
+
+
+class WeakPart(_Record):
+    """The kind of claim, or the part of a score, in which a generator does worst."""
+
+    column: str = ""
+    value: str = ""
+    generator: str = ""
+    mean: float = 0.0
+    """In units of the score; of claims the share that is met."""
+
+
+class RankedGenerator(_Record):
+    """A generator of a verdict."""
+
+    generator: str = ""
+    mean: float | None = None
+    prompts: int = 0
+    tier: int | None = None
+    """1 is best; a tier ends before the first that is clearly worse than its best. Null with too few prompts."""
+
+
+class PromptsNeeded(_Record):
+    """How many prompts would show a difference between two generators, with a power of 80%."""
+
+    difference: float
+    prompts: int
+    range: tuple[int, int]
+    """What the prompts at hand leave open."""
+
+
+class BetterGenerator(_Record):
+    """Which generator is better by one metric: the best (`first`) against the runner-up, or the baseline (`second`)."""
+
+    metric: str = ""
+    metric_range: tuple[float, float] | None = None
+    """Ends of the scale of the scores; null where it has none."""
+    higher_is_better: bool = True
+    ranking: list[RankedGenerator] = []
+    """The generators, best first."""
+    first: str = ""
+    second: str = ""
+    better: bool = False
+    """Whether `first` is shown to be the better one."""
+    difference: float | None = None
+    """How much better the first is than the second: a positive number favours it, also where less is better."""
+    interval: Interval | None = None
+    """Of the difference, 95%; of three or more generators all hold together."""
+    p: float | None = None
+    """By exchange within prompts; of three or more generators it allows for the best being chosen on these prompts."""
+    prompts: int = 0
+    """Prompts on which both have a score."""
+    wins: int = 0
+    same: int = 0
+    losses: int = 0
+    detectable: float | None = None
+    """The smallest difference that these prompts would have shown, with a power of 80%."""
+    needed: PromptsNeeded | None = None
+    """Where nothing can be told."""
+    weak: WeakSpot | None = None
+    weakest: WeakPart | None = None
+    won: list[PromptExample] = []
+    """The prompts on which the first is furthest ahead."""
+    lost: list[PromptExample] = []
+    """The prompts on which it is furthest behind."""
+    others: dict[str, str] = {}
+    """What the other metrics of the run say of the two: `same`, `opposite` or `open`."""
+    reason: str = ""
+    """Why nothing can be told, where it is not for want of prompts."""
+
+
+class RankedJudge(_Record):
+    """How often a metric agrees with people."""
+
+    metric: str = ""
+    accuracy: float | None = None
+    pairs: int = 0
+    """Pairs that it has scored."""
+    p: float | None = None
+    """Probability of as much agreement by guessing, one-sided."""
+
+
+class BestJudge(_Record):
+    """Which metric agrees best with people: the best (`first`) against the runner-up (`second`), on the pairs that both scored."""
+
+    reference: str = "people"
+    """As in the results."""
+    ranking: list[RankedJudge] = []
+    """The metrics, best first."""
+    first: str = ""
+    second: str = ""
+    better: bool = False
+    """Whether `first` is shown to agree more often."""
+    first_accuracy: float | None = None
+    second_accuracy: float | None = None
+    difference: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
+    """Of three or more metrics it allows for the best being chosen on these pairs."""
+    pairs: int = 0
+    """Pairs that both have scored."""
+    level_with: list[str] = []
+    """The metrics that cannot be told from the first."""
+
+
+class Verdict(_Record):
+    """What is to be known first: which generator is better, and with human pairs which metric can be trusted."""
+
+    runs: list[str] = []
+    """Names of the runs, where there are several."""
+    apart: list[str] = []
+    """Why their generators are not compared with each other."""
+    generators: BetterGenerator | None = None
+    judges: BestJudge | None = None
+
+
 class Results(_File):
     """results.json: the results of a run, as `judge --json` prints them."""
 
@@ -511,6 +659,8 @@ class Results(_File):
     notes: list[str] = []
     warnings: list[str] = []
     settle: SettleRecord | None = None
+    verdict: Verdict | None = None
+    """Null in runs of earlier versions: reports compute it."""
     saved: float | None = None
     """USD that judging the remaining images would have cost."""
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
+from titjudge.core.comparable_runs import drift_between, models_of
 from titjudge.core.errors import BudgetExhausted, DataError, UserError
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import Manifest
@@ -305,7 +306,7 @@ def _report(
     changed = {
         role: (tuple(before[role]), tuple(answered))
         for role, answered in versions.items()
-        if role in before and _models(answered) - _models(before[role])
+        if role in before and models_of(answered) - models_of(before[role])
     }
     backends = {
         role: new
@@ -352,11 +353,6 @@ def _exchange_p(
     return sum(number for total, number in ways.items() if total >= today) / ways.total()
 
 
-def _models(versions: Iterable[str]) -> set[str]:
-    """Return the model versions without the fingerprints of the backends that ran them (`version@fingerprint`)."""
-    return {version.partition("@")[0] for version in versions}
-
-
 def _fingerprint(asked: Sequence[tuple[str, Item]], identity: Mapping[str, Any]) -> str:
     content = [identity, [[name, item.id, item.prompt, _hash(item.image)] for name, item in asked]]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
@@ -393,28 +389,6 @@ def _save(
         "canaries": [asdict(canary) for canary in canaries],
     }
     write_atomic(file, json.dumps(content, indent=1))
-
-
-def drift_between(manifests: Mapping[str, Manifest]) -> list[str]:
-    """List the reasons why runs are not comparable, from their manifests by name; empty when they are.
-
-    The reasons are canaries that drifted, and a model of a role that answered as different versions.
-    """
-    reasons = []
-    answered: dict[tuple[str, str], dict[str, set[str]]] = {}
-    for name, manifest in manifests.items():
-        canary = manifest.canary
-        if canary is not None and canary.state == "drift":
-            reasons.append(f"{name}: its canaries drifted ({len(canary.flips)} of {canary.asked} flipped)")
-        for role, record in manifest.roles.items():
-            versions = _models(answered_as.version for answered_as in record.answered if answered_as.version)
-            if versions:
-                answered.setdefault((role, record.model), {})[name] = versions
-    for (role, model), runs in answered.items():
-        if len(set(map(frozenset, runs.values()))) > 1:
-            shown = "; ".join(f"{name}: {', '.join(sorted(versions))}" for name, versions in runs.items())
-            reasons.append(f"{role} {model} answered as different versions ({shown})")
-    return reasons
 
 
 def refuse_drift(manifests: Mapping[str, Manifest], *, allow: bool) -> list[str]:

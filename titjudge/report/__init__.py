@@ -5,7 +5,8 @@
 | `html` | `write_report(runs, out)`: the HTML file |
 | `contents` | the sections of the page in their order |
 | `sections` | what a section is made of: parts, tables, charts and other blocks |
-| `overview`, `side_by_side` | headline, agreement with people, differences between runs, leaderboards, tables of suites |
+| `verdict` | the first lines: who is better, and the prompts that show it |
+| `overview`, `side_by_side` | main numbers, agreement with people, differences between runs, leaderboards, tables of suites |
 | `people` | charts of agreement of metrics with people |
 | `matrix` | prompts down, generators across, with pictures |
 | `generators` | comparison of generators: gaps, tiers, categories, sample sizes |

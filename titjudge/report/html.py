@@ -23,6 +23,7 @@ from titjudge.core.tables import Cell, Form, Table, text_of
 from titjudge.report.contents import contents
 from titjudge.report.matrix import matrix_data
 from titjudge.report.model import Report, as_json, load
+from titjudge.report.sections import Opening, Section
 from titjudge.report.thumbnails import Thumbnail, thumbnails
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _SCRIPTS = (
     "base.js", "marks.js", "tables.js", "lists.js", "receipts.js", "cases.js", "images.js", "pairs.js", "prompts.js",
     "votes.js", "closeup.js", "matrix.js", "main.js",
 )  # fmt: skip
-_STYLES = ("base.css", "views.css", "cases.css", "matrix.css")
+_STYLES = ("base.css", "views.css", "cases.css", "opening.css", "matrix.css")
 
 
 def write_report(
@@ -96,7 +97,7 @@ def images_in(page: bytes) -> tuple[int, list[str]]:
 def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
     """Render the page of a report, as UTF-8."""
     sections = contents(report)
-    listed = _listed(report)
+    listed = _listed(report, sections)
     entries = report.entries if listed is None else [report.entries[number] for number in listed]
     images = list(dict.fromkeys(shown for entry in entries if (shown := entry.shown) is not None))
     data = as_json(report, {image: number for number, image in enumerate(images)}, listed)
@@ -105,6 +106,7 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
         title=" · ".join(run.name for run in report.runs) or "no run",
         sections=sections,
         data=_data(data | matrix_data(report)),
+        place={number: place for place, number in enumerate(listed or range(len(report.entries)))},
         remark="" if listed is None else _remark(len(listed), len(report.entries)),
     )  # fmt: skip
     space = max(0, (limit - len(page) - _ROOM_KEPT) * 3 // 4)
@@ -112,14 +114,15 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
     return page.replace(_IMAGES, lines, 1).encode(errors="replace")
 
 
-def _listed(report: Report) -> list[int] | None:
+def _listed(report: Report, sections: Sequence[Section]) -> list[int] | None:
     """Choose the images of a very long run that the page lists; None for all.
 
-    Those that people compared come first, then whole prompts from the whole length of the data.
+    Those of the opening come first, then those that people compared, then whole prompts from the whole length of the data.
     """
     if len(report.entries) <= MOST_LISTED:
         return None
-    chosen: set[int] = set()
+    openings = [block for section in sections for block in section.blocks if isinstance(block, Opening)]
+    chosen = {number for block in openings for number in block.images}
     for a, b, _ in report.pairs:
         if len(chosen) + 2 > LISTED:
             break
@@ -138,8 +141,8 @@ def _listed(report: Report) -> list[int] | None:
 
 def _remark(listed: int, images: int) -> str:
     return (
-        f"this page lists {listed:,} of {images:,} images: those that people compared, and whole prompts from the whole "
-        "length of the data. Tables and figures are of all images; `report --format csv` has every score"
+        f"this page lists {listed:,} of {images:,} images: those of the verdict, those that people compared, and whole prompts from "
+        "the whole length of the data. Tables and figures are of all images; `report --format csv` has every score"
     )
 
 

@@ -1,4 +1,4 @@
-"""The first section of a report: headline, agreement with people, differences between runs, leaderboards, tables of suites."""
+"""The first section of a report: verdict, main numbers, agreement with people, differences between runs, leaderboards, tables of suites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from titjudge.report.cells import fragment, linked, mapping, strings
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.sections import Fact, Headline, Section, single
 from titjudge.report.side_by_side import comparisons
-from titjudge.stats.people.agreement import GUESSING
+from titjudge.report.verdict import opening
 from titjudge.stats.people.agreement_tables import UNNAMED, WITH_PEOPLE, agreement_tables
 from titjudge.stats.scores.per_prompt import PerPrompt
 
@@ -30,7 +30,9 @@ _AGREEMENT, _LEADERBOARD = "Agreement with people", "Leaderboard"
 def overview(report: Report) -> Section:
     """Make the section."""
     headlines = [_headline(report, number) for number in range(len(report.runs))]
-    return Section("overview", "Overview", "Overview", titled=False, parts=single(headlines, overview_tables(report)))
+    first = opening(report, _counts(report.runs[0]) if len(report.runs) == 1 else "")
+    parts = single(first, headlines, overview_tables(report))
+    return Section("overview", "Overview", "Overview", titled=False, parts=parts)
 
 
 def overview_tables(report: Report) -> list[Table]:
@@ -55,8 +57,7 @@ def _headline(report: Report, place: int) -> Headline:
     ]
     return Headline(
         run.name if len(report.runs) > 1 else "",
-        _lead(run, [judge for _, judge in judges]),
-        _counts(run),
+        _counts(run) if len(report.runs) > 1 else "",
         run.manifest.status,
         (*facts, *_run_facts(run, [judge for _, judge in judges])),
         tuple(run.results.warnings),
@@ -89,23 +90,6 @@ def _coverage(run: Loaded, judges: list[JudgedMetric]) -> tuple[int, int]:
     if judges and len(known) == len(judges):
         return sum(done for done, _ in known), sum(images for _, images in known)
     return scored, max(scored, len(run.items) * len(judges))
-
-
-def _lead(run: Loaded, judges: list[JudgedMetric]) -> str:
-    """Summarise the agreement with people in one sentence."""
-    results = {judge.metric: run.metric(judge.metric) for judge in judges}
-    agreed = [(one.accuracy, name, one) for name, one in results.items() if one.accuracy is not None]
-    if not agreed:
-        why = "no pair has scores to compare" if run.results.pairs else "there are no human pairs"
-        return f"How far these scores agree with people is not known: {why}."
-    best, name, result = max(agreed, key=lambda one: one[0])
-    pairs = result.pairs_scored or result.pairs
-    count = f" of {pairs:,} pairs" if pairs is not None else " of the pairs"
-    among = f", the most of {len(agreed)} metrics" if len(agreed) > 1 else ""
-    whose = "that is better by construction" if run.results.reference == "construction" else "that people prefer"
-    p = result.p_value
-    guess = f": no better than guessing (p {p_value(p)})" if p is not None and p >= GUESSING else ""
-    return f"{name} prefers the image {whose} in {percentage(best)}{count}{among}{guess}."
 
 
 def _counts(run: Loaded) -> str:
@@ -168,7 +152,7 @@ def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMet
     """Lead from the numbers of a table to their pairs and images, and leave out columns without any value."""
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     if table.title == _AGREEMENT:
-        rows, table = [_linked_metric(row, run, judges) for row in rows], replace(table, axis=(0.5, 1.0))
+        rows, table = [_linked_metric(row, run, judges) for row in rows], replace(table, axis=(0.5, 1.0), folded=True)
     elif table.title == _LEADERBOARD:
         table = replace(table, notes=(*table.notes, *_leaderboard_notes(run, rows)))
         rows = [_linked_generator(row, judges) for row in rows if row["generator"] != WITH_PEOPLE]

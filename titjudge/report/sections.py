@@ -35,20 +35,68 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """An image of a duel.
+
+    Attributes:
+        generator: Who made it.
+        image: Its number; None where the report does not have it.
+        score: Its score, as text.
+        reason: What the judge said of it.
+    """
+
+    generator: str
+    image: int | None
+    score: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """A prompt with the images of two generators; `ahead` is the side that was scored higher, 0 or 1."""
+
+    prompt: str
+    sides: tuple[Side, Side]
+    ahead: int
+
+
+@dataclass(frozen=True, slots=True)
+class Duels:
+    """Prompts below a common title, such as those that a generator won most."""
+
+    title: str
+    duels: tuple[Duel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What is to be known first: sentences, the first of them large, remarks, and the prompts that show it."""
+
+    sentences: tuple[str, ...]
+    notes: tuple[str, ...]
+    shown: tuple[Duels, ...] = ()
+
+    @property
+    def images(self) -> set[int]:
+        """Numbers of the images that it shows."""
+        return {
+            side.image for duels in self.shown for duel in duels.duels for side in duel.sides if side.image is not None
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
-    """What is to be known first of a run.
+    """The main numbers of a run.
 
     Attributes:
         name: The run; empty where there is only one.
-        lead: Its agreement with people in one sentence.
-        counts: Its size, suite and date in one line.
+        counts: Its size, suite and date in one line; empty where the opening says it.
         status: `complete`, or what it stopped at.
         facts: Its main numbers.
         warnings: What is to be kept in mind.
     """
 
     name: str
-    lead: str
     counts: str
     status: str
     facts: tuple[Fact, ...]
@@ -95,7 +143,7 @@ class PictureMatrix:
     """Prompts down and generators across, a picture in each cell; the scripts of the page fill it."""
 
 
-Block = Table | Note | Charts | Headline | Listing | FoldedText | SearchList | PictureMatrix
+Block = Table | Note | Charts | Opening | Headline | Listing | FoldedText | SearchList | PictureMatrix
 
 
 @dataclass(frozen=True, slots=True)

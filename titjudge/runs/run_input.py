@@ -16,6 +16,7 @@ from titjudge.core.serialization import storable
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.metrics import Metric
 from titjudge.runs.prompt_languages import Foreign
+from titjudge.stats.scores.joined_runs import prompt_of
 from titjudge.suites.base import Suite
 from titjudge.suites.samples import cells
 
@@ -158,11 +159,6 @@ class Drawn:
             seen += isinstance(item, Item)
             if seen <= self.limit:
                 yield item
-
-
-def prompt_of(item: Item | InvalidItem) -> str:
-    """Return the id of the item's prompt, or the item's own id where it has none."""
-    return item.prompt_id or item.id
 
 
 def _place(seed: int, prompt: str) -> bytes:

@@ -5,6 +5,7 @@
 | `people` | how far judges agree with people |
 | `ranking` | ranks, strengths and rank correlation |
 | `generators` | which generator is better, and how many prompts tell |
+| `verdict` | what is to be known first of a run, in plain sentences |
 | `scores` | the scores of a run as tables |
 | `ppi` | few human labels with many scores of a judge |
 | `pairwise_accuracy` | accuracy on human pairs, its interval, tie-optimised accuracy |

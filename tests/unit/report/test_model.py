@@ -17,7 +17,7 @@ from titjudge.report.model import as_json, load
 from titjudge.report.overview import overview
 from titjudge.report.people import judged_pairs
 from titjudge.report.provenance import failures, provenance
-from titjudge.report.sections import Fact, Headline, Listing, Section
+from titjudge.report.sections import Fact, Headline, Listing, Opening, Section
 from titjudge.report.text_pool import Texts
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.equality import same
@@ -40,6 +40,10 @@ def _words(row: Sequence[Any]) -> list[str]:
 
 def _headline(section: Section) -> Headline:
     return next(block for block in section.blocks if isinstance(block, Headline))
+
+
+def _opening(section: Section) -> Opening:
+    return next(block for block in section.blocks if isinstance(block, Opening))
 
 
 def _facts(section: Section) -> dict[str, Fact]:
@@ -136,7 +140,8 @@ def test_scores_without_their_item_are_shown_all_the_same(tmp_path: Path) -> Non
 
 
 def test_an_empty_run_is_a_report(tmp_path: Path) -> None:
-    assert "there are no human pairs" in _headline(overview(load([write_run(tmp_path, [], [], metrics={})]))).lead
+    first = _opening(overview(load([write_run(tmp_path, [], [], metrics={})])))
+    assert first.sentences == ("No image got a score.",)
 
 
 def test_a_folder_that_is_no_run_is_an_error(tmp_path: Path) -> None:
@@ -150,7 +155,9 @@ def test_a_folder_that_is_no_run_is_an_error(tmp_path: Path) -> None:
 def test_headline_says_agreement_coverage_and_money(tmp_path: Path) -> None:
     section = overview(load([small_run(tmp_path / "run", status="incomplete: budget")]))
     assert _headline(section).status == "incomplete: budget"
-    assert _headline(section).lead.startswith("tit prefers the image that people prefer in 75.0% of 2 pairs")
+    said = _opening(section).sentences
+    assert said[0].startswith("So far: model_a and model_b cannot be told apart")
+    assert said[1] == "tit (0.0%) and tit-llm (0.0%) cannot be told apart on the 1 pair that both scored."
     facts = {label: (fact.value, fact.note) for label, fact in _facts(section).items()}
     assert facts["agreement with people, tit"] == ("75.0%", "[50.0, 100.0], 95% interval")
     assert facts["agreement with people, tit-llm"] == ("50.0%", "no interval: too few prompts")
@@ -226,12 +233,12 @@ def test_provenance_names_models_prompts_and_deviations(tmp_path: Path) -> None:
     answered = _table(section, "Who answered").rows[0]
     assert _words(answered) == ["judge", "fake/judge", "judge-1", "loopback", "4"]
     assert _words(_table(section, "Prompts").rows[0]) == ["tit/describe", "a" * 64]
-    assert "Suite folder (version 1)" in _headline(overview(report)).counts
+    assert "Suite folder (version 1)" in _opening(overview(report)).notes[0]
 
 
 def test_agreement_from_elsewhere_replaces_the_first_runs(tmp_path: Path) -> None:
     report = load([small_run(tmp_path / "run")], {"metrics": {"tit": {"accuracy": 0.25}}})
-    assert "25.0%" in _headline(overview(report)).lead
+    assert any("25.0%" in said for said in _opening(overview(report)).sentences)
 
 
 def test_results_may_be_absent(tmp_path: Path) -> None:
@@ -352,6 +359,6 @@ def test_images_are_counted_as_in_the_results(tmp_path: Path) -> None:
            InvalidItem("c.png", "the image file is empty", "g", "p")]  # fmt: skip
     item = Item("a.png", PROMPT, picture(tmp_path / "a.png"), "g", "p")
     report = load([write_run(tmp_path / "run", [item, *bad], [score(item, "tit", None, Status.REFUSED)])])
-    assert _headline(overview(report)).counts.startswith("2 images (1 of them unusable), 1 prompt, 1 generator")
+    assert _opening(overview(report)).notes[0].startswith("2 images (1 of them unusable), 1 prompt, 1 generator")
     (row,) = _table(failures(report), "Without a score").rows
     assert row[-1].note == "100.0% of 1 judged"

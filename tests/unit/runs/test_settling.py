@@ -14,7 +14,8 @@ from titjudge.core.run_records import SettleRecord
 from titjudge.core.types import Item, Score
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
-from titjudge.runs.study.settling import Settling, SettlingQuestion, verdict_line
+from titjudge.runs.study.settling import Settling, SettlingQuestion
+from titjudge.stats.verdict.sentences import settled_words
 
 PROMPTS, IN_FLIGHT = 277, 8
 
@@ -56,11 +57,11 @@ def test_collapses_that_have_not_come_yet_settle_nothing() -> None:
 def test_a_scale_without_ends_is_said_to_be_one() -> None:
     record = judged(question("a", "b", low=-np.inf, high=np.inf), lambda g, p: p % 7 + 10 * (g == "a"))
     assert record.pairs[0].method == "asymptotic"
-    assert "a is the better one" in verdict_line(record)
-    assert "asymptotic: this scale has no ends" in verdict_line(record)
+    assert "a is the better one" in settled_words(record)
+    assert "asymptotic: this scale has no ends" in settled_words(record)
     bounded = judged(question("a", "b"), lambda g, p: p % 7 + 10 * (g == "a"))
     assert bounded.pairs[0].method == "betting"
-    assert "asymptotic" not in verdict_line(bounded)
+    assert "asymptotic" not in settled_words(bounded)
 
 
 def test_where_one_generator_lacks_the_scores_there_is_no_verdict() -> None:
@@ -73,7 +74,7 @@ def test_where_one_generator_lacks_the_scores_there_is_no_verdict() -> None:
     (pair,) = record.pairs
     assert pair.verdict == "open"
     assert pair.without_score["a"] > 5
-    said = verdict_line(record)
+    said = settled_words(record)
     assert said.startswith("cannot tell: a lacks a score on ")
     assert f"left out for want of a score: a {pair.without_score['a']} prompts" in said
 
@@ -82,8 +83,8 @@ def test_scores_that_both_lack_at_random_are_named_and_left_out() -> None:
     record = judged(question("a", "b"), lambda g, p: None if p % 6 == (g == "a") else 50 + 30 * (g == "a"))
     (pair,) = record.pairs
     assert (pair.verdict, pair.reason) == ("a", "")
-    assert "a is the better one" in verdict_line(record)
-    assert f"left out for want of a score: a {pair.without_score['a']}" in verdict_line(record)
+    assert "a is the better one" in settled_words(record)
+    assert f"left out for want of a score: a {pair.without_score['a']}" in settled_words(record)
 
 
 class Gated:

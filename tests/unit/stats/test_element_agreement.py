@@ -102,7 +102,6 @@ def test_the_command_on_graphs_and_questions(run: Path) -> None:
     [
         ('{"image": "a", "element": "b", "value": "perhaps"}', [], "m.jsonl:1: the value is yes, no, 0, 1, 2 or n/a"),
         ('{"image": "a", "element": "b"}', [], "m.jsonl:1"),
-        ('{"image": "a", "element": "b", "value": "no"}', [], "several metrics"),
         ('{"image": "a", "element": "b", "value": "no"}', ["--metric", "yes-no"], "no element of it is one of yes-no"),
         (
             '{"image": "a", "element": "b", "value": "no"}\n{"image": "a", "element": "b", "value": "yes"}',

@@ -8,6 +8,7 @@ function drawStatic() {
   $("#n-prompts").textContent = number(prompts().length);
   $("#n-pairs").textContent = number(data.pairs.length);
   sortTables();
+  document.querySelectorAll("[data-image]").forEach((link) => link.append(picture(data.items[Number(link.dataset.image)], "")));
 }
 
 function route() {

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.comparable_runs import drift_between
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
 from titjudge.core.keys import short_digest
@@ -21,7 +22,6 @@ from titjudge.core.run_records import Manifest, RoleRecord
 from titjudge.core.types import Pair, Status
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric
-from titjudge.probes.canary import drift_between
 from titjudge.runs.check.merge_scores import (
     MergedItems,
     MergedScores,

@@ -14,7 +14,6 @@ from titjudge.core.types import Item, Pair, Score
 from titjudge.probes.canary import refuse_drift
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.results import not_applicable
-from titjudge.runs.study.generator_scores import prompt_keys
 from titjudge.runs.study.human_files import read_human_scores
 from titjudge.stats.generators.paired_differences import (
     Difference,
@@ -25,6 +24,7 @@ from titjudge.stats.generators.paired_differences import (
 from titjudge.stats.pairwise_accuracy import values_by_metric
 from titjudge.stats.people.agreement import agreement
 from titjudge.stats.people.score_correlation import ALL, SCORE, ScoreCorrelation, judged_parts, score_correlations
+from titjudge.stats.scores.joined_runs import prompt_keys
 from titjudge.suites.folder import read_pairs
 
 

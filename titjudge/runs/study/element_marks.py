@@ -51,7 +51,8 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     with_elements = [score for score in scores if next(_elements(items[score.item_id], score), None)]
     if not with_elements:
         raise DataError("no score of it has elements (yes-no, checklist, graph-alignment and fga-blip2 have)", run)
-    chosen = choose_metric({score.metric for score in with_elements}, metric, folder)
+    notes: list[str] = []
+    chosen = choose_metric({score.metric for score in with_elements}, metric, folder, notes)
     marks: dict[tuple[str, str], Mark] = {}
     for score in with_elements:
         if score.metric == chosen:
@@ -64,7 +65,7 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
         first = next(iter(people), None)
         raise DataError(f"no element of it is one of {chosen} of this run{f', not {first}' if first else ''}", human)
     left = len(people) - len(marks)
-    notes = [f"{left:,} of people's marks are on elements that the judge has not marked"] if left else []
+    notes += [f"{left:,} of people's marks are on elements that the judge has not marked"] if left else []
     return chosen, list(marks.values()), notes
 
 

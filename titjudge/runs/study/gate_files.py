@@ -19,9 +19,10 @@ from titjudge.report.judged_images import Judged
 from titjudge.report.tables import escape_markdown
 from titjudge.report.thumbnails import thumbnail
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.study.generator_scores import judged_items, prompt_keys, run_labels
+from titjudge.runs.study.generator_scores import judged_items
 from titjudge.stats.generators.gate import CANNOT_TELL, NOT_WORSE, WORSE, Gate
 from titjudge.stats.generators.generator_differences import GeneratorDifference
+from titjudge.stats.scores.joined_runs import prompt_keys, run_labels
 from titjudge.stats.scores.scores_table import ScoreTable
 
 _WORST = 3  # prompts shown for each candidate

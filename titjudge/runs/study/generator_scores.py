@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from titjudge.core import registry
+from titjudge.core.comparable_runs import judged_differently
 from titjudge.core.errors import ConfigError, DataError, UserError, nearest
-from titjudge.core.run_records import Manifest
 from titjudge.core.types import Item, Score
 from titjudge.probes.canary import refuse_drift
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.prompt_languages import script
-from titjudge.runs.run_input import prompt_of
 from titjudge.runs.study.human_study import choose_metric
+from titjudge.stats.scores.joined_runs import Items, prompt_keys, run_labels
 from titjudge.stats.scores.part_scores import PARTS, part_scores
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import DERIVED, Entry, ScoreTable, score_table
 
 LANGUAGE = "language"
-Items = Mapping[str, Mapping[str, Item]]  # by run and item id
 Cell = tuple[str, str]  # run and item id, or prompt and generator
 
 
@@ -40,7 +38,7 @@ def run_scores(
 
     Args:
         paths: the run folders.
-        metric: its name; needed where the runs have several.
+        metric: its name; None for the first (`choose_metric`), which a note names.
         by: categories to slice by: keys of the items' meta (`type`, `theme`, ...), `prompt_length`, `language`, `element`
             (claims by kind), `pillar`, `sub_capability`, `facet`.
         allow_drift: join runs whose models have drifted or differ, with a note.
@@ -64,10 +62,10 @@ def run_scores(
     for name, run in folders.items():
         items[name], stored = run.compared()
         scores[name] = list(stored.values())
-    chosen = choose_metric({score.metric for own in scores.values() for score in own}, metric, folder)
+    chosen = choose_metric({score.metric for own in scores.values() for score in own}, metric, folder, notes)
     for name, own in scores.items():
         scores[name] = [score for score in own if score.metric == chosen and score.item_id in items[name]]
-    if reasons := _incomparable(manifests, chosen):
+    if reasons := judged_differently(manifests, chosen):
         if not allow_drift:
             raise UserError(
                 f"these runs are not comparable: {'; '.join(reasons)}. Compare them all the same with --allow-drift"
@@ -154,50 +152,3 @@ def _category(item: Item, column: str) -> str:
     if column in DERIVED:
         return DERIVED[column](item.prompt)
     return f"{script(item.prompt) or 'LATIN'} letters" if column == LANGUAGE else ""
-
-
-def run_labels(items: Items) -> Callable[[str, Item], str]:
-    """Return a function that names the generator of an item of a run, so that no two have the same name."""
-    runs_of: dict[str, set[str]] = {}
-    for name, listed in items.items():
-        for item in listed.values():
-            runs_of.setdefault(item.generator, set()).add(name)
-    short = [Path(name).resolve().name for name in items]
-    run_names = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
-
-    def label(name: str, item: Item) -> str:
-        if not item.generator:
-            return run_names[name]
-        return item.generator if len(runs_of[item.generator]) == 1 else f"{item.generator} ({run_names[name]})"
-
-    return label
-
-
-def prompt_keys(items: Items) -> Callable[[Item], str]:
-    """Return a function that names the prompt of an item: by its id, or by its text where ids differ between runs."""
-    texts: dict[str, str] = {}
-    ids = [{prompt_of(item) for item in listed.values()} for listed in items.values()]
-    same = len(ids) < 2 or bool(set.intersection(*ids))
-    for listed in items.values():
-        for item in listed.values():
-            same = same and texts.setdefault(prompt_of(item), item.prompt) == item.prompt
-    return prompt_of if same or len(ids) < 2 else (lambda item: item.prompt)
-
-
-def _incomparable(manifests: Mapping[str, Manifest], metric: str) -> list[str]:
-    """Say why the scores of runs are not on one scale: another model in a role, protocol or version of the metric."""
-    plugin = registry.metric_of(metric)
-    facts: dict[str, Iterable[Any]] = {
-        "the protocol": [manifest.protocol or None for manifest in manifests.values()],
-        f"the version of {metric}": [
-            record.version for manifest in manifests.values() if (record := manifest.metrics.get(plugin.name))
-        ],
-    }
-    for role in plugin.roles:
-        facts[f"the {role}"] = [manifest.roles[role].model for manifest in manifests.values() if role in manifest.roles]
-    reasons = []
-    for what, values in facts.items():
-        different = dict.fromkeys(str(value) for value in values if value is not None)
-        if len(different) > 1:
-            reasons.append(f"{what} differs ({', '.join(different)})")
-    return reasons

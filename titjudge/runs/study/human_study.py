@@ -31,11 +31,12 @@ class Study:
     judge: list[Pair]  # every pair of images of one prompt by two generators
     unscored: int  # pairs of the judge without a score
     unknown: int  # people's pairs of other images
+    notes: tuple[str, ...] = ()
 
     def board(self, level: float) -> PeopleBoard:
         """Make the leaderboard that people would give; its warnings name what was left out or counted as a tie."""
         board = people_board(self.human, self.judge, self.generator_of, level=level)
-        warnings = list(board.warnings)
+        warnings = [*self.notes, *board.warnings]
         if self.unscored:
             warnings.append(
                 f"{self.unscored} of {len(self.judge)} pairs lack a score of the judge: counted as its ties"
@@ -51,12 +52,13 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
     """Join people's pairs with the preferences of a metric over all pairs of a run.
 
     Raises:
-        ConfigError: no such metric, or several and none was named.
+        ConfigError: no such metric.
         DataError: no run folder, fewer than two generators, or no human pair of the run's images.
     """
     run.manifest()
     scores = list(run.scores(slim=True).values())
-    name = choose_metric([score.metric for score in scores], metric, run)
+    notes: list[str] = []
+    name = choose_metric([score.metric for score in scores], metric, run, notes)
     items = [item for item in run.items(slim=True) if isinstance(item, Item)]
     generator_of = {item.id: item.generator for item in items}
     if len(set(generator_of.values())) < 2:
@@ -71,14 +73,20 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
         named = f"; a pair names '{human[0].a}', the run '{items[0].id}'" if human and not known else ""
         raise DataError(f"no human pair has two images of one prompt by two generators of this run{named}", run.path)
     judge, unscored = _preferences(items, oriented_values(scores, name))
-    return Study(name, generator_of, known, judge, unscored, len(human) - len(known))
+    return Study(name, generator_of, known, judge, unscored, len(human) - len(known), tuple(notes))
 
 
-def choose_metric(names: Iterable[str], wanted: str | None, run: RunFolder) -> str:
+def choose_metric(names: Iterable[str], wanted: str | None, run: RunFolder, notes: list[str] | None = None) -> str:
     """Choose one of the metrics of a run.
 
+    Args:
+        names: The metrics to choose from.
+        wanted: The one that was named; None for the first (`registry.first_metric`, in the order of the run).
+        run: The run.
+        notes: Where that choice is said; without it several metrics are an error, as where a wrong one would be trained on.
+
     Raises:
-        ConfigError: no such metric, or several and none was named.
+        ConfigError: no such metric, or several, none named, and no `notes`.
         DataError: there is none.
     """
     known = sorted(set(names))
@@ -86,9 +94,13 @@ def choose_metric(names: Iterable[str], wanted: str | None, run: RunFolder) -> s
         raise ConfigError(f"{run.path} has no metric '{wanted}'.{nearest(wanted, known)} (it has {', '.join(known)})")
     if not known:
         raise DataError("it holds no score to look at", run.path)
-    if wanted is None and len(known) > 1:
+    if wanted is not None or len(known) == 1:
+        return wanted or known[0]
+    if notes is None:
         raise ConfigError(f"{run.path} has several metrics: choose one with --metric ({', '.join(known)})")
-    return wanted or known[0]
+    chosen = registry.first_metric(name for name in dict.fromkeys([*run.manifest().metrics, *known]) if name in known)
+    notes.append(f"by {chosen}; --metric takes another: {', '.join(name for name in known if name != chosen)}")
+    return chosen
 
 
 def oriented_values(scores: Iterable[Score], name: str) -> Values:
@@ -115,11 +127,11 @@ def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int
     return pairs, unscored
 
 
-def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[Claim]]:
-    """Return a metric of a run, and the claims in its scores.
+def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[Claim], list[str]]:
+    """Return a metric of a run, the claims in its scores, and notes.
 
     Raises:
-        ConfigError: no such metric, or several with claims and none was named.
+        ConfigError: no such metric.
         DataError: no run folder, or no score has claims.
     """
     run.manifest()
@@ -136,5 +148,6 @@ def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[
             f"{whose} no claims with a place in the prompt (tit-agent, graph-alignment, dsg and tifa write some)",
             run.path,
         )
-    name = choose_metric(claims, metric, run)
-    return name, claims[name]
+    notes: list[str] = []
+    name = choose_metric(claims, metric, run, notes)
+    return name, claims[name], notes

@@ -15,8 +15,8 @@ from titjudge.core.score_parts import question_counts
 from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.prompt_languages import script
-from titjudge.runs.run_input import prompt_of
 from titjudge.stats.generators.published_tables import Counterpart, Published
+from titjudge.stats.scores.joined_runs import prompt_of
 
 _LEAST = 0.95  # share of a row's images, and of the questions about them, that a rank takes
 

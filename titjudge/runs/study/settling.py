@@ -12,15 +12,15 @@ import numpy as np
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, nearest
-from titjudge.core.numbers import sum_words
+from titjudge.core.registry import first_metric
 from titjudge.core.run_records import Results, SettledPair, SettleRecord
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
 from titjudge.runs.open_run import OpenRun
-from titjudge.runs.run_input import prompt_of
 from titjudge.runs.session import Session, pairs_among
-from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN, Race
+from titjudge.stats.generators.sequential import OPEN, Race
+from titjudge.stats.scores.joined_runs import prompt_of
 from titjudge.stats.scores.missing_scores import unequally_missing
 from titjudge.stats.significance import ALPHA
 
@@ -192,6 +192,10 @@ class SettlingSession(Session):
 
     def __init__(self, config: RunConfig, question: SettlingQuestion) -> None:
         super().__init__(config)
+        if len(self.metrics) > 1:  # a question is settled by one metric, and no other is paid for
+            chosen, others = first_metric(self.metrics), ", ".join(self.metrics)
+            super().__init__(config.model_copy(update={"metrics": [chosen]}))
+            self.warnings.append(f"settled by {chosen} alone, of {others}: --metric takes another")
         self._names = frozenset(question.names)
         self._settling = Settling(question, (item for item, _ in super().listed()), self.metrics)
 
@@ -218,32 +222,3 @@ class SettlingSession(Session):
         if over and STOPPED not in self.warnings:
             self.warnings.append(STOPPED)
         return over
-
-
-def verdict_line(record: SettleRecord) -> str:
-    """Say the verdict in one line."""
-    (pair,) = record.pairs
-    share = f"{record.images:,} of {record.of_images:,} images judged"
-    missing = ", ".join(f"{name} {count}" for name, count in pair.without_score.items() if count)
-    missing = f"; left out for want of a score: {missing} prompts" if missing else ""
-    ends = _interval_words(pair)
-    if pair.reason:
-        return f"cannot tell: {pair.reason}, and what is left out may decide{ends} ({share}{missing})"
-    if pair.verdict == OPEN:
-        left = f"; still in: {', '.join(pair.left)}" if pair.left else ""
-        spent = sum_words(record.spent, 0, f"${record.spent or 0.0:.4f}")
-        return f"not settled for {spent}: {' or '.join(pair.names)}{ends}{left} ({share}{missing})"
-    saved = f", about ${record.saved:.4f} saved" if record.saved else ""
-    if pair.verdict == EQUIVALENT:
-        equal = " and ".join(pair.left or pair.names)
-        return f"settled: {equal} are equivalent within {record.margin:g}{ends} ({share}{saved}{missing})"
-    return f"settled: {pair.verdict} is the better one{ends} ({share}{saved}{missing})"
-
-
-def _interval_words(pair: SettledPair) -> str:
-    """Say the interval of the difference of two; empty where there is none."""
-    if pair.interval is None:
-        return ""
-    (low, high), (first, second, *_) = pair.interval, pair.names
-    asymptotic = " (asymptotic: this scale has no ends)" if pair.method == ASYMPTOTIC else ""
-    return f", {first} - {second} between {low:.4g} and {high:.4g}{asymptotic}"

@@ -82,6 +82,27 @@ class ScoreTable:
             raise DataError(f"no generator '{generator}'.{hint} Known: {known}", self.source)
         return self.generators.index(generator)
 
+    def only(self, generators: Sequence[str]) -> ScoreTable:
+        """Return the table of some of the generators, in this order; the number of failures stays that of all.
+
+        Raises:
+            DataError: There is no such generator.
+        """
+        columns = [self.column(name) for name in generators]
+        return replace(
+            self,
+            generators=tuple(generators),
+            means=self.means[:, columns],
+            images=self.images[:, columns],
+            seed_variance=tuple(self.seed_variance[k] for k in columns),
+            judge_variance=tuple(self.judge_variance[k] for k in columns),
+            lost=None if self.lost is None else self.lost[:, columns],
+            slices={
+                column: {value: means[:, columns] for value, means in values.items()}
+                for column, values in self.slices.items()
+            },
+        )
+
     def differences(self, a: int, b: int) -> Floats:
         """Compute the score of `a` minus that of `b` on each prompt that both have; equal scores give exactly 0."""
         x, y = self.means[:, a], self.means[:, b]

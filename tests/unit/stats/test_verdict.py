@@ -1,0 +1,278 @@
+"""The verdict on runs: who is better, what the loser fails at, what would tell, and which metric can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from titjudge.core.run_records import Manifest, Results, SettledPair, SettleRecord, Verdict
+from titjudge.core.types import Item, Pair, Score, Status
+from titjudge.stats.generators.generator_differences import generator_differences
+from titjudge.stats.generators.paired_differences import paired_differences
+from titjudge.stats.pairwise_accuracy import values_by_metric
+from titjudge.stats.people.agreement import agreement
+from titjudge.stats.verdict.judged_runs import JudgedRun, joined_table
+from titjudge.stats.verdict.sentences import sentences
+from titjudge.stats.verdict.verdict import verdict
+
+
+class Kept(dict[tuple[str, str], Score]):
+    def whole(self, item: str, metric: str) -> Score:
+        return self[item, metric]
+
+
+def judged(
+    values: dict[str, Sequence[float | None]], *, metrics: Sequence[str] = ("tit-llm",), pairs: Sequence[Pair] = (),
+    themes: Sequence[str] = (), name: str = "run", named: bool = True, **results: Any,
+) -> JudgedRun:  # fmt: skip
+    """A run of generators with these scores by prompt, under each metric; `tit` gives a hundredth of them."""
+    items, scores = {}, Kept()
+    for generator, row in values.items():
+        for prompt, value in enumerate(row):
+            meta = {"theme": themes[prompt]} if themes else {}
+            item = Item(
+                f"{generator}/{prompt}", f"a thing {prompt}", None, generator if named else "", f"p{prompt}", meta
+            )
+            items[item.id] = item
+            for metric in metrics:
+                own = value / 100 if value is not None and metric == "tit" else value
+                status = Status.OK if own is not None else Status.FAILED
+                said = f"seen by {metric}"
+                scores[item.id, metric] = Score(
+                    item.id, metric, own, status, said, {}, (), item.generator, item.prompt_id
+                )
+    agreed = agreement(list(items.values()), list(scores.values()), pairs, resamples=10)
+    record = agreed.joined(
+        Results(pairs=[{"prompt_id": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs])
+    )  # type: ignore[misc]
+    records = {metric: {"version": "1", "range": (0, 100) if metric != "tit" else (-1, 1)} for metric in metrics}
+    manifest = Manifest.model_validate({"metrics": records, "protocol": "strict"})
+    return JudgedRun(name, manifest, Results.model_validate(record.to_json() | results), items, scores)
+
+
+def spread(level: float, prompts: int = 40, seed: int = 0, width: float = 8) -> list[float]:
+    shared = np.random.default_rng(99).normal(60, 10, prompts)
+    return [
+        float(np.clip(value, 0, 100))
+        for value in shared + level + np.random.default_rng(seed).normal(0, width, prompts)
+    ]
+
+
+def said_of(run: JudgedRun) -> list[str]:
+    return sentences(verdict([run]), run.results.settle, run.results.status)
+
+
+def lead(run: JudgedRun) -> str:
+    return said_of(run)[0]
+
+
+def test_the_better_of_two_is_named_with_the_difference_and_p_of_compare_generators() -> None:
+    run = judged({"old": spread(0, seed=1), "new": spread(9, seed=2)})
+    record = verdict([run]).generators
+    assert record is not None
+    table = joined_table([run], "tit-llm")
+    assert table is not None
+    (same,) = generator_differences(table, baseline="old")
+    assert (record.first, record.second, record.better) == ("new", "old", True)
+    assert (record.difference, record.interval, record.p) == (same.difference, same.interval, same.p)
+    assert (record.wins, record.same, record.losses) == (same.wins, same.same, same.losses)
+    assert lead(run).startswith("new beats old by ")
+    assert " of 100 [" in lead(run)
+    assert " on 40 prompts (tit-llm, p " in lead(run)
+
+
+def test_two_that_are_level_get_the_number_of_prompts_that_would_tell() -> None:
+    run = judged({"old": spread(0, seed=1), "new": spread(1, seed=2)})
+    record = verdict([run]).generators
+    assert record is not None
+    assert not record.better
+    assert record.needed is not None
+    assert record.needed.range[0] <= record.needed.prompts <= record.needed.range[1]
+    assert "cannot be told apart on 40 prompts (difference " in lead(run)
+    assert f"about {record.needed.prompts:,} prompts would show a difference of " in lead(run)
+
+
+def test_prompts_too_few_to_plan_from_say_what_they_would_have_shown() -> None:
+    run = judged({"old": spread(0, 12, seed=1), "new": spread(1, 12, seed=2)})
+    record = verdict([run]).generators
+    assert record is not None
+    assert record.needed is None
+    assert "would have shown" in lead(run)
+
+
+def test_a_handful_of_prompts_decides_nothing() -> None:
+    run = judged({"old": [1, 2, 3, 4], "new": [91, 92, 93, 94]})
+    assert lead(run) == "new and old cannot be told apart: new and old share 4 prompts with a score, fewer than 6."
+
+
+def test_where_the_winner_loses_is_said() -> None:
+    themes = ["text" if prompt % 4 == 0 else "scenes" for prompt in range(48)]
+    new = [value - (45 if theme == "text" else -12) for value, theme in zip(spread(10, 48, 2), themes, strict=True)]
+    run = judged({"old": spread(0, 48, 1), "new": new}, themes=themes)
+    record = verdict([run]).generators
+    assert record is not None
+    assert record.weak is not None
+    assert (record.weak.column, record.weak.value, record.weak.generator) == ("theme", "text", "new")
+    assert "it loses where theme is text (by " in lead(run) or "new loses where theme is text (by " in lead(run)
+
+
+def test_three_generators_are_named_in_order_with_those_that_cannot_be_told_apart() -> None:
+    run = judged({"a": spread(0, seed=1), "b": spread(15, seed=2), "c": spread(15.2, seed=3)})
+    said = said_of(run)
+    assert "cannot be told apart" in said[0]
+    assert said[1] in {
+        "In order: c and b; a. Those named together cannot be told apart.",
+        "In order: b and c; a. Those named together cannot be told apart.",
+    }
+    run = judged({"a": spread(0, seed=1), "b": spread(10, seed=2), "c": spread(25, seed=3)})
+    assert lead(run).startswith("c beats the 2 others, and b, the next, by ")
+
+
+def test_the_best_of_several_is_not_flattered_by_its_choice() -> None:
+    run = judged({name: spread(0, seed=seed) for seed, name in enumerate("abcde")})
+    record = verdict([run]).generators
+    assert record is not None
+    assert not record.better
+    assert lead(run).startswith("No generator is shown to be better than the others: ")
+    table = joined_table([run], "tit-llm")
+    assert table is not None
+    chosen = generator_differences(table, baseline=record.first, chosen=True)
+    below = next(each for each in chosen if each.a == record.second)
+    assert record.p == below.p_adjusted
+    assert below.interval is not None
+    assert record.interval == (-below.interval[1], -below.interval[0])
+
+
+def test_tit_llm_decides_where_a_run_has_several_metrics_and_the_others_are_asked() -> None:
+    run = judged({"old": spread(0, seed=1), "new": spread(9, seed=2)}, metrics=("tit", "tit-llm"))
+    record = verdict([run]).generators
+    assert record is not None
+    assert (record.metric, record.others) == ("tit-llm", {"tit": "same"})
+    assert "tit says the same." in said_of(run)
+
+
+def test_the_prompts_won_and_lost_most_have_their_images_and_reasons() -> None:
+    new = spread(9, seed=2)
+    new[7], new[11] = 0.0, 100.0
+    old = spread(0, seed=1)
+    old[7], old[11] = 100.0, 0.0
+    record = verdict([judged({"old": old, "new": new})]).generators
+    assert record is not None
+    assert (record.won[0].prompt_id, record.lost[0].prompt_id) == ("p11", "p7")
+    assert (record.won[0].difference, record.lost[0].difference) == (100, -100)
+    assert (record.lost[0].first.item, record.lost[0].second.item) == ("new/7", "old/7")
+    assert record.lost[0].first.reason == "seen by tit-llm"
+    assert len(record.won) == len(record.lost) == 3
+
+
+def test_prompts_that_only_one_generator_lacks_leave_the_question_open() -> None:
+    new: list[float | None] = [None if prompt < 14 else value for prompt, value in enumerate(spread(9, seed=2))]
+    run = judged({"old": spread(0, seed=1), "new": new})
+    record = verdict([run]).generators
+    assert record is not None
+    assert not record.better
+    assert "new lacks a score on 14 prompts" in lead(run)
+    assert "what is left out may decide" in lead(run)
+
+
+def test_one_generator_alone_gets_its_mean() -> None:
+    assert lead(judged({"only": [50.0] * 8})) == "The mean score is 50.0 of 100 on 8 prompts (tit-llm)."
+
+
+def test_a_run_that_is_not_complete_speaks_of_now() -> None:
+    run = judged({"old": spread(0, seed=1), "new": spread(9, seed=2)}, status="incomplete: budget")
+    assert lead(run).startswith("So far: new beats old by ")
+
+
+def test_a_run_that_stopped_when_it_was_settled_gives_that_verdict() -> None:
+    pair = SettledPair(a="old", b="new", verdict="new", used=9, of=40, interval=(-12.0, -3.0), method="betting")
+    settle = SettleRecord(metric="tit-llm", pairs=[pair], images=18, of_images=80)
+    run = judged({"old": spread(0, seed=1), "new": spread(9, seed=2)}, settle=settle.to_json(), status="settled")
+    found = verdict([run])
+    assert found.generators is not None
+    assert found.generators.p is None
+    assert found.generators.first == "new"
+    assert found.generators.won
+    assert lead(run) == "settled: new is the better one, old - new between -12 and -3 (18 of 80 images judged)."
+
+
+def test_a_run_for_each_checkpoint_gives_one_verdict() -> None:
+    runs = [
+        judged({"x": spread(0, seed=1)}, name="step_1000", named=False),
+        judged({"y": spread(9, seed=2)}, name="step_2000", named=False),
+    ]
+    found = verdict(runs)
+    assert found.runs == ["step_1000", "step_2000"]
+    assert found.generators is not None
+    assert (found.generators.first, found.generators.second) == ("step_2000", "step_1000")
+    assert found.generators.won[0].first.run == "step_2000"
+    assert sentences(found)[0].startswith("step_2000 beats step_1000 by ")
+
+
+def test_two_judgements_of_the_same_images_are_no_comparison_of_generators() -> None:
+    runs = [judged({"a": spread(0), "b": spread(9)}, name=name) for name in ("one", "two")]
+    assert verdict(runs).generators is None
+    assert verdict(runs).apart == ["they judged the same images"]
+
+
+def test_a_baseline_takes_the_place_of_the_runner_up() -> None:
+    run = judged({"a": spread(0, seed=1), "b": spread(10, seed=2), "c": spread(25, seed=3)})
+    record = verdict([run], "a").generators
+    assert record is not None
+    assert (record.first, record.second) == ("c", "a")
+    assert sentences(verdict([run], "a"))[0].startswith("c beats a by ")
+
+
+# -- which metric can be trusted ---------------------------------------------------------------------------------------
+
+
+def compared(prompts: int) -> tuple[dict[str, Sequence[float | None]], list[Pair]]:
+    pairs = [Pair(f"p{prompt}", f"old/{prompt}", f"new/{prompt}", "b") for prompt in range(prompts)]
+    return {"old": [50.0] * prompts, "new": [60.0] * prompts}, pairs
+
+
+def with_judge(run: JudgedRun, metric: str, right: Sequence[bool | None]) -> JudgedRun:
+    """The run with another metric that is right on these prompts, and has no score where it is None."""
+    scores = Kept(run.scores.items())
+    for item in run.items.values():
+        wins = right[int(item.id.partition("/")[2])]
+        value = None if wins is None else 0.5 + 0.1 * (wins == (item.generator == "new"))
+        scores[item.id, metric] = Score(item.id, metric, value, Status.OK, "", {}, (), item.generator, item.prompt_id)
+    agreed = agreement(list(run.items.values()), list(scores.values()), run.results.human_pairs, resamples=10)
+    return JudgedRun(run.name, run.manifest, run.results.joined(agreed), run.items, scores)
+
+
+def test_metrics_are_compared_on_the_pairs_that_both_scored() -> None:
+    values, pairs = compared(40)
+    run = with_judge(judged(values, pairs=pairs), "good", [prompt % 8 != 0 for prompt in range(40)])
+    run = with_judge(run, "lucky", [True if prompt < 5 else None for prompt in range(40)])
+    record = verdict([with_judge(run, "tit-llm", [prompt % 3 != 0 for prompt in range(40)])]).judges
+    assert record is not None
+    assert record.ranking[0].metric == "lucky"
+    assert record.pairs == 5
+    assert not record.better
+
+
+@pytest.mark.parametrize(("other", "told"), [(2, True), (7, False)])
+def test_the_better_metric_is_named_only_where_it_is_shown(other: int, told: bool) -> None:
+    values, pairs = compared(60)
+    run = judged(values, pairs=pairs)
+    run = with_judge(run, "tit-llm", [prompt % 8 != 0 for prompt in range(60)])
+    run = with_judge(run, "tit", [prompt % other != 0 for prompt in range(60)])
+    record = verdict([run]).judges
+    assert record is not None
+    scored = values_by_metric(score for _, score in run.scores.items())
+    (same,) = paired_differences(pairs, {name: scored[name] for name in (record.first, record.second)})
+    assert (record.p, record.difference, record.better) == (same.p_value, same.difference, told)
+    said = sentences(Verdict(judges=record))[0]
+    assert ("agrees with people more often than" in said) == told
+    assert ("cannot be told apart on the 60 pairs that both scored (p " in said) == (not told)
+
+
+def test_one_metric_says_how_often_it_agrees() -> None:
+    values, pairs = compared(20)
+    said = sentences(Verdict(judges=verdict([judged(values, pairs=pairs)]).judges))
+    assert said[0].startswith("tit-llm prefers the image that people prefer in 100.0% of 20 pairs")

@@ -1,0 +1,98 @@
+"""The first lines of the page: the verdict in sentences, and the prompts that show it, both images side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from titjudge.core.formats import number
+from titjudge.core.run_records import BetterGenerator, JudgedExample, PromptExample, Verdict
+from titjudge.core.types import Item
+from titjudge.report.model import Loaded, Report
+from titjudge.report.sections import Duel, Duels, Opening, Side
+from titjudge.stats.verdict.judged_runs import JudgedRun
+from titjudge.stats.verdict.sentences import sentences
+from titjudge.stats.verdict.verdict import verdict
+
+_UNKNOWN = "How far these scores agree with people is not known: there are no human pairs of these images."
+_NOTHING = "No image got a score."
+_PROMPT = 600  # characters shown
+
+
+def verdict_of(report: Report) -> Verdict:
+    """Return the verdict that the run has recorded; computed for several runs, an old one, and for a baseline."""
+    recorded = report.runs[0].results.verdict if len(report.runs) == 1 and not report.baseline else None
+    return recorded or verdict([_judged(run) for run in report.runs], report.baseline)
+
+
+def opening(report: Report, counts: str) -> Opening:
+    """Make the first lines of the page: for one run, or for several together; `counts` says how much was judged."""
+    whole = verdict_of(report)
+    said = _said(report.runs[0], whole) if len(report.runs) == 1 else sentences(whole)
+    notes = [counts, *([] if any(run.results.pairs for run in report.runs) else [_UNKNOWN])]
+    if not said:
+        said = [_NOTHING] if not any(run.scores for run in report.runs) else notes[1:]
+        notes = notes[:1]
+    if whole.apart:
+        said, notes = _apart(report, whole), notes
+    return Opening(tuple(said), tuple(filter(None, notes)), _duels(report, whole.generators))
+
+
+def _apart(report: Report, whole: Verdict) -> list[str]:
+    """Say the verdict of each run where they cannot be joined, and why."""
+    why = f"The generators of these runs are not compared with each other: {'; '.join(whole.apart)}."
+    own = {run.name: run.results.verdict or verdict([_judged(run)]) for run in report.runs}
+    lines = [f"{run.name}: {line}" for run in report.runs for line in _said(run, own[run.name])[:1]]
+    return [*sentences(whole), *lines, why]
+
+
+def _said(run: Loaded, own: Verdict) -> list[str]:
+    return sentences(own, run.results.settle, run.manifest.status)
+
+
+def _judged(run: Loaded) -> JudgedRun:
+    items = {item.id: item for item in run.items if isinstance(item, Item)}
+    return JudgedRun(run.name, run.manifest, run.results, items, run.scores)
+
+
+# -- prompts that show it ----------------------------------------------------------------------------------------------
+
+
+def _duels(report: Report, record: BetterGenerator | None) -> tuple[Duels, ...]:
+    """Show the prompts on which the first of the two generators was furthest ahead, and furthest behind."""
+    if record is None or not record.second:
+        return ()
+    wanted = {(each.run, each.item) for one in (*record.won, *record.lost) for each in (one.first, one.second)}
+    places = _places(report, wanted)
+    lists = (("won", record.won), ("lost", record.lost))
+    titles = {what: f"What {record.first} {what} most against {record.second}" for what, _ in lists}
+    made = [Duels(titles[what], tuple(_duel(report, record, each, places) for each in won)) for what, won in lists]
+    return tuple(duels for duels in made if duels.duels)
+
+
+def _duel(
+    report: Report, record: BetterGenerator, example: PromptExample, places: Mapping[tuple[str, str], int]
+) -> Duel:
+    sides = [
+        _side(name, record, each, places)
+        for name, each in ((record.first, example.first), (record.second, example.second))
+    ]
+    known = [report.entries[side.image].prompt for side in sides if side.image is not None]
+    prompt = known[0].strip() if known else example.prompt_id
+    return Duel(prompt[:_PROMPT], (sides[0], sides[1]), ahead=0 if example.difference > 0 else 1)
+
+
+def _side(name: str, record: BetterGenerator, example: JudgedExample, places: Mapping[tuple[str, str], int]) -> Side:
+    digits = 3 if record.metric_range and max(map(abs, record.metric_range)) <= 2 else 1
+    score = "" if example.score is None else number(example.score, digits)
+    return Side(name, places.get((example.run, example.item)), score, example.reason)
+
+
+def _places(report: Report, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Find the entries of images, by the name of the run (empty where there is one) and the item."""
+    names: Sequence[str] = [run.name for run in report.runs] if len(report.runs) > 1 else [""]
+    return {
+        (names[run], entry.id): place
+        for place, entry in enumerate(report.entries)
+        for run in entry.runs
+        if (names[run], entry.id) in wanted
+    }

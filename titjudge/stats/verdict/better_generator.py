@@ -1,0 +1,282 @@
+"""Which generator is better, by how much, how sure that is, what the loser fails at, and prompts that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from titjudge.core.errors import DataError
+from titjudge.core.run_records import (
+    BetterGenerator,
+    JudgedExample,
+    PromptExample,
+    PromptsNeeded,
+    RankedGenerator,
+    SettledPair,
+    WeakPart,
+    WeakSpot,
+)
+from titjudge.core.score_parts import contradicted, missing
+from titjudge.core.types import Score
+from titjudge.stats.equality import with_ties
+from titjudge.stats.generators.comparison_tables import FEWEST, Comparison, Scale, compared_with_best
+from titjudge.stats.generators.generator_differences import POWER, GeneratorDifference, generator_differences
+from titjudge.stats.generators.planning import SHORT, Pilot, plans
+from titjudge.stats.generators.slices import averages
+from titjudge.stats.scores.joined_runs import prompt_keys, run_labels
+from titjudge.stats.scores.part_scores import ELEMENT, PARTS
+from titjudge.stats.scores.scores_table import ScoreTable
+from titjudge.stats.significance import ALPHA
+from titjudge.stats.verdict.judged_runs import JudgedRun, items_of, joined_table
+
+EXAMPLES = 3  # prompts won, and lost
+SAME, OPPOSITE, OPEN = "same", "opposite", "open"
+_LEAST = 0.01  # of the scale: the smallest difference that prompts are planned for
+_OTHERS = 4  # metrics that are asked, too
+_REASON = 400  # characters
+
+
+def better_generator(
+    runs: Sequence[JudgedRun], metric: str, *, baseline: str = "", settled: SettledPair | None = None
+) -> BetterGenerator | None:
+    """Compare the best generator with the runner-up, or with the baseline; None without any score.
+
+    Difference, interval and p are those of `compare generators --baseline SECOND` for two generators, and of `--baseline FIRST`
+    for more, where they allow for the first being chosen on the same prompts.
+
+    Args:
+        runs: The runs, judged alike.
+        metric: The metric that decides.
+        baseline: A generator; the empty name for none.
+        settled: The verdict at which the run has stopped: no other interval or p is valid then.
+    """
+    table = joined_table(runs, metric)
+    if table is None:
+        return None
+    scale = runs[0].scale(metric)
+    plain = replace(table, slices={})
+    comparison = None if settled else compared_with_best(plain, baseline)
+    order = comparison.order if comparison else _by_mean(plain)
+    record = BetterGenerator(
+        metric=metric,
+        metric_range=scale.range,
+        higher_is_better=scale.higher,
+        ranking=_ranking(plain, order, comparison, scale),
+    )
+    if len(order) < 2:
+        return record
+    first, second = _two(plain, order, baseline, settled)
+    pair = table.only((first, second))
+    record = record.joined(_examples(runs, pair), BetterGenerator(first=first, second=second))
+    if settled:
+        return record.joined(BetterGenerator(better=settled.verdict == first))
+    alone = next(iter(_differences(pair)), None)
+    if comparison is None or alone is None or alone.prompts < FEWEST:
+        return record.joined(BetterGenerator(prompts=len(pair.differences(0, 1)), reason=_too_few(pair)))
+    decided = _difference(comparison, first, second, alone)
+    reason = pair.unequally_missing(0, 1)
+    better = decided.p is not None and decided.p < ALPHA and not reason
+    return record.joined(
+        decided,
+        BetterGenerator(better=better, reason=reason, needed=None if better or reason else _needed(pair, scale)),
+        BetterGenerator(weak=_weak_spot(alone, better), weakest=_weakest_part(pair) if scale.higher else None),
+        BetterGenerator(others=_others(runs, metric, first, second)),
+    )
+
+
+def _by_mean(table: ScoreTable) -> list[int]:
+    """Return the columns of the generators with a score, best first."""
+    means = with_ties(averages(table.means))
+    return [k for k in np.argsort(-means, kind="stable").tolist() if np.isfinite(means[k])]
+
+
+def _ranking(
+    table: ScoreTable, order: Sequence[int], comparison: Comparison | None, scale: Scale
+) -> list[RankedGenerator]:
+    """List the generators best first; those with too few prompts for a tier come last."""
+    tier = {k: number for number, members in enumerate(comparison.tiers, 1) for k in members} if comparison else {}
+    means, sign = averages(table.means), 1.0 if scale.higher else -1.0
+    return [
+        RankedGenerator(
+            generator=table.generators[k],
+            mean=sign * float(means[k]),
+            prompts=int(np.isfinite(table.means[:, k]).sum()),
+            tier=tier.get(k),
+        )
+        for k in [*order, *(k for k in _by_mean(table) if k not in order)]
+    ]
+
+
+def _two(table: ScoreTable, order: Sequence[int], baseline: str, settled: SettledPair | None) -> tuple[str, str]:
+    """Choose the two to compare: the best, or the winner of a race, and the runner-up or the baseline."""
+    names = [table.generators[k] for k in order]
+    if settled:
+        names = [name for name in names if name in settled.names]
+        names.sort(key=lambda name: name != settled.verdict)
+    first = names[0]
+    return first, baseline if baseline in names[1:] else names[1]
+
+
+def _differences(pair: ScoreTable) -> list[GeneratorDifference]:
+    """Compare the two generators of a table, by slice too; nothing with fewer than two common prompts."""
+    try:
+        return generator_differences(pair, baseline=pair.generators[1])
+    except DataError:
+        return []
+
+
+def _too_few(pair: ScoreTable) -> str:
+    shared, (first, second) = len(pair.differences(0, 1)), pair.generators
+    return f"{first} and {second} share {shared} prompt{'' if shared == 1 else 's'} with a score, fewer than {FEWEST}"
+
+
+def _difference(comparison: Comparison, first: str, second: str, alone: GeneratorDifference) -> BetterGenerator:
+    """Return the difference of the two as `compare generators` has it; of several generators as one of all of them."""
+    known = alone
+    if len(comparison.scores.generators) > 2:
+        below = next((each for each in comparison.differences[0] if each.a == second), None)
+        if below is not None and below.difference is not None:
+            low, high = below.interval or (0.0, 0.0)
+            ends = None if below.interval is None else (-high, -low)
+            known = replace(alone, interval=ends, p=below.p_adjusted)
+    return BetterGenerator(
+        difference=known.difference,
+        interval=known.interval,
+        p=known.p,
+        prompts=known.prompts,
+        wins=known.wins,
+        same=known.same,
+        losses=known.losses,
+        detectable=known.detectable,
+    )
+
+
+def _needed(pair: ScoreTable, scale: Scale) -> PromptsNeeded | None:
+    """Plan how many prompts would show a difference of this size, or of 1% of the scale where it is smaller.
+
+    None where these prompts are too few to plan from, or do not tell.
+    """
+    try:
+        pilot = Pilot.of(pair, *pair.generators)
+    except DataError:
+        return None
+    seeds, samples = round(pilot.images), round(pilot.answers)
+    if pilot.prompts < SHORT or pilot.variance_with(seeds, samples) is None:
+        return None
+    known = pair.means[np.isfinite(pair.means)]
+    low, high = scale.range or (float(known.min()), float(known.max()))
+    size = max(abs(float(pair.differences(0, 1).mean())), _LEAST * (high - low))
+    (plan,) = plans(pilot, size, POWER, seeds=[seeds], samples=[samples], cost=None)
+    return PromptsNeeded(difference=size, prompts=plan.prompts, range=plan.range)
+
+
+def _weak_spot(alone: GeneratorDifference, better: bool) -> WeakSpot | None:
+    """Find where the winner is shown to lose, else where the loser is shown to be furthest behind."""
+    shown = [
+        (each.difference, column, value, each)
+        for column, values in alone.by.items()
+        for value, each in values.items()
+        if each.difference is not None and each.prompts >= FEWEST and (each.p_adjusted or 1.0) < ALPHA
+    ]
+    if not shown:
+        return None
+    by_difference = sorted(shown, key=lambda spot: spot[0])
+    difference, column, value, each = by_difference[0] if by_difference[0][0] < 0 else by_difference[-1]
+    if better and column != ELEMENT and 0 < difference <= (alone.difference or 0.0):
+        return None  # the loser is no further behind there than everywhere
+    return WeakSpot(
+        column=column,
+        value=value,
+        generator=each.a if difference < 0 else each.b,
+        behind=abs(difference),
+        p=each.p_adjusted,
+        prompts=each.prompts,
+    )
+
+
+def _weakest_part(pair: ScoreTable) -> WeakPart | None:
+    """Find the kind of claim, or part of a score, in which the first of two generators does worst."""
+    column = next((name for name in PARTS if name in pair.slices), None)
+    if column is None:
+        return None
+    means = {value: float(averages(means)[0]) for value, means in pair.slices[column].items()}
+    known = {value: mean for value, mean in means.items() if np.isfinite(mean)}
+    if not known:
+        return None
+    value = min(known, key=lambda name: known[name])
+    return WeakPart(column=column, value=value, generator=pair.generators[0], mean=known[value])
+
+
+def _others(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> dict[str, str]:
+    """Ask the other metrics of all runs which of two generators is better."""
+    shared = [name for name in runs[0].metrics if name != metric and all(name in run.metrics for run in runs)]
+    said = {}
+    for name in shared[:_OTHERS]:
+        table = joined_table(runs, name)
+        if table is not None and {first, second} <= set(table.generators):
+            each = next(iter(_differences(replace(table.only((first, second)), slices={}))), None)
+            if each is not None and each.difference is not None:
+                shown = each.p is not None and each.p < ALPHA
+                said[name] = (SAME if each.difference > 0 else OPPOSITE) if shown else OPEN
+    return said
+
+
+# -- prompts that show it ----------------------------------------------------------------------------------------------
+
+
+def _examples(runs: Sequence[JudgedRun], pair: ScoreTable) -> BetterGenerator:
+    """Find the prompts on which the first of two generators is furthest ahead and furthest behind, with their images."""
+    gaps = pair.means[:, 0] - pair.means[:, 1]
+    order = [row for row in np.argsort(gaps, kind="stable").tolist() if np.isfinite(gaps[row])]
+    lost = [row for row in order[:EXAMPLES] if gaps[row] < 0]
+    won = [row for row in order[::-1][:EXAMPLES] if gaps[row] > 0]
+    judged = _judged(runs, pair, {pair.prompts[row] for row in (*lost, *won)})
+    shown = {
+        row: PromptExample(
+            prompt_id=pair.prompts[row],
+            difference=float(gaps[row]),
+            first=_extreme(judged[pair.prompts[row], pair.generators[0]], best=gaps[row] > 0, several=len(runs) > 1),
+            second=_extreme(judged[pair.prompts[row], pair.generators[1]], best=gaps[row] < 0, several=len(runs) > 1),
+        )
+        for row in (*lost, *won)
+    }
+    return BetterGenerator(won=[shown[row] for row in won], lost=[shown[row] for row in lost])
+
+
+Judged = tuple[float, JudgedRun, str, str]  # score, more is better; run, item and metric
+
+
+def _judged(runs: Sequence[JudgedRun], pair: ScoreTable, prompts: set[str]) -> Mapping[tuple[str, str], list[Judged]]:
+    """List the scored images of some prompts, by prompt and generator."""
+    label, key = run_labels(items_of(runs)), prompt_keys(items_of(runs))
+    judged: dict[tuple[str, str], list[Judged]] = {}
+    for run in runs:
+        cells = {id: (key(item), label(run.name, item)) for id, item in run.items.items() if key(item) in prompts}
+        sign = 1.0 if run.scale(pair.metric).higher else -1.0
+        for (id, name), score in run.scores.items():
+            if name == pair.metric and id in cells and score.value is not None:
+                judged.setdefault(cells[id], []).append((sign * score.value, run, id, name))
+    return judged
+
+
+def _extreme(judged: Sequence[Judged], *, best: bool, several: bool) -> JudgedExample:
+    """Choose the image with the best or the worst score of several images of a prompt."""
+    value = (max if best else min)(each[0] for each in judged)
+    _, run, item, metric = next(each for each in judged if each[0] == value)
+    score = run.scores.whole(item, metric)
+    example = JudgedExample(item=item, score=score.value, reason=reason_of(score))
+    return example.joined(JudgedExample(run=run.name)) if several else example
+
+
+def reason_of(score: Score) -> str:
+    """Return what the judge said of an image: its reason, or the details that it found missing or contradicted."""
+    reason = score.reason or "; ".join(_details(score))
+    return reason if len(reason) <= _REASON else f"{reason[: _REASON - 1].rstrip()}…"
+
+
+def _details(score: Score) -> Iterator[str]:
+    for what, listed in (("missing", missing(score.parts)), ("contradicted", contradicted(score.parts))):
+        if listed:
+            yield f"{what}: {', '.join(map(str, listed))}"

@@ -1,0 +1,245 @@
+"""A verdict in plain sentences, the same in the terminal and in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from titjudge.core.formats import interval, number, p_value, percentage
+from titjudge.core.numbers import sum_words
+from titjudge.core.run_records import BestJudge, BetterGenerator, SettledPair, SettleRecord, Verdict
+from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN
+from titjudge.stats.people.agreement import GUESSING
+from titjudge.stats.scores.part_scores import ELEMENT, PARTS
+from titjudge.stats.verdict import better_generator
+
+_NAMED = 6  # names in a sentence
+_FINISHED = ("", "complete", "settled")
+
+
+def sentences(verdict: Verdict, settle: SettleRecord | None = None, status: str = "") -> list[str]:
+    """Say the verdict, the most important sentence first; nothing where nothing got a score.
+
+    Args:
+        verdict: The verdict.
+        settle: The question that the run was to settle.
+        status: Of the run, as in its manifest.
+    """
+    said: list[str] = []
+    if settle is not None and settle.pairs:
+        said.append(_sentence(settled_words(settle)))
+    elif verdict.generators is not None:
+        said += _of_generators(verdict.generators)
+    if said and status not in _FINISHED:
+        said[0] = f"So far: {said[0]}"
+    return [*said, *(_of_judges(verdict.judges) if verdict.judges is not None else ())]
+
+
+def _sentence(words: str) -> str:
+    return f"{words}."
+
+
+# -- generators --------------------------------------------------------------------------------------------------------
+
+
+def _of_generators(record: BetterGenerator) -> Iterator[str]:
+    if not record.second:
+        yield from _alone(record)
+        return
+    yield _lead(record)
+    if len(record.ranking) > 2 and len(tiers := _tiers(record)) > 1:
+        yield f"In order: {'; '.join(map(_names, tiers))}. Those named together cannot be told apart."
+    if record.others:
+        yield _sentence("; ".join(f"{name} {_SAID[said]}" for name, said in record.others.items()))
+
+
+_SAID = {
+    better_generator.SAME: "says the same",
+    better_generator.OPPOSITE: "says the opposite: look at both",
+    better_generator.OPEN: "cannot tell the two apart",
+}
+
+
+def _alone(record: BetterGenerator) -> Iterator[str]:
+    """Say the mean of the only generator."""
+    for only in record.ranking[:1]:
+        if only.mean is not None:
+            yield f"The mean score is {_amount(record, only.mean)} on {_prompts(only.prompts)} ({record.metric})."
+            yield "Images of a second generator for the same prompts would show which is better."
+
+
+def _lead(record: BetterGenerator) -> str:
+    """Say which of the two is better, by how much, and where it is not; or what would tell."""
+    if record.difference is None:
+        return _sentence(f"{record.first} and {record.second} cannot be told apart: {record.reason}")
+    prompts = _prompts(record.prompts)
+    if record.better:
+        said = f"{record.first} beats {_beaten(record)} by {_gap(record)} on {prompts} ({_test(record)})"
+        return _sentence("; ".join(filter(None, (said, _weakness(record)))))
+    said = f"{_level(record)} on {prompts} (difference {_gap(record)}, {_test(record)})"
+    return _sentence("; ".join(filter(None, (said, _weakness(record), _what_would_tell(record)))))
+
+
+def _beaten(record: BetterGenerator) -> str:
+    """Name those that the best beats: all others, where it stands against the next of several."""
+    if len(record.ranking) > 2 and record.second == record.ranking[1].generator:
+        return f"the {len(record.ranking) - 1} others, and {record.second}, the next,"
+    return record.second
+
+
+def _level(record: BetterGenerator) -> str:
+    """Say who cannot be told apart: the two, and with more generators whether these are all."""
+    two = f"{record.first} and {record.second}"
+    if len(record.ranking) > 2 and len(_tiers(record)) < 2:
+        return f"No generator is shown to be better than the others: {two}, the first two, cannot be told apart"
+    return f"{two} cannot be told apart"
+
+
+def _what_would_tell(record: BetterGenerator) -> str:
+    if record.reason:
+        return f"{record.reason}, and what is left out may decide"
+    if record.needed is not None:
+        this = abs(record.difference or 0.0) >= record.needed.difference * 0.999
+        size = "this size" if this else number(record.needed.difference, _digits(record))
+        return f"about {record.needed.prompts:,} prompts would show a difference of {size}"
+    if record.detectable is not None:
+        return f"a difference of {number(record.detectable, _digits(record))} would have shown"
+    return ""
+
+
+def _weakness(record: BetterGenerator) -> str:
+    """Say where the winner loses, where the loser is furthest behind, or what both fail at."""
+    spot, part = record.weak, record.weakest
+    if spot is not None:
+        place = _place(spot.column, spot.value)
+        by = "" if spot.column == ELEMENT else f" (by {_amount(record, spot.behind)})"
+        if spot.generator == record.first:
+            return f"{'it' if record.better else record.first} loses {place}{by}"
+        return f"{spot.generator} is furthest behind {place}{by}"
+    if part is not None:
+        mean = percentage(part.mean, 0) if part.column == ELEMENT else _amount(record, part.mean)
+        return f"{'it' if record.better else record.first} does worst at {part.value} ({mean})"
+    return ""
+
+
+def _place(column: str, value: str) -> str:
+    if column in PARTS:
+        return f"at {value}"
+    if column == "prompt_length":
+        return f"on prompts of {value}"
+    return f"where {column.replace('_', ' ')} is {value}"
+
+
+def _tiers(record: BetterGenerator) -> list[list[str]]:
+    """List the generators by tier, best first."""
+    tiers: dict[int, list[str]] = {}
+    for one in record.ranking:
+        if one.tier is not None:
+            tiers.setdefault(one.tier, []).append(one.generator)
+    return [tiers[number] for number in sorted(tiers)]
+
+
+def _gap(record: BetterGenerator) -> str:
+    """Write the difference with its interval, which is left out where it says another thing than the test."""
+    assert record.difference is not None
+    ends = record.interval
+    agrees = ends is not None and (ends[0] > 0 or ends[1] < 0) == record.better
+    digits = _digits(record)
+    shown = f" {interval(*(number(end, digits) for end in ends))}" if ends is not None and agrees else ""
+    value, scale = number(record.difference, digits), _scale(record)
+    return f"{value}{scale}{shown}" if scale.startswith(" of") else f"{value}{shown}{scale}"
+
+
+def _test(record: BetterGenerator) -> str:
+    return record.metric if record.p is None else f"{record.metric}, p {p_value(record.p)}"
+
+
+def _amount(record: BetterGenerator, value: float) -> str:
+    """Write a number of points of the scale: `9.6 of 100`."""
+    return f"{number(value, _digits(record))}{_scale(record)}"
+
+
+def _scale(record: BetterGenerator) -> str:
+    """Write what a number of points is of; empty where the scale has no ends."""
+    if record.metric_range is None:
+        return ""
+    low, high = record.metric_range
+    return f" of {high:g}" if low == 0 else f" on a scale from {low:g} to {high:g}"
+
+
+def _digits(record: BetterGenerator) -> int:
+    largest = (
+        max(map(abs, record.metric_range)) if record.metric_range else max(abs(one.mean or 0) for one in record.ranking)
+    )
+    return 3 if largest <= 2 else 1
+
+
+def _prompts(count: int) -> str:
+    return f"{count:,} prompt{'' if count == 1 else 's'}"
+
+
+def _names(names: Sequence[str]) -> str:
+    """Join names: `a`, `a and b`, `a, b and 3 more`."""
+    if len(names) > _NAMED:
+        return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+# -- metrics -----------------------------------------------------------------------------------------------------------
+
+
+def _of_judges(record: BestJudge) -> Iterator[str]:
+    constructed = record.reference == "construction"
+    first = record.ranking[0]
+    guessing = [one.metric for one in record.ranking if one.p is not None and one.p >= GUESSING]
+    if not record.second:
+        whose = "that is better by construction" if constructed else "that people prefer"
+        guess = f": no better than guessing (p {p_value(first.p or 1.0)})" if guessing else ""
+        yield f"{first.metric} prefers the image {whose} in {percentage(first.accuracy or 0.0)} of {first.pairs:,} pairs{guess}."
+        return
+    people = "how the images were made" if constructed else "people"
+    both = f"{record.pairs:,} pair{'' if record.pairs == 1 else 's'} that both scored"
+    p = "" if record.p is None else f" (p {p_value(record.p)})"
+    shares = [
+        percentage(share) if share is not None else "no" for share in (record.first_accuracy, record.second_accuracy)
+    ]
+    if not record.pairs:
+        yield f"{record.first} and {record.second} have scored no pair in common: which agrees better with {people} is not known."
+    elif record.better:
+        yield f"{record.first} agrees with {people} more often than {record.second}: in {shares[0]} against {shares[1]} of the {both}{p}."
+    else:
+        yield f"{record.first} ({shares[0]}) and {record.second} ({shares[1]}) cannot be told apart on the {both}{p}."
+    if guessing:
+        yield f"No better than guessing: {_names(guessing)}."
+
+
+# -- a question that was settled ---------------------------------------------------------------------------------------
+
+
+def settled_words(record: SettleRecord) -> str:
+    """Say in one line the verdict at which a run stopped."""
+    (pair,) = record.pairs
+    share = f"{record.images:,} of {record.of_images:,} images judged"
+    missing = ", ".join(f"{name} {count}" for name, count in pair.without_score.items() if count)
+    missing = f"; left out for want of a score: {missing} prompts" if missing else ""
+    ends = _interval_words(pair)
+    if pair.reason:
+        return f"cannot tell: {pair.reason}, and what is left out may decide{ends} ({share}{missing})"
+    if pair.verdict == OPEN:
+        left = f"; still in: {', '.join(pair.left)}" if pair.left else ""
+        spent = sum_words(record.spent, 0, f"${record.spent or 0.0:.4f}")
+        return f"not settled for {spent}: {' or '.join(pair.names)}{ends}{left} ({share}{missing})"
+    saved = f", about ${record.saved:.4f} saved" if record.saved else ""
+    if pair.verdict == EQUIVALENT:
+        equal = " and ".join(pair.left or pair.names)
+        return f"settled: {equal} are equivalent within {record.margin:g}{ends} ({share}{saved}{missing})"
+    return f"settled: {pair.verdict} is the better one{ends} ({share}{saved}{missing})"
+
+
+def _interval_words(pair: SettledPair) -> str:
+    """Say the interval of the difference of two; empty where there is none."""
+    if pair.interval is None:
+        return ""
+    (low, high), (first, second, *_) = pair.interval, pair.names
+    asymptotic = " (asymptotic: this scale has no ends)" if pair.method == ASYMPTOTIC else ""
+    return f", {first} - {second} between {low:.4g} and {high:.4g}{asymptotic}"
