@@ -93,8 +93,33 @@ def address_options(port: int) -> Callable[[F], F]:
     )
 
 
+def page_options(port: int) -> Callable[[F], F]:
+    """Add `--host`, `--port` and `--url` to a command that serves a page; `port` is the one it tries first."""
+    return with_options(
+        address_options(port),
+        option(
+            "--url",
+            "The address by which others reach the page, through a tunnel or a proxy; links begin with it.",
+            "URL",
+            default="",
+            show_default=False,
+            callback=_url,
+        ),
+    )
+
+
+def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Refuse what is no address of a page."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(value)
+    if value and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
+        raise click.BadParameter(f"{value!r} is no address such as https://label.example.org")
+    return value
+
+
 def say_address(lines: Sequence[str], link: str, usual: int, asked: int | None) -> None:
-    """Print where a server listens, and a hint if it could not take its usual port.
+    """Print where a server listens, a hint if it could not take its usual port, and that others read along without TLS.
 
     Args:
         lines: What to print.
@@ -102,10 +127,19 @@ def say_address(lines: Sequence[str], link: str, usual: int, asked: int | None) 
         usual: The port it tries first.
         asked: The port of `--port`; None without it.
     """
+    from urllib.parse import urlsplit
+
+    from titjudge.web.http_guard import is_loopback
+
     for line in lines:
         say(line)
-    if asked is None and f":{usual}/" not in link:
+    where = urlsplit(link)
+    if asked is None and where.port not in (None, usual):
         say(f"port {usual} is taken, so these links hold only until it ends; --port N fixes one")
+    if where.scheme == "http" and not is_loopback(where.hostname or ""):
+        say(
+            "without TLS: whoever is on the way can read links and answers; docs/people.md has a tunnel and a proxy with TLS"
+        )
 
 
 sink_options: Callable[[F], F] = with_options(

@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from titjudge.cli.commands import COMPARE, Command
-from titjudge.cli.options import PATH, address_options, say_address
+from titjudge.cli.options import PATH, page_options, say_address
 from titjudge.web.view import PORT
 
 
 @click.command(cls=Command, section=COMPARE)
 @click.argument("runs", type=PATH, default=Path("runs"))
-@address_options(PORT)
-def view(runs: Path, host: str, port: int | None) -> int:
+@page_options(PORT)
+def view(runs: Path, host: str, port: int | None, url: str) -> int:
     """Serve a page with the runs of a folder: scores, progress and cost, images as they are judged, and reports.
 
     Two runs that are ticked can be compared side by side.
@@ -29,5 +29,5 @@ def view(runs: Path, host: str, port: int | None) -> int:
     def ready(links: list[str]) -> None:
         say_address([f"{links[0]}  (Ctrl-C ends)"], links[0], PORT, port)
 
-    serve_view(runs, open_run=RunFolder, host=host, port=port, ready=ready)
+    serve_view(runs, open_run=RunFolder, host=host, port=port, url=url, ready=ready)
     return 0

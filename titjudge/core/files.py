@@ -25,6 +25,10 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.serialization import json_bytes
 
 _NO_FILE = "a pipe or a device, not a file"
+_SQLITE = b"SQLite format 3\0"
+_DATABASE = (
+    "a database, not a table: where it is a store of `label`, `label export` writes the files that are read here"
+)
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
 _BOM = b"\xef\xbb\xbf"
 _LINE = 4096  # bytes: most lines are shorter
@@ -189,6 +193,8 @@ def locate_jsonl(
                 if number == 1:
                     if is_utf16(line):
                         raise DataError(UTF16, path)
+                    if line.startswith(_SQLITE):
+                        raise DataError(_DATABASE, path)
                     line = line.removeprefix(_BOM)
                 if line.strip() and (line.endswith(b"\n") or not whole):
                     yield number, start, _object(line, path, number, required)

@@ -43,13 +43,15 @@ class Guard:
 
     A page of another site can reach a local server through a DNS name of its own (DNS rebinding), which then is the Host
     header. A server on loopback accepts only loopback names; any other also accepts `host`, the name of this machine, and
-    IP addresses, which cannot be rebound.
+    IP addresses, which cannot be rebound. Both accept the name in `url`, by which a tunnel or a proxy is reached.
     """
 
-    def __init__(self, app: App, host: str) -> None:
+    def __init__(self, app: App, host: str, url: str = "") -> None:
         self._app = app
         self._local = is_loopback(host)
         self._names = LOOPBACK if self._local else LOOPBACK | {host.lower(), socket.gethostname().lower()}
+        if named := urlsplit(url).hostname:
+            self._names = self._names | {named}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

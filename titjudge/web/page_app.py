@@ -18,13 +18,14 @@ Endpoint = Callable[[Any, str], Awaitable[Any]]
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
 
-def page_app(files: Mapping[str, Path | str], routes: Sequence[Any], host: str) -> App:
+def page_app(files: Mapping[str, Path | str], routes: Sequence[Any], host: str, url: str = "") -> App:
     """Make a page as an ASGI application.
 
     Args:
         files: By the path of its address, a file, which is read anew for each request, or the text of a page.
         routes: The other routes.
         host: Address to listen on.
+        url: The address by which others reach it, through a tunnel or a proxy.
     """
     from starlette.applications import Starlette
     from starlette.responses import Response
@@ -35,7 +36,7 @@ def page_app(files: Mapping[str, Path | str], routes: Sequence[Any], host: str) 
             return lambda request: Response(file, media_type="text/html")
         return lambda request: Response(file.read_bytes(), media_type=_TYPES[file.suffix])
 
-    return Guard(Starlette(routes=[*(Route(path, serve(file)) for path, file in files.items()), *routes]), host)
+    return Guard(Starlette(routes=[*(Route(path, serve(file)) for path, file in files.items()), *routes]), host, url)
 
 
 def keyed_route(
@@ -83,26 +84,31 @@ async def json_of(method: Callable[..., Any], *arguments: Any) -> Any:
 
 def serve_page(
     app: App,
-    keys: Sequence[str],
+    places: Sequence[str],
     host: str,
     port: int | None,
     usual: int,
     ready: Callable[[list[str]], None] | None,
+    *,
+    url: str = "",
 ) -> None:
     """Serve a page until Ctrl-C.
 
     Args:
         app: The page.
-        keys: A link is made for each.
+        places: What comes after the address in each link: `#` and a key, with or without the name of a page before it.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
         usual: The usual port.
         ready: Called with the links once the server listens.
+        url: The address of the links, where it is another than that of `host` and port: what leads there from a tunnel or a
+            proxy is set up for one port, so that only this one will do.
 
     Raises:
         UserError: The address cannot be used.
     """
-    sock = listen(host, port, usual)
+    sock = listen(host, usual if url and port is None else port, usual)
     if ready is not None:
-        ready([f"{address(host, sock)}/#{key}" for key in keys])
+        base = url.rstrip("/") or address(host, sock)
+        ready([f"{base}/{place}" for place in places])
     run(app, sock)

@@ -201,7 +201,8 @@ def table(file: Path) -> list[dict[str, str]]:
 
 def test_the_majority_of_three_decides_and_the_rest_is_open(data: Path, tmp_path: Path) -> None:
     mark_all(data, tmp_path / "m.db", "yes-no", [["yes", "yes"], ["yes", "no"], ["no", "cannot tell"]])
-    result, tables = export_labels(tmp_path / "m.db", tmp_path / "out")
+    export = export_labels(tmp_path / "m.db", tmp_path / "out")
+    result, tables = export.result, export.tables
     assert result["rules"] == {"majority": 3, "needs experts": 3}
     decided, left = table(tmp_path / "out" / "elements.csv"), table(tmp_path / "out" / "open.csv")
     assert {(row["element"], row["value"], row["rule"]) for row in decided} == {(QUESTIONS[0], "yes", "majority")}
@@ -223,14 +224,14 @@ def test_while_people_are_missing_only_a_safe_majority_counts() -> None:
 
 def test_alpha_is_told_by_type_and_ratings_go_by_distance(data: Path, tmp_path: Path) -> None:
     mark_all(data, tmp_path / "g.db", "graph", [["yes"] * 8, ["yes"] * 7 + ["no"], ["no", *["yes"] * 7]])
-    result, _ = export_labels(tmp_path / "g.db", tmp_path / "g")
+    result = export_labels(tmp_path / "g.db", tmp_path / "g").result
     assert set(result["alpha"]) == {"all", "entity", "attribute", "relation"}
     assert result["alpha"]["entity"]["alpha"] == pytest.approx(0.0, abs=0.2)
     near, far = ([["5", "2", "9", "7", "3"], each] for each in (["6", "3", "10", "8", "4"], ["10", "7", "4", "2", "8"]))
     found = []
     for name, people in (("near", near), ("far", far)):
         mark_all(data, tmp_path / f"{name}.db", "rating", people)
-        result, _ = export_labels(tmp_path / f"{name}.db", tmp_path / name)
+        result = export_labels(tmp_path / f"{name}.db", tmp_path / name).result
         found.append(result["alpha"]["all"]["alpha"])
     assert found[0] > 0.8 > 0 > found[1]
     rows = table(tmp_path / "near" / "ratings.csv")
@@ -262,7 +263,7 @@ def test_gold_elements_tell_who_is_right(data: Path, tmp_path: Path) -> None:
     mark_all(data, tmp_path / "m.db", "yes-no", [["yes", "yes"], ["no", "yes"]])
     gold = tmp_path / "gold.csv"
     gold.write_text("image,element,value\ng0.png,is there a cat?,yes\ng1.png,Is the mat red?,yes\n")
-    result, _ = export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold)
+    result = export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold).result
     assert [(person["gold"], person["gold_accuracy"]) for person in result["annotator_details"]] == [(2, 1.0), (2, 0.5)]
     gold.write_text("image,element,value\nelsewhere.png,Is there a cat?,yes\n")
     with pytest.raises(DataError, match="nobody has marked an element of it"):

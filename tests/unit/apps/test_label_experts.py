@@ -120,11 +120,11 @@ def test_the_majority_of_the_experts_decides(
     data: Path, tmp_path: Path, verdicts: list[str], rule: str, preference: str | None
 ) -> None:
     store = split_pairs(data, tmp_path / "v.db")
-    before, _ = export_labels(store, tmp_path / "before")
+    before = export_labels(store, tmp_path / "before").result
     with deciding(data, store) as service:
         for who, better in zip(service.names, verdicts, strict=False):
             assert verdict(service, who, better)["sheet"] is None
-    result, _ = export_labels(store, tmp_path / "out")
+    result = export_labels(store, tmp_path / "out").result
     assert result["rules"][rule] == 1
     decided = {(row["image_a"], row["image_b"]): row for row in rows(tmp_path / "out" / "pairs.csv")}
     assert decided.get(("i0.png", "i1.png"), {}).get("preference") == preference
@@ -144,9 +144,9 @@ def test_a_panel_of_one_decides_alone_and_may_take_it_back(data: Path, tmp_path:
     store = split_pairs(data, tmp_path / "v.db")
     with deciding(data, store, experts=1) as service:
         after = verdict(service, "expert-01", "i1.png")
-        assert export_labels(store, tmp_path / "out")[0]["rules"]["experts"] == 1
+        assert export_labels(store, tmp_path / "out").result["rules"]["experts"] == 1
         assert service.undo("expert-01", after["question"])["sheet"]["note"] == "says expert-01"
-        assert export_labels(store, tmp_path / "out")[0]["rules"]["experts"] == 0
+        assert export_labels(store, tmp_path / "out").result["rules"]["experts"] == 0
         verdict(service, "expert-01", "i0.png")
     with deciding(data, store, experts=1) as service:
         assert (service.state("expert-01")["done"], service.state("expert-01")["sheet"]) == (1, None)
@@ -196,7 +196,7 @@ def test_experts_mark_the_open_elements_alone(data: Path, tmp_path: Path) -> Non
             mark(service, who, values)
         mark(service, "expert-03", ["no", "no"], images=1)
         assert service.state("expert-01")["sheet"] is None
-    result, _ = export_labels(store, tmp_path / "out")
+    result = export_labels(store, tmp_path / "out").result
     assert result["rules"] == {"majority": 6, "experts": 6}
     decided = {(row["image"], row["element"]): row for row in rows(tmp_path / "out" / "elements.csv")}
     assert {decided[key]["value"] for key in left if key[1] == "cat | black"} == {"yes"}
@@ -213,7 +213,7 @@ def test_experts_who_disagree_leave_it_open_for_good(data: Path, tmp_path: Path)
     with deciding(data, store, experts=2) as service:
         mark(service, "expert-01", ["yes", "yes"])
         mark(service, "expert-02", ["yes", "no"])
-    result, _ = export_labels(store, tmp_path / "out")
+    result = export_labels(store, tmp_path / "out").result
     assert result["rules"] == {"majority": 6, "experts": 3, SPLIT: 3}
     assert {row["rule"] for row in rows(tmp_path / "out" / "open.csv")} == {SPLIT}
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 from random import Random
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from titjudge.apps.label.command import label
 from titjudge.apps.label.export import export_labels
 from titjudge.apps.label.question_order import merge_sort
 from titjudge.apps.label.questions import Question
@@ -57,7 +60,8 @@ def test_agreeing_annotators_decide_every_pair(tmp_path: Path) -> None:
     store = begin(tmp_path / "v.db")
     asked = sum(sort(store, f"n{person}", IMAGES) for person in range(15))
     store.close()
-    result, tables = export_labels(tmp_path / "v.db", tmp_path / "out")
+    export = export_labels(tmp_path / "v.db", tmp_path / "out")
+    result, tables = export.result, export.tables
     assert asked < 15 * 10
     assert result["votes"] == asked
     rules = result["rules"]
@@ -79,7 +83,7 @@ def test_votes_that_a_sort_implies_are_no_votes_and_decide_by_a_rule_that_says_s
     store = begin(tmp_path / "v.db", annotators=1)
     asked = sort(store, "n", IMAGES)
     store.close()
-    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
+    result = export_labels(tmp_path / "v.db", tmp_path / "out").result
     lines = [json.loads(line) for line in (tmp_path / "out" / "pairs.jsonl").read_text().splitlines()]
     assert {(line["source"], line["votes_a"], line["implied"]) for line in lines} == {
         ("votes: consensus", 1, 0),
@@ -98,7 +102,7 @@ def test_the_rules_count_votes_that_were_cast_and_never_make_a_consensus_of_impl
         store.add(f"n{person:02d}", Question("pair", "p", (first, "i2")), "left")
         store.add(f"n{person:02d}", Question("pair", "p", ("i2", last)), "left")
     store.close()
-    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
+    result = export_labels(tmp_path / "v.db", tmp_path / "out").result
     rows = [json.loads(line) for line in (tmp_path / "out" / "pairs.jsonl").read_text().splitlines()]
     (pair,) = [row for row in rows if (row["image_a"], row["image_b"]) == ("i0", "i1")]
     assert (pair["votes_a"], pair["votes_b"], pair["votes_tie"], pair["implied"]) == (3, 5, 1, 6)
@@ -115,7 +119,7 @@ def test_where_people_and_sorts_disagree_experts_decide(tmp_path: Path) -> None:
     store.add("n2", Question("pair", "p", ("i1", "i2")), "left")
     store.add("n2", Question("pair", "p", ("i2", "i0")), "left")
     store.close()
-    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
+    result = export_labels(tmp_path / "v.db", tmp_path / "out").result
     assert {"prompt_id": "p", "image_a": "i0", "image_b": "i1"} in result["needs_experts"]
 
 
@@ -134,17 +138,17 @@ def split_votes(path: Path) -> None:
 def test_disagreement_goes_to_experts_and_comes_back(tmp_path: Path) -> None:
     split_votes(tmp_path / "v.db")
     out, experts = tmp_path / "out", tmp_path / "out" / "experts.jsonl"
-    result, _ = export_labels(tmp_path / "v.db", out)
+    result = export_labels(tmp_path / "v.db", out).result
     assert result["rules"]["needs experts"] == 1
     assert (out / "pairs.jsonl").read_text() == ""
     assert "p,i0,i1,,votes: needs experts,7,6,2,0,0" in (out / "open.csv").read_text()
     (entry,) = [json.loads(line) for line in experts.read_text().splitlines()]
     assert entry == {"prompt_id": "p", "image_a": "i0", "image_b": "i1", "prompt": "the prompt", "verdicts": []}
     experts.write_text(json.dumps(entry | {"verdicts": ["b", "tie", "b"]}) + "\n")
-    result, _ = export_labels(tmp_path / "v.db", out)
+    result = export_labels(tmp_path / "v.db", out).result
     assert result["decided"] == 0, "verdicts count only when they are handed in"
     assert json.loads(experts.read_text())["verdicts"] == ["b", "tie", "b"], "and are never overwritten"
-    result, _ = export_labels(tmp_path / "v.db", out, experts=experts)
+    result = export_labels(tmp_path / "v.db", out, experts=experts).result
     assert [p.preference for p in read_pairs(out / "pairs.csv")] == ["b"]
     assert json.loads(experts.read_text())["verdicts"] == ["b", "tie", "b"]
     experts.write_text(json.dumps(entry | {"verdicts": ["a", "tie", "b"]}) + "\n")
@@ -168,10 +172,10 @@ def test_missing_annotators_leave_a_pair_open(tmp_path: Path) -> None:
     for person in range(9):
         store.add(f"n{person}", Question("pair", "p", ("i0", "i1")), "left")
     store.close()
-    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
+    result = export_labels(tmp_path / "v.db", tmp_path / "out").result
     assert result["rules"]["incomplete"] == 1
     assert result["votes_expected"] == 15
-    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out", annotators=9)
+    result = export_labels(tmp_path / "v.db", tmp_path / "out", annotators=9).result
     assert result["rules"]["consensus"] == 1
 
 
@@ -233,7 +237,7 @@ def test_checks_undone_votes_and_sides_are_reported(tmp_path: Path) -> None:
     store.undo("n")
     store.add("m", Question("gold", "p", ("i0", "i4")), "tie")
     store.close()
-    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
+    result = export_labels(tmp_path / "v.db", tmp_path / "out").result
     careless, careful = result["annotator_details"]
     assert (careful["gold"], careful["gold_accuracy"], careful["undone"], careful["median_seconds"]) == (1, 1.0, 1, 3.0)
     assert (careful["votes"], careful["left_share"]) == (1, 1.0)
@@ -264,7 +268,7 @@ def test_alpha_of_one_prompt_has_no_interval_over_prompts(tmp_path: Path) -> Non
     for person in range(6):
         sort(store, f"n{person}", IMAGES if person < 4 else [*IMAGES[:2], *IMAGES[:1:-1]])
     store.close()
-    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out", annotators=6)
+    result = export_labels(tmp_path / "v.db", tmp_path / "out", annotators=6).result
     assert 0 < result["alpha"] < 1
     assert (result["alpha_interval"], result["alpha_reason"]) == (None, "fewer than two prompts: no interval")
 
@@ -282,5 +286,24 @@ def test_contradicting_answers_count_only_as_given(tmp_path: Path) -> None:
     for left, right in (("i0", "i1"), ("i1", "i2"), ("i2", "i0")):
         store.add("n", Question("pair", "p", (left, right)), "left")
     store.close()
-    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
+    result = export_labels(tmp_path / "v.db", tmp_path / "out").result
     assert result["pairs"] == 3
+
+
+def test_the_command_names_the_files_and_what_takes_them(tmp_path: Path) -> None:
+    store = begin(tmp_path / "v.db")
+    sort(store, "n0", IMAGES)
+    store.close()
+    out = tmp_path / "my labels"
+    said = CliRunner().invoke(label, ["export", str(tmp_path / "v.db"), str(out)], standalone_mode=False)
+    written = re.search(r"^written into .*: (.*)$", said.output, re.MULTILINE)
+    assert written
+    assert sorted(written[1].split(", ")) == sorted(file.name for file in out.iterdir())
+    assert f"next: python cli.py judge --data DATA --pairs '{out}/pairs.jsonl'" in said.output
+
+
+def test_a_store_given_in_place_of_its_export_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    begin(tmp_path / "v.db").close()
+    for read in (read_votes, read_pairs):
+        with pytest.raises(DataError, match="`label export` writes the files"):
+            read(tmp_path / "v.db")

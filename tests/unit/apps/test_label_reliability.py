@@ -100,7 +100,8 @@ def test_who_is_wrong_on_gold_pairs_is_stopped_and_left_out_and_the_others_go_on
         assert not good[-1]["stopped"]
     with pairs(data, store, gold_share=1 / 3) as service:
         assert service.state(BAD) == states[-1]
-    result, tables = export_labels(store, tmp_path / "out")
+    export = export_labels(store, tmp_path / "out")
+    result, tables = export.result, export.tables
     people = {person["annotator"]: person for person in result["annotator_details"]}
     assert (people[GOOD]["gold_accuracy"], people[GOOD]["left_out"]) == (1.0, False)
     assert (people[BAD]["gold_accuracy"], people[BAD]["left_out"]) == (0.0, True)
@@ -111,7 +112,7 @@ def test_who_is_wrong_on_gold_pairs_is_stopped_and_left_out_and_the_others_go_on
     assert (result["votes_expected"], result["annotators"]) == (1, 1)
     assert BAD not in (tmp_path / "out" / "votes.csv").read_text() + (tmp_path / "out" / "battles.jsonl").read_text()
     assert BAD in (tmp_path / "out" / "votes.jsonl").read_text(), "what was voted is kept"
-    everyone, _ = export_labels(store, tmp_path / "all", least=0)
+    everyone = export_labels(store, tmp_path / "all", least=0).result
     assert (everyone["left_out"], everyone["annotators"]) == ([], 2)
 
 
@@ -167,7 +168,7 @@ def test_who_is_wrong_on_known_elements_is_stopped_and_left_out(data: Path, tmp_
         mark_on(service, "annotator-03", ["yes", "yes"])
     with marks(data, store, None, gold_share=1 / 3) as service:
         assert service.state(BAD)["stopped"], "what is known outlives a restart without the file"
-    result, _ = export_labels(store, tmp_path / "out")
+    result = export_labels(store, tmp_path / "out").result
     assert result["left_out"] == [
         f"left out: {len(seen)} images of {BAD}, who is right in 0 of 4 checks (at most 68 %, at 95 %; asked for: 70 %)"
     ]

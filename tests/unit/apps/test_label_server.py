@@ -335,7 +335,7 @@ def test_an_image_that_cannot_be_decoded_is_asked_no_more(tmp_path: Path) -> Non
 def test_every_pair_is_asked_unless_the_store_was_begun_otherwise(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_serve", lambda service, host, port, ready: None)
+    monkeypatch.setattr(server, "_serve", lambda service, host, port, url, ready: None)
     for plan, kept in ((None, "all"), ("merge", "merge")):
         file = tmp_path / f"{plan}.db"
         server.serve_label(data, annotators=2, store=file, plan=plan)
@@ -352,3 +352,17 @@ def test_people_have_the_three_answers_of_the_paper_where_both_bad_is_not_offere
             service.vote("annotator-01", state["question"], "both_bad")
         experts = Service(load_material(data), store, Pairs(), annotators=1, seed=0)
         assert experts.state("annotator-01")["sheet"]["answers"] == ("left", "right", "tie", "both_bad")
+
+
+def test_the_overview_opens_for_the_organiser_and_nobody_else(data: Path, tmp_path: Path) -> None:
+    server = Server(data, tmp_path / "v.db", annotators=2)
+    try:
+        assert urlsplit(server.links[-1]).path == "/organiser.html"
+        status, _, content = server.ask("GET", "/api/overview", -1)
+        assert status == 200
+        assert [one["name"] for one in json.loads(content)["people"]] == ["annotator-01", "annotator-02"]
+        assert server.ask("GET", "/api/overview", 0)[0] == 401
+        assert server.ask("GET", "/api/overview", None)[0] == 401
+        assert server.ask("GET", "/api/state", -1)[0] == 401
+    finally:
+        server.end()

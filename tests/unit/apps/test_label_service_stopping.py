@@ -85,7 +85,7 @@ def test_an_image_is_asked_until_each_element_has_a_majority_or_its_marks(data: 
         numbers = Counter(row.question.images[0] for row in service.store.answers())
     assert len(numbers) == IMAGES
     assert set(numbers.values()) == {2, 3}
-    result, _ = export_labels(store, tmp_path / "out")
+    result = export_labels(store, tmp_path / "out").result
     assert result["rules"] == {"majority": 2 * IMAGES}
     with marks(data, tmp_path / "r.db", 5, 2, "rating") as service:
         label_at_random(service, lambda state, draw: [str(draw.randint(1, 10)) for _ in state["sheet"]["elements"]])
@@ -154,7 +154,8 @@ def test_agreement_is_that_of_the_first_votes(data: Path, tmp_path: Path) -> Non
             for who, value in zip(service.names, values, strict=False):
                 marks_text = json.dumps([(name, "question", value) for name in ("Is there a cat?", "Is it black?")])
                 service.store.add(who, Question("image", "p", (image,)), marks_text)
-    result, tables = export_labels(store, tmp_path / "out")
+    export = export_labels(store, tmp_path / "out")
+    result, tables = export.result, export.tables
     first = krippendorff_alpha([[2, 0], [1, 1], [0, 2], [1, 1]] * 2).alpha
     every = krippendorff_alpha([[2, 0], [2, 1], [0, 2], [1, 2]] * 2).alpha
     assert result["alpha"]["all"]["alpha"] == pytest.approx(first)

@@ -109,7 +109,7 @@ def test_annotations_of_label_studio_become_votes(tmp_path: Path) -> None:
     (tmp_path / "ls.json").write_text(json.dumps([{"data": data, "annotations": annotations}]))
     assert read_annotations(tmp_path / "ls.json", tmp_path / "v.db") == Imported(15, 0, 0)
     assert read_annotations(tmp_path / "ls.json", tmp_path / "v.db") == Imported(0, 15, 0), "an annotation counts once"
-    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
+    result = export_labels(tmp_path / "v.db", tmp_path / "out").result
     assert result["rules"]["needs experts"] == 1
     assert "p,i0,i1,,votes: needs experts,7,6,2,0,0" in (tmp_path / "out" / "open.csv").read_text()
 

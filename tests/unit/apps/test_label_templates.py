@@ -6,13 +6,17 @@ import re
 
 import pytest
 
-from titjudge.apps.label.templates import filled, parts_of
+from titjudge.apps.label.templates import rendered
 
 
 @pytest.mark.parametrize("name", ["pairs", "elements"])
 def test_each_part_of_a_page_is_filled_and_each_id_stands_once(name: str) -> None:
-    page = filled("label.html", {"page": name, **parts_of(f"{name}.html")})
-    assert "<!--" not in page
+    page = rendered(f"{name}.html", page=name)
+    assert "[[" not in page
     assert f'src="{name}.js"' in page
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(set(ids)) == len(ids)
+
+
+def test_values_are_escaped() -> None:
+    assert "&lt;b&gt;" in rendered("label_studio_elements.xml", mode="graph", title="<b>", values=("yes", "no"))

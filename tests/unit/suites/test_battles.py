@@ -138,7 +138,8 @@ def test_votes_go_out_as_battles_and_come_back_as_they_were(tmp_path: Path) -> N
         store.add("ann", Question("pair", "p", (left, right)), answer)
     assert [vote.text for vote in store.answers()] == ["left", "both_bad", "both_bad"]
     store.close()
-    result, tables = export_labels(tmp_path / "v.db", tmp_path / "out")
+    export = export_labels(tmp_path / "v.db", tmp_path / "out")
+    result, tables = export.result, export.tables
     assert result["annotator_details"][0]["both_bad_share"] == pytest.approx(2 / 3)
     assert ("both bad", 3) in tables[0].rows  # x and z follow: each of them was called bad
     decided = {(p.a, p.b): p.choice for p in read_pairs(tmp_path / "out" / "pairs.jsonl")}

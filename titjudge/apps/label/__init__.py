@@ -10,8 +10,11 @@
 | `dataset` | prompts and images of a data folder, gold pairs, and the only access to image files |
 | `queues`, `question_order` | the questions of one annotator, and which pair to ask next: functions of the answers so far |
 | `store` | answers on disk (SQLite), append-only |
+| `people` | the names of annotators, numbered or given |
 | `service` | all annotators: links, blinded images; writes an answer to disk, then returns the next question |
-| `server` | `serve_label` and `serve_experts`: the page |
+| `organiser` | who has done how much, and how far people agree so far |
+| `server` | `serve_label` and `serve_experts`: the pages |
+| `templates` | the pages and interfaces in `static`, rendered |
 | `reliability` | whether an annotator answers checks right, and when to stop one who does not |
 | `export` | `export_labels`: what the answers decide, as files |
 | `label_studio` | tasks for Label Studio, and its annotations back |

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import click
 
 from titjudge.apps.label import PORT
 from titjudge.cli.commands import TRUST, Group
-from titjudge.cli.options import JSON, PATH, address_options, option, say_address, with_options
+from titjudge.cli.options import JSON, PATH, option, page_options, say_address, with_options
 from titjudge.cli.output import show_problems, show_results
 from titjudge.cli.terminal import say
 
@@ -17,7 +18,7 @@ _SHARE = click.FloatRange(0, 1)
 _MODES = click.Choice(["pairs", "yes-no", "facets", "graph", "rating"])
 _serve_options = with_options(
     option("--store", "The file (SQLite) that keeps the votes.", "FILE", default=Path("labels.sqlite")),
-    address_options(PORT),
+    page_options(PORT),
 )
 
 
@@ -52,7 +53,11 @@ def label() -> None:
     type=_MODES,
     default="pairs",
 )
-@option("--annotators", "How many people vote; each gets a link  [default: 15, or 3 for single images].", "N")
+@option(
+    "--annotators",
+    "How many people vote, or their names (anna,ben,chris); each gets a link  [default: 15, or 3 for single images].",
+    "N|NAMES",
+)
 @option(
     "--plan",
     "all: every pair of images of a prompt, as A.11 of the TIT paper counts votes; merge: fewer votes, by merge sort, which implies "
@@ -84,25 +89,27 @@ def label() -> None:
 )
 @option("--seed", "Seed of the order of the pairs, and of which image is on the left.", default=0)
 @_serve_options
-def serve(data: Path, mode: str, annotators: int | None, store: Path, port: int | None, **rules: Any) -> int:
+def serve(data: Path, mode: str, annotators: str | None, store: Path, port: int | None, **rules: Any) -> int:
     """Serve the page on which people vote; every answer is stored on disk before the next question is shown.
 
     \b
     Examples:
-      python cli.py label my_images --annotators 5
+      python cli.py label my_images --annotators anna,ben,chris
       python cli.py label my_images --mode yes-no --votes 3
     """
+    from titjudge.apps.label.people import annotators_of
     from titjudge.apps.label.server import serve_label
 
     _log_warnings()
+    people = annotators_of(annotators or ("15" if mode == "pairs" else "3"))
+    names = people if isinstance(people, list) else [f"annotator {number}" for number in range(1, people + 1)]
 
     def ready(links: list[str]) -> None:
-        say_address([f"annotator {number}: {link}" for number, link in enumerate(links, 1)], links[0], PORT, port)
+        lines = [f"{name}: {link}" for name, link in zip((*names, "organiser"), links, strict=True)]
+        say_address(lines, links[0], PORT, port)
         say(f"{'votes' if mode == 'pairs' else 'marks'} are kept in {store}; Ctrl-C ends, the same command goes on")
 
-    if annotators is None:
-        annotators = 15 if mode == "pairs" else 3
-    serve_label(data, annotators=annotators, mode=mode, store=store, port=port, ready=ready, **rules)
+    serve_label(data, annotators=people, mode=mode, store=store, port=port, ready=ready, **rules)
     return 0
 
 
@@ -117,7 +124,9 @@ def _log_warnings() -> None:
 @option("--experts", "How many experts there are; each gets a link.", "N", default=3)
 @option("--annotators", "Annotators each item should have  [default: as `label export`].", "N")
 @_serve_options
-def experts(data: Path, store: Path, experts: int, annotators: int | None, host: str, port: int | None) -> int:
+def experts(
+    data: Path, store: Path, experts: int, annotators: int | None, host: str, port: int | None, url: str
+) -> int:
     """Serve the items that the annotators have left open, with their answers; the majority of the experts decides.
 
     `label export` lists the same items.
@@ -134,7 +143,7 @@ def experts(data: Path, store: Path, experts: int, annotators: int | None, host:
         say_address([f"expert {place}: {link}" for place, link in enumerate(links, 1)], links[0], PORT, port)
         say(f"{number:,} open; verdicts are kept in {store}; Ctrl-C ends, the same command goes on")
 
-    serve_experts(data, store=store, experts=experts, annotators=annotators, host=host, port=port, ready=ready)
+    serve_experts(data, store=store, experts=experts, annotators=annotators, host=host, port=port, url=url, ready=ready)
     return 0
 
 
@@ -163,8 +172,10 @@ def export(store: Path, out: Path, json_file: Path | None, **rules: Any) -> int:
     """
     from titjudge.apps.label.export import export_labels
 
-    results, tables = export_labels(store, out, **rules)
-    show_results(tables, results, json_file)
+    exported = export_labels(store, out, **rules)
+    show_results(exported.tables, exported.result, json_file)
+    say(f"\nwritten into {out}: {', '.join(exported.files)}")
+    say(f"next: python cli.py {exported.command} {shlex.quote(str(out / exported.main))}")
     return 0
 
 

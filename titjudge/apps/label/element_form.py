@@ -179,7 +179,10 @@ class Elements(Form):
             result["rules"] = dict(Counter(outcome.rule for outcome in outcomes))
             numbers = (("elements", len(votes)), *result["rules"].items())
             tables.insert(0, Table("Elements", ("what", "number"), numbers, (f"majority of at least {expected}",)))
-        return Export(result | {"annotator_details": people, "left_out": labelling.left_out}, tables, files)
+        result |= {"annotator_details": people, "left_out": labelling.left_out}
+        if self.is_rating:
+            return Export(result, tables, files, "ratings.csv", "compare RUN --human")
+        return Export(result, tables, files, "elements.csv", "compare elements RUN --human")
 
     def _check_export(self, labelling: Labelling, rules: ExportRules) -> None:
         """Check what is asked of an export, and read known elements if it names a file."""

@@ -28,13 +28,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from titjudge.apps.label.forms import collect
-from titjudge.apps.label.questions import ExportRules
+from titjudge.apps.label.questions import Export, ExportRules
 from titjudge.core.errors import UserError
 from titjudge.core.files import write_atomic
-from titjudge.core.types import Table
 
 
 def export_labels(
@@ -45,7 +43,7 @@ def export_labels(
     annotators: int | None = None,
     gold: Path | None = None,
     least: float | None = None,
-) -> tuple[dict[str, Any], list[Table]]:
+) -> Export:
     """Turn answers into decisions and agreement, and write them into the folder `out`.
 
     Args:
@@ -58,7 +56,7 @@ def export_labels(
         least: Leave out annotators whose share of right checks is certainly lower; None: as served.
 
     Returns:
-        The content of `labels.json`, and tables to print. Alpha is Krippendorff's nominal alpha with a 95% interval over
+        What was written, and tables to print. Alpha is Krippendorff's nominal alpha with a 95% interval over
         pairs; None with a reason if it is undefined.
 
     Raises:
@@ -69,8 +67,10 @@ def export_labels(
     if least is not None:
         labelling = replace(labelling, least=least)
     export = labelling.form.export(labelling, ExportRules(out, annotators, experts, gold))
-    _write(out, export.files | {"labels.json": json.dumps(export.result, indent=2, ensure_ascii=False)})
-    return export.result, export.tables
+    content = json.dumps(export.result, indent=2, ensure_ascii=False)
+    export = replace(export, files=export.files | {"labels.json": content})
+    _write(out, export.files)
+    return export
 
 
 def _write(out: Path, files: Mapping[str, str]) -> None:

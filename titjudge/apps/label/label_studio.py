@@ -26,14 +26,13 @@ from titjudge.apps.label.forms import MODES, PAIRS, form_of
 from titjudge.apps.label.question_order import draw, shuffled
 from titjudge.apps.label.questions import IMAGE, PAIR, Question
 from titjudge.apps.label.store import Store
-from titjudge.apps.label.templates import filled
+from titjudge.apps.label.templates import rendered
 from titjudge.apps.label.votes import ANSWERS
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json, write_atomic, write_json
 
 _LISTS = ("choices", "text")
 _WHAT_TO_DO = "export the project as JSON (not JSON-MIN or CSV)"
-_BOTH_BAD_CHOICE = '\n    <Choice value="both_bad" hotkey="4"/>'
 _TITLES = {
     "yes-no": "Answer each question from the image.",
     "facets": "0: not met, 1: partly, 2: met, n/a: does not apply.",
@@ -88,7 +87,7 @@ class _PairTasks:
 
     def config(self, material: LabelingData, both_bad: bool) -> str:
         """Write the interface."""
-        return filled("label_studio_pairs.xml", {"both_bad": _BOTH_BAD_CHOICE if both_bad else ""})
+        return rendered("label_studio_pairs.xml", both_bad=both_bad)
 
     def question(self, data: Mapping[str, Any]) -> Question:
         """Return the question of a task."""
@@ -119,17 +118,7 @@ class _ElementTasks:
     def config(self, material: LabelingData, both_bad: bool) -> str:
         """Write the interface; all elements of a mode have the same values."""
         values = next(iter(material.elements.values()))[0].values
-
-        def control(place: str) -> str:
-            head = f'name="mark_{place}" toName="element_{place}" required="true"'
-            if self._mode == "rating":
-                return f'<Rating {head} maxRating="{values[-1]}"/>'
-            choices = "".join(f'<Choice value="{value}"/>' for value in values)
-            return f'<Choices {head} choice="single" showInline="true">{choices}</Choices>'
-
-        below = filled("label_studio_locked.xml", {"control": control("{{i}}_{{j}}")}) if self._mode == "graph" else ""
-        parts = {"title": _TITLES[self._mode], "control": control("{{i}}"), "locked": below.rstrip()}
-        return filled("label_studio_elements.xml", parts)
+        return rendered("label_studio_elements.xml", mode=self._mode, title=_TITLES[self._mode], values=values)
 
     def question(self, data: Mapping[str, Any]) -> Question:
         """Return the question of a task."""

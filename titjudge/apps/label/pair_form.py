@@ -140,8 +140,8 @@ class Pairs(Form):
         """Decide pairs by the three rules of A.11, rank images, and list the pairs that are left to experts."""
         if rules.gold is not None:
             raise UserError(f"{labelling.path}: --gold is for marks; gold pairs are given where the page is served")
-        kept = rules.out / "experts.jsonl"
-        known = _read_verdicts(kept) if kept.is_file() else {}
+        kept = rules.out / "experts.jsonl" if rules.out is not None else None
+        known = _read_verdicts(kept) if kept is not None and kept.is_file() else {}
         verdicts = _read_verdicts(rules.experts) if rules.experts is not None else {}
         outcomes = decide_pairs(labelling, rules.annotators, _expert_votes(verdicts))
         if not outcomes.votes:
@@ -176,7 +176,8 @@ class Pairs(Form):
         votes = summary.table()
         notes = (*votes.notes, *labelling.early_note("pair"), *_implied_note(summary.rules))
         order = leaderboard(ranked)
-        return Export(result, [replace(votes, notes=notes), *([order] if order else []), table], files)
+        tables = [replace(votes, notes=notes), *([order] if order else []), table]
+        return Export(result, tables, files, "pairs.jsonl", "judge --data DATA --pairs")
 
     def _annotators(self, labelling: Labelling) -> tuple[list[dict[str, Any]], Table]:
         """Sum up each annotator: votes, undos, ties, preferred side, seconds, and right attention checks."""

@@ -106,13 +106,13 @@ class ExportRules:
     """How answers are counted and where they go.
 
     Attributes:
-        out: The folder of the export, whose verdicts of experts are kept.
+        out: The folder of the export, whose verdicts of experts are kept; None where nothing is written.
         annotators: How many answers an item should have; None: as served.
         experts: A file with verdicts of experts.
         gold: A file with known values of elements.
     """
 
-    out: Path
+    out: Path | None = None
     annotators: int | None = None
     experts: Path | None = None
     gold: Path | None = None
@@ -120,11 +120,20 @@ class ExportRules:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What `label export` prints and writes: the content of `labels.json`, tables, and the other files by name."""
+    """What `label export` prints and writes.
+
+    Attributes:
+        result: The content of `labels.json`.
+        tables: What is printed.
+        files: The content of each file by its name.
+        main: The file that is used next, and `command` what takes it as its last argument.
+    """
 
     result: dict[str, Any]
     tables: list[Table]
     files: dict[str, str]
+    main: str
+    command: str
 
 
 class Form(ABC):

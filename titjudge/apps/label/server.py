@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from titjudge.apps.label import PORT
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.forms import collect, form_of
+from titjudge.apps.label.organiser import Organiser
+from titjudge.apps.label.questions import ANNOTATOR
 from titjudge.apps.label.reliability import LEAST
 from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
-from titjudge.apps.label.templates import STATIC, filled, parts_of
+from titjudge.apps.label.templates import STATIC, rendered
 from titjudge.core.errors import DataError
 from titjudge.data.images import ImageFiles
 from titjudge.stats.people.votes import PANEL
 from titjudge.web.http_guard import App, json_response, read_json
-from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page
+from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
 
 _log = logging.getLogger("titjudge.apps.label")
 
@@ -27,9 +29,10 @@ _log = logging.getLogger("titjudge.apps.label")
 def serve_label(
     data: Path,
     *,
-    annotators: int,
+    annotators: int | Sequence[str],
     host: str = "127.0.0.1",
     port: int | None = 0,
+    url: str = "",
     store: Path,
     mode: str = "pairs",
     plan: str | None = None,
@@ -45,9 +48,10 @@ def serve_label(
 
     Args:
         data: A data folder or manifest (`titjudge.suites.folder`). The page can read no file outside it.
-        annotators: How many people vote, 1 to 1000; each gets a link, which stays the same after a restart.
+        annotators: How many people vote, 1 to 1000, or their names; each gets a link, which stays the same after a restart.
         host: Address to listen on. Beyond loopback everyone who has a link can vote.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
+        url: The address by which others reach the page, through a tunnel or a proxy; empty where it is that of `host`.
         store: The SQLite file of the votes; an existing one is continued.
         mode: `pairs`, or what is marked in single images: `yes-no`, `facets`, `graph`, `rating`.
         plan: Which pairs are asked: `all`, or `merge` (merge sort over the images of a prompt); None: as the store was begun,
@@ -59,7 +63,7 @@ def serve_label(
         gold_share: Share of checks among the questions, at most a third; None: about 1 in 12, more if there are few questions.
         gold_least: Stop asking an annotator whose share of right checks is certainly lower.
         seed: Seed of orders and sides; recorded in the store.
-        ready: Called with the links once the server listens.
+        ready: Called once the server listens, with the links of the annotators and, as the last, that of the organiser.
 
     Raises:
         UserError: The store or the address cannot be used.
@@ -78,7 +82,7 @@ def serve_label(
             gold_least=gold_least,
             votes=enough,
         )
-        _serve(service, host, port, ready)
+        _serve(service, host, port, url, ready)
 
 
 def serve_experts(
@@ -89,6 +93,7 @@ def serve_experts(
     annotators: int | None = None,
     host: str = "127.0.0.1",
     port: int | None = 0,
+    url: str = "",
     ready: Callable[[list[str], int], None] | None = None,
 ) -> None:
     """Serve the items that the votes leave open, as `label export` lists them, for experts to decide, until Ctrl-C.
@@ -100,6 +105,7 @@ def serve_experts(
         annotators: How many votes an item should have, as in `export_labels`.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
+        url: The address by which others reach the page, through a tunnel or a proxy; empty where it is that of `host`.
         ready: Called with the links and the number of open items once the server listens.
 
     Raises:
@@ -111,7 +117,7 @@ def serve_experts(
     with contextlib.closing(Store(store)) as answers:
         form = labelling.form.for_experts(labelling, material, annotators)
         service = Service(material, answers, form, annotators=experts, seed=labelling.seed)
-        _serve(service, host, port, None if ready is None else lambda links: ready(links, form.open))
+        _serve(service, host, port, url, None if ready is None else lambda links: ready(links, form.open))
 
 
 def _reported(material: LabelingData) -> LabelingData:
@@ -121,24 +127,31 @@ def _reported(material: LabelingData) -> LabelingData:
     return material
 
 
-def _serve(service: Service, host: str, port: int | None, ready: Callable[[list[str]], None] | None) -> None:
-    keys = [service.token(name) for name in service.names]
-    serve_page(build_app(service, host), keys, host, port, PORT, ready)
+def _serve(service: Service, host: str, port: int | None, url: str, ready: Callable[[list[str]], None] | None) -> None:
+    links = [f"#{service.token(name)}" for name in service.names]
+    if service.form.role == ANNOTATOR:
+        links.append(f"organiser.html#{service.organiser_token}")
+    serve_page(build_app(service, host, url), links, host, port, PORT, ready, url=url)
 
 
-def build_app(service: Service, host: str = "127.0.0.1") -> App:
-    """Make the page and its four endpoints as an ASGI application."""
-    page = _Page(service)
-    names = ("label.css", "page.js", f"{service.form.page}.js")
+def build_app(service: Service, host: str = "127.0.0.1", url: str = "") -> App:
+    """Make the pages of annotators and organiser, and their endpoints, as an ASGI application."""
+    page, organiser = _Page(service), Organiser(service)
+    names = ("label.css", "page.js", f"{service.form.page}.js", "organiser.html", "organiser.css", "organiser.js")
     files: dict[str, Path | str] = {f"/{name}": STATIC / name for name in names}
-    files["/"] = filled("label.html", {"page": service.form.page, **parts_of(f"{service.form.page}.html")})
+    files["/"] = rendered(f"{service.form.page}.html", page=service.form.page)
+
+    async def overview(request: Any, person: str) -> Any:
+        return await json_of(organiser.overview)
+
     routes = [
         keyed_route("/api/state", page.state, service.annotator),
         keyed_route("/api/image/{code:str}", page.image, service.annotator),
         keyed_route("/api/vote", page.vote, service.annotator, method="POST"),
         keyed_route("/api/undo", page.undo, service.annotator, method="POST"),
+        keyed_route("/api/overview", overview, single_key(service.organiser_token)),
     ]
-    return page_app(files, routes, host)
+    return page_app(files, routes, host, url)
 
 
 class _Page:

@@ -4,25 +4,49 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import statistics
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData
+from titjudge.apps.label.people import names_of
 from titjudge.apps.label.questions import ANNOTATOR, Form, Question, Queue, is_expert
 from titjudge.apps.label.reliability import LEAST, Reliability
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import UserError
 from titjudge.web.http_guard import same
 
-MAX_ANNOTATORS = 1000
 _MAX_DURATION = 24 * 3600 * 1000  # ms; a longer one is an error of the clock
 _MAX_NOTE = 2000  # characters, as on the page
 
 
 class Stale(Exception):
     """The answer belongs to a question that is no longer the current one: another tab, or a repeated request."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonProgress:
+    """How far one person is.
+
+    Attributes:
+        name: Who.
+        done: Number of answers.
+        left: The most questions that can follow.
+        seconds: Median time for an answer, without pauses; None where it is unknown.
+        last: When the last answer came, in Unix seconds; None before the first.
+        stopped: Whether too many checks were wrong, so that nothing more is asked.
+    """
+
+    name: str
+    done: int
+    left: int
+    seconds: float | None
+    last: float | None
+    stopped: bool
 
 
 class Service:
@@ -32,7 +56,7 @@ class Service:
         material: Prompts, images and checks.
         store: Where answers go.
         form: What is asked, and of whom.
-        annotators: How many people answer.
+        annotators: How many people answer, or their names.
         seed: Seed of orders and sides.
         gold_share: Share of checks among the questions; None: about 1 in 12.
         gold_least: Stop asking an annotator whose share of right checks is certainly lower.
@@ -49,20 +73,21 @@ class Service:
         store: Store,
         form: Form,
         *,
-        annotators: int,
+        annotators: int | Sequence[str],
         seed: int,
         gold_share: float | None = None,
         gold_least: float = LEAST,
         votes: int = 0,
     ) -> None:
         form.check_rules(votes)
-        if not 1 <= annotators <= MAX_ANNOTATORS:
-            raise UserError(f"the number of {form.role}s is between 1 and {MAX_ANNOTATORS}, not {annotators}")
-        if not 0 <= votes <= annotators:
-            raise UserError(f"{votes} votes for each item need at least as many annotators, and these are {annotators}")
+        self.names = names_of(annotators, form.role)
+        if not 0 <= votes <= len(self.names):
+            raise UserError(
+                f"{votes} votes for each item need at least as many annotators, and these are {len(self.names)}"
+            )
         self.material, self.store, self.form = material, store, form
         self._enough, self._seed, self._share, self._least = votes, seed, gold_share, gold_least
-        rules: dict[str, object] = {f"{form.role}s": annotators}
+        rules: dict[str, object] = {f"{form.role}s": len(self.names)}
         if form.role == ANNOTATOR:
             rules |= {"gold_least": gold_least, "votes": votes, **form.rules}
         store.begin(material, plan=form.plan, seed=seed, rules=rules)
@@ -70,7 +95,6 @@ class Service:
         if form.role == ANNOTATOR:
             form.check_answers(store.answers(), material, store.path)
         self._secret = store.secret()
-        self.names = [f"{form.role}-{number:02d}" for number in range(1, annotators + 1)]
         self._tokens = {self.token(name): name for name in self.names}
         self._images = {self._sign("image", image): image for image in material.items}
         self._codes = {image: code for code, image in self._images.items()}
@@ -90,6 +114,11 @@ class Service:
     def token(self, annotator: str) -> str:
         """Derive the token of an annotator, which stays the same after a restart."""
         return self._sign("annotator", annotator)
+
+    @property
+    def organiser_token(self) -> str:
+        """The token of the person who watches the labelling; it stays the same after a restart."""
+        return self._sign("organiser")
 
     def annotator(self, token: str) -> str | None:
         """Return the annotator with this token; None if it is unknown."""
@@ -145,6 +174,24 @@ class Service:
         for prompt in changed if left_out == self._left_out else list(self._settled):
             self._settled.pop(prompt, None)
         self._left_out = left_out
+
+    # -- progress --------------------------------------------------------------------------------------------------
+
+    def progress(self) -> list[PersonProgress]:
+        """Say how far everybody is."""
+        with self._lock:
+            return [self._progress_of(name) for name in self.names]
+
+    def _progress_of(self, name: str) -> PersonProgress:
+        done, at_most = self._queue(name)[1].progress()
+        answers, stopped = self.store.answers(name), self.stopped(name)
+        seconds = [answer.duration_ms / 1000 for answer in answers if answer.duration_ms is not None]
+        return PersonProgress(
+            name, done, 0 if stopped else at_most,
+            seconds=statistics.median(seconds) if seconds else None,
+            last=max((answer.answered_at for answer in answers), default=None),
+            stopped=stopped,
+        )  # fmt: skip
 
     # -- questions and answers -------------------------------------------------------------------------------------
 

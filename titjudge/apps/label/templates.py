@@ -1,21 +1,33 @@
-"""Fill the parts of a static file, `<!-- part: NAME -->`, with text."""
+"""Render the pages and interfaces in `static`: Jinja, whose values stand in `[[ ]]`, as `{{i}}` is Label Studio's own."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import functools
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import jinja2
 
 STATIC = Path(__file__).parent / "static"
-_PART = re.compile(r"<!-- part: (\w+) -->")
 
 
-def filled(name: str, parts: Mapping[str, str]) -> str:
-    """Return the text of a static file with its parts filled in."""
-    return _PART.sub(lambda match: parts[match[1]], (STATIC / name).read_text(encoding="utf-8"))
+def rendered(name: str, **values: Any) -> str:
+    """Render a file of `static`; values are escaped, and each that it names must be given."""
+    return _environment().get_template(name).render(values)
 
 
-def parts_of(name: str) -> dict[str, str]:
-    """Read a static file that lists parts, each below its mark."""
-    _, *parts = _PART.split((STATIC / name).read_text(encoding="utf-8"))
-    return {part: text.strip("\n") for part, text in zip(parts[::2], parts[1::2], strict=True)}
+@functools.cache
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    return jinja2.Environment(
+        variable_start_string="[[",
+        variable_end_string="]]",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        loader=jinja2.FileSystemLoader(STATIC),
+    )

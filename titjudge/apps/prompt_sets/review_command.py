@@ -8,7 +8,7 @@ import click
 
 from titjudge.apps.prompt_sets.review import PORT
 from titjudge.cli.commands import PROMPTS, Command
-from titjudge.cli.options import PATH, address_options, option, say_address
+from titjudge.cli.options import PATH, option, page_options, say_address
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -17,11 +17,11 @@ from titjudge.core.errors import ConfigError
 @click.command(cls=Command, section=PROMPTS, resumed=True)
 @click.argument("file", type=PATH)
 @option("--reviewer", "Name under which decisions are recorded.", "NAME", default="reviewer")
-@address_options(PORT)
+@page_options(PORT)
 @option("--export", "Write the accepted prompts and end, without serving the page.", "OUT", name="out", type=PATH)
 @option("--accepted-only", "With --export: write them even if some prompts are undecided.", is_flag=True)
 def review_prompts(
-    file: Path, reviewer: str, host: str, port: int | None, out: Path | None, accepted_only: bool
+    file: Path, reviewer: str, host: str, port: int | None, url: str, out: Path | None, accepted_only: bool
 ) -> int:
     """Serve a page where a person accepts, edits or rejects each prompt of FILE (JSON lines, as make-prompts writes them).
 
@@ -53,5 +53,5 @@ def review_prompts(
         say_address(links, links[0], PORT, port)
         say(f"decisions are kept in {review.file}; Ctrl-C ends, the same command goes on")
 
-    serve_review(review, reviewer=reviewer, host=host, port=port, ready=ready)
+    serve_review(review, reviewer=reviewer, host=host, port=port, url=url, ready=ready)
     return 0

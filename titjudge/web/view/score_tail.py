@@ -120,7 +120,12 @@ def score_line(record: Mapping[str, Any]) -> ScoreLine:
         KeyError: It names no item or metric.
     """
     value = record.get("value")
-    names = (str(record[key]) for key in ("item", "metric"))
-    origin = (str(record.get(key, "")) for key in ("generator", "prompt_id"))
-    outcome = (str(record.get(key, "")) for key in ("status", "reason"))
-    return ScoreLine(*names, *origin, float(value) if is_number(value) else None, *outcome)
+    return ScoreLine(
+        item=str(record["item"]),
+        metric=str(record["metric"]),
+        generator=str(record.get("generator", "")),
+        prompt_id=str(record.get("prompt_id", "")),
+        value=float(value) if is_number(value) else None,
+        status=str(record.get("status", "")),
+        reason=str(record.get("reason", "")),
+    )

@@ -43,6 +43,7 @@ def serve_view(
     open_run: Callable[[Path], StoredRun],
     host: str = "127.0.0.1",
     port: int | None = 0,
+    url: str = "",
     ready: Callable[[list[str]], None] | None = None,
 ) -> None:
     """Serve the page of a runs folder (or of one run) until Ctrl-C.
@@ -52,6 +53,7 @@ def serve_view(
         open_run: Opens a run folder, to make reports of it.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
+        url: The address by which others reach the page, through a tunnel or a proxy; empty where it is that of `host`.
         ready: Called with the link once the server listens.
 
     Raises:
@@ -61,11 +63,11 @@ def serve_view(
         raise UserError(f"{runs}: no such folder of runs")
     key = secrets.token_urlsafe(24)
     with tempfile.TemporaryDirectory(prefix="titjudge-view-") as place:
-        app = build_app(runs, key, MadeReports(Path(place), open_run), host=host)
-        serve_page(app, [key], host, port, PORT, ready)
+        app = build_app(runs, key, MadeReports(Path(place), open_run), host=host, url=url)
+        serve_page(app, [f"#{key}"], host, port, PORT, ready, url=url)
 
 
-def build_app(runs: Path, key: str, made: MadeReports, *, host: str = "127.0.0.1") -> App:
+def build_app(runs: Path, key: str, made: MadeReports, *, host: str = "127.0.0.1", url: str = "") -> App:
     """Make the page as an ASGI application; `key` opens it."""
     from starlette.routing import Route
 
@@ -79,7 +81,7 @@ def build_app(runs: Path, key: str, made: MadeReports, *, host: str = "127.0.0.1
         keyed_route("/api/ticket", page.ticket, known, method="POST", refusal=refusal),
         Route("/report/{ticket:str}", page.report),
     ]
-    return page_app(files, routes, host)
+    return page_app(files, routes, host, url)
 
 
 class _Page:
@@ -113,7 +115,8 @@ class _Page:
         state = self._runs.state(name)
         if state is None:
             raise DataError("there is no such run here")
-        return _record(state) | _text(self._live_run(name).look(most, failed=failed, generator=generator))
+        images: dict[str, Any] = _text(self._live_run(name).look(most, failed=failed, generator=generator))
+        return _record(state) | images
 
     def _live_run(self, name: str) -> LiveRun:
         folder = self._folder(name)

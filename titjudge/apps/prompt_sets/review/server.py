@@ -24,6 +24,7 @@ def serve_review(
     reviewer: str,
     host: str = "127.0.0.1",
     port: int | None = 0,
+    url: str = "",
     ready: Callable[[list[str]], None] | None = None,
 ) -> None:
     """Serve the review of a set of prompts until Ctrl-C.
@@ -33,16 +34,18 @@ def serve_review(
         reviewer: The name under which decisions are recorded.
         host: Address to listen on. Beyond loopback everyone who has the link can decide.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
+        url: The address by which others reach the page, through a tunnel or a proxy; empty where it is that of `host`.
         ready: Called with the link once the server listens.
 
     Raises:
         UserError: The address cannot be used.
     """
     key = secrets.token_urlsafe(24)
-    serve_page(build_app(review, key, reviewer=reviewer, host=host), [key], host, port, PORT, ready)
+    app = build_app(review, key, reviewer=reviewer, host=host, url=url)
+    serve_page(app, [f"#{key}"], host, port, PORT, ready, url=url)
 
 
-def build_app(review: Review, key: str, *, reviewer: str, host: str = "127.0.0.1") -> App:
+def build_app(review: Review, key: str, *, reviewer: str, host: str = "127.0.0.1", url: str = "") -> App:
     """Make the page and its two endpoints as an ASGI application; `key` opens it."""
     page, known = _Page(review), single_key(key, reviewer)
     names = {"/": "review.html", "/review.css": "review.css", "/review.js": "review.js"}
@@ -51,7 +54,7 @@ def build_app(review: Review, key: str, *, reviewer: str, host: str = "127.0.0.1
         keyed_route("/api/prompt", page.prompt, known),
         keyed_route("/api/decide", page.decide, known, method="POST"),
     ]
-    return page_app(files, routes, host)
+    return page_app(files, routes, host, url)
 
 
 class _Page:
