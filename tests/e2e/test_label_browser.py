@@ -440,7 +440,8 @@ def test_the_live_view_shows_runs_as_text_and_follows_them(browser: Any, tmp_pat
     run.mkdir()
     manifest = {"status": "running", "updated": 4e9, "metrics": {"tit": {}}, "progress": {"total": 4}, "spent": 0.5}
     (run / "manifest.json").write_text(json.dumps(manifest))
-    (run / "scores.jsonl").write_text("{}\n")
+    scored = '{{"item": "{}", "metric": "tit", "value": 1}}\n'
+    (run / "scores.jsonl").write_text(scored.format(0))
     script = SERVE_VIEW.format(runs=str(tmp_path))
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
@@ -454,11 +455,11 @@ def test_the_live_view_shows_runs_as_text_and_follows_them(browser: Any, tmp_pat
                 page.wait_for_function("() => document.querySelector('#notice').textContent.includes('locked')")
                 assert page.inner_text("#summary") == ""  # not "Loading"
                 page.goto(link)
-                page.wait_for_selector(".run")
-                assert page.inner_text(".run h2") == run.name
-                assert page.inner_text(".scores") == "1 of 4"
-                (run / "scores.jsonl").write_text("{}\n" * 3)
-                page.wait_for_function("() => document.querySelector('.scores').textContent === '3 of 4'")
+                page.wait_for_selector("#rows .name")
+                assert page.inner_text("#rows .name") == run.name
+                assert page.evaluate("document.querySelector('#rows progress').value") == 1
+                (run / "scores.jsonl").write_text("".join(scored.format(number) for number in range(3)))
+                page.wait_for_function("() => document.querySelector('#rows progress').value === 3")
                 assert page.evaluate("window.hacked === undefined")
                 axe = ROOT / "tests" / "vendor" / "axe.min.js"
                 if axe.is_file():

@@ -263,7 +263,8 @@ def test_where_nothing_is_open_it_says_why(data: Path, tmp_path: Path, capsys: p
 def test_the_command_prints_what_its_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    block = (ROOT / "docs" / "people.md").read_text(encoding="utf-8").split("```text\n")[1].split("```")[0]
+    blocks = (ROOT / "docs" / "people.md").read_text(encoding="utf-8").split("```text\n")[1:]
+    block = next(block for block in blocks if block.startswith("expert 1")).split("```")[0]
     links = [line.split()[-1] for line in block.splitlines()[:3]]
     monkeypatch.setattr(server, "serve_experts", lambda data, **given: given["ready"](links, 35))
     assert run_command("titjudge", ["label", "experts", str(tmp_path)]) == 0

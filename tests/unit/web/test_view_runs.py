@@ -103,12 +103,15 @@ def test_the_results_of_a_run_that_has_ended_are_shown_best_generator_first(tmp_
         {"generator": name, "metrics": {"tit-llm": {"mean": mean}}} for name, mean in (("old", 60.0), ("new", 70.0))
     ]
     metrics = {"tit-llm": {"coverage": 0.75, "scored": 3, "images": 4}, "tit-llm [text]": {"coverage": 0.1}}
-    results = {"leaderboard": standings, "metrics": metrics, "failures": [{"item": "i"}], "verdict": "new beats old"}
+    alone = {"metric": "tit-llm", "ranking": [{"generator": "new", "mean": 70.0, "prompts": 4}]}
+    verdict = {"generators": alone}
+    results = {"leaderboard": standings, "metrics": metrics, "failures": [{"item": "i"}], "verdict": verdict}
     (folder / "results.json").write_text(json.dumps(results))
     runs = Runs(tmp_path)
     (state,) = runs.states()
     assert (state.metric, state.means) == ("tit-llm", (("new", 70.0), ("old", 60.0)))
-    assert (state.coverage, state.scored, state.failed, state.verdict) == (0.75, 3, 1, "new beats old")
+    assert (state.coverage, state.scored, state.failed) == (0.75, 3, 1)
+    assert state.verdict[0].startswith("The mean score is 70")
     (folder / "results.json").write_text("{")
     assert runs.states()[0].means == ()
 
@@ -125,6 +128,10 @@ def test_a_running_run_shows_its_means_so_far_and_the_time_that_is_left(tmp_path
     (state,) = Runs(tmp_path).states()
     assert state.means == (("a", 0.625), ("b", 0.5))
     assert state.left == pytest.approx(50)
+    make_run(
+        tmp_path / "b", "running", 0, started=now - 50, updated=now, progress=progress | {"answers": 10, "expected": 30}
+    )
+    assert next(one for one in Runs(tmp_path).states() if one.id == "b").left == pytest.approx(100)
     assert (state.errors, state.trouble) == (2, "HTTP 500")
 
 

@@ -10,13 +10,14 @@ from typing import Any
 from titjudge.core.errors import DataError
 from titjudge.core.failure_advice import advice
 from titjudge.core.numbers import is_number
-from titjudge.core.run_records import FailureRecord, Manifest, Results
+from titjudge.core.registry import first_metric
+from titjudge.core.run_records import FailureRecord, Manifest, ProgressRecord, Results
+from titjudge.stats.verdict.sentences import sentences
 from titjudge.web.view.score_tail import ScoreTail
 
 RUNNING, STOPPED, UNREADABLE = "running", "stopped", "unreadable"
 _UNTROUBLED = (RUNNING, "complete", "settled")
 _REMAKE = "the command that made it makes it again"
-_FIRST = "tit-llm"  # of several metrics the one that a list shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class RunState:
         coverage: Share of the images that have a score, 0 to 1, by the metric that scored the fewest.
         metric: The metric of `means`, of which more is better if `higher_is_better`.
         means: Mean score of each generator, best first; the generator is empty where the images name none.
-        verdict: Which generator is better, in a sentence; empty where the results have none.
+        verdict: Which generator is better, in sentences, the most important first; empty where the results do not say.
         advice: What to do about scores that are missing, a line for each cause.
         spent: USD; None while it is unknown.
         unpriced: Requests whose price nobody knows; their cost is not in `spent`.
@@ -55,7 +56,7 @@ class RunState:
     metric: str = ""
     higher_is_better: bool = True
     means: tuple[tuple[str, float], ...] = ()
-    verdict: str = ""
+    verdict: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     spent: float | None = None
     unpriced: int = 0
@@ -95,7 +96,7 @@ def read_state(name: str, file: Path) -> RunState:
         return RunState(name, UNREADABLE, problem=f"manifest.json: {error.message}")
     progress, metrics = manifest.progress, tuple(manifest.metrics)
     items = progress.total if progress else None
-    metric = main_metric(metrics)
+    metric = first_metric(metrics) if metrics else ""
     return RunState(
         name,
         manifest.status,
@@ -117,19 +118,20 @@ def read_state(name: str, file: Path) -> RunState:
     )
 
 
-def main_metric(metrics: Iterable[str]) -> str:
-    """Choose the metric that is shown where there is room for one."""
-    names = list(metrics)
-    return _FIRST if _FIRST in names else next(iter(names), "")
-
-
 def _seconds_left(manifest: Manifest) -> float | None:
-    """Estimate how long the images that are left take, at the pace of this session."""
+    """Estimate how long the rest takes, at the pace of this session."""
     progress, began, now = manifest.progress, manifest.started, manifest.updated
-    if manifest.status != RUNNING or progress is None or progress.total is None or began is None or now is None:
+    if manifest.status != RUNNING or progress is None or began is None or now is None:
         return None
-    judged = progress.done - progress.resumed
-    return (progress.total - progress.done) * (now - began) / judged if judged > 0 else None
+    done, everything = _work(progress)
+    return (everything - done) * (now - began) / done if everything is not None and 0 < done <= everything else None
+
+
+def _work(progress: ProgressRecord) -> tuple[int, int | None]:
+    """Return how much this session has done of how much: answers, or items where no answers are known to come."""
+    if progress.expected:
+        return progress.answers, progress.expected
+    return progress.done - progress.resumed, None if progress.total is None else progress.total - progress.resumed
 
 
 def with_results(state: RunState, file: Path) -> RunState | None:
@@ -143,14 +145,14 @@ def with_results(state: RunState, file: Path) -> RunState | None:
     whole = {name: one for name, one in results.metrics.items() if " [" not in name}  # not by kind of prompt
     if not means and state.metric in whole and (mean := whole[state.metric].mean) is not None:
         means = [("", mean)]
-    verdict = (results.model_extra or {}).get("verdict", "")
+    said = sentences(results.verdict, results.settle, state.status) if results.verdict else []
     return replace(
         state,
         scored=sum(one.scored or 0 for one in whole.values()),
         failed=len(results.failures),
         coverage=min((one.coverage for one in whole.values() if one.coverage is not None), default=None),
         means=_best_first(state, means),
-        verdict=verdict if isinstance(verdict, str) else "",
+        verdict=tuple(said),
         advice=_advice(state, results.failures),
     )
 

@@ -37,8 +37,8 @@ function heading(state) {
   $("progress").hidden = state.status !== "running" || state.total === null;
   $("progress").max = Math.max(state.total ?? 1, 1);
   $("progress").value = Math.min(state.scored + state.failed, $("progress").max);
-  write($("verdict"), state.verdict);
-  $("verdict").hidden = !state.verdict;
+  const [first, ...others] = state.verdict;
+  $("verdict").replaceChildren(...(first ? [made("p", "", first), ...others.map((line) => made("p", "quiet", line))] : []));
   write($("trouble"), state.problem || (state.trouble && `Last error: ${state.trouble}`));
   $("trouble").hidden = !$("trouble").textContent;
 }

@@ -19,6 +19,8 @@ function span(seconds) {
   return h ? `${h} h ${m} min` : m ? `${m} min ${s} s` : `${s} s`;
 }
 
+const about = (seconds) => (seconds < 60 ? "under 1 min" : `about ${span(60 * Math.ceil(seconds / 60)).replace(" 0 s", "")}`);
+
 function kind(run) {
   if (run.status === "running") return "running";
   if (run.judged_nothing) return "nothing";
@@ -38,7 +40,7 @@ function sum(value, unpriced) {
 const cost = (run) => sum(run.spent, run.unpriced) + (run.cap === null ? "" : ` of ${money(run.cap)}`);
 
 function time(run) {
-  if (run.status === "running" && run.left !== null) return `${span(run.left)} left`;
+  if (run.status === "running" && run.left !== null) return `${about(run.left)} left`;
   return run.started === null || run.updated === null ? "–" : span(run.updated - run.started);
 }
 
@@ -68,7 +70,10 @@ async function poll(address, show) {
     if (reply.ok) {
       show(answer);
       notice("");
-    } else notice(reply.status === 401 ? LOCKED : answer.error);
+    } else {
+      for (const waiting of document.querySelectorAll("[role=status]")) if (waiting.textContent === "Loading") waiting.textContent = "";
+      notice(reply.status === 401 ? LOCKED : answer.error);
+    }
   } catch {
     notice("The server does not answer. This is the last known state.");
   }

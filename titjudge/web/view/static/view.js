@@ -4,7 +4,7 @@
 const COLUMNS = {
   run: { title: "Run", by: (run) => run.id, write: nameCell },
   status: { title: "Status", by: (run) => run.status, write: statusCell },
-  verdict: { title: "Verdict", by: (run) => run.verdict, write: (cell, run) => plain(cell, run.verdict) },
+  verdict: { title: "Verdict", by: (run) => run.verdict[0] ?? "", write: verdictCell },
   scores: { title: "Scores", by: (run) => run.means[0]?.[1] ?? null, write: scoresCell },
   coverage: { title: "Scored", by: (run) => run.coverage, write: (cell, run) => plain(cell, percent(run.coverage)), number: true },
   cost: { title: "Cost", by: (run) => run.spent, write: (cell, run) => plain(cell, cost(run)), number: true },
@@ -90,6 +90,11 @@ function scoresCell(cell, run) {
   ]));
 }
 
+function verdictCell(cell, run) {
+  write(cell, run.verdict[0] ?? "");
+  cell.title = run.verdict.join("\n");
+}
+
 function ago(seconds) {
   if (seconds === null) return "–";
   const date = new Date(seconds * 1000);
@@ -117,7 +122,7 @@ function comparison() {
 
 // -- the list ----------------------------------------------------------------------------------------------------------
 
-const shown = () => Object.keys(COLUMNS).filter((id) => chosen.columns.includes(id) && (id !== "verdict" || runs.some((run) => run.verdict)));
+const shown = () => Object.keys(COLUMNS).filter((id) => chosen.columns.includes(id) && (id !== "verdict" || runs.some((run) => run.verdict.length)));
 
 function heads() {
   const columns = shown();
@@ -144,7 +149,7 @@ function matches(run) {
   if (chosen.hide && run.judged_nothing) return false;
   const state = $("state").value;
   if (state && kind(run) !== state && !(state === "trouble" && run.judged_nothing)) return false;
-  const text = [run.id, run.status, run.suite, run.verdict, ...run.metrics, ...run.models, ...run.means.map(([generator]) => generator)].join(" ").toLowerCase();
+  const text = [run.id, run.status, run.suite, ...run.verdict, ...run.metrics, ...run.models, ...run.means.map(([generator]) => generator)].join(" ").toLowerCase();
   return $("search").value.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
@@ -194,7 +199,7 @@ function list() {
 }
 
 function show(answer) {
-  const verdicts = runs.some((run) => run.verdict);
+  const verdicts = runs.some((run) => run.verdict.length);
   runs = answer.runs;
   $("root").textContent = answer.root === "runs" ? "" : answer.root;
   const going = runs.filter((run) => run.status === "running").length;
@@ -207,7 +212,7 @@ function show(answer) {
   $("nothing-label").hidden = nothing === 0;
   write($("nothing-label").lastElementChild, `Hide ${count(nothing)} that judged nothing`);
   for (const id of ticked.filter((id) => !runs.some((run) => run.id === id))) ticked.splice(ticked.indexOf(id), 1);
-  if (!$("heads").children.length || verdicts !== runs.some((run) => run.verdict)) heads();
+  if (!$("heads").children.length || verdicts !== runs.some((run) => run.verdict.length)) heads();
   list();
 }
 
