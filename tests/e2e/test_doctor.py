@@ -77,3 +77,52 @@ def test_a_provider_of_another_package_that_does_not_load_is_named_and_the_other
     assert {"openai", "gemini", "azure"} <= rows.keys()
     assert run_command("titjudge", ["providers"]) == 0
     assert "theirs" in capsys.readouterr().out
+
+
+def test_a_cache_that_cannot_be_used_is_one_line_among_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
+    (tmp_path / "file").write_text("no folder")
+    assert run_command("titjudge", ["doctor", "--cache", str(tmp_path / "file" / "cache")]) == 2
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "cannot be used" in line]
+    assert "Not a directory" in line
+    assert "--cache DIR" in line
+    assert "TITJUDGE_CACHE" in line
+
+
+def test_nobody_at_the_address_is_said_after_one_attempt_and_what_is_asked_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    with Server() as server:
+        nobody = f"{server.url.rpartition(':')[0]}:9/v1"
+        config = {
+            "judge": {"model": "openai/a", "base_url": nobody},
+            "embedder": {"model": "openai/e", "base_url": nobody},
+        }
+        (tmp_path / "run.yaml").write_text(json.dumps(config))
+        flags = ["--config", str(tmp_path / "run.yaml"), "--cache", str(tmp_path / "c"), "--json", str(tmp_path / "d")]
+        assert run_command("titjudge", ["doctor", "--ask", *flags]) == 2
+    rows = {row["what"]: row for row in json.loads((tmp_path / "d").read_text())}
+    assert all("cannot connect" in rows[name]["facts"] for name in ("embedder openai/e", "judge openai/a"))
+    assert "loading the embedder openai/e ..." in (said := capsys.readouterr().err)
+    assert f"asking judge openai/a at {nobody} ..." in said
+
+
+def test_the_models_that_are_too_large_for_this_machine_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        ("memory", "ok", ""),
+        ("local/a/Small", "fits", ""),
+        ("local/a/Big", "too large", "x"),
+        ("scorer/huge", "too large", "y"),
+    ]
+    monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
+    monkeypatch.setattr("titjudge.providers.local.hardware.local_report", lambda: list(rows))
+    file = tmp_path / "d.json"
+    assert run_command("titjudge", ["doctor", "--local", "--cache", str(tmp_path / "c"), "--json", str(file)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "too large" in line]
+    assert line.split() == ["2", "known", "models", "too", "large", "Big,", "huge"]
+    assert {row["what"] for row in json.loads(file.read_text())} >= {"local/a/Big", "scorer/huge"}

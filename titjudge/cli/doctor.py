@@ -11,6 +11,7 @@ import click
 from titjudge.cli.commands import LOOK_UP, Command
 from titjudge.cli.options import JSON, config_of, model_options, option
 from titjudge.cli.output import show_results
+from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, TitjudgeError, UserError
 
 if TYPE_CHECKING:
@@ -46,19 +47,15 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
       python cli.py doctor --ask --judge openai/m --base-url http://HOST:8000/v1
     """
     from titjudge.core import registry
-    from titjudge.core.retirements import default_model, notices
+    from titjudge.core.retirements import notices
     from titjudge.core.types import Table
-    from titjudge.runs.open_run import open_cache
 
     config = config_of(flags)
     providers = dict.fromkeys([*registry.TABLES["providers"], *registry.names("providers")])
     rows = [row for name in providers for row in _setup(name)]
-    rows.append(_embedder(config))
-    with open_cache(config.cache) as cache:
-        facts = "; ".join([str(cache.folder), f"{len(cache)} entries", *cache.warnings])
-        rows.append(("cache", "warning" if cache.warnings else "ok", facts))
+    rows += [_embedder(config), _cache(config)]
     roles = [role for name, role in config.roles.items() if name != "embedder"]
-    models = [(role.provider, role.model_name) for role in roles] or [(name, default_model(name)) for name in providers]
+    models = [(role.provider, role.named) for role in roles] or [(name, "") for name in providers]
     rows += [("retirement", "announced", line) for line in notices(models)]
     if ask:
         rows += _ask(config)
@@ -67,7 +64,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
         from titjudge.providers.local.hardware import local_report
 
         machine = [*local_report(), _weights()]
-        tables.append(Table("this machine", _COLUMNS, tuple(machine)))
+        tables.append(Table("this machine", _COLUMNS, tuple(_too_large_in_one(machine))))
         rows += machine
     show_results(tables, [dict(zip(_COLUMNS, row, strict=True)) for row in rows], json_file)
     return 0 if all(state != "failed" for _, state, _ in rows) else 2
@@ -82,6 +79,27 @@ def _setup(provider: str) -> list[Row]:
     except ConfigError as error:
         return [(provider, "warning", str(error))]
     return list(setup())
+
+
+def _cache(config: RunConfig) -> Row:
+    """Open the cache."""
+    from titjudge.runs.open_run import open_cache
+
+    try:
+        with open_cache(config.cache) as cache:
+            facts = "; ".join([str(cache.folder), f"{len(cache)} entries", *cache.warnings])
+            return ("cache", "warning" if cache.warnings else "ok", facts)
+    except UserError as error:
+        return ("cache", "failed", str(error))
+
+
+def _too_large_in_one(rows: list[Row]) -> list[Row]:
+    """Say in one line how many of the known models do not fit; `--json` has each."""
+    from titjudge.providers.local.hardware import TOO_LARGE
+
+    names = [name.rpartition("/")[2] for name, state, _ in rows if state == TOO_LARGE]
+    kept = [row for row in rows if row[1] != TOO_LARGE]
+    return [*kept, (f"{len(names)} known models", TOO_LARGE, ", ".join(names))] if names else kept
 
 
 def _weights() -> Row:
@@ -108,15 +126,21 @@ def _embedder(config: RunConfig) -> Row:
     from titjudge.runs.open_run import open_engine
 
     async def embed() -> str:
-        async with open_engine(config) as engine:
+        async with open_engine(_at_once(config)) as engine:
             embedder = engine.roles.embedder()
-            (vector,) = await embedder.embed(["a red cube"])
+            ((_, vector),) = await engine.embed(["a red cube"])
             return f"{embedder.name}: {len(vector.vector)} dimensions, reads {embedder.max_tokens} tokens"
 
+    say(f"loading the embedder {config.embedder.model} ...", err=True)  # takes half a minute on a busy machine
     try:
         return (f"embedder {config.embedder.model}", "ok", asyncio.run(embed()))
     except TitjudgeError as error:
         return (f"embedder {config.embedder.model}", "failed", str(error))
+
+
+def _at_once(config: RunConfig) -> RunConfig:
+    """Ask nothing again: what does not answer now is what `doctor` is to find."""
+    return config.model_copy(update={"limits": config.limits.model_copy(update={"attempts": 1, "patience": 0.0})})
 
 
 def _ask(config: RunConfig) -> list[Row]:
@@ -131,7 +155,8 @@ def _ask(config: RunConfig) -> list[Row]:
         raise UserError("--ask needs a model: add --captioner or --judge PROVIDER/MODEL")
 
     async def ask(name: str, judge: Any, address: str) -> Row:
-        async with open_engine(config.model_copy(update={"judge": judge})) as engine:
+        say(f"asking {name} {judge.model}{f' at {address}' if address else ''} ...", err=True)
+        async with open_engine(_at_once(config.model_copy(update={"judge": judge}))) as engine:
             role = engine.roles["judge"]
             request = engine.request(
                 role,

@@ -371,7 +371,7 @@ def _show_retirements(config: RunConfig) -> None:
     """Print which models of a configuration will be retired, and when."""
     from titjudge.core import retirements
 
-    show_notes(retirements.notices((role.provider, role.model_name) for role in config.roles.values()))
+    show_notes(retirements.notices((role.provider, role.named) for role in config.roles.values()))
 
 
 def _opening(config: RunConfig) -> str:

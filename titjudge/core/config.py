@@ -77,8 +77,13 @@ class RoleConfig(_Strict):
         return self.model.partition("/")[0]
 
     @property
+    def named(self) -> str:
+        """The model as the user names it; empty for the provider's default."""
+        return self.model.partition("/")[2]
+
+    @property
     def model_name(self) -> str:
-        return self.model.partition("/")[2] or default_model(self.provider)
+        return self.named or default_model(self.provider)
 
     @property
     def sampling(self) -> dict[str, Any]:

@@ -43,13 +43,12 @@ class Retirement:
         """Write when the model ends and what follows, in a line; `label` is the user's name of the model."""
         past = self.on <= clock.today()
         if self.routed:
-            verb = "retired" if past else "retires"
-            then = f"its requests are {'' if past else 'then '}answered by {self.successor}, at its rates"
-        else:
-            verb = "was shut down" if past else "is shut down"
-            then = "its requests fail" + ("" if past else " from then on")
-            then += f"; the vendor names {self.successor} as its successor" if self.successor else ""
-        return f"{label} {verb} on {self.on}: {then} ({self.source})"
+            then = f"{'now' if past else 'then'} {self.successor} answers, at its price"
+            return f"{label} {'retired' if past else 'retires'} on {self.on}; {then}"
+        verb, fail = ("was", ": requests fail") if past else ("is", "")
+        return (
+            f"{label} {verb} shut down on {self.on}{fail}{f'; successor: {self.successor}' if self.successor else ''}"
+        )
 
 
 @lru_cache(maxsize=1)
@@ -113,9 +112,25 @@ def same_model(asked: str, answered: str) -> bool:
 
 
 def notices(models: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a line for each of the models, given as (provider, model), whose retirement is announced."""
-    retired = [(of(provider, model), f"{provider}/{model}") for provider, model in dict.fromkeys(models)]
-    return [retirement.line(label) for retirement, label in retired if retirement is not None]
+    """Return a line for each retirement that concerns models, given as (provider, model); no model is the default one."""
+    lines = list[str]()
+    for provider, named in dict.fromkeys(models):
+        model = named or default_model(provider)
+        lines += [] if named else replaced_default(provider)
+        if (retired := of(provider, model)) is not None:
+            lines.append(retired.line(f"{provider}/{model}"))
+    return lines
+
+
+def replaced_default(provider: str) -> list[str]:
+    """Return a line that the default model of a provider has become another one; none where it has not."""
+    model = listed_default(provider)
+    now, retired = default_model(provider), of(provider, model)
+    if retired is None or now == model:
+        return []
+    return [
+        f"{provider} asks {now} by default: {model} {'retired' if retired.routed else 'was shut down'} on {retired.on}"
+    ]
 
 
 def _bare(name: str) -> str:

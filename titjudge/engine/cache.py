@@ -82,15 +82,19 @@ class AnswerCache:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if os.stat(folder).st_mode & 0o077 and os.stat(folder).st_uid == os.getuid():
                 os.chmod(folder, 0o700)
+            self._cache = self._open()
         except OSError as error:
-            raise UserError(f"the cache folder {folder} cannot be used: {error.strerror}") from error
+            raise self._unusable(error.strerror) from error
         kind = _file_system(folder)
         self.network = kind if kind in _NETWORK_FILE_SYSTEMS else ""
         if self.network:
             self.warnings.append(
                 f"the cache {folder} lies on a network file system ({kind}), where SQLite can lose data: use --cache with a local folder"
             )
-        self._cache = self._open()
+
+    def _unusable(self, why: str | None) -> UserError:
+        other = 'name another with --cache DIR (in Python cache="DIR") or TITJUDGE_CACHE'
+        return UserError(f"the cache folder {self.folder} cannot be used ({why}): {other}")
 
     def _open(self) -> Any:
         try:
@@ -99,11 +103,10 @@ class AnswerCache:
             return self._replace(error)
         except sqlite3.DatabaseError as error:
             if not _is_corruption(error):
-                raise UserError(f"the cache database in {self.folder} cannot be opened: {error}") from error
+                raise self._unusable(str(error)) from error
             return self._replace(error)
-        except (OSError, diskcache.Timeout) as error:
-            why = getattr(error, "strerror", None) or "another process keeps it locked"
-            raise UserError(f"the cache folder {self.folder} cannot be used: {why}") from error
+        except diskcache.Timeout as error:
+            raise self._unusable("another process keeps it locked") from error
 
     def _database(self) -> Any:
         return diskcache.Cache(

@@ -12,6 +12,7 @@ import pytest
 from builders import described_images
 from click.testing import CliRunner
 
+from titjudge import Judge, UserError
 from titjudge.cli.compare import compare
 from titjudge.cli.doctor import doctor
 from titjudge.cli.judge import judge
@@ -23,6 +24,8 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.prices import price_of
 from titjudge.engine.roles import Roles
 from titjudge.providers.vendors import family
+from titjudge.runs.check.verify import verify
+from titjudge.runs.folder.identity import config_of
 from titjudge.runs.folder.run_folder import RunFolder, identity
 from titjudge.runs.session import Session
 from titjudge.testing import Scripted, Seen, Server
@@ -115,6 +118,50 @@ def test_the_default_becomes_the_successor_on_the_day(monkeypatch: pytest.Monkey
     assert RoleConfig(model="openai").model_name == "gpt-6-luna"
 
 
+def test_a_notice_is_one_short_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [(each.provider, each.model) for each in retirements.table()]
+    for day in ("2026-01-01", "2030-01-01"):
+        monkeypatch.setenv(clock.TODAY, day)
+        lines = retirements.notices([*models, ("gemini", ""), ("openai", "")])
+        assert max(map(len, lines)) <= 100
+        assert len(lines) == len(models) + 2
+
+
+def test_a_default_that_was_replaced_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(clock.TODAY, AFTER)
+    assert retirements.notices([("gemini", ""), ("gemini", "")]) == [
+        f"gemini asks {FLASH} by default: {PRO} retired on 2026-12-01"
+    ]
+    with Judge("self-eval", captioner="gemini", cache=tmp_path) as judge, pytest.warns(UserWarning, match="by default"):
+        judge.open()
+    monkeypatch.setenv(clock.TODAY, BEFORE)
+    assert retirements.notices([("gemini", "")]) == retirements.notices([("gemini", PRO)])
+
+
+def test_a_run_begun_with_the_old_default_goes_on_with_it_or_says_which_it_was(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+    with Server(answering(lambda: asked.append("") or PRO)) as server:
+
+        def run(model: str) -> str:
+            role = {"model": model, "base_url": server.url, "max_tokens": 100}
+            return Session(config(data, server, captioner=role)).run().status
+
+        monkeypatch.setenv(clock.TODAY, BEFORE)
+        assert run("gemini") == "complete"
+        monkeypatch.setenv(clock.TODAY, AFTER)
+        with pytest.raises(UserError, match=rf"another captioner \(gemini/{PRO}, not gemini/{FLASH}\): choose another"):
+            run("gemini")
+        begun = len(asked)
+        assert run(f"gemini/{PRO}") == "complete"
+        assert len(asked) == begun  # it is the same run, and has its answers
+        folder = RunFolder(data.parent / "out")
+        stored = config_of(folder.manifest().identity, folder.path)
+        assert (stored.captioner and stored.captioner.model) == f"gemini/{PRO}"
+        assert verify(folder.path).problems == []
+
+
 def test_a_day_that_is_none_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(clock.TODAY, "tomorrow")
     with pytest.raises(ConfigError, match="2026-12-01"):
@@ -183,7 +230,7 @@ def test_a_cap_holds_against_the_dearer_model(data: Path, monkeypatch: pytest.Mo
 
 def test_what_is_said(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(clock.TODAY, BEFORE)
-    line = f"gemini/{PRO} retires on 2026-12-01: its requests are then answered by {FLASH}, at its rates"
+    line = f"gemini/{PRO} retires on 2026-12-01; then {FLASH} answers, at its price"
     with Server(answering(lambda: FLASH)) as server:
         flags = ["--data", str(data), "--captioner", f"gemini/{PRO}", "--base-url", server.url, "--metric", "lmm-score"]
         flags += ["--out", str(data.parent / "out"), "--no-report"]

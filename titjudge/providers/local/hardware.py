@@ -33,6 +33,7 @@ RESERVE = 2**29  # bytes
 MOST = 512  # no batch is larger
 GIB = 2**30
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "accelerate", "vllm", "ray")
+TOO_LARGE = "too large"
 Row = tuple[str, str, str]
 
 
@@ -130,7 +131,7 @@ def place(model: KnownModel, devices: Sequence[Device]) -> Row:
         if rows := batch_size(size, free):
             return (model.name, "fits", f"{facts}; batch size {rows} {where}")
     needed = (size.weights + size.row + RESERVE) / SHARE
-    return (model.name, "too large", f"{facts}; needs {_gib(int(needed))} free")
+    return (model.name, TOO_LARGE, f"{facts}; needs {_gib(int(needed))} free")
 
 
 def _gib(count: int) -> str:

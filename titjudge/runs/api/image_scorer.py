@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from titjudge.core.errors import BudgetExhausted
 from titjudge.core.redaction import one_line
+from titjudge.core.retirements import replaced_default
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.budget import UNSPENT, Spending
@@ -70,7 +71,14 @@ class ImageScorer:
         """
         if self._run is None:
             self._run = OpenRun(self.resolved, self.folder, kind=self._kind, spent=self._spent)
+            self._warn_of_defaults()
         return self._run
+
+    def _warn_of_defaults(self) -> None:
+        """Warn that a provider's default model is no longer the one that it was."""
+        roles = [role for name in self.resolved.models if (role := self.config.role(name)) and not role.named]
+        for line in dict.fromkeys(line for role in roles for line in replaced_default(role.provider)):
+            warnings.warn(line, stacklevel=2)
 
     def spent(self) -> Spending:
         """Return what was spent, and may have been spent, up to now."""

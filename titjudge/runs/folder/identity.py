@@ -49,14 +49,28 @@ def _drop_unset(record: dict[str, Any], names: Iterable[str]) -> None:
             del record[name]
 
 
+def begun_with(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the identity of a run with the models that it began with, where a provider's default is another one today."""
+    roles = {name: _with_first_default(identity[name]) for name in ("captioner", "judge") if name in identity}
+    panel = {"panel": list(map(_with_first_default, identity["panel"]))} if "panel" in identity else {}
+    return {**identity, **roles, **panel}
+
+
+def _with_first_default(role: Any) -> Any:
+    provider = role.get("model", "") if isinstance(role, Mapping) else ""
+    if not isinstance(role, Mapping) or default_model(provider) == listed_default(provider):
+        return role
+    return {**role, "model": f"{provider}/{listed_default(provider)}"}
+
+
 def config_of(identity: Mapping[str, Any], path: Path) -> RunConfig:
-    """Read the configuration of a run from its identity.
+    """Read the configuration of a run from its identity, with the models that it began with.
 
     Raises:
         DataError: this version cannot read it.
     """
     try:
-        return RunConfig.model_validate(identity)
+        return RunConfig.model_validate(begun_with(identity))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -107,4 +121,12 @@ def other_run(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
             f"holds a run of {has}, and metrics can only be added: give {wants} another --out ({kept}), or name the "
             "others as well"
         )
-    return f"holds a run with another {', '.join(changed)}: choose another --out ({kept})"
+    others = ", ".join(f"{key}{_its_model(theirs, mine, key)}" for key in changed)
+    return f"holds a run with another {others}: choose another --out ({kept})"
+
+
+def _its_model(theirs: Mapping[str, Any], mine: Mapping[str, Any], key: str) -> str:
+    """Name the model of a role of the run in a folder, where it is another one than was asked for."""
+    before, now = (record.get(key) for record in (theirs, mine))
+    both = isinstance(before, Mapping) and isinstance(now, Mapping) and before.get("model") != now.get("model")
+    return f" ({before['model']}, not {now['model']})" if both else ""  # type: ignore[index]

@@ -32,7 +32,7 @@ from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.budget import JOB, Spending
 from titjudge.metrics import Metric
 from titjudge.runs.folder import journal
-from titjudge.runs.folder.identity import differing, extends, identity, other_run
+from titjudge.runs.folder.identity import begun_with, differing, extends, identity, other_run
 from titjudge.runs.folder.score_digests import PLACE, Digests, compares_images, listed_record
 
 _IDENTITY = ".identity.json"  # a copy of the run's identity, in case its manifest is lost
@@ -217,7 +217,7 @@ class RunFolder:
             DataError: the manifest is damaged, and so is the copy.
         """
         try:
-            return self.manifest().identity
+            return begun_with(self.manifest().identity)
         except DataError as error:
             try:
                 stored: dict[str, Any] = orjson.loads((self.path / _IDENTITY).read_bytes())
