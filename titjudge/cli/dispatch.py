@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sys
 
 import click
 
 from titjudge.cli.commands import Command, command_of, commands, names
 from titjudge.cli.terminal import say
-from titjudge.core.errors import BudgetExhausted, TitjudgeError
+from titjudge.core.errors import BudgetExhausted, TitjudgeError, UnclearData
 from titjudge.core.signals import INTERRUPTED, terminated_like_ctrl_c
 
 _COMPLETE = "_TITJUDGE_COMPLETE"  # environment variable with the request of a shell that completes a command
@@ -50,6 +51,10 @@ def run_command(program: str, arguments: list[str]) -> int:
     except BudgetExhausted as error:
         say(f"titjudge: {error}", err=True)
         return 3
+    except UnclearData as error:
+        known = arguments and _has_option(arguments[0], "images")
+        say(f"titjudge: {error.with_command(f'{program} {shlex.join(arguments)}') if known else error}", err=True)
+        return 2
     except TitjudgeError as error:
         say(f"titjudge: {error}", err=True)
         return 2
@@ -67,6 +72,10 @@ def run_command(program: str, arguments: list[str]) -> int:
         if type(error).__name__ != "CancelledError" and "KeyboardInterrupt" not in str(error):
             raise
         return _interrupted(arguments)
+
+
+def _has_option(name: str, option: str) -> bool:
+    return name in names() and any(parameter.name == option for parameter in command_of(name).params)
 
 
 def _interrupted(arguments: list[str]) -> int:

@@ -15,6 +15,7 @@ from titjudge.cli.option_groups import MODELS, OUTPUT, STOPPING
 from titjudge.cli.options import (
     DRY_RUN,
     JSON,
+    PATH,
     config_of,
     key_option,
     key_options,
@@ -56,6 +57,7 @@ BUDGET_REACHED, TOO_FEW_SCORED = 3, 4  # exit codes
     resumed=True,
     epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.",
 )
+@click.argument("folder", type=PATH, required=False, metavar="[DATA]")
 @key_options(data="DATA", images="PATTERN", prompt_file="FILE[:ID,PROMPT]", columns="image=COLUMN,prompt=...")
 @key_option("sources", "PATTERN", multiple=True)
 @key_option("image_root", "DIR", multiple=True)
@@ -119,15 +121,15 @@ def judge(**flags: Any) -> int:
     \b
     Examples:
       python cli.py judge
-      python cli.py judge --data my_images --provider openai --dry-run
-      python cli.py judge --data my_images --provider gemini --max-cost 2
+      python cli.py judge my_images --provider openai --dry-run
+      python cli.py judge my_images --provider gemini --max-cost 2
       python cli.py judge --suite known-answer
       python cli.py judge --config run.yaml --limit 50
     \f
 
     \b
       python cli.py judge --provider openai --metric tit-agent --max-looks 12
-      python cli.py judge --data my_images --settle old,new
+      python cli.py judge my_images --settle old,new
 
     \b
     DATA is one of
@@ -145,12 +147,16 @@ def judge(**flags: Any) -> int:
         a list of images in a row is a sample each
       a folder of images with same-named prompts:
         [GENERATOR/]NAME.png and NAME.txt
+      a folder of images with one list of prompts (prompts.txt, .csv, .jsonl, ...)
+        in it or beside it: [GENERATOR/]0001.png, 0001_0.png, 0001-seed42.png,
+        0001/0.png, ID.png, ...
     or --images 'out/{generator}/{prompt_id}_{sample}.png'
        with --prompt-file prompts.csv:index,prompt_en
     """
     from titjudge.cli.progress import watcher
     from titjudge.report.sinks import parse_targets
 
+    flags["data"] = _data(flags.pop("folder"), flags["data"])
     config = config_of(
         flags,
         suite_options=key_values("--suite-option", flags["suite_options"]) or None,
@@ -174,6 +180,17 @@ def judge(**flags: Any) -> int:
     return code if send_to_sinks(outcome.folder, sinks, flags["step"]) else code or 1
 
 
+def _data(folder: Path | None, data: Path | None) -> Path | None:
+    """Return DATA, which is an argument or the value of `--data`.
+
+    Raises:
+        ConfigError: Both are there, and are not the same.
+    """
+    if folder is not None and data is not None and folder != data:
+        raise ConfigError(f"judge {folder} or --data {data}: one run judges one of them")
+    return folder or data
+
+
 def _cluster(config: RunConfig) -> Any:
     """Prepare a run on a cluster, by the runner that a package announces."""
     from titjudge.core import registry
@@ -192,10 +209,10 @@ def _session(config: RunConfig, question: SettlingQuestion | None) -> Any:
 def _show_dry_run(session: Any, json_file: Path | None, note: str = "") -> int:
     """Print what a run would cost; returns the exit code."""
     forecast = session.dry_run()
-    _show_retirements(session.config)
     if note:
         say(f"  note: {note}")
     show_forecast(forecast, json_file)
+    _show_retirements(session.config)
     return 0 if forecast.items else 1
 
 

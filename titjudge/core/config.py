@@ -185,7 +185,7 @@ class RunConfig(_Strict):
     images: str | None = None
     """Where images lie, below DATA if that is given: 'out/{generator}/{prompt_id}_{sample}.png'; needs a prompt file."""
     prompt_file: str | None = None
-    """The prompts of `images`: FILE[:ID,PROMPT] (csv, tsv, xlsx, json, jsonl, parquet; two columns), or FILE.txt[:NUMBER OF ITS FIRST LINE]."""
+    """The prompts of `images`, or of a folder whose names say the rest: FILE[:ID,PROMPT] (csv, tsv, xlsx, json, jsonl, parquet; two columns), or FILE.txt[:NUMBER OF ITS FIRST LINE]."""
     columns: Columns = Field(default_factory=dict)
     """Which columns of a table hold the images (several: one generator each), prompts, generators, prompt ids, samples and, of
     edits, source images (several: in the order of the instruction) and masks."""

@@ -4,6 +4,7 @@ TitjudgeError
 ├── UserError            an argument, a configuration or a data file is wrong: one line, exit code 2
 │   ├── ConfigError      a key, value or combination in a configuration
 │   ├── DataError        a data file: carries the file and the line
+│   │   └── UnclearData  data that can be read in several ways: carries the options that say which
 │   └── MissingExtra     an optional package is not installed: carries the install command
 ├── Unanswered           a question got no usable answer: becomes a Score with value None and a status
 ├── FatalProviderError   every request will fail (wrong key, no quota, no such model): the run stops
@@ -15,7 +16,7 @@ TitjudgeError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,6 +44,26 @@ class DataError(UserError):
         self.message, self.path, self.line = message, path, line
         where = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
         super().__init__(where + message)
+
+
+class UnclearData(DataError):
+    """It is in doubt which prompt an image was made from; `str()` lists the options that say how it is meant.
+
+    Attributes:
+        options: Options of the command for each way to read the data, with what the first image is then.
+    """
+
+    def __init__(self, message: str, path: Path | str | None, options: Sequence[tuple[str, str]]) -> None:
+        super().__init__(message, path)
+        self.options = list(options)
+
+    def __str__(self) -> str:
+        return self.with_command("")
+
+    def with_command(self, command: str) -> str:
+        """Return the message with the whole command for each way to read the data."""
+        lines = (f"  {f'{command} {options}'.strip()}   # {first}" for options, first in self.options)
+        return "\n".join([super().__str__(), *lines])
 
 
 class MissingExtra(UserError):

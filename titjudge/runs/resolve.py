@@ -17,7 +17,7 @@ from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import default_folder
 from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.loading import open_suite, suite_class
-from titjudge.suites.prompt_places import split_pattern
+from titjudge.suites.patterns import split_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def with_tree(config: RunConfig) -> RunConfig:
     if bundled is not None and not config.prompt_file:
         where = {"prompt_file": str(bundled)} if config.images else {"data": config.data or bundled.parent}
         config = config.model_copy(update=where)
-    if bool(config.images) != bool(config.prompt_file):
+    if (config.images and not config.prompt_file) or (config.prompt_file and not (config.images or config.data)):
         example = f"--images '{config.data or 'out'}/{{generator}}/{{prompt_id}}.png' --prompt-file {config.prompt_file or 'prompts.txt'}"
         raise ConfigError(f"--images PATTERN and --prompt-file FILE go together, as in {example}")
     changes: dict[str, Any] = {}
@@ -263,7 +263,7 @@ def load_suite(config: RunConfig) -> Suite:
     for root in config.image_root:
         if not root.is_dir():
             raise ConfigError(f"--image-root {root}: no such folder")
-    images, prompt_file = (config.images, config.prompt_file) if config.images and config.prompt_file else ("", "")
+    images, prompt_file = config.images or "", config.prompt_file or ""
     columns = {str(role): names for role, names in config.columns.items()}
     inputs = SuiteInputs(config.protocol, tuple(config.image_root), columns, images, prompt_file, tuple(config.sources))
     return open_suite(config.suite, inputs, config.suite_options)

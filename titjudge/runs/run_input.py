@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
@@ -18,6 +18,7 @@ from titjudge.metrics import Metric
 from titjudge.runs.prompt_languages import Foreign
 from titjudge.stats.scores.joined_runs import prompt_of
 from titjudge.suites.base import Suite
+from titjudge.suites.readings import pairing
 from titjudge.suites.samples import cells
 
 Load = Callable[[], Iterator[Item | InvalidItem]]
@@ -36,12 +37,19 @@ class RunInput:
         self._config, self._suite = config, suite
         self._drawn: Drawn | None = None
         self._foreign = Foreign()
+        self._counts = Counts()
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
         """Yield the items; those of a shard with their position in the data, others with None.
 
         A shard holds whole prompts: all images of a prompt are judged by the same questions, which are paid once.
         """
+        self._counts = Counts()
+        for item, place in self._placed():
+            self._counts.add(item)
+            yield item, place
+
+    def _placed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
         items = self._limited()
         if self._config.shard is None:
             yield from ((item, None) for item in items)
@@ -97,6 +105,11 @@ class RunInput:
         if unusable := [reason for name, reason in reasons.items() if name in without]:
             raise ConfigError(f"none of the items can be judged: {unusable[0]}")
 
+    @property
+    def summary(self) -> str:
+        """What the items were understood to be, once they have been read; empty without images."""
+        return self._counts.line()
+
     def notes(
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
     ) -> list[str]:
@@ -106,6 +119,45 @@ class RunInput:
         if notes and pairs and kept is not None and not kept:
             notes.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")
         return [*notes, *self._foreign.notes(self._config, metrics)]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What is among the items that can be judged.
+
+    Attributes:
+        first: The first image, with its prompt.
+        images: How many there are.
+        generators: Their names.
+        prompts: Hashes of the prompt ids.
+    """
+
+    first: str = ""
+    images: int = 0
+    generators: set[str] = field(default_factory=set)
+    prompts: set[int] = field(default_factory=set)
+
+    def add(self, item: Item | InvalidItem) -> None:
+        """Count an item."""
+        if isinstance(item, InvalidItem) or item.image is None:
+            return
+        self.first = self.first or pairing(item.id, item.prompt)
+        self.images += 1
+        self.generators.add(item.generator)
+        self.prompts.add(hash(item.prompt_id))
+
+    def line(self) -> str:
+        """Say it: `2 generators x 38 prompts; step_1000/0000.png <- "A top-down ..."`; empty without images."""
+        if not self.images:
+            return ""
+        generators = "" if self.generators <= {""} else f"{_several(len(self.generators), 'generator')} x "
+        samples, rest = divmod(self.images, len(self.generators) * len(self.prompts))
+        images = f", {_several(self.images, 'image')}" if rest else f" x {samples:,} images" if samples > 1 else ""
+        return f"{generators}{_several(len(self.prompts), 'prompt')}{images}; {self.first}"
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True)

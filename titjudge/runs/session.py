@@ -114,7 +114,13 @@ class Session:
                 planner.roles.check_recordings(self.resolved.roles)
                 canaries, note = await plan_before(self.resolved, cache) if self.config.canary else ([], "")
                 result = await forecast(planner, prepared(self.items(), self.metrics), self.metrics, canaries)
-                notes = [*self.input.notes(self.metrics.values()), note, *planner.roles.notes(), self._live_jobs()]
+                notes = [
+                    self.input.summary,
+                    *self.input.notes(self.metrics.values()),
+                    note,
+                    *planner.roles.notes(),
+                    self._live_jobs(),
+                ]
         result.notes = [note for note in notes if note]
         return result
 
@@ -158,6 +164,8 @@ class Session:
     async def _run(self, folder: RunFolder, watcher: Watcher) -> RunEnd:
         notes: list[str] = []
         async with OpenRun(self.resolved, folder, items=self.listed(), say=watcher.say) as run:
+            if self.input.summary:
+                watcher.say(self.input.summary)
             loop = self._loop(run)
             async with _shown(run, watcher), loop.planner or contextlib.nullcontext():
                 with _signals(loop, watcher):

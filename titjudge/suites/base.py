@@ -81,6 +81,8 @@ class Suite(ABC):
             raise ConfigError(f"the suite {self.name} has a layout of its own: leave out --images")
         if inputs.sources and not (self.TAKES_IMAGES and inputs.images):
             raise ConfigError("--sources PATTERN goes with --images PATTERN and --prompt-file FILE")
+        if inputs.prompt_file and not self.TAKES_IMAGES:
+            raise ConfigError(f"the suite {self.name} has prompts of its own: leave out --prompt-file")
         if inputs.columns and not self.TAKES_COLUMNS:
             raise ConfigError(f"the columns that the suite {self.name} reads are fixed: leave out --columns")
         self.inputs = inputs

@@ -10,7 +10,8 @@ from typing import Any
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.data.data_paths import inside
 from titjudge.data.images import SUFFIXES
-from titjudge.suites.prompt_places import filled, split_pattern
+from titjudge.suites.patterns import split_pattern
+from titjudge.suites.prompt_places import filled
 
 
 def find_sources(

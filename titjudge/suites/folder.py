@@ -15,6 +15,8 @@
     or
     DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt;
     several images of one prompt: NAME_0.png, NAME_1.png, ... + NAME.txt; without a text, what ComfyUI or A1111 left in the image
+    or
+    DATA/GENERATOR/0001.png + one list of prompts, prompts.txt or a table: see `titjudge.suites.layouts`
 
 Image paths are relative to the data folder, or absolute, and stay inside it and the folders of --image-root, also through
 links. Further keys of a line become `item.meta`. What cannot be used is an InvalidItem with its reason; the rest is judged.
@@ -40,6 +42,7 @@ from titjudge.data.tables import read_table
 from titjudge.stats.people.votes import pair_of, read_choice
 from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files, printable
 from titjudge.suites.image_tree import ImageTree
+from titjudge.suites.layouts import recognised
 from titjudge.suites.manifests import NAMES, ManifestReader, check_manifest, find_tables, first_filled, item_of
 from titjudge.suites.prompt_places import PromptPlace, distinct
 from titjudge.suites.samples import sample_of, split_sample
@@ -75,8 +78,8 @@ class Folder(Suite):
         Raises:
             DataError: There is nothing to judge at that place.
         """
-        if self._tree is not None:
-            items = self._tree.items(folder, self.image_roots, self._notes)
+        if (tree := self._tree_of(folder)) is not None:
+            items = tree.items(folder, self.image_roots, self._notes)
         else:
             items = read_items(folder, self.image_roots, self.inputs.columns, self._taken, self._notes)
         file = (folder.parent if folder.is_file() else folder) / "facets.jsonl"
@@ -84,8 +87,8 @@ class Folder(Suite):
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts of a tree, of prompts.jsonl, or of the items."""
-        if self._tree is not None:
-            return self._tree.places(folder, self.image_roots)
+        if (tree := self._tree_of(folder)) is not None:
+            return tree.places(folder, self.image_roots)
         if (folder / "prompts.jsonl").is_file():
             records, problems = _prompts(folder)
             texts = (
@@ -96,6 +99,12 @@ class Folder(Suite):
             return chain(problems, distinct(texts))
         items = (item for item in self.load(folder) if isinstance(item, Item))
         return distinct((item.prompt_id, item.prompt, item.sources) for item in items)
+
+    def _tree_of(self, folder: Path) -> ImageTree | None:
+        """Return the images by a pattern: the one that was said, or the one that their names and a list of prompts show."""
+        if self._tree is None and not self.inputs.columns:
+            self._tree = recognised(folder, self.inputs.prompt_file, self.image_roots)
+        return self._tree
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Read the preferences of `pairs.jsonl`, where the folder has one, or of tables that hold two images a row (Pick-a-Pic)."""
@@ -276,7 +285,11 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Itera
         )
     used: set[Path] = set()
     embedded: Counter[str] = Counter()
-    hint = _other_layout(folder, images)
+    hint = (
+        ""
+        if any(folder.rglob("*.txt"))
+        else "; or put the prompts of all images into prompts.txt, or --prompt-file FILE"
+    )
     prompts: dict[str, str] = {}
     for path in images:
         place = path.relative_to(folder)
@@ -310,18 +323,6 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Itera
         notes[f"{embedded.total():,} prompts are those that stand in the images themselves ({sources})"] = None
     for text in sorted(set(folder.rglob("*.txt")) - used):
         yield InvalidItem(printable(text.relative_to(folder).as_posix()), "a prompt without an image of the same name")
-
-
-def _other_layout(folder: Path, images: Sequence[Path]) -> str:
-    """Say how images without a text of the same name are judged, where that can be seen; else an empty text."""
-    if (folder / "prompts.jsonl").is_file():
-        return "; prompts.jsonl is of use beside images.jsonl only"
-    depths = {len(path.relative_to(folder).parts) for path in images}
-    if depths - {1, 2} or len(depths) != 1 or not all(path.stem.isdecimal() for path in images):
-        return ""
-    pattern = f"{'{generator}/' if depths == {2} else ''}{{prompt_id}}{images[0].suffix}"
-    file = folder / "prompts.txt" if (folder / "prompts.txt").is_file() else Path("prompts.txt")
-    return f"; a file with a prompt a line is given so: --images '{folder}/{pattern}' --prompt-file {file}"
 
 
 def _with_embedded_prompt(name: str, generator: str, folder: Path, roots: Sequence[Path]) -> Item | None:

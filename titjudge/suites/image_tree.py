@@ -13,13 +13,12 @@ from titjudge.core.types import InvalidItem, Item
 from titjudge.data.data_paths import inside
 from titjudge.suites.base import image_files, printable
 from titjudge.suites.manifests import item_of
+from titjudge.suites.patterns import NUMBERS, checked_pattern, compiled, fields_of, split_pattern
 from titjudge.suites.prompt_list import PromptList, read_prompts
-from titjudge.suites.prompt_places import PromptPlace, filled, source_field, split_pattern
+from titjudge.suites.prompt_places import PromptPlace, filled, source_field
+from titjudge.suites.readings import choose, guesses, prompt_id_of, readings, unclear
 from titjudge.suites.samples import sample_of
 from titjudge.suites.sources import SourcePattern, named_sources, without_named_sources
-
-_FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
-_NUMBERS = ("sample", "seed", "index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,7 @@ class ImageTree:
     sources: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        names = _FIELD.findall(self.pattern)
-        if "prompt_id" not in names:
-            raise ConfigError(f"--images '{self.pattern}': the pattern needs {{prompt_id}}")
-        if re.search(r"[{}]", _FIELD.sub("", self.pattern)):
-            raise ConfigError(f"--images '{self.pattern}': a field is a name in braces, such as {{generator}}")
+        object.__setattr__(self, "pattern", checked_pattern(self.pattern))
 
     def places(self, root: Path = Path(), roots: Sequence[Path] = ()) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts, and where their images belong.
@@ -57,7 +52,7 @@ class ImageTree:
         Raises:
             ConfigError: The pattern has a field whose value for a new image is unknown.
         """
-        unknown = set(_FIELD.findall(self.pattern)) - {"generator", "prompt_id", "suffix", *_NUMBERS}
+        unknown = {*fields_of(self.pattern)} - {"generator", "prompt_id", "suffix", *NUMBERS}
         if unknown:
             raise ConfigError(f"--images '{self.pattern}': nothing says what {{{min(unknown)}}} of a new image is")
         listed = self._read()
@@ -97,12 +92,15 @@ class ImageTree:
         made: dict[str, set[str]] = {}
         for match in matches.values():
             generator = match.groupdict().get("generator", "")
-            made.setdefault(generator, set()).add(_prompt_id(match["prompt_id"], prompts))
-        check_numbers(self.prompts, listed, set().union(*made.values()))
+            made.setdefault(generator, set()).add(prompt_id_of(match["prompt_id"], prompts))
+        if listed.counted:
+            _check_counting(self.prompts, root, self.pattern, list(matches))
+        else:
+            _check_shift(self.prompts, listed, set().union(*made.values()))
         for name, match in matches.items():
             fields = match.groupdict()
             written, generator = fields.pop("prompt_id"), fields.pop("generator", "")
-            prompt_id = _prompt_id(written, prompts)
+            prompt_id = prompt_id_of(written, prompts)
             if prompt_id not in prompts:
                 yield InvalidItem(name, f"{self.prompts} has no prompt '{written}'", generator, written)
                 continue
@@ -110,8 +108,6 @@ class ImageTree:
                 yield InvalidItem(name, own.message, generator, prompt_id)
                 continue
             meta = {**without_named_sources(further.get(prompt_id, {})), **fields}
-            if self.known is None and not any(" <- " in note for note in notes):
-                notes[f'{name} <- "{" ".join(prompts[prompt_id].split())[:60]}"'] = None
             numbered = sample_of(fields)
             yield item_of(name, prompts[prompt_id], generator, prompt_id, meta, root, roots, numbered, sources=own)
         if left_out:
@@ -125,22 +121,22 @@ class ImageTree:
 
     def _matches(self, root: Path, prompts: Mapping[str, str]) -> Iterator[tuple[str, re.Match[str] | None]]:
         """Yield the images below a folder, with the pattern that fits: the first that gives a prompt, or else the first."""
-        regexes = [self.regex(), *(ImageTree(pattern, "").regex() for pattern in self.others)]
+        regexes = [compiled(pattern) for pattern in (self.pattern, *self.others)]
         for path in image_files(root):
             name = path.relative_to(root).as_posix()
             fits = [regex.fullmatch(name) for regex in regexes]
-            has_prompt = (match for match in fits if match and _prompt_id(match["prompt_id"], prompts) in prompts)
+            has_prompt = (match for match in fits if match and prompt_id_of(match["prompt_id"], prompts) in prompts)
             yield name, next(has_prompt, fits[0])
 
     def _sources_by_name(
         self, matches: Mapping[str, re.Match[str]], root: Path, roots: Sequence[Path], listed: PromptList
     ) -> dict[str, tuple[Path, ...] | DataError]:
         """Find the sources of each result, by its name; an error says why one that is needed is not there."""
-        find = self._sources(root, roots, listed, _FIELD.findall(self.pattern))
+        find = self._sources(root, roots, listed, fields_of(self.pattern))
         found: dict[str, tuple[Path, ...] | DataError] = {}
         for name, match in matches.items():
             try:
-                found[name] = find(_prompt_id(match["prompt_id"], listed.prompts), match.groupdict())
+                found[name] = find(prompt_id_of(match["prompt_id"], listed.prompts), match.groupdict())
             except DataError as error:
                 found[name] = error
         return found
@@ -162,23 +158,10 @@ class ImageTree:
     def _read(self) -> PromptList:
         return read_prompts(self.prompts) if self.known is None else PromptList(dict(self.known), {}, [])
 
-    def regex(self) -> re.Pattern[str]:
-        """Compile the pattern to a regular expression with a group for each field."""
-        seen: set[str] = set()
-
-        def field(name: str) -> str:
-            if name in seen:
-                return f"(?P={name})"
-            seen.add(name)
-            return rf"(?P<{name}>{'[0-9]+' if name in _NUMBERS else '[^/]+'})"
-
-        pieces = _FIELD.split(self.pattern)
-        return re.compile("".join(field(piece) if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)))
-
 
 def _without_generator(images: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Say of fields that tell images apart, as generators do, that they do not make them another generator's."""
-    for field in sorted(images[0].keys() - {"prompt_id", "suffix", *_NUMBERS}):
+    for field in sorted(images[0].keys() - {"prompt_id", "suffix", *NUMBERS}):
         values = {fields.get(field) for fields in images}
         if len(values) > 1:
             yield (
@@ -187,43 +170,38 @@ def _without_generator(images: Sequence[Mapping[str, str]]) -> Iterator[str]:
             )
 
 
-def check_numbers(file: str, listed: PromptList, made: Collection[str]) -> None:
-    """Refuse numbered images of which it is in doubt which prompt each was made from.
-
-    Args:
-        file: The file of prompts, for the message.
-        listed: Its prompts.
-        made: The prompt ids of the images.
+def _check_shift(file: str, listed: PromptList, made: Collection[str]) -> None:
+    """Refuse images whose numbers are those of the prompts shifted by one.
 
     Raises:
-        DataError: The numbers of the images are those of the prompts shifted by one; or lines are counted, nobody has said
-            from what number, and there is no image 0, an image more than there are lines, or none of the last line alone.
+        DataError: Each would be judged by its neighbour's prompt.
     """
     if not all(map(str.isdecimal, (*made, *listed.prompts))):
         return
     images, lines = set(map(int, made)), set(map(int, listed.prompts))
-    there = f"the images are {min(images)} to {max(images)} and {Path(file).name} has {len(lines):,} prompts"
-    if images in ({line + 1 for line in lines}, {line - 1 for line in lines}) and not listed.counted:
+    if images in ({line + 1 for line in lines}, {line - 1 for line in lines}):
         raise DataError(
-            f"{there}, {min(lines)} to {max(lines)}: each would be judged by its neighbour's prompt; number the one as the other "
+            f"the images are {min(images)} to {max(images)} and {Path(file).name} has {len(lines):,} prompts, {min(lines)} to "
+            f"{max(lines)}: each would be judged by its neighbour's prompt; number the one as the other "
             f"({file}:#{min(images)},PROMPT counts the rows of a table from {min(images)})",
             Path(file),
         )
-    if not listed.counted or images == lines:
-        return
-    first_is = f"--prompt-file {file}:{min(images)} if its first line is the prompt of image {min(images)}"
-    if min(images) > 0:
-        counting = f"{file}:0 if the prompt of image {min(images)} is line {min(images) + 1}"
-        raise DataError(f"{there}: say {first_is}, {counting}", Path(file))
-    if max(images) > max(lines):
-        raise DataError(f"{there}: nothing says which image belongs to which line; {first_is}", Path(file))
-    if max(images) == max(lines) - 1 and len(images) == len(lines) - 1:
-        raise DataError(f"{there}, one more: say {first_is}, {file}:-1 if it is a title", Path(file))
 
 
-def _prompt_id(written: str, prompts: Mapping[str, str]) -> str:
-    """Return the id that a path means: without leading zeros where no prompt has them."""
-    return written.lstrip("0") or "0" if written.isdecimal() and written not in prompts else written
+def _check_counting(file: str, root: Path, pattern: str, names: Sequence[str]) -> None:
+    """Refuse images of which it is in doubt from what number they count the lines of a file.
+
+    Raises:
+        UnclearData: They may count from 0 or 1, a line may be a title, or there are more images than lines.
+    """
+    found = readings(names, [pattern], [file])
+    if not found:
+        what = (
+            f"the numbers of {len(names):,} images, such as {names[0]}, are not those of the lines of {Path(file).name}"
+        )
+        unclear(what, root, guesses(names, [pattern], file))
+    if choose(found, root).given != f"{file}:0":
+        unclear(f"the images do not count the lines of {Path(file).name} from 0", root, found)
 
 
 def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[Path, list[str]]:
@@ -246,7 +224,7 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
     split = [(top, f"{rest}.{{suffix}}") for top, rest in map(split_pattern, patterns)]
     for at, (top, pattern) in enumerate(split):
         place = inside(folder, top.as_posix(), "folder")
-        regex = ImageTree(pattern, "").regex()
+        regex = compiled(pattern)
         if any(regex.fullmatch(path.relative_to(place).as_posix()) for path in image_files(place)):
             return place, [below for each, below in split[at:] if each == top]
     wanted = " or ".join(f"{each}.png" for each in patterns)

@@ -17,6 +17,7 @@ from titjudge.suites.base import Columns, image_files
 from titjudge.suites.folder import read_items
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import NAMES, find_tables
+from titjudge.suites.patterns import compiled
 from titjudge.suites.prompt_list import read_prompts
 
 PATTERNS = (
@@ -92,7 +93,7 @@ def _tree(folder: Path, prompts: str, images: str) -> tuple[str, str]:
     for given in readings:
         known = _prompts(folder, given)
         for pattern in patterns:
-            regex = ImageTree(pattern, "").regex()
+            regex = compiled(pattern)
             ids = [match["prompt_id"] for name in names if (match := regex.fullmatch(name))]
             counts[given, pattern] = sum(name in known or (name.lstrip("0") or "0") in known for name in ids)
     most = max(counts.values())

@@ -278,6 +278,19 @@ def check_manifest(file: Path) -> None:
         raise DataError("this is one JSON array, not JSON lines: let its name end in .json", file)
 
 
+def names_images(file: Path) -> bool:
+    """Tell whether a table has a column of images, or of descriptions in their place; of JSON its first record counts.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    columns = table_columns(file)
+    if columns is None:
+        columns = tuple(next((record for _, record in scan_table(file) if not isinstance(record, DataError)), {}))
+    usual = {*NAMES["image"], *TWO_IMAGES, "description"}
+    return not usual.isdisjoint(columns) or bool(edit_columns(columns, {}, NAMES).get("image"))
+
+
 def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
     """Find the tables of a folder: `imagefolder` metadata at its top, else below; else, without image files, tables with images.
 

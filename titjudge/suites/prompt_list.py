@@ -7,7 +7,7 @@ of rows or of prompts, or an object {id: prompt}.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,9 @@ from titjudge.suites.manifests import NAMES
 from titjudge.suites.sources import INSTRUCTIONS
 
 _IDS = ("prompt_id", "id", "index")
+
+
+_TITLE = re.compile(r"#.*|\W*\w*(prompt|caption|text)\w*\W*", re.IGNORECASE)  # "prompts", "caption_en:", "# a set"
 
 
 class PromptList(NamedTuple):
@@ -53,15 +56,89 @@ def read_prompts(given: str) -> PromptList:
     content = _json_content(path)
     if isinstance(content, dict):
         found.prompts.update({name: text.strip() for name, text in content.items() if text.strip()})
-    elif path.suffix.lower() == ".txt" or content is not None:
-        lines = read_text(path).splitlines() if content is None else map(str, content)
+    elif (lines := _text_lines(path)) is not None:
         given_first = re.fullmatch(r"-?\d{1,9}", columns) is not None
-        texts = enumerate((line.strip() for line in lines), int(columns) if given_first else 0)
-        found.prompts.update({str(number): text for number, text in texts if text})
+        found.prompts.update(_counted(lines, int(columns) if given_first else 0))
         found = found._replace(counted=not given_first)
     else:
         _read_rows(path, _columns(path, columns, given), found)
     return found
+
+
+class Numbering(NamedTuple):
+    """One way to say which image number each prompt of a file has.
+
+    Attributes:
+        given: As `--prompt-file` takes it; empty for one that it has no words for.
+        prompts: The prompts by their ids.
+        by: What says the ids: `ids` of the file, or `lines` counted from some number, the same without `empty` lines, with the
+            first line as a `title`, a first line that `looks` like one, or `rows` of a file that has ids.
+    """
+
+    given: str
+    prompts: Mapping[str, str]
+    by: str
+
+    def uses_all(self, prompts: Mapping[str, str]) -> bool:
+        """Tell whether each prompt is that of an image, given the prompts of images."""
+        return set(self.prompts.values()) == set(prompts.values())
+
+
+def numberings(file: str) -> list[Numbering]:
+    """List the ways to number the prompts of a file, the likeliest first: the one that is said after its name, or all.
+
+    Raises:
+        DataError: The file cannot be read, or holds no prompts.
+    """
+    if not Path(file).is_file():
+        return [Numbering(file, read_prompts(file).prompts, "ids")]
+    listed = _text_lines(Path(file))
+    if listed is not None:
+        return list(_of_lines(file, listed))
+    keys = _keys(Path(file))
+    key, text = _usual(keys) if keys else ("", "")
+    if not text:
+        return [Numbering(file, read_prompts(file).prompts, "ids")]
+    first = [f"{file}:{key},{text}"] if key else []
+    given = [*first, f"{file}:#,{text}", f"{file}:#1,{text}"]
+    return [
+        Numbering(each, read_prompts(each).prompts, "ids" if each in first else "rows" if key else "lines")
+        for each in given
+    ]
+
+
+def _of_lines(file: str, lines: Sequence[str]) -> Iterator[Numbering]:
+    """Yield the ways to number lines: from 0 or 1, after a title, and, where some are empty, without those."""
+    texts = [line for line in lines if line]
+    if not texts:
+        raise DataError("no prompts here", file)
+    title = "looks" if _TITLE.fullmatch(texts[0]) else "title"
+    for first, by in ((0, "lines"), (1, "lines"), (-1, title)):
+        yield Numbering(f"{file}:{first}", _counted(lines, first), by)
+        if texts != lines[: len(texts)]:
+            yield Numbering("", _counted(texts, first), "empty" if by == "lines" else by)
+
+
+def _counted(lines: Iterable[str], first: int) -> dict[str, str]:
+    """Count lines from a number; empty ones are no prompts, nor is one before number 0."""
+    return {str(number): text for number, text in enumerate(lines, first) if text and number >= 0}
+
+
+def _text_lines(path: Path) -> list[str] | None:
+    """Read the lines of a `.txt`, or the prompts of a JSON array of texts; None of any other file."""
+    content = _json_content(path)
+    if path.suffix.lower() != ".txt" and not isinstance(content, list):
+        return None
+    lines = re.split(r"\r\n|\r|\n", read_text(path)) if content is None else map(str, content)  # as `open` splits them
+    return [line.strip() for line in lines]
+
+
+def _keys(path: Path) -> Sequence[str] | None:
+    """Read the columns of a table, or where each row has its own, those of the first; None of an object {id: prompt}."""
+    if isinstance(_json_content(path), dict):
+        return None
+    first = next((row for _, row in scan_table(path) if not isinstance(row, DataError)), {})
+    return table_columns(path) or tuple(first)
 
 
 def _read_rows(path: Path, columns: tuple[str, str], found: PromptList) -> None:

@@ -56,13 +56,6 @@ def filled(pattern: str, values: Mapping[str, Any]) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: str(values.get(found[1], found[0])), pattern)
 
 
-def split_pattern(pattern: str) -> tuple[Path, str]:
-    """Split a pattern into the folder before its first field, and the rest."""
-    parts = Path(pattern).parts
-    fixed = next((at for at, part in enumerate(parts) if "{" in part), len(parts))
-    return Path(*parts[:fixed]), "/".join(parts[fixed:])
-
-
 def source_field(sources: Sequence[Path]) -> dict[str, Any]:
     """Return the field of a line that names the sources of an edit, by absolute paths; none without sources."""
     paths = [os.path.abspath(source) for source in sources]

@@ -16,7 +16,8 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.data import containers
 from titjudge.data.data_paths import inside
 from titjudge.data.images import SUFFIXES, read
-from titjudge.suites.prompt_places import filled, split_pattern
+from titjudge.suites.patterns import split_pattern
+from titjudge.suites.prompt_places import filled
 
 BESIDE = "_SRCIMG"
 """Ending of the name of a source beside its result, as GEdit-Bench has it: `7.png` and `7_SRCIMG.png`."""

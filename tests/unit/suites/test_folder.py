@@ -112,18 +112,11 @@ def test_images_with_text_files(tmp_path: Path) -> None:
     ]
     assert set(bad) == {"lonely.webp", "orphan.txt"}
     assert bad["lonely.webp"] == "no prompt: lonely.txt is missing"
-    write_lines(tmp_path / "prompts.jsonl", {"prompt_id": "lonely", "prompt": "a cat"})
-    assert "prompts.jsonl is of use beside images.jsonl only" in loaded(tmp_path)[1]["lonely.webp"]
 
 
-def test_folders_of_numbered_images_are_told_how_a_file_of_prompts_is_given(tmp_path: Path) -> None:
-    for name in ("step_1/0000.png", "step_2/0000.png"):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_bytes(b"x")
-    images = f"--images '{tmp_path}/{{generator}}/{{prompt_id}}.png'"
-    assert loaded(tmp_path)[1]["step_1/0000.png"].endswith(f"{images} --prompt-file prompts.txt")
-    (tmp_path / "prompts.txt").write_text("a cat\n")
-    assert loaded(tmp_path)[1]["step_1/0000.png"].endswith(f"{images} --prompt-file {tmp_path}/prompts.txt")
+def test_images_without_any_text_are_told_how_a_list_of_prompts_is_given(tmp_path: Path) -> None:
+    (tmp_path / "0000.png").write_bytes(b"x")
+    assert "put the prompts of all images into prompts.txt, or --prompt-file FILE" in loaded(tmp_path)[1]["0000.png"]
 
 
 def test_nothing_to_judge_is_said(tmp_path: Path) -> None:

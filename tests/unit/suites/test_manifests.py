@@ -137,6 +137,10 @@ def test_the_dry_runs_of_the_page_on_data_run(tmp_path: Path) -> None:
     commands = re.findall(r"^python cli\.py (judge .*--dry-run)", page, re.MULTILINE)
     for name in ("flux/1.png", "sd3/1.png", "my_images/1.png"):
         image(tmp_path / name)
+    for name in ("step_1000/0000.png", "step_2000/0000.png"):
+        image(tmp_path / "samples" / name)
+    (tmp_path / "samples" / "prompts.txt").write_text("a cat\n")
+    (tmp_path / "my_list.csv").write_text("id,prompt\n0,a cat\n")
     (tmp_path / "shared.csv").write_text("flux;sd3;prompt_en\nflux/1.png;sd3/1.png;a cat\nflux/2.png;;a dog\n")
     write_lines(tmp_path / "my_images" / "metadata.jsonl", {"file_name": "1.png", "text": "a cat"})
     commands = [command for command in commands if "train.parquet" not in command]  # see test_parquet

@@ -1,0 +1,265 @@
+"""Folders of images with one list of prompts: what people have is recognised, and what is in doubt is refused."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+from commands import cli
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from titjudge.core.errors import DataError, UnclearData
+from titjudge.core.types import InvalidItem, Item
+from titjudge.suites.base import SuiteInputs
+from titjudge.suites.folder import Folder
+
+LINES = [f"a thing {number}" for number in range(12)]
+STEPS = ("step_1000", "step_2000")
+
+
+def laid(folder: Path, names: Iterable[str], files: Mapping[str, str] | None = None) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    for name, text in (files or {"prompts.txt": "\n".join(LINES) + "\n"}).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def loaded(folder: Path, prompt_file: str = "") -> dict[str, tuple[str, str, int]]:
+    items = list(Folder(SuiteInputs(prompt_file=prompt_file)).load(folder))
+    return {item.id: (item.prompt, item.generator, item.sample) for item in items if isinstance(item, Item)}
+
+
+def options_of(folder: Path) -> list[str]:
+    with pytest.raises(UnclearData) as refused:
+        loaded(folder)
+    return [options.replace(f"{folder}/", "") for options, _ in refused.value.options]
+
+
+@pytest.mark.parametrize(
+    ("form", "samples"),
+    [
+        ("{g}/{n:04}.png", [0]),
+        ("{g}/{n}.jpg", [0]),
+        ("images/{g}/{n:03}.png", [0]),
+        ("{g}/img_{n:05}.png", [0]),
+        ("{g}/{n:04}_{s}.png", [0, 1, 2, 3]),
+        ("{g}/{n:04}-seed{s}.png", [42, 43]),
+        ("{g}/{n:04}/{s}.png", [0, 1, 2, 3]),
+        ("{g}/seed_{s}/{n}.png", [7, 8]),
+        ("{g}/seed{s}_{n:04}.png", [7, 8]),
+        ("{g}/{n:04}/sample-{s}.png", [0, 1]),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 1])
+def test_checkpoints_as_folders_are_read_from_0_and_from_1(
+    tmp_path: Path, form: str, samples: list[int], first: int
+) -> None:
+    made = {
+        form.format(g=g, n=number + first, s=s): (prompt, g, s)
+        for g in STEPS
+        for number, prompt in enumerate(LINES)
+        for s in samples
+    }
+    assert loaded(laid(tmp_path, made)) == made
+
+
+def test_one_folder_of_images_is_one_generator_without_a_name(tmp_path: Path) -> None:
+    flat = laid(tmp_path / "flat", [f"{number:04}.png" for number in range(12)])
+    assert loaded(flat)["0011.png"] == ("a thing 11", "", 0)
+    by_prompt = laid(tmp_path / "deep", [f"{number:04}/{s}.png" for number in range(1, 13) for s in range(3)])
+    assert loaded(by_prompt)["0012/2.png"] == ("a thing 11", "", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("prompts.csv", "id,prompt\ncat,a cat\ndog,a dog\n"),
+        ("prompts.jsonl", '{"prompt_id": "cat", "prompt": "a cat"}\n{"prompt_id": "dog", "prompt": "a dog"}\n'),
+        ("prompts.json", '{"cat": "a cat", "dog": "a dog"}'),
+        ("metadata.jsonl", '{"id": "cat", "text": "a cat"}\n{"id": "dog", "text": "a dog"}\n'),
+    ],
+)
+@pytest.mark.parametrize(("form", "sample"), [("{g}/{n}.png", 0), ("{g}/{n}_3.png", 3)])
+def test_images_are_named_by_the_ids_of_any_list(tmp_path: Path, name: str, text: str, form: str, sample: int) -> None:
+    names = [form.format(g=g, n=n) for g in STEPS for n in ("cat", "dog")]
+    found = loaded(laid(tmp_path, names, {name: text}))
+    assert found[names[-1]] == ("a dog", "step_2000", sample)
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(("name", "line"), [("prompts.csv", "{}"), ("prompts.jsonl", '{{"prompt": "{}"}}')])
+def test_rows_of_a_list_without_ids_are_counted(tmp_path: Path, name: str, line: str, first: int) -> None:
+    text = "\n".join([*(["prompt"] if name.endswith("csv") else []), *map(line.format, LINES)])
+    names = [f"{g}/{number + first:04}.png" for g in STEPS for number in range(12)]
+    assert loaded(laid(tmp_path, names, {name: text}))[names[-1]][0] == "a thing 11"
+
+
+def test_the_list_may_be_in_each_checkpoint_or_beside_all(tmp_path: Path) -> None:
+    names, text = [f"{g}/{number}.png" for g in STEPS for number in range(12)], "\n".join(LINES)
+    inside = laid(tmp_path / "a", names, {f"{g}/prompts.txt": text for g in STEPS})
+    beside = laid(tmp_path / "b" / "samples", names, {"../prompts.txt": text})
+    assert loaded(inside) == loaded(beside)
+    assert loaded(inside)["step_2000/11.png"] == ("a thing 11", "step_2000", 0)
+
+
+def test_a_list_of_another_name_is_said(tmp_path: Path) -> None:
+    folder = laid(tmp_path, [f"{g}/{number}.png" for g in STEPS for number in range(12)], {"p.txt": "\n".join(LINES)})
+    assert loaded(folder, f"{folder}/p.txt")["step_1000/3.png"][0] == "a thing 3"
+    with pytest.raises(DataError, match="no folder with images for the prompts of"):
+        loaded(folder / "p.txt", "p.txt")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "lines", "ways"),
+    [
+        (range(1, 12), LINES, [":0", ":1"]),  # the last is missing, or the first
+        (range(12), ["prompts", *LINES], [":0", ":-1"]),  # a title line
+        (range(12), ["of a set", *LINES], [":0", ":-1"]),  # a title line that looks like a prompt
+        (range(13), LINES, [":0", ":1"]),  # more images than lines
+        (range(2, 14), LINES, [":0", ":1"]),  # shifted by two
+        (range(5, 8), LINES, [":0", ":1"]),
+    ],
+)
+def test_numbers_that_do_not_say_what_they_count_are_refused_with_a_command_for_each_way(
+    tmp_path: Path, numbers: range, lines: list[str], ways: list[str]
+) -> None:
+    names = [f"{g}/{number:04}.png" for g in STEPS for number in numbers]
+    said = options_of(laid(tmp_path, names, {"prompts.txt": "\n".join(lines)}))
+    assert said == [f"--images '{{generator}}/{{prompt_id}}.png' --prompt-file prompts.txt{way}" for way in ways]
+
+
+def test_a_generator_that_may_count_in_another_way_is_refused(tmp_path: Path) -> None:
+    names = [*(f"a/{number}.png" for number in range(12)), *(f"b/{number}.png" for number in range(1, 12))]
+    assert options_of(laid(tmp_path, names)) == [
+        "--images '{generator}/{prompt_id}.png' --prompt-file prompts.txt:0",
+        "--images 'b/{prompt_id}.png' --prompt-file prompts.txt:1",
+    ]
+
+
+def test_a_generator_with_fewer_images_counts_as_the_complete_one_where_both_begin_with_0(tmp_path: Path) -> None:
+    names = [*(f"a/{number}.png" for number in range(12)), *(f"b/{number}.png" for number in range(11))]
+    assert loaded(laid(tmp_path, names))["b/10.png"][0] == "a thing 10"
+
+
+def test_folders_that_may_be_prompts_or_generators_are_refused(tmp_path: Path) -> None:
+    names = [f"{one}/{two}.png" for one in range(4) for two in range(4)]
+    assert options_of(laid(tmp_path, names, {"prompts.txt": "a\nb\nc\nd\n"})) == [
+        "--images '{generator}/{prompt_id}.png' --prompt-file prompts.txt:0",
+        "--images '{prompt_id}/{sample}.png' --prompt-file prompts.txt:0",
+    ]
+
+
+def test_empty_lines_that_may_count_are_refused(tmp_path: Path) -> None:
+    text = "\n".join([*LINES[:4], "", *LINES[4:]])
+    folder = laid(tmp_path, [f"a/{number}.png" for number in range(12)], {"prompts.txt": text})
+    with pytest.raises(UnclearData, match="whether the empty lines of the list count: take them out"):
+        loaded(folder)
+
+
+@pytest.mark.parametrize("numbers", [range(1, 13), range(1, 9)])
+def test_a_table_with_numbers_from_0_and_images_from_1_is_refused(tmp_path: Path, numbers: range) -> None:
+    table = "id,prompt\n" + "".join(f"{number},{prompt}\n" for number, prompt in enumerate(LINES))
+    folder = laid(tmp_path, [f"a/{number}.png" for number in numbers], {"prompts.csv": table})
+    assert options_of(folder)[-1] == "--images '{generator}/{prompt_id}.png' --prompt-file 'prompts.csv:#1,prompt'"
+
+
+def test_lists_that_differ_between_checkpoints_are_refused(tmp_path: Path) -> None:
+    names, text = [f"{g}/{number}.png" for g in STEPS for number in range(12)], "\n".join(LINES)
+    folder = laid(tmp_path, names, {"step_1000/prompts.txt": text, "step_2000/prompts.txt": f"{text}\nmore"})
+    with pytest.raises(DataError, match=r"not the same prompts as in .*judge one of these folders at a time"):
+        loaded(folder)
+    (folder / "step_2000" / "prompts.txt").unlink()
+    with pytest.raises(DataError, match=r"there is no prompts\.txt here; if it is the same as .*: --prompt-file "):
+        loaded(folder)
+
+
+def test_a_list_beside_the_folder_with_prompts_that_have_no_image_is_asked_about(tmp_path: Path) -> None:
+    names = [f"a/{number}.png" for number in range(9)]
+    folder = laid(tmp_path / "samples", names, {"../prompts.txt": "\n".join(LINES)})
+    with pytest.raises(UnclearData, match="is it the right one"):
+        loaded(folder)
+
+
+def test_a_list_that_names_images_is_a_table_to_judge_itself(tmp_path: Path) -> None:
+    folder = laid(tmp_path, ["0.png"], {"prompts.csv": "image,prompt\n0.png,a cat\n"})
+    with pytest.raises(DataError, match=r"prompts\.csv:? .*judge the file in place of its folder"):
+        loaded(folder)
+
+
+def test_other_layouts_are_read_as_before(tmp_path: Path) -> None:
+    texts = laid(tmp_path / "texts", ["a/0.png"], {"a/0.txt": "a cat", "prompts.txt": "a dog"})
+    assert loaded(texts)["a/0.png"][0] == "a cat"
+    tables = laid(
+        tmp_path / "tables", ["0.png"], {"metadata.csv": "file_name,text\n0.png,a cat\n", "prompts.txt": "a dog"}
+    )
+    assert loaded(tables)["0.png"][0] == "a cat"
+
+
+def test_a_name_unlike_all_others_is_refused_alone(tmp_path: Path) -> None:
+    folder = laid(tmp_path, [*(f"a/{number}.png" for number in range(12)), "a/grid.png"])
+    bad = [item.id for item in Folder().load(folder) if isinstance(item, InvalidItem)]
+    assert (bad, len(loaded(folder))) == (["a/grid.png"], 12)
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> tuple[dict[str, str], list[str]]:
+    """Images with the prompts they were made from, as a script may have named them, and the lines of their list."""
+    lines = [f"thing {number}" for number in range(draw(st.integers(1, 8)))]
+    flat, deep = ["{n}", "{n:03}", "{n}_{s}", "{s}_{n}"], ["{n}/{s}", "{s}/{n}", "seed{s}/{n}"]
+    form = draw(
+        st.sampled_from(["{g}_{n}.png", *(f"{top}{name}.png" for top in ("", "{g}/") for name in [*flat, *deep])])
+    )
+    title = draw(st.sampled_from([[], ["Prompts:"], ["a list"]]))
+    generators = draw(st.sampled_from([["a"], ["a", "b"], ["0", "1"], ["1", "2", "3"]]))
+    one_number = "s}" not in form and "_" not in form and generators[0] == "a"
+    first = draw(st.integers(0, 2 if one_number else 1))
+    made = {}
+    for g in generators:
+        least = len(lines) if title == ["a list"] else 0  # it is seen by the number of images only
+        for number in draw(st.sets(st.integers(0, len(lines) - 1), min_size=least)):
+            for s in range(draw(st.integers(1, 3))):
+                made[form.format(g=g, n=number + first, s=s)] = lines[number]
+    return made, [*title, *lines]
+
+
+@settings(max_examples=400, deadline=None)
+@given(layouts())
+def test_no_image_is_judged_by_the_prompt_of_another(layout: tuple[dict[str, str], list[str]]) -> None:
+    made, lines = layout
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            found = loaded(laid(Path(folder), made, {"prompts.txt": "\n".join(lines)}))
+        except DataError:
+            return
+    assert {name: prompt for name, (prompt, _, _) in found.items() if prompt != made[name]} == {}
+
+
+def test_judge_prints_what_it_understood_first_and_each_command_where_it_must_ask(tmp_path: Path) -> None:
+    for name in (f"samples/{g}/{number:04}.png" for g in STEPS for number in range(12)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    (tmp_path / "samples" / "prompts.txt").write_text("\n".join(LINES))
+    judge = ("judge", "samples", "--captioner", "fake/any", "--judge", "fake/any", "--metric", "tit-llm")
+    understood = '2 generators x 12 prompts; step_1000/0000.png <- "a thing 0"'
+    assert cli(tmp_path, *judge, "--dry-run").splitlines()[0] == understood
+    assert understood in cli(tmp_path, *judge, "--no-report")
+    for step in STEPS:
+        (tmp_path / "samples" / step / "0000.png").unlink()
+    said = cli(tmp_path, *judge, code=2).splitlines()
+    commands = [line.partition("   #")[0].strip() for line in said if line.startswith("  ")]
+    assert [command.rpartition(":")[2] for command in commands] == ["0", "1"]
+    rest = commands[1].removeprefix("python cli.py ").replace("'", "").split()
+    assert '2 generators x 11 prompts; step_1000/0001.png <- "a thing 0"' in cli(tmp_path, *rest, "--dry-run")
+
+
+def test_the_folder_is_an_argument_or_the_value_of_data(tmp_path: Path) -> None:
+    said = cli(tmp_path, "judge", "one", "--data", "two", code=2)
+    assert "judge one or --data two: one run judges one of them" in said

@@ -1,0 +1,62 @@
+"""Patterns of image paths with fields in braces, such as `{generator}/{prompt_id}_{sample}.png`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from titjudge.core.errors import ConfigError, nearest
+
+NUMBERS = ("sample", "seed", "index")
+"""Fields that are whole numbers: which of several images of a prompt it is."""
+_FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
+_KNOWN = ("generator", "prompt_id", "suffix", *NUMBERS)
+_SYNONYM = "{model}"
+_LIKE = {"generator": ("generator", "model", "gen"), "prompt_id": ("prompt_id",)}
+"""Words that a field of this meaning may have been meant by, where a slip is near to one of them."""
+
+
+def split_pattern(pattern: str) -> tuple[Path, str]:
+    """Split a pattern into the folder before its first field, and the rest."""
+    parts = Path(pattern).parts
+    fixed = next((at for at, part in enumerate(parts) if "{" in part), len(parts))
+    return Path(*parts[:fixed]), "/".join(parts[fixed:])
+
+
+def checked_pattern(pattern: str) -> str:
+    """Return a pattern with `{generator}` where it says `{model}`.
+
+    Raises:
+        ConfigError: It lacks `{prompt_id}`, has a brace that begins no field, or a field that looks like a slip.
+    """
+    said = f"--images '{pattern}'"
+    if re.search(r"[{}]", _FIELD.sub("", pattern)):
+        raise ConfigError(f"{said}: a field is a name in braces, such as {{generator}}")
+    if "{generator}" not in pattern:
+        pattern = pattern.replace(_SYNONYM, "{generator}")
+    for meant, words in _LIKE.items():
+        for field in () if f"{{{meant}}}" in pattern else fields_of(pattern):
+            if field not in _KNOWN and nearest(field, words):
+                raise ConfigError(f"{said}: {{{field}}} means nothing here. Did you mean {{{meant}}}?")
+    if "{prompt_id}" not in pattern:
+        raise ConfigError(f"{said}: the pattern needs {{prompt_id}}")
+    return pattern
+
+
+def fields_of(pattern: str) -> list[str]:
+    """List the names of the fields, in their order."""
+    return _FIELD.findall(pattern)
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern to a regular expression with a group for each field."""
+    seen: set[str] = set()
+
+    def group(name: str) -> str:
+        if name in seen:
+            return f"(?P={name})"
+        seen.add(name)
+        return rf"(?P<{name}>{'[0-9]+' if name in NUMBERS else '[^/]+'})"
+
+    pieces = _FIELD.split(pattern)
+    return re.compile("".join(group(piece) if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)))
