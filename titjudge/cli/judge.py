@@ -216,6 +216,22 @@ def _show_dry_run(session: Any, json_file: Path | None, note: str = "") -> int:
     return 0 if forecast.items else 1
 
 
+def run_images(session: Any, json_file: Path | None, *, dry_run: bool = False) -> int:
+    """Run a session, or price it, and print what came of it; returns the exit code.
+
+    Args:
+        session: A `titjudge.runs.session.Session`.
+        json_file: Where the results are written as JSON, too.
+        dry_run: Only price it.
+    """
+    from titjudge.cli.progress import watcher
+
+    if dry_run:
+        return _show_dry_run(session, json_file)
+    limits = session.config.limits
+    return _show_outcome(session.run(watcher(limits.max_cost)), json_file, limits)
+
+
 def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path | None, bool]:
     """Run a metric over prompts without images, or price that.
 

@@ -173,7 +173,7 @@ class DiffusersMaker:
             self._options[name] = load_yaml(text)
         self._torch, self._edits = torch, "image" in known
         self.name = Path(repo).name
-        self.settings = {
+        self.settings: Mapping[str, Any] = {
             "model": f"diffusers/{repo}",
             **loading,
             "dtype": dtype,

@@ -1,0 +1,160 @@
+"""`bench`: from prompts to a verdict under one cap, with a service that makes images and a judge that sees which it was."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import read_lines
+from commands import cli
+from image_service import PRICE, ImageService, picture
+
+from titjudge.testing import Scripted, Seen, Server
+
+COLOURS = {"good": "green", "bad": "red"}
+SHAS = {name: hashlib.sha256(picture(colour)).hexdigest() for name, colour in COLOURS.items()}
+COUNT = 16
+
+
+class Service:
+    """Makes green images by `good` and red ones by `bad`; a judge prefers green; bills both."""
+
+    def __init__(self) -> None:
+        self.painter = ImageService(self._paint)
+
+    def _paint(self, seen: Seen) -> Scripted | None:
+        if "forbidden" in seen.body["prompt"]:
+            return Scripted(status=400, body={"error": {"code": "moderation_blocked", "message": "no"}})
+        return Scripted(body={"data": [{"b64_json": base64.b64encode(picture(COLOURS[seen.model])).decode()}]})
+
+    def __call__(self, seen: Seen) -> Scripted | str | None:
+        if seen.path.endswith("/images/generations"):
+            return self.painter(seen)
+        if seen.images:
+            return next(name for name, sha in SHAS.items() if sha == seen.images[0])
+        number = int((re.findall(r"number ([0-9]+)", seen.text) or ["0"])[0])
+        score = (80 if "good" in seen.text else 30) + number % 7
+        return json.dumps({"missing": [], "contradicted": [], "reason": "as it is", "score": score})
+
+
+def prompts(folder: Path, count: int = COUNT, **others: str) -> None:
+    lines = [others.get(f"p{number}", f"a scene, number {number}") for number in range(count)]
+    (folder / "prompts.txt").write_text("\n".join(lines))
+
+
+def bench(folder: Path, server: Server, *more: str, code: int = 0) -> str:
+    return cli(
+        folder, "bench", "prompts.txt", "--generator", "openai/good", "--generator", "openai/bad",
+        "--image-price", f"good={PRICE}", "--image-price", f"bad={PRICE}", "--provider", "openai", "--metric", "tit-llm",
+        "--price", "gpt-4o=2.5,10", *more, code=code, OPENAI_API_KEY="sk-test-0123456789", OPENAI_BASE_URL=server.openai,
+    )  # fmt: skip
+
+
+def record(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "bench" / "run" / "results.json").read_text())
+    return found
+
+
+def test_prompts_become_images_scores_and_a_verdict_and_nothing_is_paid_twice(tmp_path: Path) -> None:
+    prompts(tmp_path)
+    service = Service()
+    with Server(service) as server:
+        said = bench(tmp_path, server, "--max-cost", "5")
+        paid = server.count()
+        again = bench(tmp_path, server, "--max-cost", "5")
+        assert server.count() == paid
+    assert service.painter.images == 2 * COUNT
+    for text in (said, again):
+        assert re.search(r"good beats bad by [0-9.]+ of 100", text)
+        assert f"${2 * COUNT * PRICE:.4f} for images" in text
+    assert (tmp_path / "bench" / "run" / "report.html").is_file()
+    assert len(read_lines(tmp_path / "bench" / "images.jsonl")) == 2 * COUNT
+
+
+def test_the_cap_holds_for_images_and_judgements_together_and_rounds_are_whole(tmp_path: Path) -> None:
+    prompts(tmp_path)
+    service = Service()
+    with Server(service) as server:
+        said = bench(tmp_path, server, "--max-cost", "0.2", code=3)
+        assert "the same command goes on" in said
+        spent = float(re.findall(r"spent \$([0-9.]+) in all", said)[0])
+        assert service.painter.billed <= spent <= 0.2
+        assert record(tmp_path)["items"] == service.painter.images  # what was paid was judged
+        assert "stopped after" not in bench(tmp_path, server, "--max-cost", "5")
+    assert service.painter.images == 2 * COUNT
+
+
+def test_settling_makes_no_more_images_than_the_question_takes(tmp_path: Path) -> None:
+    prompts(tmp_path, 64)
+    service = Service()
+    with Server(service) as server:
+        said = bench(tmp_path, server, "--settle", "good,bad", "--max-cost", "5")
+    assert "good" in said
+    assert record(tmp_path)["settle"]["pairs"][0]["verdict"] == "good"
+    assert service.painter.images < 2 * 64
+
+
+def test_a_dry_run_asks_nobody_and_names_both_prices(tmp_path: Path) -> None:
+    prompts(tmp_path)
+    with Server(Service()) as server:
+        said = bench(tmp_path, server, "--max-cost", "5", "--dry-run", "--json", "out.json")
+        assert server.count() == 0
+    assert f"good: {COUNT} images to make, $0.16 at most" in said
+    assert f"judging {2 * COUNT} images: about $" in said
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["images"]["bad"] == {"missing": COUNT, "max_cost": pytest.approx(COUNT * PRICE)}
+    assert 0 < found["judging"]["likely"] <= found["judging"]["max"]
+    assert not (tmp_path / "bench").exists()
+
+
+def test_a_refused_image_is_missing_and_no_score(tmp_path: Path) -> None:
+    prompts(tmp_path, 8, p3="something forbidden, number 3")
+    with Server(Service()) as server:
+        said = bench(tmp_path, server, "--max-cost", "5")
+    assert "no image for" in said
+    assert record(tmp_path)["items"] == 2 * 7
+    assert {line["prompt_id"] for line in read_lines(tmp_path / "bench" / "images" / "refused.jsonl")} == {"3"}
+
+
+def test_images_that_exist_compete_with_those_that_are_made(tmp_path: Path) -> None:
+    prompts(tmp_path, 8)
+    (tmp_path / "old").mkdir()
+    for number in range(8):
+        (tmp_path / "old" / f"{number}.png").write_bytes(picture("red"))
+    service = Service()
+    with Server(service) as server:
+        said = cli(
+            tmp_path, "bench", "prompts.txt", "--generator", "old", "--generator", "new=openai/good", "--image-price",
+            f"good={PRICE}", "--provider", "openai", "--metric", "tit-llm", "--out", "board",
+            OPENAI_API_KEY="sk-test-0123456789", OPENAI_BASE_URL=server.openai,
+        )  # fmt: skip
+    assert "new beats old" in said
+    assert service.painter.images == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--generator: two or more"),
+        (("--generator", "openai/a"), "--generator: two or more"),
+        (("--generator", "openai/a", "--generator", "x=openai/b", "--option", "y.size=1"), "no generator is called 'y'"),
+        (("--generator", "openai/a", "--generator", "nowhere"), "neither a folder nor PROVIDER/MODEL"),
+        (("--generator", "openai/a", "--generator", "openai/b", "--max-cost", "1"), "the price of openai/gpt-4o"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_before_anything_is_paid(
+    tmp_path: Path, server: Server, arguments: tuple[str, ...], message: str
+) -> None:
+    prompts(tmp_path)
+    keys = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
+    assert message in cli(tmp_path, "bench", "prompts.txt", *arguments, "--provider", "openai", code=2, **keys)
+    assert server.count() == 0
+
+
+def test_without_arguments_it_judges_the_bundled_example(tmp_path: Path) -> None:
+    assert "model_a" in cli(tmp_path, "bench")

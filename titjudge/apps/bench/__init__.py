@@ -1,0 +1,1 @@
+"""Prompts in, verdict out: images are generated and judged in rounds, under one cap."""

@@ -1,0 +1,162 @@
+"""Generate and judge in rounds: some prompts of all generators, their verdict, then more of them, while money is left.
+
+Prompts come in the order of a hash of their ids, as when a question is to be settled, so that what is known after some rounds holds
+for the others as well. Everything lies in one folder:
+
+    images/GENERATOR/PROMPT.png     the images, with metadata.jsonl, refused.jsonl and the ledger of each generator
+    images.jsonl                    what is judged: image, prompt, prompt_id, generator
+    run/                            the run, which every other command reads
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from titjudge.apps.bench.generators import Generator
+from titjudge.apps.generate.generating import LEDGERS, ImageToMake
+from titjudge.core.errors import DataError
+from titjudge.core.files import scan_jsonl, write_atomic
+from titjudge.core.serialization import json_bytes
+from titjudge.data.images import SUFFIXES
+from titjudge.runs.folder.run_folder import RunFolder
+
+FIRST = 4  # prompts of the first round; each further one has as many as all before
+IMAGES, LIST, RUN = Path("images"), "images.jsonl", Path("run")
+_UNSAFE = str.maketrans(dict.fromkeys('/\\:*?"<>|\0', "_"))
+
+
+class Benchmark:
+    """Prompts and generators, in a folder.
+
+    Args:
+        folder: Where everything is put.
+        prompts: Prompts by id.
+        generators: What makes the images.
+        samples: Images of each prompt by each generator.
+
+    Raises:
+        DataError: A folder of images has none for any prompt.
+    """
+
+    def __init__(
+        self, folder: Path, prompts: Mapping[str, str], generators: Sequence[Generator], samples: int = 1
+    ) -> None:
+        self.folder, self.generators = folder, generators
+        ordered = sorted(prompts, key=lambda prompt: hashlib.sha256(prompt.encode()).digest())
+        self.prompts = {prompt: prompts[prompt] for prompt in ordered}
+        self.samples = samples
+        self._there = {one.name: self._existing(one) for one in generators if one.folder is not None}
+
+    def spent(self) -> float:
+        """Sum the USD that images and judgements have cost, or may have cost, over all sessions."""
+        return self.spent_on_images() + RunFolder(self.folder / RUN).used()["max_cost"]
+
+    def spent_on_images(self) -> float:
+        """Sum the USD that images have cost, or may have cost."""
+        return sum(self.ledger(generator).used()["max_cost"] for generator in self.generators)
+
+    def ledger(self, generator: Generator) -> RunFolder:
+        """Return the ledger of a generator."""
+        return RunFolder(self.folder / IMAGES / LEDGERS / generator.name)
+
+    def wanted(self, generator: Generator, prompts: Iterable[str]) -> list[ImageToMake]:
+        """List the images of some prompts that a generator is to make."""
+        return [
+            ImageToMake(row, self.folder / IMAGES / name, fields)
+            for row, (prompt, sample) in enumerate(((prompt, sample) for prompt in prompts for sample in range(self.samples)), 1)
+            for name in [f"{generator.name}/{_file_name(prompt, sample, self.samples)}"]
+            for fields in [{
+                "prompt": self.prompts[prompt], "prompt_id": prompt, "generator": generator.name, "image": name,
+                "sample": sample, "seed": sample,
+            }]
+        ]  # fmt: skip
+
+    def begun(self) -> int:
+        """Count the prompts that an earlier session has had judged: those in its list."""
+        file = self.folder / LIST
+        listed = (
+            {line["prompt_id"] for _, line in scan_jsonl(file) if isinstance(line, dict)} if file.is_file() else set()
+        )
+        return len(listed & set(self.prompts))
+
+    def write_list(self, prompts: Sequence[str]) -> Path:
+        """List the images of some prompts that exist, as the data of the run."""
+        lines = b"".join(json_bytes(line) + b"\n" for line in self._lines(prompts))
+        write_atomic(self.folder / LIST, lines)
+        return self.folder / LIST
+
+    def stand_ins(self, folder: Path, prompts: Sequence[str]) -> Path:
+        """Write images in place of those of some prompts, and list them as the data of a run: for its price."""
+        lines = []
+        for number, (generator, prompt, sample) in enumerate(product(self.generators, prompts, range(self.samples))):
+            colour = (number % 256, number // 256 % 256, 128)  # no two are the same image
+            Image.new("RGB", (1024, 1024), colour).save(folder / f"{number}.png")
+            lines.append({
+                "image": f"{number}.png", "prompt": self.prompts[prompt], "prompt_id": prompt, "generator": generator.name,
+                "sample": sample,
+            })  # fmt: skip
+        write_atomic(folder / LIST, b"".join(json_bytes(line) + b"\n" for line in lines))
+        return folder / LIST
+
+    def _lines(self, prompts: Sequence[str]) -> Iterator[dict[str, Any]]:
+        for generator in self.generators:
+            for prompt in prompts:
+                for sample, image in enumerate(self._images(generator, prompt)):
+                    yield {
+                        "image": str(image), "prompt": self.prompts[prompt], "prompt_id": prompt, "generator": generator.name,
+                        "sample": sample,
+                    }  # fmt: skip
+
+    def _images(self, generator: Generator, prompt: str) -> list[Path]:
+        """List the images of a prompt by a generator that exist, as paths from the benchmark's folder."""
+        if generator.folder is not None:
+            return [image.resolve() for image in self._there[generator.name].get(prompt, ())]
+        places = [one.place for one in self.wanted(generator, [prompt])]
+        return [place.relative_to(self.folder) for place in places if place.exists()]
+
+    def _existing(self, generator: Generator) -> dict[str, list[Path]]:
+        """Find the images of a folder by the ids of their prompts: ID.png, or ID_0.png, ID_1.png, ..."""
+        assert generator.folder is not None
+        files = sorted(file for file in generator.folder.iterdir() if file.suffix.lower() in SUFFIXES)
+        found: dict[str, list[Path]] = {}
+        for file in files:
+            for name in (file.stem, file.stem.rpartition("_")[0]):
+                if name in self.prompts:
+                    found.setdefault(name, []).append(file)
+                    break
+        if not found:
+            raise DataError(f"no image is named after a prompt, as {next(iter(self.prompts))}.png is", generator.folder)
+        return found
+
+
+def rounds(count: int, affordable: Callable[[int], int], begun: int = 0) -> Iterator[int]:
+    """Yield how many of the prompts each round covers in all: 4, 8, 16, ...; fewer where the money left pays for fewer.
+
+    Args:
+        count: Number of prompts.
+        affordable: Says, after so many prompts, how many further ones the money left is likely to pay for.
+        begun: Prompts that an earlier session has come to: the first round covers them.
+    """
+    done = min(begun, count)
+    if done:
+        yield done
+    while done < count:
+        more = min(max(FIRST, done), count - done, affordable(done) if done else count)
+        if more <= 0:
+            return
+        done += more
+        yield done
+
+
+def _file_name(prompt: str, sample: int, samples: int) -> str:
+    """Name the file of an image after its prompt: short, and safe on every file system."""
+    bare = prompt.translate(_UNSAFE)
+    if bare != prompt or len(bare) > 100 or bare.startswith("."):
+        bare = f"{bare.strip('.')[:60]}-{hashlib.sha256(prompt.encode()).hexdigest()[:8]}"
+    return f"{bare}_{sample}.png" if samples > 1 else f"{bare}.png"

@@ -1,0 +1,341 @@
+"""`bench`: which generator is better, from prompts to the verdict, under one cap."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.options import (
+    DRY_RUN,
+    JSON,
+    config_of,
+    key_option,
+    key_values,
+    metric_options,
+    metric_options_of,
+    model_options,
+    option,
+)
+from titjudge.cli.output import write_json
+from titjudge.cli.progress import PLAIN_INTERVAL
+from titjudge.cli.terminal import say
+from titjudge.core.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from titjudge.apps.bench.benchmark import Benchmark
+    from titjudge.core.config import RunConfig
+
+_STAND_INS = 4  # prompts whose judging is priced; the others cost about as much
+_TIMEOUT = 180.0  # seconds for one image
+_BUDGET_REACHED = 3  # exit code, as of `judge`
+
+
+@click.command(cls=Command, section=JUDGE, resumed=True)
+@click.argument("prompt_file", required=False, metavar="[PROMPTS]")
+@option(
+    "--generator",
+    "A generator: openai/MODEL, gemini/MODEL, litellm/VENDOR/MODEL, diffusers/REPO, or a folder of images named after the ids of "
+    "their prompts; NAME=... gives it another name. Repeatable.",
+    "[NAME=]WHAT",
+    "generators",
+    multiple=True,
+)
+@option(
+    "--option", "Setting of all models that make images, or of one: size=1024x1024, NAME.quality=low. Repeatable.",
+    "[NAME.]KEY=VALUE", "options", multiple=True,
+)  # fmt: skip
+@option(
+    "--image-price", "USD for an image of a model, where no list has it: openai/gpt-image-2=0.05. Repeatable.", "MODEL=USD",
+    "prices", multiple=True,
+)  # fmt: skip
+@option("--samples", "Images of each prompt by each generator.", "N", default=1, type=click.IntRange(min=1, max=1000))
+@key_option("metrics", "NAME", "--metric", multiple=True)
+@model_options
+@metric_options
+@option("--settle", "Make and judge images only until it is known which of these generators is better.", "A,B[,C...]")
+@option(
+    "--margin",
+    "With --settle: also stop once their mean scores are known to lie within M of each other.",
+    "M",
+    type=click.FloatRange(min=0, min_open=True),
+)
+@option("--out", "The folder for images, run and report.", "DIR", default="bench")
+@DRY_RUN
+@JSON
+def bench(**flags: Any) -> int:
+    """Say which generator is better: make the images of PROMPTS, judge them, and stop before the cap is passed.
+
+    PROMPTS is a list as `judge --prompt-file` takes it (prompts.txt, prompts.csv:ID,PROMPT, ...). Images are made and judged in rounds
+    of 4, 8, 16, ... prompts, so that a first verdict comes early; --max-cost holds for images and judgements together. The same
+    command goes on where it stopped. Without arguments it judges the bundled example, as `judge` does: no key and no network.
+
+    \b
+    Examples:
+      python cli.py bench
+      python cli.py bench prompts.txt --generator openai/gpt-image-2 \\
+          --generator gemini/gemini-2.5-flash-image \\
+          --provider gemini --max-cost 20
+      python cli.py bench prompts.txt --generator old=samples/old \\
+          --generator new=openai/gpt-image-2 --option new.quality=low \\
+          --provider openai --metric tit-llm --settle old,new --max-cost 5
+    """
+    from titjudge.apps.bench.benchmark import Benchmark
+    from titjudge.apps.bench.generators import read_generators
+    from titjudge.suites.prompt_list import read_prompts
+
+    given, texts = flags.pop("prompt_file"), flags.pop("generators")
+    options, samples, out = flags.pop("options"), flags.pop("samples"), Path(flags.pop("out"))
+    if given is None and not texts:
+        return _example(flags)
+    if given is None:
+        raise ConfigError("name the prompts: bench prompts.txt --generator A --generator B")
+    listed = read_prompts(given)
+    if not listed.prompts:
+        raise DataError("there are no prompts", Path(given))
+    benchmark = Benchmark(out, listed.prompts, read_generators(texts, key_values("--option", options)), samples)
+    for problem in listed.problems:
+        say(f"left out: {problem.reason}", err=True)
+    return _Bench(benchmark, flags).run()
+
+
+def _example(flags: dict[str, Any]) -> int:
+    """Judge the bundled example."""
+    from titjudge.cli.judge import run_images
+    from titjudge.runs.session import Session
+
+    return run_images(Session(config_of(_judging(flags))), flags["json_file"], dry_run=flags["dry_run"])
+
+
+def _judging(flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the flags of the judging, without those of making images."""
+    ours = ("prices", "settle", "margin", "metric_options", "max_looks", "dry_run", "json_file")
+    return {name: value for name, value in flags.items() if name not in ours}
+
+
+class _Bench:
+    """One session of the command."""
+
+    def __init__(self, benchmark: Benchmark, flags: dict[str, Any]) -> None:
+        self._benchmark, self._flags = benchmark, flags
+        self._prompts = list(benchmark.prompts)
+        self._cap: float | None = flags["max_cost"]
+        self._timeout: float = flags["timeout"] or _TIMEOUT
+        self._makers: dict[str, Any] = {}
+        self._judged = 0
+
+    def run(self) -> int:
+        from titjudge.apps.bench.benchmark import rounds
+
+        if self._flags["dry_run"]:
+            return self._forecast()
+        self._check_judging()
+        ended = ""
+        for done in rounds(len(self._prompts), self._affordable, self._benchmark.begun()):
+            ended = self._round(self._prompts[:done])
+            if ended:
+                break
+        return self._finish(ended)
+
+    # -- one round -------------------------------------------------------------------------------------------------------
+
+    def _round(self, prompts: list[str]) -> str:
+        """Make and judge the images of some prompts; returns why it must be the last round, where it must."""
+        for generator in self._benchmark.generators:
+            if why := self._make(generator, prompts):
+                return why
+        self._benchmark.write_list(prompts)
+        self._judged = len(prompts)
+        say(f"{len(prompts)} of {len(self._prompts)} prompts: judging")
+        outcome = self._session().run(self._watcher())
+        for line in _verdict(outcome):
+            say(line)
+        return "" if outcome.status == "complete" else outcome.status
+
+    def _make(self, generator: Any, prompts: list[str]) -> str:
+        """Have one generator make its images; returns why nothing more can be made, where that is so."""
+        from titjudge.apps.bench.benchmark import IMAGES
+        from titjudge.apps.generate.generating import generate
+
+        maker = self._maker(generator)
+        if maker is None:
+            return ""
+        watch = _Watch(generator.name)
+        wanted = self._benchmark.wanted(generator, prompts)
+        made = generate(wanted, self._benchmark.folder / IMAGES, maker, [], watch.show, say=_say_aside)
+        for name, reason in [*made.refused, *made.failed][:3]:
+            say(f"  {generator.name}: no image for {name}: {reason}", err=True)
+        return f"{generator.name}: {made.stopped}" if made.stopped else ""
+
+    def _maker(self, generator: Any) -> Any:
+        """Make what makes the images of a generator: a hosted one with what the cap leaves, a local one once."""
+        if generator.model.startswith("diffusers/"):
+            if generator.name not in self._makers:
+                self._makers[generator.name] = generator.maker(self._timeout, (), {})
+            return self._makers[generator.name]
+        keys = {"concurrency": self._flags["concurrency"]}
+        if self._cap is not None:
+            keys["max_cost"] = self._benchmark.ledger(generator).used()["max_cost"] + self._left()
+        return generator.maker(self._timeout, self._flags["prices"], keys)
+
+    # -- before anything is paid -----------------------------------------------------------------------------------------
+
+    def _forecast(self) -> int:
+        """Print what images and judgements would cost; returns the exit code."""
+        from titjudge.apps.generate.generating import requests
+
+        rows, known = [], True
+        for generator in self._benchmark.generators:
+            wanted = self._benchmark.wanted(generator, self._prompts)
+            missing = [one for one in wanted if not one.place.exists()] if generator.folder is None else []
+            hosted = generator.model and not generator.model.startswith("diffusers/")
+            most = self._maker(generator).most(requests(missing)) if hosted else 0.0
+            known = known and most is not None
+            rows.append((generator.name, len(missing), most))
+        judged = self._judging_forecast()
+        for name, images, most in rows:
+            say(
+                f"{name}: {images:,} images to make"
+                + (f", ${most:.2f} at most" if most else "" if most == 0.0 else ", price unknown")
+            )
+        count = len(self._prompts) * len(rows) * self._benchmark.samples
+        say(
+            f"judging {count:,} images: "
+            + ("price unknown" if judged is None else f"about ${judged[1]:.2f}, ${judged[2]:.2f} at most")
+        )
+        record = {"dry_run": True, "images": {name: {"missing": images, "max_cost": most} for name, images, most in rows},
+                  "judged": count, "judging": None if judged is None else {"likely": judged[1], "max": judged[2]}}  # fmt: skip
+        write_json(self._flags["json_file"], record)
+        return 0
+
+    def _judging_forecast(self) -> tuple[float, float, float] | None:
+        """Price the judging (USD, p10, p50, p90) from stand-ins for the images of some prompts; None where that is unknown.
+
+        Raises:
+            UserError: The judging cannot be done as it is configured.
+        """
+        some = self._prompts[:_STAND_INS]
+        with self._judging_of_stand_ins(some) as session:
+            total = session.dry_run().total
+        scale = len(self._prompts) / len(some)
+        return None if total is None else (total[0] * scale, total[1] * scale, total[2] * scale)
+
+    def _check_judging(self) -> None:
+        """Find what is wrong with the judging before an image is paid.
+
+        Raises:
+            UserError: A metric, a model, a key or a price under a cap is missing.
+        """
+        from titjudge.runs.open_run import open_engine
+
+        async def open_models(session: Any) -> None:
+            async with open_engine(session.config, asks=session.resolved.roles) as engine:
+                for name in engine.roles.with_panel(session.resolved.roles):
+                    (engine.roles.embedder() if name == "embedder" else engine.roles[name].provider).ready()
+
+        with self._judging_of_stand_ins(self._prompts[:1]) as session:
+            asyncio.run(open_models(session))
+
+    @contextmanager
+    def _judging_of_stand_ins(self, prompts: list[str]) -> Iterator[Any]:
+        """Open a run over images of 1024 x 1024 pixels in place of those that are to be made."""
+        from titjudge.runs.session import Session
+
+        with tempfile.TemporaryDirectory() as place:
+            data = self._benchmark.stand_ins(Path(place), prompts)
+            yield Session(self._config(data, Path(place) / "run"))
+
+    # -- money -----------------------------------------------------------------------------------------------------------
+
+    def _left(self) -> float:
+        """Compute the USD that the cap leaves."""
+        assert self._cap is not None
+        return max(0.0, self._cap - self._benchmark.spent())
+
+    def _affordable(self, done: int) -> int:
+        """Compute how many further prompts the money left is likely to pay for, at what those until now have cost."""
+        spent = self._benchmark.spent()
+        if self._cap is None or not spent:
+            return len(self._prompts)
+        return int(self._left() / (spent / done) + 1e-9)
+
+    # -- judging ---------------------------------------------------------------------------------------------------------
+
+    def _config(self, data: Path, run: Path, *, report: bool = False) -> RunConfig:
+        """Make the configuration of the judging."""
+        flags = _judging(self._flags)
+        if self._cap is not None:
+            flags["max_cost"] = max(0.0, self._cap - self._benchmark.spent_on_images())
+        options = metric_options_of(self._flags["metric_options"], self._flags["max_looks"])
+        roots = [str(one.folder) for one in self._benchmark.generators if one.folder is not None]
+        keys = {"data": str(data), "out": str(run), "report": report, "metric_options": options}
+        return config_of(flags, **keys, image_root=roots or None)
+
+    def _session(self, *, report: bool = False) -> Any:
+        """Open the run over the images that are listed."""
+        from titjudge.apps.bench.benchmark import LIST, RUN
+        from titjudge.runs.session import Session
+        from titjudge.runs.study.settling import SettlingQuestion, SettlingSession
+
+        folder = self._benchmark.folder
+        config = self._config(folder / LIST, folder / RUN, report=report)
+        if self._flags["settle"] is None:
+            return Session(config)
+        names = tuple(name.strip() for name in self._flags["settle"].split(","))
+        return SettlingSession(config, SettlingQuestion(names, self._flags["margin"]))
+
+    def _watcher(self) -> Any:
+        from titjudge.cli.progress import watcher
+
+        return watcher(self._cap)
+
+    # -- the end ---------------------------------------------------------------------------------------------------------
+
+    def _finish(self, ended: str) -> int:
+        """Print the results of what was judged, write the report, and say what was spent; returns the exit code."""
+        from titjudge.cli.judge import run_images
+
+        code = 1
+        if self._judged:
+            code = run_images(self._session(report=True), self._flags["json_file"])
+        images, whole = self._benchmark.spent_on_images(), self._benchmark.spent()
+        say(f"spent ${whole:.4f} in all: ${images:.4f} for images, ${whole - images:.4f} for judging")
+        short = self._judged < len(self._prompts) and ended != "settled"
+        if not short:
+            return code
+        why = ended or "the money left pays for no further prompt"
+        say(f"stopped after {self._judged} of {len(self._prompts)} prompts: {why}", err=True)
+        say("the same command goes on; with a higher --max-cost, where that was reached", err=True)
+        return _BUDGET_REACHED if not ended or "cap reached" in ended or "budget" in ended else code or 1
+
+
+def _verdict(outcome: Any) -> list[str]:
+    """Say in a line or two what is known after a round."""
+    from titjudge.stats.verdict.sentences import sentences
+
+    results = outcome.results
+    return [] if results.verdict is None else sentences(results.verdict, results.settle, outcome.status)
+
+
+class _Watch:
+    """Says now and then how many images of a generator are there."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._last = name, time.monotonic()
+
+    def show(self, progress: Any) -> None:
+        now = time.monotonic()
+        if progress.done >= progress.total > progress.there or now - self._last >= PLAIN_INTERVAL:
+            self._last = now
+            say(f"{self._name}: {progress.made + progress.there} of {progress.total} images", err=True)
+
+
+def _say_aside(line: str) -> None:
+    say(line, err=True)
