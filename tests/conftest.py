@@ -111,7 +111,7 @@ def main_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not printed.is_file():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-            printed.write_text(cli(folder, "judge", "--json", "out.json"), encoding="utf-8")
+            printed.write_text(cli(folder, "judge", "--json", "out.json", COLUMNS="80"), encoding="utf-8")
     return folder
 
 

@@ -24,12 +24,19 @@ from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session
 from titjudge.stats.intervals import WAY
+from titjudge.stats.people.agreement import EXPLANATION
 from titjudge.web.view.runs import Runs
 
 FIXTURE = Path(__file__).resolve().parent.parent / "fixtures" / "before_the_move"
 MADE_AT = "/srv/before"
 LATER_COLUMNS = ("nDCG chance", "paper fit", "paper fit chance")
 GROUP = ('"group":', '"prompt_id":')  # its name since
+CHANCE = ('"to beat guessing"', '"chance level"')
+CHANCE_LEVEL = (
+    "To beat guessing: the share that the metric's own scores, exchanged within prompts, reach one time in twenty; p "
+    "likewise, one-sided.",
+    EXPLANATION[1].partition(f"({WAY}). ")[2],
+)
 INTERVALS = ("(shares: Jeffreys, means: Student's t)", f"({WAY})")
 RUNS = ("part_1", "part_2", "killed")
 reply_text: Callable[[Any], str] = runpy.run_path(str(FIXTURE / "make.py"))["reply_text"]
@@ -107,6 +114,13 @@ def lines(run: Path) -> dict[str, bytes]:
     return {name: (run / f"{name}.jsonl").read_bytes() for name in ("items", "replies", "vectors", "scores", "billing")}
 
 
+def todays(text: str) -> str:
+    """Replace what has another name or wording since."""
+    for before, now in (INTERVALS, GROUP, CHANCE, CHANCE_LEVEL):
+        text = text.replace(before, now)
+    return text
+
+
 def without_later(results: dict[str, Any]) -> dict[str, Any]:
     """The results without the statistics that have come since."""
     for metric in results["metrics"].values():
@@ -125,7 +139,7 @@ def test_a_complete_run_given_again_asks_nothing_and_gives_the_same_tables(old: 
     for shard in ("1/2", "2/2"):
         run = old / f"part_{shard[0]}"
         text = (run / "results.json").read_text(encoding="utf-8")
-        before, results = lines(run), json.loads(text.replace(*INTERVALS).replace(*GROUP))
+        before, results = lines(run), json.loads(todays(text))
         before["items"] = before["items"].decode().replace(*GROUP).encode()  # the one file that is written anew
         again = judged(run.name, shard=shard)
         assert again.status == "complete"

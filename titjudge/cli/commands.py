@@ -71,12 +71,11 @@ class Command(click.Command):
     def __init__(self, *arguments: Any, section: str = OTHERS, resumed: bool = False, **attributes: Any) -> None:
         super().__init__(*arguments, **attributes)
         self.section, self.resumed = section, resumed
-        self._help_all: click.Option | None = None
+        self._help_all: dict[int, click.Option] = {}  # by number of options: click wants the same object each time
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        if self._help_all is None:
-            self._help_all = help_all_option(sum(isinstance(each, click.Option) for each in self.params))
-        return [*super().get_params(ctx), self._help_all]
+        count = sum(isinstance(each, click.Option) for each in self.params)
+        return [*super().get_params(ctx), self._help_all.setdefault(count, help_all_option(count))]
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not shows_all(ctx):

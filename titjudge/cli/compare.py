@@ -8,7 +8,7 @@ import click
 
 from titjudge.cli import compare_generators, compare_runs
 from titjudge.cli.commands import COMPARE, Group
-from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.options import EXPLAIN, JSON, PATH, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -57,6 +57,7 @@ for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS):
 )
 @option("--strengths", "Also fit Bradley-Terry strengths of the generators, with intervals.", is_flag=True)
 @option("--allow-drift", "Compare runs even if a model changed between them.", is_flag=True)
+@EXPLAIN
 @JSON
 def runs(
     runs: tuple[Path, ...], pairs_file: Path | None, human: Path | None, by: str | None, votes_file: Path | None, strengths: bool,

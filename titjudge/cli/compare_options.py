@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from titjudge.cli.options import JSON, PATH, TABLE_FILE, F, option, with_options
+from titjudge.cli.options import EXPLAIN, JSON, PATH, TABLE_FILE, F, option, with_options
 from titjudge.cli.output import check_writable, show_notes, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -197,6 +197,6 @@ scores_options: Callable[[F], F] = gathered(
         default="mean",
     ),
 )
-file_options: Callable[[F], F] = gathered(
-    "files", OutputFiles, option("--plot", "Draw a chart (.svg or .png).", "FILE"), TABLE_FILE, JSON
+file_options: Callable[[F], F] = with_options(
+    gathered("files", OutputFiles, option("--plot", "Draw a chart (.svg or .png).", "FILE"), TABLE_FILE, JSON), EXPLAIN
 )

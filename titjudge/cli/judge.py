@@ -14,6 +14,7 @@ from titjudge.cli.layout import paragraph
 from titjudge.cli.option_groups import MODELS, OUTPUT, STOPPING
 from titjudge.cli.options import (
     DRY_RUN,
+    EXPLAIN,
     JSON,
     PATH,
     config_of,
@@ -112,6 +113,7 @@ BUDGET_REACHED, TOO_FEW_SCORED = 3, 4  # exit codes
 )
 @panel_options
 @sink_options
+@EXPLAIN
 @JSON
 def judge(**flags: Any) -> int:
     """Judge the images of a data folder, and say how far each metric agrees with people.

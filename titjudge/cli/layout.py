@@ -17,18 +17,15 @@ _UNBREAKABLE = re.compile(r"\[[^\[\]]*\]|p [<=] ?\S+|-?[\d.]+ to -?[\d.]+")  # a
 def laid_out(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool], width: int
 ) -> list[str] | None:
-    """Format a table as lines of at most `width` characters: columns, a rule, rows; None if it does not fit."""
+    """Format a table as lines of at most `width` characters: columns, a rule, rows; None if it does not fit.
+
+    Where there is too little room, headings are wrapped before cells are.
+    """
     cells = [[_glued(text) for text in row] for row in (columns, *rows)]
-    widths, least = [], []
-    for texts in zip(*cells, strict=True):
-        widths.append(max(map(_width, texts)))
-        least.append(max(min(_width(word), _MAX_WORD) for text in texts for word in [*_words(text), ""]))
+    widths = [max(map(_width, texts)) for texts in zip(*cells, strict=True)]
     room = width - GAP * len(widths)
-    while sum(widths) > room:
-        widest = max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))
-        if widths[widest] <= least[widest]:
-            return None
-        widths[widest] -= 1
+    if not (_shrunk(widths, _whole_cells(cells), room) or _shrunk(widths, _whole_words(cells), room)):
+        return None
     lines: list[str] = []
     for row in (cells[0], ["-" * column for column in widths], *cells[1:]):
         wrapped = [_wrapped(text, column) for text, column in zip(row, widths, strict=True)]
@@ -41,6 +38,35 @@ def laid_out(
                 line += " " * GAP + (space + part if right else part + space)
             lines.append(line.replace(_GLUE, " ").rstrip())
     return lines
+
+
+def least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Return the width of a table whose headings are wrapped between words, and whose cells stand in one line each."""
+    return sum(GAP + least for least in _whole_cells([[_glued(text) for text in row] for row in (columns, *rows)]))
+
+
+def _whole_cells(cells: Sequence[Sequence[str]]) -> list[int]:
+    """Return the least widths at which only headings are wrapped."""
+    return [max(_longest_word(heading), *map(_width, texts), 0) for heading, *texts in zip(*cells, strict=True)]
+
+
+def _whole_words(cells: Sequence[Sequence[str]]) -> list[int]:
+    """Return the least widths at which cells are wrapped between words, and only very long words are broken."""
+    return [max(min(_longest_word(text), _MAX_WORD) for text in texts) for texts in zip(*cells, strict=True)]
+
+
+def _longest_word(text: str) -> int:
+    return max(map(_width, _words(text)), default=0)
+
+
+def _shrunk(widths: list[int], least: Sequence[int], room: int) -> bool:
+    """Make the widest columns narrower until they fit, none below its least width; returns whether they do."""
+    while sum(widths) > room:
+        widest = max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))
+        if widths[widest] <= least[widest]:
+            return False
+        widths[widest] -= 1
+    return True
 
 
 def paragraph(text: str, width: int, indent: str = "  ") -> str:

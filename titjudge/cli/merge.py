@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from titjudge.cli.commands import JUDGE, Command
-from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.options import EXPLAIN, JSON, PATH, option
 from titjudge.cli.output import show_notes, show_places, show_tables, write_json
 from titjudge.cli.terminal import say
 
@@ -17,6 +17,7 @@ from titjudge.cli.terminal import say
 @option("--out", "The run folder to write.", "DIR", required=True)
 @option("--pairs", "Human pairs (jsonl or csv)  [default: those of the runs].", "FILE")
 @option("--report/--no-report", "Write report.html at the end.", default=True)
+@EXPLAIN
 @JSON
 def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, json_file: Path | None) -> int:
     """Join the shards of a run (made with `judge --shard`) into one run folder with tables and report.

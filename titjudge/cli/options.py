@@ -64,6 +64,23 @@ JSON = option(
     callback=_json_file,
     group=OUTPUT,
 )
+
+
+def _explain(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    from titjudge.cli.output import EXPLAIN as KEY
+
+    context.meta[KEY] = value
+
+
+EXPLAIN = option(
+    "--explain",
+    "Also print what the columns of the tables mean, and how their intervals and p-values are computed.",
+    is_flag=True,
+    expose_value=False,
+    callback=_explain,
+    group=OUTPUT,
+    brief="Also say what the columns mean.",
+)
 DRY_RUN = option(
     "--dry-run",
     "Count the requests and tokens and what they would cost; send nothing.",

@@ -6,20 +6,24 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.layout import laid_out, paragraph
+from titjudge.cli.layout import laid_out, least_width, paragraph
 from titjudge.cli.terminal import printable, say
 from titjudge.core.errors import UserError
-from titjudge.core.tables import text_of
+from titjudge.core.tables import Value, rounded, says_something, text_of
 
 if TYPE_CHECKING:
     from titjudge.core.tables import Table
     from titjudge.runs.outcome import Outcome
 
+EXPLAIN = (
+    "titjudge.explain"  # key of the click context: whether `--explain` is given; a command without it has no such key
+)
 STDOUT = "titjudge.stdout"  # key of the click context: the stream that `--json -` writes to
 
 
@@ -40,16 +44,71 @@ def show_results(tables: Sequence[Table], record: Any, json_file: Path | None, n
 def show_tables(tables: Iterable[Table]) -> None:
     """Print tables: fitted to the width of a terminal, or as aligned plain text in a file or pipe.
 
-    A note that several tables share is printed once.
+    A note that several tables share is printed once. A command with `--explain` prints what the columns are only where it is
+    given; a line at the end says so, and which columns had no room.
     """
     printed: set[str] = set()
+    no_room: dict[str, None] = {}
+    explains = click.get_current_context(silent=True) is None or _explains()
+    unexplained = False
     for table in tables:
-        notes = [note for note in table.notes if note not in printed]
+        notes = [note for note in (table.all_notes if explains else table.notes) if note not in printed]
         printed.update(notes)
-        if sys.stdout.isatty():
-            _draw(table, notes)
-        else:
-            _plain(table, notes)
+        unexplained |= bool(table.explanation) and not explains
+        fitted, left_out = _fitted(table)
+        no_room |= dict.fromkeys(left_out)
+        (_draw if sys.stdout.isatty() else _plain)(fitted, notes)
+    hints = [f"a wider terminal also shows: {', '.join(reversed(no_room))}"] if no_room else []
+    hints += ["add --explain for what the columns mean"] if unexplained else []
+    for hint in hints:
+        say(paragraph(printable(hint), terminal_width()))
+
+
+def _explains() -> bool:
+    """Tell whether the columns of tables are explained: with `--explain`, and by a command without this option."""
+    chosen: bool = click.get_current_context().meta.get(EXPLAIN, True)
+    return chosen
+
+
+def _fitted(table: Table) -> tuple[Table, list[str]]:
+    """Shorten the numbers of a table, and leave out columns that say nothing or have no room.
+
+    Returns:
+        The table, and the names of the columns that had no room.
+    """
+    if not (table.estimates or table.secondary):
+        return table, []
+    columns = [[row[at] for row in table.rows] for at in range(len(table.columns))]
+    if table.estimates:
+        columns = [rounded(column) for column in columns]
+    told = [
+        (name, column)
+        for name, column in zip(table.columns, columns, strict=True)
+        if name not in table.secondary or says_something(column)
+    ]
+    kept, left_out = told, []
+    for secondary in table.secondary:
+        if _least_width(kept) <= terminal_width():
+            break
+        left_out += [name for name, _ in kept if name == secondary]
+        kept = [(name, column) for name, column in kept if name != secondary]
+    rows = [
+        row for row, before in zip(_rows(kept), _rows(told), strict=True) if _has_value(row) or not _has_value(before)
+    ]
+    return replace(table, columns=tuple(name for name, _ in kept), rows=tuple(rows)), left_out
+
+
+def _rows(columns: Sequence[tuple[str, Sequence[Value]]]) -> list[tuple[Value, ...]]:
+    return [*zip(*(column for _, column in columns), strict=True)]
+
+
+def _has_value(row: Sequence[Value]) -> bool:
+    """Tell whether a row says anything after its name."""
+    return any(value is not None for value in row[1:])
+
+
+def _least_width(columns: Sequence[tuple[str, Sequence[Value]]]) -> int:
+    return least_width([name for name, _ in columns], [[*map(_line, row)] for row in _rows(columns)])
 
 
 def show_notes(notes: Iterable[str], tables: Iterable[Table] = ()) -> None:
@@ -101,6 +160,9 @@ def _styled(text: str, **style: bool) -> str:
 
 def _plain(table: Table, notes: Iterable[str]) -> None:
     texts = _texts(table)
+    if table.secondary and (lines := laid_out(table.columns, texts, _numeric(table), terminal_width())):
+        say("\n".join([f"\n{table.title}", *lines, *(f"  {note}" for note in notes)]))
+        return
     widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(table.columns)]
     numeric = _numeric(table)
     say(f"\n{table.title}")
@@ -115,7 +177,11 @@ def _plain(table: Table, notes: Iterable[str]) -> None:
 
 
 def _texts(table: Table) -> list[list[str]]:
-    return [[printable(" ".join(text_of(value, "-").splitlines())) for value in row] for row in table.rows]
+    return [[*map(_line, row)] for row in table.rows]
+
+
+def _line(value: Value) -> str:
+    return printable(" ".join(text_of(value, "-").splitlines()))
 
 
 def _numeric(table: Table) -> list[bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from titjudge.core.numbers import is_number, sum_words
 
@@ -21,6 +21,12 @@ def number(value: float, digits: int | None = None, *, signed: bool = False) -> 
     if digits is not None:
         return f"{value:{sign},.{digits}f}"
     return f"{value:{sign}.4f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:{sign},.1f}"
+
+
+def decimals(values: Iterable[float]) -> int:
+    """Return how many decimals show three digits of the largest value, and at least one: `72.2`, `8.83`, `0.883`, `0.0455`."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    return min(6, max(1, 2 - math.floor(math.log10(largest)))) if largest else 1
 
 
 def percentage(value: float, digits: int = 1) -> str:

@@ -397,7 +397,7 @@ class TableRecord(_Record):
             [value if isinstance(value, str | int | float | None) else str(value) for value in row]
             for row in table.plain_rows
         ]
-        return cls(title=table.title, columns=list(table.columns), rows=rows, notes=list(table.notes))
+        return cls(title=table.title, columns=list(table.columns), rows=rows, notes=list(table.all_notes))
 
 
 class InvalidRecord(_Record):

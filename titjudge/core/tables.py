@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
@@ -107,6 +107,9 @@ class Table:
         columns: Names of the columns.
         rows: Values: words, numbers, cells, or None where a value is undefined.
         notes: Lines below it.
+        explanation: Lines above these that say what the columns are; the terminal prints them with `--explain`.
+        secondary: Columns that a narrow terminal leaves out, the first of them first.
+        estimates: Whether the terminal writes three digits of its numbers; files have all of them.
         empty: What is shown in place of no rows.
         folded: Whether the report shows only the title until it is opened.
         axis: Ends that the axis of all bars reaches at least.
@@ -119,6 +122,14 @@ class Table:
     empty: str = ""
     folded: bool = False
     axis: tuple[float, float] | None = None
+    explanation: tuple[str, ...] = ()
+    secondary: tuple[str, ...] = ()
+    estimates: bool = False
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Every line below it, the explanation of the columns included."""
+        return (*self.explanation, *self.notes)
 
     @property
     def numeric(self) -> tuple[bool, ...]:
@@ -141,6 +152,28 @@ def _is_numeric(value: Value) -> bool:
     if isinstance(value, str):  # a number of an earlier version, which recorded its text
         return _LIKE_A_NUMBER.fullmatch(value) is not None or value == formats.DASH
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def says_something(values: Sequence[Value]) -> bool:
+    """Tell whether a column says anything: not that nothing is known, and not that every image was scored (`36/36`)."""
+    known = [value for value in values if value not in (None, "0")]
+    whole = [
+        isinstance(value, str) and (parts := value.split("/"))[0] == parts[-1] and len(parts) == 2 for value in known
+    ]
+    return not all(whole)
+
+
+def rounded(values: Sequence[Value]) -> list[Value]:
+    """Shorten the numbers of a column to three digits of the largest; shares, sums, p-values and words stay as they are."""
+    numbers = [value.value if isinstance(value, Cell) else value for value in values]
+    most = formats.decimals(number for number in numbers if isinstance(number, float))
+    return [_shortened(value, most) for value in values]
+
+
+def _shortened(value: Value, most: int) -> Value:
+    if isinstance(value, Cell) and isinstance(value.value, float) and value.form in (Form.NUMBER, Form.SIGNED):
+        return replace(value, digits=most if value.digits is None else min(value.digits, most))
+    return Cell(value, Form.NUMBER, most) if isinstance(value, float) else value
 
 
 def text_of(value: Value, dash: str = formats.DASH) -> str:

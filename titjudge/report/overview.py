@@ -10,7 +10,7 @@ from typing import Any
 from titjudge.core.formats import DASH, ends_of, number, p_value, percentage, spending
 from titjudge.core.numbers import is_number
 from titjudge.core.run_records import Manifest, SettleRecord
-from titjudge.core.tables import Cell, Form, Table, dollars, plain
+from titjudge.core.tables import Cell, Form, Table, dollars, plain, says_something
 from titjudge.core.types import Item
 from titjudge.report.cells import fragment, linked, mapping, strings
 from titjudge.report.model import JudgedMetric, Loaded, Report
@@ -156,16 +156,8 @@ def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMet
     elif table.title == _LEADERBOARD:
         table = replace(table, notes=(*table.notes, *_leaderboard_notes(run, rows)))
         rows = [_linked_generator(row, judges) for row in rows if row["generator"] != WITH_PEOPLE]
-    columns = tuple(name for name in table.columns if _tells([row[name] for row in rows]))
+    columns = tuple(name for name in table.columns if says_something([row[name] for row in rows]))
     return replace(table, columns=columns, rows=tuple(tuple(row[name] for name in columns) for row in rows))
-
-
-def _tells(values: Sequence[Any]) -> bool:
-    """Whether a column says anything: values, and not that every image was scored (`36/36`)."""
-    whole = [
-        isinstance(value, str) and (parts := value.split("/"))[0] == parts[-1] and len(parts) == 2 for value in values
-    ]
-    return any(value is not None for value in values) and not all(whole)
 
 
 def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[int, JudgedMetric]]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def _markdown(table: Table) -> Iterator[str]:
     yield "|" + "|".join("--:" if numeric else "---" for numeric in table.numeric) + "|"
     for row in table.rows:
         yield "| " + " | ".join(escape_markdown(text_of(value)) for value in row) + " |"
-    yield from (f"\n{escape_markdown(note)}" for note in table.notes)
+    yield from (f"\n{escape_markdown(note)}" for note in table.all_notes)
 
 
 def escape_markdown(text: str) -> str:

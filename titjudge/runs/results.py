@@ -181,11 +181,11 @@ def _steadiness(scores: Sequence[Score]) -> list[Table]:
             rows.append((name, *means))
     if not rows:
         return []
-    notes = (
+    explanation = (
         "disagreement: highest minus lowest judge; spread: standard deviation over repeats; decided by the order: share of "
         "comparisons in which exchanging the sides exchanged the answer; all averaged over images",
     )
-    return [Table("Steadiness of the judges", ("metric", *_STEADINESS.values()), tuple(rows), notes)]
+    return [Table("Steadiness of the judges", ("metric", *_STEADINESS.values()), tuple(rows), explanation=explanation)]
 
 
 def _question_counts(scores: Sequence[Score]) -> dict[str, QuestionsRecord]:

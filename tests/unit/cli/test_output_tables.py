@@ -7,12 +7,13 @@ import sys
 import click
 import pytest
 
-from titjudge.cli.output import show_notes, show_tables
+from titjudge.cli.output import EXPLAIN, show_notes, show_tables
+from titjudge.core.tables import percent, plain
 from titjudge.core.types import Table
 
 WIDE = Table(
     "Agreement",
-    ("metric", "accuracy", "to beat guessing", "SRCC", "coverage"),
+    ("metric", "accuracy", "chance level", "SRCC", "coverage"),
     (("tit-llm", "88.9% [72.2, 100.0]", "24 of 36 (66.7%)", 0.833, None),),
     ("a note on how to read this that is longer than the terminal is wide",),
 )
@@ -64,7 +65,7 @@ LEADERS = Table(
 def test_eighty_columns_hold_a_leaderboard_with_whole_words_and_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = drawn(LEADERS, 80, monkeypatch)
     assert max(map(len, lines)) <= 80
-    assert any("generator" in line and "tit: images" in line for line in lines)  # a table, not a record for each row
+    assert any(line.split()[:2] == ["generator", "prompts"] for line in lines)  # a table, not a record for each row
     assert any("[0.8565, 0.9103]" in line for line in lines)
     assert len(lines) < 12
 
@@ -113,3 +114,73 @@ def test_lists_fit_a_terminal_of_eighty_columns(name: str, monkeypatch: pytest.M
     assert [
         line for line in lines if len(line) > 80 and " " in line.strip()
     ] == []  # a path or an address may be longer
+
+
+STATISTICS = Table(
+    "Agreement",
+    ("metric", "accuracy", "chance level", "coverage", "SRCC", "nDCG"),
+    (("tit-llm", percent(0.889, (0.7, 0.95)), "66.7%, p 0.02", percent(1.0), plain(0.8333), plain(0.96)),),
+    ("one pair is left out",),
+    explanation=("SRCC: rank correlation.",),
+    secondary=("nDCG", "SRCC", "coverage"),
+    estimates=True,
+)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_columns_that_have_no_room_are_left_out_in_their_order_and_named(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown = {}
+    for columns in (60, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        show_tables([STATISTICS])
+        shown[columns] = capsys.readouterr().out
+    assert "coverage" in shown[60]
+    assert "  a wider terminal also shows: SRCC, nDCG\n" in shown[60]
+    assert "0.833" in shown[120]
+    assert "a wider terminal" not in shown[120]
+    assert max(map(len, shown[60].splitlines())) <= 60
+
+
+def test_a_column_that_says_nothing_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = (("a", None, "6/6"), ("b", None, "6/6"))
+    show_tables([Table("Board", ("generator", "rank", "images"), rows, secondary=("images", "rank"))])
+    assert capsys.readouterr().out.split() == ["Board", "generator", "---------", "a", "b"]
+
+
+def test_a_row_whose_only_value_had_no_room_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "24")
+    rows = (("a", 1, "a long cell"), ("SRCC with people", 0.8, None))
+    show_tables([Table("Board", ("generator", "rank", "remark"), rows, secondary=("rank",))])
+    out = capsys.readouterr().out
+    assert "a long cell" in out
+    assert "SRCC" not in out
+
+
+@pytest.mark.parametrize(("chosen", "explained"), [(None, True), (False, False), (True, True)])
+def test_a_command_with_explain_says_what_columns_mean_only_where_it_is_given(
+    chosen: bool | None, explained: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with click.Context(click.Command("judge")) as context:
+        context.meta.update({} if chosen is None else {EXPLAIN: chosen})
+        show_tables([STATISTICS])
+    out = capsys.readouterr().out
+    assert ("SRCC: rank correlation." in out) is explained
+    assert ("add --explain for what the columns mean" in out) is not explained
+    assert "one pair is left out" in out
+
+
+def test_estimates_have_three_digits_here_and_all_of_them_in_files(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = (("a", plain(72.1574, (67.0384, 77.0251), 4), 0.04551), ("b", plain(8.1, None, 4), -0.001))
+    table = Table("Means", ("generator", "mean", "difference"), rows, estimates=True)
+    show_tables([table])
+    out = capsys.readouterr().out
+    assert "72.2 [67.0, 77.0]" in out
+    assert "0.0455" in out
+    assert "-0.0010" in out
+    assert table.plain_rows[0] == ["a", "72.1574 [67.0384, 77.0251]", 0.04551]

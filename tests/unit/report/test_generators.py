@@ -61,7 +61,7 @@ def ends_of(cell: Any) -> tuple[float, float]:
 def test_the_report_says_what_the_command_says(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", 12)
     table = tables_of(section_of(load([RunFolder(folder)])))["Prompt by prompt"]
-    assert table.columns[4] == "behind <b>top"
+    assert table.columns[4] == "minus <b>top"
     assert [row[0] for row in table.rows] == ["<b>top", "mid", "low"]
     by_name = {each.a: each for each in generator_differences(run_scores([folder]), baseline="<b>top", chosen=True)}
     for name, mean, tier, first, gap, counts, p, best, shown, prompts in table.rows:
@@ -101,7 +101,7 @@ def test_a_baseline_stands_beside_the_best(tmp_path: Path) -> None:
     report = load([RunFolder(judged(tmp_path / "run", 12))])
     report.baseline = "mid"
     table = tables_of(section_of(report))["Prompt by prompt"]
-    assert table.columns[4:6] == ("behind <b>top", "behind mid")
+    assert table.columns[4:6] == ("minus <b>top", "minus mid")
     top, mid, low = table.rows
     assert (top[4], mid[5]) == (None, None)
     assert top[5].value == pytest.approx(-mid[4].value)

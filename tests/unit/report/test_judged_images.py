@@ -69,7 +69,7 @@ def test_checkpoints_are_compared_over_the_names_and_prompts_they_share(tmp_path
     row = next(row for row in table.rows if row[2] == "mean score of tit-llm")
     assert [text_of(value) for value in row[3:6]] == ["8", "60", "40"]
     assert row[6].text == "+20"
-    assert "8 of 8 images have the same name and prompt" in table.notes[1]
+    assert "8 of 8 images have the same name and prompt" in table.notes[0]
 
 
 @pytest.mark.parametrize("told", [True, False])

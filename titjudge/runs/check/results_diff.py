@@ -10,6 +10,7 @@ from typing import Any
 TOLERANCE = 1e-9
 _BRACKETS = re.compile(r"\[[^]]*\]")
 _SECTIONS = ("metrics", "leaderboard", "leaderboard_srcc", "items", "bad_items", "failures", "cut", "spent", "list_cost")  # fmt: skip
+_RENAMED = {"to beat guessing": "chance level"}  # columns of tables that runs of older versions have
 LATER = ("ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_interval", "ndcg_paper_fit_chance", "ndcg_paper_fit_gain")
 """Statistics of a metric that runs of older versions lack: nothing is compared where none is stored."""
 
@@ -26,7 +27,7 @@ def added(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     pairs, new_tables = _paired(before.get("tables") or [], now.get("tables") or [])
     names = [f"the table '{table['title']}'" for table in new_tables]
     for first, second in pairs:
-        columns = [name for name in (second or first)["columns"] if name not in first["columns"]]
+        columns = [name for name in (second or first)["columns"] if name not in _todays(first["columns"])]
         names += [f"the column '{name}' of '{first['title']}'" for name in columns]
     return names
 
@@ -41,6 +42,10 @@ def _paired(before: Sequence[Any], now: Sequence[Any]) -> tuple[list[tuple[Any, 
     return pairs, new
 
 
+def _todays(columns: Sequence[str]) -> list[str]:
+    return [_RENAMED.get(name, name) for name in columns]
+
+
 def _table_cells(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
     for first, second in _paired(before, now)[0]:
         title = f"table '{first['title']}'"
@@ -48,12 +53,13 @@ def _table_cells(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[st
             yield title, first["title"], None
             continue
         index = {name: number for number, name in enumerate(second["columns"])}
-        if len(index) < len(second["columns"]) or not index.keys() >= set(first["columns"]):
+        columns = _todays(first["columns"])
+        if len(index) < len(second["columns"]) or not index.keys() >= set(columns):
             yield f"{title}, columns", first["columns"], second["columns"]
             continue
         yield f"{title}, number of rows", len(first["rows"]), len(second["rows"])
         for one, other in zip(first["rows"], second["rows"], strict=False):
-            for column, left in zip(first["columns"], one, strict=False):
+            for column, left in zip(columns, one, strict=False):
                 yield f"{title}, row '{other[0]}', column '{column}'", left, other[index[column]]
 
 

@@ -49,7 +49,8 @@ def verdict_line(gate: Gate, pair: GeneratorDifference) -> str:
         if verdict == NOT_WORSE and pair.a in gate.least
         else ""
     )
-    return f"{pair.a} is {verdict} {margin}{sure}{missing}"
+    better = f"better than {pair.b}, and so " if pair.interval and pair.interval[0] > 0 else ""
+    return f"{pair.a} is {better}{verdict} {margin}{sure}{missing}"
 
 
 def fails(gate: Gate, pair: GeneratorDifference, strict: bool) -> bool:

@@ -145,17 +145,17 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
             mean = mean_cell(own, scores.bounds, scale.digits, sign)
             (gap, *test), *others = (_gap(differences.get(name), scale.digits) for differences in by_name)
             rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, len(own)))
-    columns = ("generator", "mean", "tier", "first", *(f"behind {name}" for name in against), "won / same / lost", "p", "p best",
-               "would have shown", "prompts")  # fmt: skip
+    columns = ("generator", "mean", "tier", "best on", *(f"minus {name}" for name in against), "won / same / lost", "p", "p best",
+               "detectable", "prompts")  # fmt: skip
     notes = (
-        f"Behind: score minus that of {' or '.join(against)}, paired by prompt, with its 95% interval"
+        f"Minus {' or '.join(against)}: the mean score minus that one's, paired by prompt, with its 95% interval"
         + negated(scale)
-        + f". Won, same, lost, p and what these prompts would have shown with 80% power are against {against[0]}; p by exchange "
-        "within prompts, as in `compare`.",
+        + f". Won, same, lost and p are against {against[0]}, p by exchange within prompts, as in `compare`. Detectable: the "
+        "smallest difference that this many prompts show with 80% power.",
         f"{against[0]} has the highest mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
-        f"and the intervals behind {against[0]} are so wide that all hold together.",
+        f"and the intervals of the differences to it are so wide that all hold together.",
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
-        "A tier ends before the first generator that is clearly worse than the tier's best. First: prompts on which none scores higher.",
+        "A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts.",
     )
     return Table("Prompt by prompt", columns, tuple(rows), notes)
 
@@ -195,15 +195,15 @@ def slice_tables(
             cuts.append(_Slice(title, value, known, digits, bounds))
             for k in order if len(values) * len(order) <= ROWS else ():
                 own = means[np.isfinite(means[:, k]), k]
-                gaps = [_behind(part, means, k, name, digits) for name in against]
+                gaps = [_difference(part, means, k, name, digits) for name in against]
                 mean_of = mean_cell(own, part.bounds, digits, sign)
                 rows.append((value, scores.generators[k], mean_of, *gaps, int(firsts[k]), len(own)))
         note = (
-            f"Mean over the prompts with its 95% interval; behind {' or '.join(against)}: score minus its score, paired by prompt"
+            f"Mean over the prompts with its 95% interval; minus {' or '.join(against)}: the difference, paired by prompt"
             + negated(scale)
-            + "; first: prompts on which none scores higher. Every interval is for itself: `compare generators --by` adjusts."
+            + "; best on: prompts on which none scores higher. Every interval is for itself: `compare generators --by` adjusts."
         )
-        columns = (title, "generator", "mean", *(f"behind {name}" for name in against), "first", "prompts")
+        columns = (title, "generator", "mean", *(f"minus {name}" for name in against), "best on", "prompts")
         if rows:
             tables.append(Table(f"By {title}", columns, tuple(rows), (note,), folded=True))
     return [*tables, *_variances(cuts, sign), *_tiers(cuts, parts, sign)]
@@ -254,7 +254,7 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) 
     return [Table("Short and long prompts", columns, tuple(rows), notes)] if rows else []
 
 
-def _behind(scores: ScoreTable, means: Floats, k: int, other: str, digits: int) -> Cell | None:
+def _difference(scores: ScoreTable, means: Floats, k: int, other: str, digits: int) -> Cell | None:
     """Make the cell of a generator's score minus that of another, paired by prompt."""
     gap = score_differences(means[:, k], means[:, scores.column(other)])
     gap = gap[np.isfinite(gap)]

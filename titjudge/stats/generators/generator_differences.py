@@ -201,9 +201,13 @@ def generators_table(table: ScoreTable) -> Table:
     columns = ("generator", "mean", "low", "high", "prompts", "images", "spread between seeds")
     return Table(
         f"Generators by {table.metric}", columns, tuple(rows),
-        (f"{table.per_prompt.about}, then the mean over prompts with 95% interval; the standard deviation of the images of "
-         "a prompt is the spread between seeds",),
+        explanation=(f"{table.per_prompt.about}, then the mean over prompts with 95% interval; the standard deviation of the "
+                     "images of a prompt is the spread between seeds",),
+        secondary=("spread between seeds", "images"), estimates=True,
     )  # fmt: skip
+
+
+_SECONDARY = ("detectable", "p", "same", "prompts")
 
 
 def _columns(adjustment: str) -> tuple[str, ...]:
@@ -236,7 +240,7 @@ def verdict_tables(
     )
     note = (
         f"a - b paired by prompt with 95% interval, positive: a is better; p by exchange within prompts, {adjustment}; "
-        "detectable: the smallest difference that these prompts would have shown with 80% power"
+        "detectable: the smallest difference that this many prompts show with 80% power"
     )
     tables = [
         generators_table(table),
@@ -244,7 +248,9 @@ def verdict_tables(
             "Differences between generators",
             _columns("best" if chosen else "Holm"),
             tuple(map(difference_rows, differences)),
-            (note,),
+            explanation=(note,),
+            secondary=_SECONDARY,
+            estimates=True,
         ),
     ]
     for column in table.slices:
@@ -252,5 +258,6 @@ def verdict_tables(
             (value, *difference_rows(one)) for difference in differences for value, one in difference.by[column].items()
         )
         note = "p BH: adjusted by Benjamini and Hochberg over all slices of one pair"
-        tables.append(Table(f"Differences by {column}", (column, *_columns("BH")), rows, (note,)))
+        tables.append(Table(f"Differences by {column}", (column, *_columns("BH")), rows, explanation=(note,),
+                            secondary=_SECONDARY, estimates=True))  # fmt: skip
     return tables

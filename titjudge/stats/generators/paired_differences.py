@@ -172,7 +172,8 @@ def differences_table(differences: Sequence[Difference], title: str = "Paired di
              p_value(d.p_value), p_value(d.p_adjusted), p_value(d.mcnemar_p))
             for d in differences
         ),
-        ("first minus second over what both scored; interval and p by prompts, p BH adjusted by Benjamini and Hochberg over all rows",),
+        explanation=("first minus second over what both scored; interval and p by prompts, p BH adjusted by Benjamini and Hochberg over all rows",),
+        secondary=("McNemar p", "p", "n"), estimates=True,
     )  # fmt: skip
 
 

@@ -46,12 +46,15 @@ NO_PAIRS = "there are no human pairs of these images"
 GUESSING = 0.05
 MARKS_JUDGE = "the score marks the judge and not the image"
 PEOPLE = "people"
-NOTES = (
+EXPLANATION = (  # of the columns, as it stands in the notes of every result with human pairs
     "Accuracy: share of the human pairs with a preference that the metric orders the same way; a predicted tie is "
     "wrong, a pair without both scores is left out and counted.",
-    f"Intervals: 95%, the prompt being the unit ({WAY}). To beat guessing: the share that the metric's own scores, "
-    "exchanged within prompts, reach one time in twenty; p likewise, one-sided.",
+    f"Intervals: 95%, the prompt being the unit ({WAY}). Chance level: the accuracy that scores without skill (the metric's "
+    "own, exchanged within prompts) reach one time in twenty, below 50% where many of them are equal; p: how often they reach "
+    "the metric's accuracy, one-sided.",
     "SRCC, KRCC (tau-b) and nDCG: within each prompt, then averaged over the prompts that define them.",
+    f"nDCG: {GAIN}; {TIE_HANDLING}.",
+    f"Paper fit: nDCG with {PAPER_FIT_GAIN}. Chance: a random order.",
 )
 
 Image = tuple[str, str, str]  # id, generator, prompt
@@ -252,10 +255,11 @@ def _human_place(place: PlaceRecord) -> PlaceRecord | None:
 
 
 def _notes(metrics: Mapping[str, MetricResult], pairs: int, named: bool, per_prompt: PerPrompt) -> list[str]:
-    notes = list(NOTES) if pairs else [f"Agreement with people is undefined: {NO_PAIRS}."]
-    if pairs and metrics:
-        notes.append(f"nDCG: {GAIN}; {TIE_HANDLING}.")
-        notes.append(f"Paper fit: nDCG with {PAPER_FIT_GAIN}. Chance: a random order.")
+    notes = (
+        list(EXPLANATION if metrics else EXPLANATION[:3])
+        if pairs
+        else [f"Agreement with people is undefined: {NO_PAIRS}."]
+    )
     notes += [note for name, result in metrics.items() for note in _metric_notes(name, result)]
     if named and per_prompt.kind != "mean":
         notes.append(f"Leaderboard: {per_prompt.about}.")

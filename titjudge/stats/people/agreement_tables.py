@@ -8,6 +8,7 @@ from typing import Any
 from titjudge.core.formats import WIDE
 from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
 from titjudge.core.tables import Table, p_value, percent, plain
+from titjudge.stats.people.agreement import EXPLANATION
 
 LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
 SPREAD = "spread: standard deviation of the images of one prompt by one generator"
@@ -15,28 +16,39 @@ FIRSTS = "people: mean of their ranks as given, and the prompts on which no gene
 UNNAMED = "(unnamed)"  # a generator without a name
 WITH_PEOPLE = "SRCC with people"  # the last row of a leaderboard
 _COLUMNS = (
-    "metric", "accuracy", "ties", "pairs", "to beat guessing", "SRCC", "KRCC", "nDCG", "nDCG chance", "paper fit",
+    "metric", "accuracy", "ties", "pairs", "chance level", "SRCC", "KRCC", "nDCG", "nDCG chance", "paper fit",
     "paper fit chance", "coverage",
 )  # fmt: skip
+_SECONDARY = ("paper fit chance", "paper fit", "nDCG chance", "nDCG", "KRCC", "ties", "SRCC", "coverage")
 
 
 def agreement_tables(agreed: Results) -> list[Table]:
     """Make the main table, the leaderboard where generators are named, and Bradley-Terry strengths where asked for."""
-    tables = [_metrics(agreed.metrics, (*agreed.notes, *agreed.warnings))]
+    explanation = tuple(note for note in agreed.notes if note in EXPLANATION)
+    notes = (*(note for note in agreed.notes if note not in EXPLANATION), *agreed.warnings)
+    tables = [_metrics(agreed.metrics, notes, explanation)]
     if agreed.leaderboard:
         tables.append(_leaderboard(agreed.leaderboard, agreed.leaderboard_srcc))
     return [*tables, *(strengths_table(name, fit) for name, fit in agreed.bradley_terry.items())]
 
 
-def _metrics(metrics: Mapping[str, MetricResult], notes: tuple[str, ...]) -> Table:
+def _metrics(metrics: Mapping[str, MetricResult], notes: tuple[str, ...], explanation: tuple[str, ...]) -> Table:
     if any(result.pairs for result in metrics.values()):
         rows = tuple(_metric_row(name, result) for name, result in metrics.items())
-        return Table("Agreement with people", _COLUMNS, rows, notes)
+        return Table(
+            "Agreement with people",
+            _COLUMNS,
+            rows,
+            notes,
+            explanation=explanation,
+            secondary=_SECONDARY,
+            estimates=True,
+        )
     rows = tuple(
         (name, plain(result.mean, digits=4), result.scored, percent(result.coverage))
         for name, result in metrics.items()
     )
-    return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, notes)
+    return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, notes, estimates=True)
 
 
 def _metric_row(name: str, result: MetricResult) -> tuple[Any, ...]:
@@ -88,7 +100,11 @@ def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float |
     if people and names:
         rows.append(_srcc_row(names, srcc, firsts, wide, spread))
     legend = (LEGEND, *([FIRSTS] if firsts else []), *([SPREAD] if spread else []))
-    return Table("Leaderboard", tuple(columns), tuple(rows), legend)
+    secondary = [f"{name}: {column}" for column in ("spread", "images") for name in names]
+    secondary += ["people: first", "prompts"] + ([] if wide else [f"{name}: mean rank" for name in reversed(names)])
+    return Table(
+        "Leaderboard", tuple(columns), tuple(rows), explanation=legend, secondary=tuple(secondary), estimates=True
+    )
 
 
 def _people_columns(people: bool, firsts: bool) -> list[str]:

@@ -166,7 +166,9 @@ def _coverage_warnings(places: Collection[PlaceRecord], present: NDArray[np.bool
     warnings = []
     coverage = [place.coverage or 0.0 for place in places]
     if max(coverage) > min(coverage):
-        warnings.append(f"{name}: generators are {UNEVEN}; a failure is never a score, so compare them with care")
+        warnings.append(
+            f"{name}: generators are {UNEVEN}: of some a larger share of images has a score than of others, so compare them with care"
+        )
     elif (present.any(axis=1) & ~present.all(axis=1)).any():
         warnings.append(f"{name}: generators are {UNEVEN}: not every prompt has all of them")
     if alone := int((present.sum(axis=1) == 1).sum()):
