@@ -12,10 +12,12 @@ from typing import Any
 
 import orjson
 import pytest
+from PIL import Image
 from report_runs import PROMPT, key_of, picture, score, small_results, small_run, write_run
 
 from titjudge.core.types import InvalidItem, Item, Status
 from titjudge.report import write_report
+from titjudge.runs.folder.run_folder import RunFolder
 
 try:
     from playwright.sync_api import sync_playwright
@@ -474,3 +476,59 @@ def test_numbers_with_and_without_an_interval_stand_below_each_other(tmp_path: P
     )
     boxes = [cells.nth(n).bounding_box() for n in range(2)]
     assert boxes[0]["x"] + boxes[0]["width"] == pytest.approx(boxes[1]["x"] + boxes[1]["width"], abs=1)
+
+
+def _of_edits(folder: Path) -> Path:
+    """A run over one edit by two generators: one has painted the right half blue, the other has changed nothing."""
+    source = picture(folder / "source.png", (200, 40, 40), (64, 48))
+    items, scores = [], []
+    for generator in ("done", "not"):
+        result = picture(folder / generator / "0.png", (200, 40, 40), (64, 48))
+        if generator == "done":
+            with Image.open(result) as image:
+                image.paste((20, 20, 220), (32, 0, 64, 48))
+                image.save(result)
+        item = Item(f"{generator}/0.png", "make the right half blue", result, generator, "0", sources=(source,))
+        items.append(item)
+        scores.append(score(item, "tit", 0.5))
+    write_run(folder / "run", items, scores, results=small_results())
+    return write_report([RunFolder(folder / "run")], folder / "report.html")
+
+
+def _changed(page: Any, stack: str) -> float:
+    """Which share of a map of changes has a colour."""
+    script = """stack => { const map = document.querySelector(stack + " canvas");
+        const pixels = map.getContext("2d").getImageData(0, 0, map.width, map.height).data;
+        return [...pixels].filter((value, at) => at % 4 === 3 && value > 0).length / (map.width * map.height); }"""
+    return float(page.evaluate(script, stack))
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_an_edit_is_seen_with_its_source_up_to_a_slider_and_with_a_map_of_its_changes(
+    tmp_path: Path, show: Callable[..., Any], width: int
+) -> None:
+    page = show(_of_edits(tmp_path), "#images?i=0", width=width)
+    slider = page.locator(".the-image input[type=range]")
+    clip = "() => getComputedStyle(document.querySelector('.the-image .source')).clipPath"
+    assert "50%" in page.evaluate(clip)
+    slider.fill("20")
+    assert "80%" in page.evaluate(clip)
+    page.get_by_label("Changes").check()
+    page.wait_for_selector(".the-image canvas[width='64']")
+    assert 0.45 < _changed(page, ".the-image") < 0.55
+    page.goto(page.url.replace("i=0", "i=1"))
+    page.wait_for_selector(".the-image canvas[width='64']")
+    assert _changed(page, ".the-image") == 0
+    assert page.locator(".the-image input[type=range]").input_value() == "20"
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_matrix_has_the_source_beside_the_prompt_and_one_slider_for_two_results_in_large(
+    tmp_path: Path, show: Callable[..., Any]
+) -> None:
+    page = show(_of_edits(tmp_path), "#matrix?i=0")
+    assert page.locator(".matrix-row .row-source").count() == 1
+    page.locator("#closeup input[type=range]").fill("100")
+    shown = "() => [...document.querySelectorAll('#closeup .source')].map((one) => getComputedStyle(one).clipPath)"
+    assert len(page.evaluate(shown)) == 2
+    assert len(set(page.evaluate(shown))) == 1

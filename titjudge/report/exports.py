@@ -26,7 +26,7 @@ from titjudge.report.tables import escape_markdown, latex, markdown
 
 COLUMNS = (
     "run", "item", "generator", "prompt_id", "metric", "value", "status", "reason", "missing", "contradicted",
-    "description", "prompt", "image", "sample",
+    "description", "prompt", "image", "sample", "sources",
 )  # fmt: skip
 _SCHEMA_VERSION = 1
 
@@ -70,7 +70,9 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
         for lean in scores:
             score = run.scores.whole(lean.item_id, lean.metric)
             _, item = items.get(score.item_id, (known, None))
-            of_item = (item.prompt, str(item.image or ""), item.sample) if isinstance(item, Item) else ("", "", None)
+            of_item: tuple[Any, ...] = ("", "", None, [])
+            if isinstance(item, Item):
+                of_item = item.prompt, str(item.image or ""), item.sample, list(map(str, item.sources))
             of_score = (
                 run.name, score.item_id, score.generator, score.prompt_id, score.metric, score.value, str(score.status),
                 score.reason, strings(missing(score.parts)), strings(contradicted(score.parts)), description(score.parts),
@@ -114,7 +116,8 @@ def _parquet(report: Report) -> bytes:
     except ImportError as error:
         raise MissingExtra("pyarrow", "parquet", "the parquet export") from error
     strings_ = pyarrow.list_(pyarrow.string())
-    special = {"value": pyarrow.float64(), "sample": pyarrow.int64(), "missing": strings_, "contradicted": strings_}
+    special = {"value": pyarrow.float64(), "sample": pyarrow.int64()}
+    special |= dict.fromkeys(("missing", "contradicted", "sources"), strings_)
     schema = pyarrow.schema([(name, special.get(name, pyarrow.string())) for name in COLUMNS])
     out = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(list(_rows(report)), schema=schema), out)

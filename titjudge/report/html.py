@@ -42,10 +42,10 @@ _SHAPES = (  # of a legend, as `drawing.MARKERS`
     "M4 1h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
 )  # fmt: skip
 _SCRIPTS = (
-    "base.js", "marks.js", "tables.js", "lists.js", "receipts.js", "cases.js", "images.js", "pairs.js", "prompts.js",
+    "base.js", "edits.js", "marks.js", "tables.js", "lists.js", "receipts.js", "cases.js", "images.js", "pairs.js", "prompts.js",
     "votes.js", "closeup.js", "matrix.js", "main.js",
 )  # fmt: skip
-_STYLES = ("base.css", "views.css", "cases.css", "opening.css", "matrix.css")
+_STYLES = ("base.css", "views.css", "cases.css", "edits.css", "opening.css", "matrix.css")
 
 
 def write_report(
@@ -99,7 +99,8 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
     sections = contents(report)
     listed = _listed(report, sections)
     entries = report.entries if listed is None else [report.entries[number] for number in listed]
-    images = list(dict.fromkeys(shown for entry in entries if (shown := entry.shown) is not None))
+    shown = (image for entry in entries for image in (entry.shown, *entry.sources) if image is not None)
+    images = list(dict.fromkeys(shown))
     data = as_json(report, {image: number for number, image in enumerate(images)}, listed)
     page = render_page(
         "page.html", _STYLES, _SCRIPTS,

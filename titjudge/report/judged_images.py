@@ -29,11 +29,24 @@ class Judged:
     sent: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, path: Path | None, stat: Any, answers: Sequence[Mapping[str, Any]]) -> Judged:
-        """Read the identity from an item's record and the answers to its requests."""
+    def of(cls, path: Path | None, stat: Any, answers: Sequence[Mapping[str, Any]], *, of_edit: bool = False) -> Judged:
+        """Read the identity from an item's record and the answers to its requests.
+
+        Args:
+            path: The image.
+            stat: Size and time of its file, as the run listed them.
+            answers: The answers to the requests about the item.
+            of_edit: Whether sources were sent, too, so that nothing tells which image was which.
+        """
         shown = RequestImages.of([hashes for hashes in map(_hashes, answers) if hashes])
-        known = isinstance(stat, list | tuple) and len(stat) == 2 and all(isinstance(one, int) for one in stat)
-        return cls(path, (stat[0], stat[1]) if known else None, shown.own, shown.all)
+        return cls(path, _stat(stat), None if of_edit else shown.own, shown.all)
+
+    @classmethod
+    def source(cls, path: Path, stat: Any, answers: Sequence[Mapping[str, Any]]) -> Judged:
+        """Read the identity of a source; where the run's metrics looked at results alone, its size has to do."""
+        hashes = list(map(_hashes, answers))
+        sent = frozenset().union(*hashes) if any(len(set(each)) > 1 for each in hashes) else frozenset()
+        return cls(path, _stat(stat), None, sent)
 
     def refusal(self, raw: bytes) -> str:
         """Return why the present content of the file must not be shown as the judged image; empty where it may be.
@@ -52,6 +65,11 @@ class Judged:
                 return "the run does not say which image it judged"
             same = self.stat[0] == len(raw)
         return "" if same else "the file has changed since it was judged"
+
+
+def _stat(stat: Any) -> tuple[int, int] | None:
+    known = isinstance(stat, list | tuple) and len(stat) == 2 and all(isinstance(one, int) for one in stat)
+    return (stat[0], stat[1]) if known else None
 
 
 def _hashes(answer: Mapping[str, Any]) -> list[str]:

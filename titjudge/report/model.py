@@ -80,6 +80,7 @@ class ImageEntry:
         slot: Number of the first entry with the same id, generator and prompt: two runs with different images in one slot
             (checkpoints whose files have the same names) have an entry each.
         runs, judged: Numbers of the runs that judged it, and the image in each of them.
+        sources: Of an edit, the images that it was made from, as the first of these runs has them.
     """
 
     id: str
@@ -92,6 +93,7 @@ class ImageEntry:
     slot: int = 0
     runs: tuple[int, ...] = ()
     judged: tuple[Judged, ...] = ()
+    sources: tuple[Judged, ...] = ()
 
     @property
     def shown(self) -> Judged | None:
@@ -178,6 +180,7 @@ class Loaded:
     vectors: StoredAnswers
     card: Json = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)  # size and time of each item's image file when it was listed
+    source_stats: dict[str, Any] = field(default_factory=dict)  # likewise of the sources of each edit
 
     def metric(self, name: str) -> MetricResult:
         """Return the results of a metric; empty ones where there are none."""
@@ -251,7 +254,11 @@ def _load(run: StoredRun, name: str, *, alone: bool) -> Loaded:
     replies = StoredAnswers(run, "replies.jsonl", lambda record: record.get("status") == "ok")
     vectors = StoredAnswers(run, "vectors.jsonl", lambda record: True)
     card = _card(run.path / CARD, run.path.parent / CARD)
-    return Loaded(name, manifest, results, list(items.values()), StoredScores(run), replies, vectors, card, run.stats())
+    edits = any(isinstance(item, Item) and item.sources for item in items.values())
+    return Loaded(
+        name, manifest, results, list(items.values()), StoredScores(run), replies, vectors, card, run.stats(),
+        run.source_stats() if edits else {},
+    )  # fmt: skip
 
 
 def _card(*files: Path) -> Json:
@@ -294,7 +301,7 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[JudgedMetric]) -> tuple[li
     entries: list[ImageEntry] = []
     known: dict[tuple[str, str, str], list[int]] = {}
     places: list[dict[str, int]] = []
-    same = Sameness()
+    same, sources = Sameness(), dict[tuple[Path | None, Any], Judged]()
     for number, run in enumerate(runs):
         columns = [judge.metric if judge.run == number else None for judge in judges]
         only, no_image = (number,), (_NO_IMAGE,)  # shared by most entries
@@ -308,7 +315,16 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[JudgedMetric]) -> tuple[li
                 at = len(entries)
                 bad, meta = (item.reason, {}) if isinstance(item, InvalidItem) else ("", item.meta)
                 entries.append(
-                    ImageEntry(item.id, item.generator, item.prompt_id, prompt, bad, meta, slot=slot[0] if slot else at)
+                    ImageEntry(
+                        item.id,
+                        item.generator,
+                        item.prompt_id,
+                        prompt,
+                        bad,
+                        meta,
+                        slot=slot[0] if slot else at,
+                        sources=_sources(run, item, columns, sources),
+                    )
                 )
                 slot.append(at)
             if run.results.pairs:
@@ -329,10 +345,28 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[JudgedMetric]) -> tuple[li
 def _judged(run: Loaded, item: Item | InvalidItem, metrics: Sequence[str]) -> Judged:
     if isinstance(item, InvalidItem) or item.image is None:
         return _NO_IMAGE
+    return Judged.of(item.image, run.stats.get(item.id), _answers(run, item, metrics), of_edit=bool(item.sources))
+
+
+def _sources(
+    run: Loaded, item: Item | InvalidItem, metrics: Sequence[str | None], known: dict[tuple[Path | None, Any], Judged]
+) -> tuple[Judged, ...]:
+    """Identify the sources of an edit; one that several results were made from is kept once, in `known`."""
+    if isinstance(item, InvalidItem) or not item.sources:
+        return ()
+    stats = run.source_stats.get(item.id)
+    if not isinstance(stats, list) or len(stats) != len(item.sources):
+        return ()
+    answers = _answers(run, item, [metric for metric in metrics if metric is not None])
+    found = [Judged.source(path, stat, answers) for path, stat in zip(item.sources, stats, strict=True)]
+    return tuple(known.setdefault((one.path, one.stat), one) for one in found)
+
+
+def _answers(run: Loaded, item: Item, metrics: Sequence[str]) -> list[Json]:
+    """Read the answers that the scores of an item were made of."""
     scores = [run.scores.whole(item.id, metric) for metric in metrics if (item.id, metric) in run.scores]
     keys = dict.fromkeys(key for score in scores for key in score.replies)
-    answers = [answer for key in keys if (answer := run.replies.get(key)) is not None]
-    return Judged.of(item.image, run.stats.get(item.id), answers)
+    return [answer for key in keys if (answer := run.replies.get(key)) is not None]
 
 
 def _is(entry: ImageEntry, item: Item | InvalidItem, judged: Judged, same: Sameness) -> bool:
@@ -411,6 +445,8 @@ class _Writer:
             record["bad"] = entry.bad
         if (shown := entry.shown) is not None and shown in images:
             record["im"] = images[shown]
+        if entry.sources:
+            record["src"] = [images[source] for source in entry.sources if source in images]
         if len(entry.runs) < len(self.report.runs):
             record["rn"] = list(entry.runs)
         record["s"] = [

@@ -214,3 +214,26 @@ def test_a_report_is_not_replaced_by_one_that_lost_its_pictures(
     assert "3 of 3 images are not shown: no such image file" in capsys.readouterr().err
     assert run_command("t", ["report", str(run.path), "--force"]) == 0
     assert images_in(made.read_bytes()) == (0, ["no such image file"] * 3)
+
+
+def test_a_source_is_shown_if_it_was_sent_with_the_result_or_where_only_results_were_if_it_has_its_size(
+    tmp_path: Path,
+) -> None:
+    source = picture(tmp_path / "source.png")
+    raw, stat = source.read_bytes(), [source.stat().st_size, 0]
+    sent, other = sha256(source), "0" * 64
+
+    def of(*images: list[str]) -> Judged:
+        return Judged.source(
+            source, stat, [{"messages": [["user", *({"image": image} for image in one)]]} for one in images]
+        )
+
+    assert of([sent, other], [other]).refusal(raw) == ""
+    assert "changed" in of([other, "1" * 64]).refusal(raw)
+    assert of([other]).refusal(raw) == of().refusal(raw) == ""
+    assert "changed" in of([other]).refusal(raw + b"0")
+
+
+def test_results_of_one_source_in_two_runs_are_not_taken_for_one_image(tmp_path: Path) -> None:
+    described = [{"messages": [["user", {"image": "5" * 64}]]}, {"messages": [["user", {"image": "6" * 64}]]}]
+    assert Judged.of(tmp_path / "a.png", [1, 2], described, of_edit=True).own is None

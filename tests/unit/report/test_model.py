@@ -362,3 +362,15 @@ def test_images_are_counted_as_in_the_results(tmp_path: Path) -> None:
     assert _opening(overview(report)).notes[0].startswith("2 images (1 of them unusable), 1 prompt, 1 generator")
     (row,) = _table(failures(report), "Without a score").rows
     assert row[-1].note == "100.0% of 1 judged"
+
+
+def test_a_source_of_several_results_is_one_image_of_the_page(tmp_path: Path) -> None:
+    source = picture(tmp_path / "source.png")
+    items = [
+        Item(f"{name}.png", "make it blue", picture(tmp_path / f"{name}.png"), name, "p", sources=(source,))
+        for name in "ab"
+    ]
+    run = write_run(tmp_path / "run", items, [score(item, "tit", 0.5) for item in items])
+    entries = load([run]).entries
+    assert entries[0].sources == entries[1].sources
+    assert [one.path for one in entries[0].sources] == [source.resolve()]

@@ -82,8 +82,8 @@ function picture(item, alt, extra) {
 
 /** Make the image of an item, with a button that shows it in full size. */
 function largePicture(item, alt, extra) {
-  const small = picture(item, alt, extra);
-  if (small.tagName !== "IMG") return small;
+  const small = item.src ? layers(item, alt) : picture(item, alt, extra);
+  if (small.classList.contains("noimage")) return small;
   return h("button.zoom", { type: "button", title: "Full size", "aria-label": `${alt}: full size`, click: () => enlarge(item, alt) }, small);
 }
 

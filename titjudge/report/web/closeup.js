@@ -50,13 +50,15 @@ class Closeup {
     $(".closeup-where", this.dialog).textContent = where < 0 ? "" : `${number(where + 1)} of ${number(this.matrix.shown.length)}`;
     $(".closeup-prompt", this.dialog).replaceChildren(outside(text(prompt.p), "span"));
     this.sides.forEach((side, at) => this.drawSide(this.panes[at], side, "AB"[at]));
+    const controls = sourceControls(this.dialog);
+    $(".closeup-source", this.dialog).replaceChildren(...(controls ? [controls] : []));
     this.drawMarks();
     this.zoomed();
   }
 
   drawSide(pane, { item, column }, letter) {
     const judge = judgeIn(columns()[column], this.matrix.metric);
-    pane.replaceChildren(item ? picture(item, `${columns()[column].label}: ${item.id}`) : h("div.noimage", null, "No image"));
+    pane.replaceChildren(item ? layers(item, `${columns()[column].label}: ${item.id}`) : h("div.noimage", null, "No image"));
     const caption = pane.nextElementSibling;
     const others = item ? item.s.map((score, at) => [score, at]).filter(([score, at]) => score && at !== judge && data.judges[at].run === columns()[column].run) : [];
     const samples = cellsOf(prompts()[this.at])[column].length;

@@ -47,7 +47,7 @@ const imagesView = {
     return [
       h("header.detail-head", null, h("div", null, outside(item.id, "h2"), h("p.note", null, about(item))), view.steps()),
       h("div.four", null,
-        h("figure.the-image", null, largePicture(item, `Image ${item.id}`)),
+        withSource(h("figure.the-image", null, largePicture(item, `Image ${item.id}`), severalSources(item))),
         h("section.the-scores", null, h("h3", null, "Judgement"), item.bad ? h("p.status-bad", null, outside(item.bad, "span")) : null,
           scored.map(([score, judge]) => scoreBlock(score, judge, details)), !scored.length && !item.bad ? h("p.note", null, "Not judged.") : null),
         h("section.the-prompt", null, h("h3", null, "Prompt"), promptBlock(prompt, details, item.s)),

@@ -268,7 +268,7 @@ class MatrixView {
     const digits = data.judges[judgeIn(columns()[this.a], this.metric)]?.digits ?? 1;
     const marked = this.marksOf(prompt);
     return h("div.matrix-row", null,
-      h("div.matrix-prompt", null,
+      h("div.matrix-prompt", null, prompt.items[0]?.src ? sourcePicture(prompt.items[0], 0, "Source", ".row-source") : null,
         h("a", { href: place("prompts", { i: at }), title: text(prompt.p).length > 200 ? text(prompt.p).slice(0, 2000) : null }, outside(shorten(text(prompt.p), 420), "span")),
         gap === null ? null : h("p.gap" + (gap > 0 ? ".agree" : gap < 0 ? ".disagree" : ""), null, `B − A ${gap > 0 ? "+" : ""}${gap.toFixed(digits).replace("-", "−")}`),
         marked.slice(0, 2).map(({ a, b, mark }) => h("p.a-mark", null, this.isWrong(a, b, mark.choice) ? "judge is wrong" : mark.choice ? "voted" : mark.interesting ? "interesting" : "", mark.word ? [" ", outside(mark.word)] : null))),

@@ -78,7 +78,7 @@ const pairsView = {
     const details = (item) => findDetails(text(item.p), item.s.flatMap((s) => (s && s.mi) || []), item.s.flatMap((s) => (s && s.co) || []));
     return [
       h("header.detail-head", null, h("div", null, h("h2", null, pair[2] === 0 ? "People see no difference" : `People prefer ${SAID[pair[2]]}`), h("p.note", null, outside(a.grp === text(a.p) ? "" : a.grp))), view.steps()),
-      h("div.duel", null, side("A", a, pair[2] > 0), side("B", b, pair[2] < 0)),
+      withSource(h("div", null, h("div.duel", null, side("A", a, pair[2] > 0), side("B", b, pair[2] < 0)))),
       verdictTable(pair, a, b),
       h("section.the-prompt", null, h("h3", null, "Prompt"), h("p.reading", { dir: "auto" }, text(a.p))),
       h("div.duel", null, [["A", a], ["B", b]].map(([letter, item]) => h("section", null, h("h3", null, `What was missed in ${letter}`), missed(item, details(item))))),

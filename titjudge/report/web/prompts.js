@@ -61,14 +61,14 @@ const promptsView = {
     return [
       h("header.detail-head", null, h("div", null, outside(prompt.grp === text(prompt.p) ? "Prompt" : prompt.grp, "h2"), h("p.note", null, `${number(prompt.items.length)} image${prompt.items.length === 1 ? "" : "s"}`)), view.steps()),
       h("div.short", { tabindex: "0", role: "region", "aria-label": "Prompt" }, h("p.reading", { dir: "auto" }, text(prompt.p))),
-      h("div.grid", null, prompt.items.map((item) => h("figure", null, largePicture(item, `Image ${item.id}`), h("figcaption", null,
+      withSource(h("div", null, h("div.grid", null, prompt.items.map((item) => h("figure", null, largePicture(item, `Image ${item.id}`), h("figcaption", null,
         h("strong", null, h("a", { href: place("images", { i: item.at }) }, outside(item.g || fileName(item)))),
         [item.g ? fileName(item) : "", ...runsOf(item)].filter(Boolean).map((one) => outside(one, "small")),
         h("dl", null, judges.filter((judge) => judgesFor(item).includes(judge)).map((judge) => {
           const score = item.s[judge];
           const leads = score && score.v !== null && score.v === best[judges.indexOf(judge)];
           return h("div" + (leads ? ".best" : ""), { title: leads ? "the best of this prompt" : null }, h("dt", null, outside(data.judges[judge].label)), h("dd" + (score && score.v === null ? ".status-bad" : ""), null, scoreOf(score, judge)));
-        })))))),
+        })))))))),
     ];
   },
 };

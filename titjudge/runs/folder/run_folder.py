@@ -95,6 +95,10 @@ class RunFolder:
         """Read size (bytes) and modification time (ns) of each image file as it was judged, by item id."""
         return {record["id"]: record["stat"] for record in self.read("items.jsonl") if record.get("stat")}
 
+    def source_stats(self) -> dict[str, Any]:
+        """Read size and modification time of each source image of each edit, as `stats` does of images, by item id."""
+        return {r["id"]: r["source_stats"] for r in self.read("items.jsonl") if r.get("source_stats")}
+
     def scores(self, *, slim: bool = False) -> dict[tuple[str, str], Score]:
         """Read the last score of each item and metric; `slim` leaves out replies and the parts that no table sums up."""
         scores: dict[tuple[str, str], Score] = {}
