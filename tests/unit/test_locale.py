@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders import described_images
+from commands import cli
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,3 +42,18 @@ def test_a_run_in_foreign_surroundings(tmp_path: Path, surroundings: dict[str, s
     found = json.loads((tmp_path / "out.json").read_text("utf-8"))
     assert [row["generator"] for row in found["leaderboard"]] == ["Ğ"]
     assert "ışıklı bir café 🟦" in (tmp_path / "run" / "report.html").read_text("utf-8")
+
+
+def test_folders_whose_names_are_not_utf8_are_refused_in_a_line_or_used(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"b\xfccher")
+    try:
+        described_images(odd, 2)
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    flags = ["judge", "--provider", "fake", "--metric", "self-eval", "--cache", "cache"]
+    refused = cli(tmp_path, *flags, "--data", str(odd), code=2)
+    assert refused.strip().splitlines()[-1].endswith(r"b\xfccher is not UTF-8, which no manifest can hold: rename it")
+    described_images(tmp_path / "data", 2)
+    out = str(tmp_path / os.fsdecode(b"r\xfcn"))
+    cli(tmp_path, *flags, "--data", "data", "--out", out)
+    cli(tmp_path, "verify", out)

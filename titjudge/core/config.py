@@ -331,8 +331,22 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
             registry.check(kind, metric)
     registry.check("suites", config.suite)
     _check_panel(config)
+    _check_names(config)
     once = list(dict.fromkeys(config.metrics))
     return config if once == config.metrics else config.model_copy(update={"metrics": once})
+
+
+def _check_names(config: RunConfig) -> None:
+    """Refuse folders that cannot be written into a manifest, as archives unpacked on another system have them."""
+    names = (config.data, config.prompts, config.pairs, config.images, config.prompt_file, *config.image_root)
+    for path in (str(Path(name).resolve()) for name in names if name is not None):
+        if _readable(path) != path:
+            raise ConfigError(f"the name of {_readable(path)} is not UTF-8, which no manifest can hold: rename it")
+
+
+def _readable(path: str) -> str:
+    """Return a path with its bytes that are not UTF-8 as `\\xfc`."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _check_panel(config: RunConfig) -> None:

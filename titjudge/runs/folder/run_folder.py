@@ -354,7 +354,7 @@ class RunFolder:
     def write(self, name: str, content: Any, *, sync: bool = True) -> Path:
         """Write bytes, or anything else as JSON, whole or not at all; `sync` waits until the disk has it."""
         if not isinstance(content, bytes):
-            content = json.dumps(content, indent=2, ensure_ascii=False, default=str).encode()
+            content = json.dumps(content, indent=2, ensure_ascii=False, default=str).encode(errors="replace")
         write_atomic(self.path / name, content, sync=sync)
         return self.path / name
 
