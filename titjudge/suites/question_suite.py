@@ -18,6 +18,7 @@ from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.edit_files import WRITERS
 from titjudge.suites.edit_sources import find_sources
 from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
+from titjudge.suites.patterns import compiled
 from titjudge.suites.prompt_places import PromptPlace, filled
 from titjudge.suites.question_data import PromptRecord, read_prompts
 from titjudge.suites.question_schema import QuestionSpec, SourceImages, read_spec
@@ -91,8 +92,8 @@ class QuestionSuite(Suite):
     def _is_source(self, path: str) -> bool:
         """Tell whether an image that belongs to no prompt is, by its name, a source that lies beside the results."""
         names = (PurePosixPath(pattern).name for pattern in (self._sources, *self.spec.sources.paths))
-        beside = (ImageTree(f"{name}.{{suffix}}", "") for name in names if re.fullmatch(r"\{prompt_id\}[^{}.]+", name))
-        return any(tree.regex().fullmatch(PurePosixPath(path).name) for tree in beside)
+        beside = (f"{name}.{{suffix}}" for name in names if re.fullmatch(r"\{prompt_id\}[^{}.]+", name))
+        return any(compiled(pattern).fullmatch(PurePosixPath(path).name) for pattern in beside)
 
     def _with_sources(self, item: Item, record: PromptRecord, folder: Path) -> Item | InvalidItem:
         """Return an item with the images that it was made from, where the suite is one of edits."""
