@@ -29,6 +29,7 @@ class LiveRun:
         self._listed: Identity = ()
         self._offsets: dict[str, int] = {}
         self._reader: JsonlReader | None = None
+        self._shown: dict[tuple[int, bool, str], dict[str, Any]] = {}  # what was described since the last new score
         self._lock = threading.Lock()
 
     def look(self, most: int, *, failed: bool = False, generator: str = "") -> dict[str, Any]:
@@ -43,22 +44,27 @@ class LiveRun:
             `images`, newest first, each with its scores; `more`, how many others there are; `reasons`, why scores are missing,
             with their number; `means` of each generator by metric.
         """
+        asked = most, failed, generator
         with self._lock:
-            self._tail.look()
-            groups = self._newest_first()
-            wanted = {
-                item: lines
-                for item, lines in groups.items()
-                if not (failed and all(line.value is not None for line in lines))
-                and generator in ("", lines[0].generator)
-            }
-            shown = list(wanted.items())[:most]
-            return {
-                "images": [self._image(item, lines) for item, lines in shown],
-                "more": len(wanted) - len(shown),
-                "reasons": self._tail.reasons().most_common(_REASONS),
-                "means": {metric: dict(self._tail.means(metric)) for _, metric in self._tail.latest},
-            }
+            if self._tail.look():
+                self._shown.clear()
+            if asked not in self._shown:
+                self._shown[asked] = self._describe(*asked)
+            return self._shown[asked]
+
+    def _describe(self, most: int, failed: bool, generator: str) -> dict[str, Any]:
+        wanted = {
+            item: lines
+            for item, lines in self._newest_first().items()
+            if not (failed and all(line.value is not None for line in lines)) and generator in ("", lines[0].generator)
+        }
+        shown = list(wanted.items())[:most]
+        return {
+            "images": [self._image(item, lines) for item, lines in shown],
+            "more": len(wanted) - len(shown),
+            "reasons": self._tail.reasons().most_common(_REASONS),
+            "means": {metric: dict(self._tail.means(metric)) for metric in self._tail.metrics},
+        }
 
     def _newest_first(self) -> dict[str, list[ScoreLine]]:
         groups: dict[str, list[ScoreLine]] = {}

@@ -95,6 +95,11 @@ class ScoreTail:
         self.latest.pop((score.item, score.metric), None)
         self.latest[score.item, score.metric] = score
 
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that have scored something."""
+        return list(dict.fromkeys(metric for _, metric in self.latest))
+
     def means(self, metric: str) -> list[tuple[str, float]]:
         """Return the mean score of each generator so far by a metric."""
         values: dict[str, list[float]] = {}
