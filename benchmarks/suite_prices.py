@@ -17,7 +17,9 @@ import json
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -26,8 +28,10 @@ from titjudge.core.config import load_config
 from titjudge.core.types import InvalidItem
 from titjudge.runs.resolve import load_suite
 from titjudge.runs.session import Session
+from titjudge.suites.edit_sources import source_paths
 from titjudge.suites.loading import suite_class
-from titjudge.suites.question_schema import SourceImages
+from titjudge.suites.question_data import read_prompts
+from titjudge.suites.question_schema import QuestionSpec, SourceImages
 from titjudge.suites.question_suite import QuestionSuite
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
@@ -52,6 +56,8 @@ SUITES = (
     ("gedit-bench", {}, "ImgEdit", 1),
     ("imgedit-bench", {}, "ImgEdit", 1),
     ("imgedit-uge", {}, "ImgEdit", 1),
+    ("kris-bench", {}, "Bagel", 1),
+    ("rise-bench", {}, "RISEBench", 1),
 )
 """Suite, options, checkout, images for each prompt."""
 _GEDIT_EDITS = 606
@@ -93,7 +99,34 @@ def gedit_stand_in(checkout: Path, target: Path) -> bool:
     return True
 
 
-_STAND_INS = {"dpg-bench": dpg_stand_in, "gedit-bench": gedit_stand_in}
+def kris_stand_in(checkout: Path, target: Path) -> bool:
+    """Write the annotations of KRIS-Bench from BAGEL's list of all of them; always False, as these are its own."""
+    annotations: dict[str, dict[str, Any]] = {}
+    for edit in json.loads((checkout / "eval/gen/kris/final_data.json").read_text(encoding="utf-8")):
+        annotations.setdefault(edit["type"], {})[edit["id"]] = edit
+    for category, records in annotations.items():
+        place = target / "KRIS_Bench" / category / "annotation.json"
+        place.parent.mkdir(parents=True)
+        place.write_text(json.dumps(records), encoding="utf-8")
+    return False
+
+
+_STAND_INS = {"dpg-bench": dpg_stand_in, "gedit-bench": gedit_stand_in, "kris-bench": kris_stand_in}
+
+
+def edited_images(spec: QuestionSpec, data: Path) -> Iterator[Path]:
+    """Yield where the sources of a suite of edits lie, and the images of right results."""
+    if spec.sources == SourceImages():
+        return
+    for record in read_prompts(data, spec)[0].values():
+        values = {**record.fields, "prompt_id": record.key, "generator": "generator"}
+        for pattern in (spec.sources.paths[0], spec.sources.reference):
+            if all(values.get(name) for name in re.findall(r"\{(\w+)\}", pattern)):
+                yield from (
+                    data / f"{path}{'' if Path(path).suffix else '.png'}"
+                    for path in source_paths(pattern, values)
+                    if path
+                )
 
 
 def priced(suite: str, options: dict[str, str], checkout: Path, judge: str) -> tuple[int, int, float | None, bool]:
@@ -107,10 +140,11 @@ def priced(suite: str, options: dict[str, str], checkout: Path, judge: str) -> t
                 shutil.copyfile(file, target)
         about = suite in _STAND_INS and _STAND_INS[suite](checkout, data)
         empty = Image.new("RGB", (1024, 1024))
-        found_class = suite_class(suite)
-        if issubclass(found_class, QuestionSuite) and found_class.spec.sources != SourceImages():
-            empty.save(data / "generator.png")
-            options = {**options, "sources": f"{data}/{{generator}}.png"}
+        suite_type = suite_class(suite)
+        if issubclass(suite_type, QuestionSuite):
+            for path in edited_images(suite_type.spec, data):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                empty.save(path, "PNG")
         keys = {
             "data": data,
             "suite": suite,

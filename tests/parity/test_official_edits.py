@@ -2,18 +2,24 @@
 
     Step1X-Edit   github.com/stepfun-ai/Step1X-Edit     GEdit-Bench
     ImgEdit       github.com/PKU-YuanGroup/ImgEdit      ImgEdit-Bench Basic and UGE
+    Bagel         github.com/ByteDance-Seed/Bagel       its copy of KRIS-Bench
+    RISEBench     github.com/PhoenixZ810/RISEBench
 
 Where the official code guesses, asks for ever, crashes or takes a number off the scale, there is no score here.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import contextlib
 import importlib
+import io
 import itertools
 import json
 import math
 import random
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -25,16 +31,24 @@ from official_code import functions, module, official, strings, template
 
 from titjudge.core import registry
 from titjudge.core.errors import Unanswered
-from titjudge.core.types import Item, Reply, Score, Status
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import ImageFile, Item, Reply, Score, Status
 from titjudge.metrics.imgedit import RATINGS
+from titjudge.metrics.kris import PARTS, read_knowledge, read_rating
+from titjudge.metrics.rise import CATEGORIES, read_final_score
 from titjudge.metrics.viescore_edit import read_ratings
 from titjudge.suites.base import SuiteInputs
-from titjudge.suites.edit_files import write_gedit, write_imgedit
+from titjudge.suites.edit_files import write_gedit, write_imgedit, write_kris, write_rise
 
 SETS = 100
 NEAR = 1e-9
 GEDIT = "Step1X-Edit/GEdit-Bench"
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),  # files that official code leaves open
+]
 
 
 class Scripted:
@@ -296,3 +310,235 @@ def test_the_prompts_of_imgedit() -> None:
         assert template(f"imgedit/{kind}") == text.replace("<edit_prompt>", "{}").strip()
     uge = next(text for text in strings(official("ImgEdit/Benchmark/UGE/UGE_bench.py")) if "<edit_prompt>." in text)
     assert template("imgedit/uge") == uge.replace("<edit_prompt>", "{}").strip()
+
+
+# -- KRIS-Bench, as BAGEL's copy of it ---------------------------------------------------------------------------------
+
+KRIS = "Bagel/eval/gen/kris"
+
+
+def kris_reply(rng: random.Random, *names: str) -> str:
+    """A judge's reply with ratings: JSON, nearly JSON, words, or of no use."""
+    ratings = {name: rng.choice([*range(1, 6), "4", 3.0]) for name in names}
+    asked = json.dumps(
+        {"reasoning": rng.choice(["fine", 'a "b" {c}', "two: 2"]), **ratings}, indent=rng.choice([None, 1])
+    )
+    words = ". ".join(f"{name.replace('_', ' ')}: {rating}" for name, rating in ratings.items())
+    return rng.choice(
+        [
+            asked, asked, f"First, 3 things.\n```json\n{asked}\n```", asked.replace('\\"', '"'), asked[:-1], words,
+            words.replace(": ", " "), f"{rng.randint(1, 5)}/5", f"{rng.randint(1, 5)} out of 5", "There are 2 cats.",
+            "I can't help with that.", "", json.dumps(dict.fromkeys(names, "high")), json.dumps({"reasoning": "x"}),
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["consistency_score", "instruction_score", "quality_score"])
+def test_the_parser_of_one_rating_of_kris(name: str) -> None:
+    common = official(f"{KRIS}/metrics_common.py")
+    own = functions(common, "extract_json_field", "extract_score_and_reason", re=re, json=json, DEFAULT_PATTERNS=[
+        r"([1-5])\s*/\s*5", r"([1-5])\s+out\s+of\s+5", r"\b([1-5])\b",
+    ])  # fmt: skip
+    of_name = f"extract_{name.removesuffix('_score')}_score_and_reason"
+    by_name = functions(common, of_name, **own)[of_name]
+    rng = random.Random(2)
+    for _ in range(20 * SETS):
+        text = kris_reply(rng, name)
+        assert read_rating(text, name) == by_name(text)[0], text
+        plain = own["extract_score_and_reason"](text, name, ["reasoning", "reason"])[0]
+        assert read_rating(text, name, by_name=False) == plain, text
+
+
+def test_the_parser_of_two_ratings_of_kris() -> None:
+    names = ("instruction_score", "knowledge_score")
+    file = official(f"{KRIS}/metrics_knowledge.py")
+    theirs = functions(file, "extract_json_block", "extract_dual_scores", re=re, json=json)["extract_dual_scores"]
+    rng = random.Random(3)
+    for _ in range(20 * SETS):
+        text = kris_reply(rng, *names)
+        try:
+            wanted = theirs(text)
+        except (ValueError, AttributeError):  # a rating that is no number ends the script
+            wanted = dict.fromkeys(names)
+        assert read_knowledge(text) == {name: wanted[name] for name in names}, text
+
+
+def test_the_means_of_kris(tmp_path: Path) -> None:
+    """On all categories, from the files that we write."""
+    summary: dict[str, Any] = {"__name__": "summarize"}
+    exec(official(f"{KRIS}/summarize.py").read_text(encoding="utf-8"), summary)
+    suite = registry.load("suites", "kris-bench")(SuiteInputs("official"))
+    groups = suite.spec.prompts.groups
+    assert groups["dimension"]["category"] == summary["kris_benchamrk_type"]
+    assert groups["knowledge"]["dimension"] == summary["meta_categories"]
+    metrics = summary["kris_benchamrk_metric"]
+    for seed in range(20):
+        rng = random.Random(seed)
+        items, scores = [], []
+        for knowledge, dimensions in summary["meta_categories"].items():
+            for dimension, category in (
+                (each, name) for each in dimensions for name in summary["kris_benchamrk_type"][each]
+            ):
+                for n in range(rng.randint(1, 3)):
+                    item = edit(f"{category}/{n}", category=category, dimension=dimension, knowledge=knowledge)
+                    given = {name: rng.randint(1, 5) for name in metrics[dimension]}
+                    given = {name: rating for name, rating in given.items() if rng.random() < 0.9}
+                    parts = {PARTS[name]: 25.0 * (rating - 1) for name, rating in given.items()}
+                    value = sum(parts.values()) / len(parts) if parts else None
+                    items.append(item)
+                    scores.append(Score(item.id, "kris", value, parts={**parts, "ratings": given} if parts else {}))
+        for file in tmp_path.rglob("metrics.json"):
+            file.unlink()
+        write_kris(items, scores, tmp_path)
+        with contextlib.redirect_stdout(io.StringIO()):
+            by_type, by_category, by_knowledge, overall = summary["summarize_benchmark_scores_with_normalization"](
+                str(tmp_path / "gen")
+            )
+        tables = {table.title.removeprefix("KRIS-Bench: "): table for table in suite.aggregate(items, scores)}
+        found = {name: dict(zip(table.columns, table.rows[0], strict=True)) for name, table in tables.items()}
+        assert found["all ratings, by dimension"]["overall"] == pytest.approx(overall["AVG"], abs=NEAR), seed
+        for name, value in by_knowledge.items():
+            assert found["all ratings, by kind of knowledge"][name] == pytest.approx(value["AVG"], abs=NEAR), (
+                seed,
+                name,
+            )
+        titles = {"VC": "visual consistency (VC)", "VQ": "visual quality (VQ)", "IF": "instruction following (IF)",
+                  "KP": "knowledge plausibility (KP)", "AVG": "all ratings, by dimension"}  # fmt: skip
+        flat = {name: [25.0 * (r - 1) for i, s in zip(items, scores, strict=True) if i.meta["dimension"] == name for r in s.parts.get("ratings", {}).values()] for name in by_type}  # fmt: skip
+        for dimension, values in by_type.items():
+            for part, value in values.items():
+                assert found[titles[part]][dimension] == pytest.approx(value, abs=NEAR), (seed, dimension, part)
+            mean = sum(flat[dimension]) / len(flat[dimension])
+            assert found["all ratings, by dimension"][dimension] == pytest.approx(mean, abs=NEAR)
+        assert by_category
+
+
+def test_the_prompts_of_kris() -> None:
+    theirs = module(official(f"{KRIS}/prompts.py"), "official_kris_prompts")
+    names = {
+        "consistency": "consist", "quality": "quality", "instruction": "instruction_following", "anomaly":
+        "abnormal_instruction_following", "instruction_and_knowledge": "dual_evaluation", "viewpoint": "view_instruction_following",
+        "temporal_consistency": "consist_temporal", "temporal_instruction": "instruction_temporal",
+        "multi_consistency": "consist_multi", "multi_instruction": "instruction_multi",
+    }  # fmt: skip
+    given = {"prompt": "<I>", "explanation": "<E>", "labels": ["<L>"]}
+    for ours, key in names.items():
+        text = getattr(theirs, f"prompt_{key}")
+        wanted = (
+            text if ours == "quality" else text.format(instruct="<I>", explanation="<E>")
+        )  # that one is sent as it is
+        assert rendered(f"kris/{ours}", given) == f"{wanted}<L>"
+
+
+def rendered(name: str, given: dict[str, Any]) -> str:
+    """One of our prompts with its variables, up to its first image."""
+    prompt = PromptLibrary().get(name)
+    image = ImageFile("", "image/png", 1, 1, Path("x"), bytes)
+    (message,) = prompt.messages({key: value for key, value in given.items() if key in prompt.variables}, [image])
+    return next(str(part) for part in message.parts if isinstance(part, str))
+
+
+# -- RISEBench ---------------------------------------------------------------------------------------------------------
+
+
+def rise_reply(rng: random.Random, scale: Sequence[int]) -> str:
+    """A judge's reply: as asked, with a number in another form, or of no use."""
+    mark = rng.choice(scale)
+    return rng.choice(
+        [
+            f"1. It is 3 years old.\n\n**Final Score:** **{mark}**", f"Final Score: {mark}", f"**Final Score**: {mark}",
+            f"**Final Score:**\n{mark}", f"final score {mark}", f"Final Score: {mark}/{max(scale)}", f"**Final Scores:** {mark}",
+            f"The Final Score follows.\nFinal Score: {mark}", f"Final Score: [{mark}]", "Failed to obtain answer via API. ",
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("marked", [False, True], ids=["64 edits", "with consistency_free"])
+def test_the_means_of_rise(marked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores, accuracies and ratings of the official script, which reads replies from a file as ours are made of."""
+    pd = pytest.importorskip("pandas")
+    file = official("RISEBench/gpt_eval.py")
+    monkeypatch.syspath_prepend(str(file.parent))
+    monkeypatch.delitem(sys.modules, "utils", raising=False)
+    theirs = module(file, "official_rise")
+    suite = registry.load("suites", "rise-bench")(SuiteInputs("official"))
+    for seed in range(20):
+        rng = random.Random(seed)
+        items, scores, rows = [], [], []
+        for category, n in itertools.product(CATEGORIES, range(rng.randint(3, 6))):
+            logical = category == CATEGORIES[-1]
+            free = marked and not logical and rng.random() < 0.3
+            item = edit(
+                f"{category}_{n}", category=category, reference="r", reference_txt="t", subtask="s",
+                consistency_free=free, consistency_free_known=marked,
+            )  # fmt: skip
+            replies = [rise_reply(rng, (0, 1) if logical else range(1, 6)) for _ in range(3)]
+            names = ("consistency", "reasoning", "plausibility")
+            answers = dict(zip(names, replies, strict=True))
+            score = scored(
+                "rise", item, lambda name, _, answers=answers: next(t for k, t in answers.items() if k in name)
+            )
+            judged = [theirs.extract(text) for text in replies]
+            values = [each[0] if each and len(each) == 1 else None for each in judged]
+            needed = values[:2] if logical else values[1:] if free else values
+            row = {"category": category, **({"consistency_free": True if free else float("nan")} if marked else {})}
+            if None in needed:
+                assert score.value is None, replies
+            else:
+                given = [4 * min(value, 1) + 1 if logical else value for value in needed]
+                row |= dict(zip((RISE_NAMES[1:] if free else RISE_NAMES), given, strict=False))
+                row.setdefault("ApprConsistency", None)
+                wanted = 25 * (theirs.calculate_score(pd.Series(row, dtype=object)) - 1)
+                assert score.value == pytest.approx(wanted, abs=NEAR), (seed, replies)
+                assert score.parts["accuracy"] == 100 * theirs.calculate_completion(pd.Series(row, dtype=object))
+                rows.append({**row, "value": wanted})
+            items.append(item)
+            scores.append(score)
+        table = pd.DataFrame(rows)
+        found = {
+            each.title: dict(zip(each.columns, each.rows[0], strict=True)) for each in suite.aggregate(items, scores)
+        }
+        assert found["RISEBench: score"]["overall"] == pytest.approx(table["value"].mean(), abs=NEAR), seed
+        write_rise(items, scores, tmp_path)
+        kept = theirs.load(str(tmp_path / "gen/gen.pkl"))
+        assert kept.keys() == {score.item_id[:-4] for score in scores if score.value is not None}
+        for score in scores:
+            for number, name in enumerate(RISE_NAMES, 1):
+                text = kept.get(score.item_id[:-4], {}).get(f"judge{number}")
+                if text is not None:
+                    (mark,) = theirs.extract(text)
+                    assert score.parts["ratings"][name] == (4 * mark + 1 if "logical" in score.item_id else mark)
+    sys.modules.pop("utils", None)
+
+
+RISE_NAMES = ("ApprConsistency", "Reasoning", "VisualPlausibility")
+
+
+def test_the_parser_of_rise() -> None:
+    extract = functions(official("RISEBench/gpt_eval.py"), "extract", re=re)["extract"]
+    rng = random.Random(4)
+    for _ in range(20 * SETS):
+        text = "\n".join(rise_reply(rng, range(6)) for _ in range(rng.choice([1, 1, 2])))
+        wanted = extract(text)
+        assert read_final_score(text) == (wanted[0] if wanted and len(wanted) == 1 else None), text
+
+
+def test_the_prompts_of_rise() -> None:
+    theirs = {
+        node.targets[0].id: node.value.value  # type: ignore[attr-defined]
+        for node in ast.parse(official("RISEBench/utils.py").read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign)
+    }
+    names = {
+        "consistency": "consist", "reasoning": "reasoning", "reasoning_with_source": "reasoning_w_input", "plausibility": "generation",
+        "spatial_consistency": "spatial_cons", "spatial_reasoning": "spatial_ref", "spatial_plausibility": "spatial_qual",
+        "spatial_reasoning_by_image": "spatial_ref_img", "spatial_reasoning_with_source": "spatial_ref_w_input",
+        "logical_consistency": "logical_cons", "logical_consistency_with_answer": "logical_cons_ans",
+        "logical_reasoning": "logical_txt", "logical_reasoning_by_image": "logical_img",
+        "logical_reasoning_without_instruction": "logical_img_wo_q",
+    }  # fmt: skip
+    given = {"prompt": "<I>", "reference": "<R>"}
+    for ours, key in names.items():
+        text = theirs[f"prompt_{key}"]
+        fills = re.search(r"\{(instruct|reference)\}", text)
+        assert rendered(f"rise/{ours}", given) == (text.format(instruct="<I>", reference="<R>") if fills else text)

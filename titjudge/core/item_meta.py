@@ -145,6 +145,23 @@ MAX_LOOKS = MetaKey("max_looks", _ANYTHING, "data", "tit-agent: most looks at th
 EDIT_TYPE = MetaKey(
     "edit_type", _EDIT_TYPE, "imgedit; data", "imgedit: by which rubric an edit is rated; tables of imgedit"
 )
+CATEGORY = MetaKey(
+    "category", _TEXT, "kris-bench; rise-bench; data", "kris; rise: by which rubric an edit is judged; tables"
+)
+EXPLANATION = MetaKey("explanation", _TEXT, "kris-bench; wise; data", "kris: what a right edit shows, and why")
+REFERENCE = MetaKey("reference", _TEXT, "rise-bench", "rise: what a right edit shows")
+REFERENCE_TEXT = MetaKey("reference_txt", _TEXT, "rise-bench", "rise: the answer to a logical problem")
+REFERENCE_IMAGE = MetaKey("reference_image", _TEXT, "kris-bench; rise-bench", "kris; rise: the image of a right edit")
+REASONING_IMAGE = MetaKey(
+    "reasoning_image", _ANYTHING, "rise-bench", "rise: whether reasoning is judged beside the source"
+)
+WITHOUT_INSTRUCTION = MetaKey(
+    "without_instruction", _ANYTHING, "rise-bench", "rise: whether a logical problem is judged without its words"
+)
+CONSISTENCY_FREE = MetaKey("consistency_free", _ANYTHING, "rise-bench", "rise: whether consistency does not count")
+CONSISTENCY_FREE_KNOWN = MetaKey(
+    "consistency_free_known", _ANYTHING, "rise-bench", "rise: whether any edit of the data has consistency_free"
+)
 
 # What tables and reports group by
 TYPE = MetaKey("type", _TEXT, "data; tiif; make-prompts", "tables of tiif; slices of the report; labelling")
@@ -155,6 +172,9 @@ CLASS = MetaKey("class", _TEXT, "oneig-bench", "tables of oneig-bench")
 GENERATED_FROM = MetaKey(
     "generated_from", _TEXT, "oneig-bench", "prompts of oneig-bench: the text that a generator got"
 )
+TASK_TYPE = MetaKey("task_type", _TEXT, "gedit-bench", "tables and official files of gedit-bench")
+INSTRUCTION_LANGUAGE = MetaKey("instruction_language", _TEXT, "gedit-bench", "official files of gedit-bench: en or cn")
+INTERSECTION = MetaKey("intersection", _ANYTHING, "gedit-bench", "tables and official files of gedit-bench")
 THEME = MetaKey("theme", _TEXT, "data; make-prompts", "tables of lpg-bench")
 PROMPT_FROM = MetaKey("prompt_from", _TEXT, "folder", "notes of folder: where in the image file the prompt was found")
 SUFFIX = MetaKey("suffix", _TEXT, "lists of prompts", "file names of generated images")

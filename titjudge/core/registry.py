@@ -93,6 +93,8 @@ TABLES: dict[str, dict[str, str]] = {
             name: f"titjudge.metrics.preservation:{name.replace('-', '_')}"
             for name in ("preservation", "preservation-l1", "preservation-ssim")
         },
+        "kris": "titjudge.metrics.kris:kris",
+        "rise": "titjudge.metrics.rise:rise",
         "edit-diff": "titjudge.metrics.edit_diff:edit_diff",
         "unifiedreward": "titjudge.metrics.unifiedreward:unifiedreward",
         "unifiedreward-2": "titjudge.metrics.unifiedreward:unifiedreward_2",

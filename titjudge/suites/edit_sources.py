@@ -36,15 +36,35 @@ def find_sources(
             raise ConfigError(f"--suite-option sources={named}: {folder} is no folder")
         patterns = [pattern]
     for pattern in patterns:
-        files = [_existing(folder, path, roots) for path in _paths(pattern, values)]
+        files = [_existing(folder, path, roots) for path in source_paths(pattern, values)]
         found = [file for file in files if file is not None]
         if found and len(found) == len(files):
             return tuple(found)
-    wanted = " or ".join(dict.fromkeys(path for pattern in patterns for path in _paths(pattern, values)))
+    wanted = " or ".join(dict.fromkeys(path for pattern in patterns for path in source_paths(pattern, values)))
     raise DataError(f"its source image is missing: expected {wanted}, or say --suite-option sources=PATTERN")
 
 
-def _paths(pattern: str, values: Mapping[str, Any]) -> Iterator[str]:
+def find_reference(folder: Path, pattern: str, values: Mapping[str, Any], roots: Sequence[Path] = ()) -> Path | None:
+    """Find the image of the right result of an edit; none where its prompt names none.
+
+    Args:
+        folder: The data folder.
+        pattern: Its path, with fields in braces.
+        values: The fields of the image and of its prompt.
+        roots: Further folders in which images may lie.
+
+    Raises:
+        DataError: It is not there.
+    """
+    if not pattern or not all(values.get(name) for name in re.findall(r"\{(\w+)\}", pattern)):
+        return None
+    name = filled(pattern, values)
+    if (file := _existing(folder, name, roots)) is None:
+        raise DataError(f"the image of the right result is missing: {name}")
+    return file
+
+
+def source_paths(pattern: str, values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the paths that a pattern means: one for each entry of a field that is a list."""
     used = re.findall(r"\{(\w+)\}", pattern)
     lists = [name for name in used if isinstance(values.get(name), list)]

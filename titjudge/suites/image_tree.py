@@ -31,6 +31,7 @@ class ImageTree:
         known: The prompts by their ids, where a suite has read them itself.
         others: Further patterns, for images that have a prompt by one of them and none by `pattern`.
         sources: Patterns of the sources of edits (`titjudge.suites.sources.SourcePattern`), in the order of the instruction.
+        unique: The id of a prompt, made of fields of the path, where {prompt_id} is unique only within a folder.
     """
 
     pattern: str
@@ -38,6 +39,7 @@ class ImageTree:
     known: Mapping[str, str] | None = None
     others: Sequence[str] = ()
     sources: Sequence[str] = ()
+    unique: str = "{prompt_id}"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pattern", checked_pattern(self.pattern))
@@ -92,7 +94,7 @@ class ImageTree:
         made: dict[str, set[str]] = {}
         for match in matches.values():
             generator = match.groupdict().get("generator", "")
-            made.setdefault(generator, set()).add(prompt_id_of(match["prompt_id"], prompts))
+            made.setdefault(generator, set()).add(self._prompt_id(match, prompts))
         if listed.counted:
             _check_counting(self.prompts, root, self.pattern, list(matches))
         else:
@@ -100,7 +102,7 @@ class ImageTree:
         for name, match in matches.items():
             fields = match.groupdict()
             written, generator = fields.pop("prompt_id"), fields.pop("generator", "")
-            prompt_id = prompt_id_of(written, prompts)
+            prompt_id = self._prompt_id(match, prompts)
             if prompt_id not in prompts:
                 yield InvalidItem(name, f"{self.prompts} has no prompt '{written}'", generator, written)
                 continue
@@ -125,7 +127,7 @@ class ImageTree:
         for path in image_files(root):
             name = path.relative_to(root).as_posix()
             fits = [regex.fullmatch(name) for regex in regexes]
-            has_prompt = (match for match in fits if match and prompt_id_of(match["prompt_id"], prompts) in prompts)
+            has_prompt = (match for match in fits if match and self._prompt_id(match, prompts) in prompts)
             yield name, next(has_prompt, fits[0])
 
     def _sources_by_name(
@@ -136,7 +138,7 @@ class ImageTree:
         found: dict[str, tuple[Path, ...] | DataError] = {}
         for name, match in matches.items():
             try:
-                found[name] = find(prompt_id_of(match["prompt_id"], listed.prompts), match.groupdict())
+                found[name] = find(self._prompt_id(match, listed.prompts), match.groupdict())
             except DataError as error:
                 found[name] = error
         return found
@@ -157,6 +159,10 @@ class ImageTree:
 
     def _read(self) -> PromptList:
         return read_prompts(self.prompts) if self.known is None else PromptList(dict(self.known), {}, [])
+
+    def _prompt_id(self, match: re.Match[str], prompts: Mapping[str, str]) -> str:
+        """Return the id that a path means: without leading zeros where no prompt has them."""
+        return prompt_id_of(filled(self.unique, match.groupdict()), prompts)
 
 
 def _without_generator(images: Sequence[Mapping[str, str]]) -> Iterator[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from titjudge.core.types import InvalidItem
 from titjudge.data.data_paths import inside
 from titjudge.data.tables import scan_table
 from titjudge.metrics.answer_rules import Question
+from titjudge.suites.prompt_places import filled
 from titjudge.suites.question_schema import Columns, Prompts, QuestionSpec
 
 Row = tuple[int, dict[str, Any] | DataError]
@@ -29,12 +31,14 @@ class PromptRecord:
 
     Attributes:
         where: Its file and line.
+        key: Its id in the file, which may be unique only within a folder.
         sources: The images that edits by it are made from, where its table holds them.
     """
 
     id: str
     prompt: str
     where: str
+    key: str = ""
     fields: dict[str, Any] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
     sources: tuple[Path, ...] = ()
@@ -57,6 +61,7 @@ def read_prompts(
     found: dict[str, PromptRecord] = {}
     problems: list[InvalidItem] = []
     wrong: set[str] = set()
+    columns: set[str] = set()
     by_rows = spec.prompts.rows == "questions"
     files = find_files(folder, spec.prompts)
     for file in files:
@@ -69,10 +74,12 @@ def read_prompts(
             try:
                 if isinstance(row, DataError):
                     raise row
+                columns |= row.keys()
                 if not counts(row, spec.prompts.where):
                     continue
                 name = _id(row, spec.prompts, file)
                 record = _record(row, spec, file, number, name)
+                name = record.id
                 if name not in found:
                     found[name] = record
                 elif not by_rows:
@@ -86,6 +93,7 @@ def read_prompts(
         wanted = ", ".join(f"{column}={value}" for column, value in spec.prompts.where.items())
         raise DataError(f"no prompts in it: no rows {f'with {wanted}' if wanted else 'below the first line'}", files[0])
     for record in found.values():
+        record.fields |= {name: column in columns for name, column in spec.prompts.present.items()}
         problem = _inconsistent_ids(record, parents_exist)
         if problem and record.id not in wrong:
             problems.append(InvalidItem(record.where, f"{record.where}: {problem}", prompt_id=record.id))
@@ -100,12 +108,16 @@ def find_files(folder: Path, prompts: Prompts) -> list[Path]:
         DataError: None has any, or a file lies outside of the data folder.
     """
     for below in prompts.folders if folder.is_dir() else ():
-        place = inside(folder, below, "folder")
-        names = dict.fromkeys(path.name for name in prompts.files for path in sorted(place.glob(Path(name).name)))
-        if files := [inside(place, name, "file") for name in names if (place / name).is_file()]:
-            return files
-    places = " or ".join(f"{below}/" for below in prompts.folders if below != ".")
-    raise DataError(f"no prompts here{f', nor in {places}' if places else ''}: {', '.join(prompts.files)}", folder)
+        places = sorted(folder.glob(below)) if "*" in below else [inside(folder, below, "folder")]
+        if files := [file for place in places for file in _files(place, prompts.files)]:
+            return [inside(folder, os.path.relpath(file, folder), "file") for file in files]
+    others = " or ".join(f"{below}/" for below in prompts.folders if below != ".")
+    raise DataError(f"no prompts here{f', nor in {others}' if others else ''}: {', '.join(prompts.files)}", folder)
+
+
+def _files(place: Path, patterns: Sequence[str]) -> list[Path]:
+    names = dict.fromkeys(path.name for name in patterns for path in sorted(place.glob(Path(name).name)))
+    return [inside(place, name, "file") for name in names if (place / name).is_file()]
 
 
 def _rows(file: Path) -> Iterator[Row]:
@@ -137,16 +149,21 @@ def _record(row: Mapping[str, Any], spec: QuestionSpec, file: Path, number: int,
     text = _one(row, spec.prompts.prompt, file)
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"'{spec.prompts.prompt}' is no prompt: {text!r:.40}")
-    fields = {key: _one(row, column, file) for key, column in spec.prompts.fields.items()}
+    fields = {key: _field(row, column, file) for key, column in spec.prompts.fields.items()}
     for key, bands in spec.prompts.bands.items():
         fits = [band for band, (low, high) in bands.items() if name.isdecimal() and low <= int(name) <= high]
         if not fits:
             raise DataError(f"the id {name} is in no {key}")
         fields[key] = fits[0]
+    for key, of in spec.prompts.groups.items():
+        for source, groups in of.items():
+            fields[key] = next((group for group, members in groups.items() if fields.get(source) in members), "")
     asked = spec.questions if isinstance(spec.questions, list) else _questions(row, spec.questions, file, spec.ask.each)
     images = row.get(spec.sources.column)
     cells = [cell for cell in (images if isinstance(images, list) else [images]) if isinstance(cell, ImageCell)]
-    return PromptRecord(name, text, f"{file.name}:{number}", fields, list(asked), tuple(cell.place for cell in cells))
+    unique = filled(spec.prompts.unique, {**fields, "prompt_id": name})
+    places = tuple(cell.place for cell in cells)
+    return PromptRecord(unique, text, f"{file.name}:{number}", name, fields, list(asked), places)
 
 
 def counts(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
@@ -201,6 +218,15 @@ def _inconsistent_ids(record: PromptRecord, parents_exist: bool) -> str:
     return ""
 
 
+def _field(row: Mapping[str, Any], column: str, file: Path) -> Any:
+    """Return the value of a field, empty where the row lacks a column that may be missing."""
+    name = column.removesuffix("?")
+    if name == column:
+        return _one(row, column, file)
+    value = row.get(name)
+    return "" if value is None or value != value else value  # a value that is not itself is NaN
+
+
 def _one(row: Mapping[str, Any], column: str, file: Path) -> Any:
     found = values(row, column, file)
     if len(found) != 1:
@@ -216,6 +242,8 @@ def values(row: Mapping[str, Any], column: str, file: Path) -> list[Any]:
     """
     if column == "$file":
         return [file.stem]
+    if column == "$folder":
+        return [file.parent.name]
     found: list[Any] = [row]
     for part in column.split("."):
         name, several = part.removesuffix("[]"), part.endswith("[]")

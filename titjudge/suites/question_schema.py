@@ -28,15 +28,20 @@ class Prompts(_Strict):
 
     A column is a key of a row; `a.b` is the key b of the object a (which may be JSON in a text), `a[]` every entry of a list,
     `a[].0` the first part of every entry, `$key` the row's key in a JSON object of rows, `$row` its number from 0, `$file` the
-    name of its file without the ending.
+    name of its file without the ending, `$folder` that of the folder it is in. A field whose column ends in `?` is empty where
+    a row lacks it.
 
     Attributes:
-        folders: Where the files may be; the first folder that has any is used.
+        folders: Where the files may be; the first folder that has any is used, or all that fit a pattern with `*`.
         files: Names or patterns of .csv, .jsonl, .parquet or .json files; all that exist are read.
         id: The column of the prompt's id.
         prompt: The column of its text.
         fields: Further columns that tables and templates need, by name.
         bands: Fields by ranges of numeric prompt ids: {category: {CULTURE: [1, 400], ...}}.
+        groups: Fields by groups of the values of another field: {dimension: {category: {Space: [viewpoint, position], ...}}}.
+        present: Fields that say whether any row has a column, by name.
+        unique: How ids are made unique where they are so only within a folder, from fields and {prompt_id}; the fields stand in the
+            paths of images too.
         rows: A row is a prompt, or one question of it (the rows of a prompt then have the same id).
         where: Columns with the value that a row must have to count, such as {language: en}.
     """
@@ -47,6 +52,9 @@ class Prompts(_Strict):
     prompt: str = "prompt"
     fields: dict[str, str] = {}
     bands: dict[str, dict[str, tuple[int, int]]] = {}
+    groups: dict[str, dict[str, dict[str, list[str]]]] = {}
+    present: dict[str, str] = {}
+    unique: str = "{prompt_id}"
     rows: Literal["prompts", "questions"] = "prompts"
     where: dict[str, str | bool | int] = {}
 
@@ -58,10 +66,12 @@ class SourceImages(_Strict):
         paths: Patterns of their paths below the data folder, with fields of the image's path and of the prompt; the first for
             which there are images counts. A field that is a list means several images, in its order.
         column: The column of the prompts' table that holds the images themselves, for edits without such a file.
+        reference: Pattern of the path of an image of the right result, for the prompts that have all of its fields.
     """
 
     paths: list[str] = []
     column: str = ""
+    reference: str = ""
 
 
 class Columns(_Strict):
@@ -85,7 +95,7 @@ class TableSpec(_Strict):
         overall: The mean of the columns, of everything, or weights by column; null for none.
         times: The factor of all means.
         counted: Answers as they enter the score (after their parents), or as given.
-        value: A part of the score instead of its value, for images and prompts.
+        value: A part of the score instead of its value, for images and prompts; of several, each that a score has counts.
         where: Fields with the value that an image must have to count.
         bounds: The worst and the best value. A further table then has, for each column, the images without a score by the
             reason, and what the mean would be if all of these had the worst or the best.
@@ -99,7 +109,7 @@ class TableSpec(_Strict):
     overall: Literal["columns", "all"] | dict[str, float] | None = "columns"
     times: float = 100.0
     counted: bool = True
-    value: str = ""
+    value: str | list[str] = ""
     where: dict[str, str | bool | int] = {}
     bounds: tuple[float, float] | None = None
 
@@ -118,7 +128,7 @@ class Official(_Strict):
     ask: dict[str, Any] = {}
     skip_rows: int = Field(default=0, ge=0)
     grids: bool = False
-    files: Literal["", "gedit", "imgedit"] = ""
+    files: Literal["", "gedit", "imgedit", "kris", "rise"] = ""
 
 
 class QuestionSpec(_Strict):
@@ -174,7 +184,8 @@ class QuestionSpec(_Strict):
                 self.variant(name)
             except ValidationError as error:
                 raise ValueError(key_problem(error, QuestionSpec, f"variants.{name}.")) from error
-        known = {"", *self.prompts.fields, *self.prompts.bands, *re.findall(r"\{(\w+)\}", " ".join(self.images))}
+        made = (*self.prompts.fields, *self.prompts.bands, *self.prompts.groups, *self.prompts.present)
+        known = {"", *made, *re.findall(r"\{(\w+)\}", " ".join(self.images))}
         for number, table in enumerate(self.tables):
             if table.by not in known and (table.mean, table.by) != ("answers", "category"):
                 raise ValueError(f"tables.{number}.by: '{table.by}' is no field of the prompts")

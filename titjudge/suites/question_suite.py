@@ -6,20 +6,22 @@ names columns, rules and prompt templates, and holds no code.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.edit_files import WRITERS
-from titjudge.suites.edit_sources import find_sources
+from titjudge.suites.edit_sources import find_reference, find_sources
 from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
 from titjudge.suites.patterns import compiled
-from titjudge.suites.prompt_places import PromptPlace, filled
+from titjudge.suites.prompt_places import PromptPlace, filled, source_field
 from titjudge.suites.question_data import PromptRecord, read_prompts
 from titjudge.suites.question_schema import QuestionSpec, SourceImages, read_spec
 from titjudge.suites.question_tables import make_tables
@@ -85,7 +87,8 @@ class QuestionSuite(Suite):
             yield from listed_images(Path(self._images), prompts, self.image_roots, self._notes)
             return
         root, (pattern, *others) = find_tree(folder, self.spec.images, self._images)
-        for item in ImageTree(pattern, "the suite", prompts, others).items(root, self.image_roots, self._notes):
+        tree = ImageTree(pattern, "the suite", prompts, others, unique=self.spec.prompts.unique)
+        for item in tree.items(root, self.image_roots, self._notes):
             if not (isinstance(item, InvalidItem) and self._is_source(item.id)):
                 yield item
 
@@ -100,13 +103,27 @@ class QuestionSuite(Suite):
         where = self.spec.sources
         if where == SourceImages():
             return item
-        values = {**item.meta, "generator": item.generator, "prompt_id": item.prompt_id}
+        values = {**item.meta, "generator": item.generator, "prompt_id": record.key}
         try:
-            return replace(item, sources=find_sources(folder, where.paths, values, self.image_roots, self._sources))
+            sources = self._sources_of(values, record, folder)
+            reference = find_reference(folder, where.reference, values, self.image_roots)
         except DataError as error:
-            if record.sources and not self._sources:
-                return replace(item, sources=record.sources)
             return InvalidItem(item.id, error.message, item.generator, item.prompt_id)
+        known = {item_meta.REFERENCE_IMAGE.name: os.path.realpath(reference)} if reference else {}
+        return replace(item, sources=sources, meta={**item.meta, **known})
+
+    def _sources_of(self, values: Mapping[str, Any], record: PromptRecord, folder: Path) -> tuple[Path, ...]:
+        """Return the sources of an edit: where the suite or the user has them, else those in the table of prompts.
+
+        Raises:
+            DataError: There are none.
+        """
+        try:
+            return find_sources(folder, self.spec.sources.paths, values, self.image_roots, self._sources)
+        except DataError:
+            if self._sources or not record.sources:
+                raise
+            return record.sources
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts; images belong where others are, else where the suite's first pattern has them.
@@ -121,9 +138,15 @@ class QuestionSuite(Suite):
             pattern = pattern if self._images else (root.relative_to(folder) / pattern).as_posix()
         except DataError:
             pattern = f"{self.spec.images[0]}.png"
+        edits = self.spec.sources != SourceImages()
         for name, record in prompts.items():
-            values = {**record.fields, "prompt_id": name, "suffix": "png"}
-            yield PromptPlace(name, record.prompt, filled(pattern, values))
+            values = {**record.fields, "prompt_id": record.key, "suffix": "png"}
+            try:
+                fields = source_field(self._sources_of(values, record, folder)) if edits else {}
+            except DataError as error:
+                fields = {}
+                self._notes[f"{name}: {error.message}"] = None
+            yield PromptPlace(name, record.prompt, filled(pattern, values), fields)
 
     def _read(self, folder: Path) -> tuple[dict[str, PromptRecord], list[InvalidItem]]:
         skip_rows = self.spec.official.skip_rows if self.protocol == "official" else 0

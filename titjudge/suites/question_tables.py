@@ -25,6 +25,8 @@ def make_tables(spec: TableSpec, items: Sequence[Item], scores: Sequence[Score],
         scores: Scores of the suite's metric.
         grids: The images of a prompt count as one, see `Official`.
     """
+    if spec.by and spec.mean != "answers" and items and not any(_column(spec, item) for item in items):
+        return []  # the data lack this field
     own = [item for item in items if counts(item.meta, spec.where)]
     tables = [make_table(spec, own, scores, grids=grids)]
     scored = {score.item_id for score in scores if score.value is not None}
@@ -68,10 +70,9 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
 def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], bounds: tuple[float, float]) -> Table:
     """Count the images without a score by generator, column and reason, with the means if all had the worst or the best."""
     by_id = {score.item_id: score for score in scores}
-    means, worst, best = (
-        _means(spec, items, known)
-        for known in (by_id.values(), *([_filled(spec, item, by_id, bound) for item in items] for bound in bounds))
-    )
+    parts = _parts_by_column(spec, items, by_id)
+    filled = ([_filled(item, by_id, bound, parts[_column(spec, item)]) for item in items] for bound in bounds)
+    means, worst, best = (_means(spec, items, known) for known in (by_id.values(), *filled))
     lacking: dict[tuple[str, str], Counter[Status]] = {}
     for item in items:
         score = by_id.get(item.id, Score.none(Status.MISSING, ""))
@@ -87,18 +88,30 @@ def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], b
     return Table(f"{spec.title}: images without a score", columns, tuple(rows))
 
 
+def _parts_by_column(spec: TableSpec, items: Iterable[Item], by_id: Mapping[str, Score]) -> dict[str, list[str]]:
+    """Return the parts that scores have in each column; where no image of it has a score, all that the table wants."""
+    wanted = [spec.value] if isinstance(spec.value, str) else spec.value
+    found: dict[str, set[str]] = {}
+    for item in items:
+        score = by_id.get(item.id)
+        found.setdefault(_column(spec, item), set()).update(
+            _values(spec, score) if score and score.value is not None else ()
+        )
+    return {column: sorted(names) or wanted for column, names in found.items()}
+
+
 def _means(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> dict[tuple[str, str], Any]:
     """Return the means of a table by generator and column."""
     table = make_table(spec, items, scores)
     return {(row[0], column): cell for row in table.rows for column, cell in zip(table.columns, row, strict=True)}
 
 
-def _filled(spec: TableSpec, item: Item, by_id: Mapping[str, Score], value: float) -> Score:
-    """Return the score of an item, with a value where it has none."""
+def _filled(item: Item, by_id: Mapping[str, Score], value: float, parts: Iterable[str]) -> Score:
+    """Return the score of an item; where it has no value, with one for its value and its parts."""
     score = by_id.get(item.id) or Score(item.id, "", None)
     if score.value is not None:
         return score
-    return replace(score, value=value, parts={spec.value: value} if spec.value else {})
+    return replace(score, value=value, parts=dict.fromkeys(parts, value))
 
 
 def _column(spec: TableSpec, item: Item) -> str:
@@ -109,12 +122,17 @@ def _images(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]
     """Return values by column: those of images, or of prompts as the mean of their images."""
     found: dict[str, dict[str, list[float]]] = {}
     for item, score in scored:
-        value = score.parts.get(spec.value) if spec.value else score.value
-        assert isinstance(value, int | float)
-        key = _column(spec, item)
         unit = item.prompt_id if spec.mean == "prompts" else item.id
-        found.setdefault(key, {}).setdefault(unit, []).append(value)
+        for name, value in _values(spec, score).items():
+            found.setdefault(_column(spec, item), {}).setdefault(f"{unit} {name}", []).append(value)
     return {key: [sum(each) / len(each) for each in units.values()] for key, units in found.items()}
+
+
+def _values(spec: TableSpec, score: Score) -> dict[str, float]:
+    """Return what a score contributes to the means, by the name of its part: its value, or the parts that the table wants."""
+    wanted = [spec.value] if isinstance(spec.value, str) else spec.value
+    values = {name: score.parts.get(name) if name else score.value for name in wanted}
+    return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
 
 def _answers(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]:

@@ -27,7 +27,7 @@ from titjudge.runs.folder.score_digests import digest_of
 READS_NO_IMAGE = {"tit", "tit-llm", "self-eval", "pairwise", "pairwise-text"}
 META = {
     "questions": ["a?"], "gold_answers": ["yes"], "text_words": ["a"], "facets": {"Quality": [["Detail", "Noise"]]},
-    "edit_type": "style",
+    "edit_type": "style", "category": "causal_reasoning", "reference": "a door",
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Item, Score, Status
 from titjudge.suites.base import SuiteInputs
-from titjudge.suites.edit_files import write_gedit, write_imgedit
+from titjudge.suites.edit_files import write_gedit, write_imgedit, write_kris, write_rise
 from titjudge.suites.loading import open_suite
 
 
@@ -49,6 +50,28 @@ def test_imgedit_has_the_reply_or_the_lines_of_its_ratings(tmp_path: Path) -> No
     assert json.loads((tmp_path / "bagel/result.json").read_text()) == {
         "a": "Style Fidelity: 4\nContent Preservation: 3\nRendering Quality: 2", "b": "as written",
     }  # fmt: skip
+
+
+def test_kris_has_the_ratings_of_each_category_by_the_number_of_the_edit(tmp_path: Path) -> None:
+    item = Item("a", "p", Path("a"), "bagel", "physics/7", {"category": "physics", "explanation": "e"})
+    score = Score("a", "kris", 50, parts={"ratings": {"quality_score": 3}})
+    assert write_kris([item], [score], tmp_path) == 1
+    assert json.loads((tmp_path / "bagel/physics/metrics.json").read_text()) == {
+        "7": {"instruction": "p", "explain": "e", "quality_score": 3}
+    }
+
+
+def test_rise_has_a_reply_to_each_question(tmp_path: Path) -> None:
+    items = [
+        Item(name, "p", Path(name), "bagel", name, {"category": f"{name}_reasoning"}) for name in ("causal", "logical")
+    ]
+    ratings = [{"Reasoning": 5, "VisualPlausibility": 4}, {"ApprConsistency": 1, "Reasoning": 5}]
+    scores = [Score(item.id, "rise", 1, parts={"ratings": each}) for item, each in zip(items, ratings, strict=True)]
+    assert write_rise(items, scores, tmp_path) == 1
+    assert pickle.loads((tmp_path / "bagel/bagel.pkl").read_bytes()) == {  # noqa: S301  we wrote it
+        "causal": {"judge1": None, "judge2": "**Final Score:** **5**", "judge3": "**Final Score:** **4**"},
+        "logical": {"judge1": "**Final Score:** **0**", "judge2": "**Final Score:** **1**"},
+    }
 
 
 def test_a_generator_that_would_lead_out_of_the_folder_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.base import SuiteInputs
 from titjudge.suites.edit_sources import find_sources
 from titjudge.suites.loading import open_suite
+from titjudge.suites.prompt_places import PromptPlace
 
 
 def edits(name: str, folder: Path, **options: str) -> list[Item | InvalidItem]:
@@ -88,6 +89,61 @@ def test_the_source_of_imgedit_is_found_by_the_name_in_its_file(tmp_path: Path) 
     (found,) = edits("imgedit-bench", imgedit(tmp_path))
     assert isinstance(found, Item)
     assert (found.sources, found.meta["edit_type"]) == ((source,), "remove")
+
+
+def kris(folder: Path, **changes: str) -> Path:
+    records = {
+        "viewpoint_change": {"1": {"ori_img": "1.jpg", "gt_img": "1-gt.jpg", "ins_en": "from above", **changes}},
+        "temporal_prediction": {
+            "1": {"ori_img": ["1-2.jpg", "1-1.jpg"], "ins_en": "what next", "explain_en": "it melts"}
+        },
+    }
+    for category, annotation in records.items():
+        (place := folder / "KRIS_Bench" / category).mkdir(parents=True)
+        (place / "annotation.json").write_text(json.dumps(annotation))
+        (results := folder / "results/bagel" / category).mkdir(parents=True)
+        for name in ("1.jpg", "1-1.jpg", "1-2.jpg", "1-gt.jpg"):
+            png(place / name)
+        png(results / "1.jpg")
+    return folder
+
+
+def test_ids_of_kris_are_unique_with_their_category_which_gives_the_kinds_of_knowledge(tmp_path: Path) -> None:
+    frames, view = edits("kris-bench", kris(tmp_path))
+    assert isinstance(frames, Item)
+    assert isinstance(view, Item)
+    assert [item.prompt_id for item in (frames, view)] == ["temporal_prediction/1", "viewpoint_change/1"]
+    assert [source.name for source in frames.sources] == ["1-2.jpg", "1-1.jpg"]
+    assert (frames.meta["dimension"], frames.meta["knowledge"]) == ("Temporal Prediction", "Factual Knowledge")
+    assert (frames.meta["explanation"], "reference_image" in frames.meta) == ("it melts", False)
+    assert Path(view.meta["reference_image"]).name == "1-gt.jpg"
+    places = list(open_suite("kris-bench", SuiteInputs(), {}).prompts(tmp_path))
+    assert [place.image for place in places if isinstance(place, PromptPlace)] == [
+        "results/{generator}/temporal_prediction/1.png", "results/{generator}/viewpoint_change/1.png",
+    ]  # fmt: skip
+
+
+def test_an_image_of_the_right_result_that_is_named_must_be_there(tmp_path: Path) -> None:
+    _, view = edits("kris-bench", kris(tmp_path, gt_img="9-gt.jpg"))
+    assert isinstance(view, InvalidItem)
+    assert view.reason == "the image of the right result is missing: KRIS_Bench/viewpoint_change/9-gt.jpg"
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_rise_knows_whether_its_data_mark_any_edit_as_free_of_consistency(tmp_path: Path, marked: bool) -> None:
+    names = [f"temporal_reasoning_{n}" for n in (1, 2)]
+    rows = [
+        {"index": name, "category": "temporal_reasoning", "instruction": "later", "image": "t/1.png"} for name in names
+    ]
+    rows[1] |= {"consistency_free": 1} if marked else {}
+    (tmp_path / "data/t").mkdir(parents=True)
+    (tmp_path / "data/data_total.json").write_text(json.dumps(rows))
+    (results := tmp_path / "outputs/bagel/images/temporal_reasoning").mkdir(parents=True)
+    for place in (tmp_path / "data/t/1.png", *(results / f"{name}.png" for name in names)):
+        png(place)
+    found = [item for item in edits("rise-bench", tmp_path) if isinstance(item, Item)]
+    assert [item.meta["consistency_free_known"] for item in found] == [marked, marked]
+    assert [item.meta["consistency_free"] for item in found] == ["", 1 if marked else ""]
 
 
 def test_sources_elsewhere_are_named_by_an_option(tmp_path: Path) -> None:

@@ -59,3 +59,15 @@ def test_only_images_with_the_wanted_field_count() -> None:
     marked = [item("a", "add", intersection=True), item("b", "add", intersection="False")]
     (table,) = make_tables(TableSpec(**TABLE, where={"intersection": True}), marked, scored(4, 1))
     assert table.rows == (("one", 1, 1, 4, 4),)
+
+
+def test_of_several_parts_each_that_a_score_has_counts_alike() -> None:
+    table = TableSpec(**TABLE, value=["VC", "KP"], overall="all", bounds=(0, 100))
+    scores = [Score("a", "m", 50, parts={"VC": 0, "KP": 100}), Score("c", "m", 25, parts={"VC": 25})]
+    means, unscored = make_tables(table, ITEMS, scores)
+    assert means.rows == (("one", 4, 2, 125 / 3, 50, 25),)
+    assert unscored.rows[0][3:] == (125 / 3, 125 / 6, 425 / 6)  # b lacks two ratings, d the one that its column has
+
+
+def test_a_table_by_a_field_that_the_data_lack_is_left_out() -> None:
+    assert make_tables(TableSpec(title="t", by="subtask"), ITEMS, scored(1, 2, 3, 4)) == []
