@@ -468,3 +468,35 @@ def test_the_live_view_shows_runs_as_text_and_follows_them(browser: Any, tmp_pat
                     assert [v["id"] for v in violations if v["impact"] in ("serious", "critical")] == []
         finally:
             process.terminate()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+@pytest.mark.parametrize("mode", ["pairs", "yes-no"])
+def test_an_edit_is_asked_about_with_its_source(
+    browser: Any, tmp_path: Path, width: int, height: int, mode: str
+) -> None:
+    data = tmp_path / "edits"
+    data.mkdir()
+    for name, colour in (("source", "red"), ("a", "blue"), ("b", "purple")):
+        Image.new("RGB", (96, 64), colour).save(data / f"{name}.png")
+    images = [{"image": f"{name}.png", "prompt_id": "p", "generator": name} for name in "ab"]
+    (data / "images.jsonl").write_text("".join(json.dumps(line) + "\n" for line in images))
+    edit = {"prompt_id": "p", "prompt": "make it blue", "source": "source.png", "questions": ["Is it blue?"]}
+    (data / "prompts.jsonl").write_text(json.dumps(edit) + "\n")
+    size = {"viewport": {"width": width, "height": height}}
+    with serving(data, tmp_path / "v.db", mode=mode) as (_, links), page_of(browser, links[0], **size) as page:
+        begin(page)
+        assert page.inner_text("#prompt-title") == "Instruction"
+        assert page.evaluate("document.querySelector('#sources img').naturalWidth") == 96
+        boxes = [
+            page.locator(place).bounding_box() for place in ("#sources img", ".frame:not(#sources .frame) img >> nth=0")
+        ]
+        assert all(box["width"] > 80 and box["y"] + box["height"] <= height for box in boxes)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.click("#sources button")
+        assert page.get_attribute("#large", "alt") == "Source"
+        page.keyboard.press("Escape")
+        page.keyboard.press("f")
+        page.keyboard.press("s")
+        assert page.get_attribute("#large", "alt") == "Source"
+        page.screenshot(path=str(tmp_path / "large.png"))

@@ -9,6 +9,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.data.data_paths import inside
 from titjudge.data.images import check_header
+from titjudge.suites.sources import content_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class LabelingData:
         elements: What is marked in each image.
         problems: What was left out and why, a line each.
         broken: Images that cannot be shown, with the reason.
+        sources: Prompt id to the images that its edits were made from, in the order of the instruction.
     """
 
     root: Path
@@ -57,6 +59,7 @@ class LabelingData:
     elements: dict[str, tuple[Element, ...]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, tuple[Path, ...]] = field(default_factory=dict)
 
     def usable(self, prompt_id: str) -> list[str]:
         """List the images of a prompt that can be shown."""
@@ -71,7 +74,18 @@ class LabelingData:
         item = self.items.get(image)
         if item is None or item.image is None:
             raise DataError("no such image", image)
-        return inside(self.root, item.image.relative_to(self.root).as_posix())
+        return self._inside(item.image)
+
+    def source(self, prompt_id: str, number: int) -> Path:
+        """Return the file of a source of a prompt, by its number from 0.
+
+        Raises:
+            DataError: Its file is outside the data folder.
+        """
+        return self._inside(self.sources[prompt_id][number])
+
+    def _inside(self, image: Path) -> Path:
+        return inside(self.root, image.relative_to(self.root).as_posix())
 
 
 def load_material(data: Path, gold: Path | None = None, *, least: int = 2) -> LabelingData:
@@ -96,6 +110,7 @@ def load_material(data: Path, gold: Path | None = None, *, least: int = 2) -> La
             continue
         assert isinstance(item, Item)
         material.prompts.setdefault(item.prompt_id, item.prompt)
+        material.sources.setdefault(item.prompt_id, item.sources)
         material.items[item.id] = item
         by_prompt.setdefault(item.prompt_id, []).append(item.id)
     for group, images in by_prompt.items():
@@ -119,9 +134,13 @@ def _unusable(material: LabelingData, item: Item) -> str:
         return f"its prompt differs from that of the other images of '{item.prompt_id}'"
     if not is_utf8(item.id + item.prompt_id + item.prompt):
         return "its name is not valid UTF-8"
+    known = material.sources.get(item.prompt_id, item.sources)
+    if known != item.sources and [*map(content_name, known)] != [*map(content_name, item.sources)]:
+        return f"its source differs from that of the other images of '{item.prompt_id}'"
     material.items[item.id] = item
     try:
-        check_header(material.file(item.id))
+        for image in (material.file(item.id), *map(material._inside, item.sources)):
+            check_header(image)
         return ""
     except DataError as error:
         return error.message

@@ -98,6 +98,14 @@ class Service:
         self._tokens = {self.token(name): name for name in self.names}
         self._images = {self._sign("image", image): image for image in material.items}
         self._codes = {image: code for code, image in self._images.items()}
+        self._sources = {
+            self._sign("source", prompt, str(number)): (prompt, number)
+            for prompt, sources in material.sources.items()
+            for number in range(len(sources))
+        }
+        self._source_codes: dict[str, list[str]] = {}
+        for code, (prompt, _) in self._sources.items():
+            self._source_codes.setdefault(prompt, []).append(code)
         self._shown: dict[str, tuple[str, float]] = {}
         self._stops: dict[str, tuple[int, bool]] = {}
         self._queues: dict[str, tuple[int, Queue]] = {}
@@ -125,18 +133,22 @@ class Service:
         return self._tokens.get(token)
 
     def image(self, code: str) -> Path | None:
-        """Return the file of the image with this code; None if it is unknown.
+        """Return the file of the image or source with this code; None if it is unknown.
 
         Raises:
             DataError: The file is outside the data folder.
         """
+        if code in self._sources:
+            return self.material.source(*self._sources[code])
         image = self._images.get(code)
         return None if image is None else self.material.file(image)
 
     def drop(self, code: str, reason: str) -> None:
-        """Ask no more questions about an image, because it cannot be shown."""
+        """Ask no more questions about an image, or about those of a source, because it cannot be shown."""
         with self._lock:
-            self.material.broken.setdefault(self._images[code], reason)
+            prompt, _ = self._sources.get(code, ("", 0))
+            for image in self.material.images.get(prompt, ()) if code in self._sources else (self._images[code],):
+                self.material.broken.setdefault(image, reason)
             for _, queue in self._queues.values():
                 queue.refresh()
 
@@ -305,6 +317,7 @@ class Service:
         return {
             "prompt": self.material.prompts[question.prompt_id],
             "images": [self._codes[image] for image in question.images],
+            "sources": self._source_codes.get(question.prompt_id, []),
             "note": before.note if before else "",
             **self.form.sheet(question, self.material, before),
         }

@@ -125,10 +125,7 @@ async function submit() {
 }
 
 function zoom() {
-  if (!asked()) return;
-  $("large").src = $("picture").src;
-  $("large").alt = $("picture").alt;
-  if (!dialogOpen()) $("zoom").showModal();
+  if (asked()) enlarge($("picture"), "");
 }
 
 function valueFor(pressed) {
@@ -144,6 +141,7 @@ function key(event) {
   if (scrolls(pressed) || event.repeat && !arrow || event.ctrlKey && pressed !== "z" || event.metaKey && pressed !== "z" || event.altKey) return;
   if ($("zoom").open) {
     if (pressed === "f") $("zoom").close();
+    else if (pressed === "s") zoomSource();
     return;
   }
   if (sharedKey(event, pressed) || dialogOpen() || !asked() && pressed !== "z") return;

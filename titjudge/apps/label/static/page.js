@@ -17,6 +17,7 @@ const pauseMs = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const draftName = () => `draft ${state.question}`;  // key of localStorage: a draft survives a reload
 const asked = () => state?.sheet ?? null;
 const images = () => asked()?.images ?? [];
+const sources = () => asked()?.sources ?? [];  // of edits
 const dialogOpen = () => document.querySelector("dialog[open]") !== null;
 
 // -- requests ----------------------------------------------------------------------------------------------------------
@@ -92,7 +93,7 @@ async function fetchImage(code) {
 
 function prefetch() {
   for (const code of state.upcoming) image(code).catch(() => {});
-  const wanted = new Set([...state.upcoming, ...images()]);
+  const wanted = new Set([...state.upcoming, ...images(), ...sources()]);
   for (const [code, blob] of blobs) {
     if (blobs.size <= KEEP_BLOBS) break;
     if (wanted.has(code)) continue;
@@ -163,7 +164,7 @@ async function arrive(next) {
   if (!question) return [];
   let urls;
   try {
-    urls = await Promise.all(images().map(image));
+    urls = await Promise.all([...images(), ...sources()].map(image));
   } catch {
     await load();
     return null;
@@ -173,8 +174,43 @@ async function arrive(next) {
     $("prompt").textContent = question.prompt;
     $("prompt").scrollTop = 0;
   }
+  showSources(urls.slice(images().length));
   prefetch();
   return urls;
+}
+
+// Show the images that an edit was made from above its instruction; nothing where there are none.
+
+function showSources(urls) {
+  $("sources").replaceChildren(...urls.map((url, at) => {
+    const name = urls.length > 1 ? `Source ${at + 1}` : "Source", frame = made("button", "frame"), picture = made("img");
+    frame.type = "button";
+    frame.setAttribute("aria-label", `Enlarge: ${name}`);
+    picture.src = url;
+    picture.alt = name;
+    frame.append(picture, made("span", "source-name", name));
+    frame.addEventListener("click", () => zoomSource(at));
+    return frame;
+  }));
+  $("sources").hidden = $("zoom-source").hidden = !urls.length;
+  $("prompt-title").textContent = urls.length ? "Instruction" : "Prompt";
+  for (const node of document.querySelectorAll("[data-edit]")) node.hidden = !urls.length;
+  for (const node of document.querySelectorAll("[data-image]")) node.hidden = urls.length > 0;
+}
+
+function zoomSource(at = 0) {
+  const picture = $("sources").querySelectorAll("img")[at];
+  if (!picture) return;
+  enlarge(picture, "zoom-source");
+}
+
+// Show a picture in large; the button that leads to it is pressed.
+
+function enlarge(picture, button) {
+  $("large").src = picture.src;
+  $("large").alt = picture.alt;
+  for (const other of document.querySelectorAll(".zoombar [aria-pressed]:not(#zoom-size)")) other.setAttribute("aria-pressed", String(other.id === button));
+  if (!dialogOpen()) $("zoom").showModal();
 }
 
 function made(tag, name, text) {
@@ -243,6 +279,7 @@ for (const [button, dialog] of [["begin", "guide"], ["go-on", "rest"], ["zoom-cl
     $(dialog).close();
   });
 }
+$("zoom-source").addEventListener("click", () => zoomSource());
 $("zoom-size").addEventListener("click", () => {
   const actual = $("zoom").classList.toggle("actual");
   $("zoom-size").setAttribute("aria-pressed", String(actual));

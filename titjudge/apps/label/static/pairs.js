@@ -35,17 +35,13 @@ function controls() {
 }
 
 function zoom(side) {
-  if (!asked()) return;
-  $("large").src = $(side).src;
-  $("large").alt = $(side).alt;
-  $("zoom-left").setAttribute("aria-pressed", String(side === "left"));
-  $("zoom-right").setAttribute("aria-pressed", String(side === "right"));
-  if (!dialogOpen()) $("zoom").showModal();
+  if (asked()) enlarge($(side), `zoom-${side}`);
 }
 
 function zoomKey(event) {
   if (event.key === "ArrowLeft" || event.key === "1") zoom("left");
   else if (event.key === "ArrowRight" || event.key === "3") zoom("right");
+  else if (event.key.toLowerCase() === "s") zoomSource();
   else if (event.key.toLowerCase() === "f") $("zoom").close();
   else return;
   event.preventDefault();
@@ -60,6 +56,7 @@ function key(event) {
   if (KEYS[pressed]) vote(KEYS[pressed]);
   else if (pressed === "z" || pressed === "Backspace") undo();
   else if (pressed === "f") zoom("left");
+  else if (pressed === "s" && sources().length && asked()) zoomSource();
   else return;
   event.preventDefault();
 }
