@@ -23,7 +23,7 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, j
     """Join the shards of a run (made with `judge --shard`) into one run folder with tables and report.
 
     Runs with different configurations are refused. The merged run can be resumed, compared and verified like any other. Above
-    100,000 images the report is left to `report`.
+    100,000 images the report is left to `report --folder`.
 
     \b
     Examples:

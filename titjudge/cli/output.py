@@ -125,6 +125,8 @@ def show_places(outcome: Outcome) -> None:
     say(f"run    {outcome.folder}")
     if outcome.no_report or outcome.report is not None:
         say(f"report {outcome.no_report or outcome.report}")
+    if outcome.lists:
+        say(f"       {outcome.lists}")
 
 
 def terminal_width() -> int:

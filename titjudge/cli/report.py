@@ -34,14 +34,20 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
 @option("--reference", "Put the first run among the rows of a published table (see `reference list`).", "NAME")
 @option("--baseline", "Compare the generators with this one, not only with the best.", "GENERATOR", default="")
 @option("--full-images", "Embed images in full size (a large file).", is_flag=True)
+@option(
+    "--folder",
+    "Write a folder, RUN/report or --out: index.html, and images and data in files that it loads when they are looked at (for "
+    "more images than one file lists, 25,000).",
+    is_flag=True,
+)
 @option("--force", "Replace a report even if the new one shows fewer images.", is_flag=True)
 @sink_options
 @JSON
 def report(
-    runs: tuple[Path, ...], out: Path | None, kind: str, reference: str | None, baseline: str, full_images: bool, force: bool,
-    sinks: tuple[str, ...], step: int | None, json_file: Path | None,
+    runs: tuple[Path, ...], out: Path | None, kind: str, reference: str | None, baseline: str, full_images: bool, folder: bool,
+    force: bool, sinks: tuple[str, ...], step: int | None, json_file: Path | None,
 ) -> int:  # fmt: skip
-    """Write one self-contained HTML report of one or several runs.
+    """Write one self-contained HTML report of one or several runs, or a folder of many images.
 
     \b
     Examples:
@@ -49,6 +55,7 @@ def report(
       python cli.py report runs/first runs/second --out both.html
       python cli.py report runs/first --format markdown --out summary.md
       python cli.py report runs/first --baseline old-checkpoint
+      python cli.py report runs/large --folder
       python cli.py report runs/first --reference qwen-image-bench
       python cli.py report runs/first --sink wandb:my_model/run7 --step 4000
     """
@@ -59,26 +66,31 @@ def report(
 
     targets = parse_targets(sinks, step)
     folders = [RunFolder(run) for run in runs]
-    for folder in folders:
-        folder.manifest()
+    for each in folders:
+        each.manifest()
     if reference is not None and kind != "html":
         raise ConfigError("--reference goes with the page, not with --format")
     if baseline and kind not in ("html", *_SUFFIX):
         raise ConfigError(
             "--baseline goes with the page and its tables (html, latex, markdown): other formats hold single scores"
         )
+    if folder and kind != "html":
+        raise ConfigError("--folder goes with the page, not with --format")
     placed = _standings(folders[0], reference) if reference is not None else []
     name = "report.html" if kind == "html" else f"export.{_SUFFIX.get(kind, kind)}"
     place = runs[0] / name if out is None else out / name if out.is_dir() else out
+    if folder:
+        place = out or runs[0] / "report"
     if kind == "html":
-        written = _write_page(folders, place, placed, baseline=baseline, full_images=full_images, keep_images=not force)
+        options = {"baseline": baseline, "full_images": full_images, "keep_images": not force}
+        written = _write_page(folders, place, placed, folder, **options)
     else:
         written = export(folders, kind, place, baseline=baseline)
-    for line in (line for folder in folders for line in damage_lines(folder.damage)):
+    for line in (line for run in folders for line in damage_lines(run.damage)):
         say(f"  note: {line}", err=True)
     show_tables(placed)
     say(f"report {written}")
-    write_json(json_file, [folder.results().to_json() for folder in folders])
+    write_json(json_file, [run.results().to_json() for run in folders])
     sent = [send_to_sinks(run, targets, step) for run in runs]  # all of them, even if one fails
     return 0 if all(sent) else 1
 
@@ -91,19 +103,27 @@ def _standings(run: RunFolder, reference: str) -> list[Table]:
     return standings(run, published(reference))
 
 
-def _write_page(folders: Sequence[RunFolder], place: Path, placed: Sequence[Table], **options: Any) -> Path:
+def _write_page(
+    folders: Sequence[RunFolder], place: Path, placed: Sequence[Table], as_folder: bool, **options: Any
+) -> Path:
     """Write the HTML page, and say how many images it does not show."""
     from dataclasses import asdict
 
-    from titjudge.report import write_report
-    from titjudge.report.html import images_in
+    from titjudge.report import write_report, write_report_folder
+    from titjudge.report.html import images_in, listed_in
 
     more = None
     if placed:
         known = folders[0].results().to_json().get("tables", [])
         more = {"tables": [*known, *(asdict(table) for table in placed)]}
-    written = write_report(folders, place, agreement_json=more, **options)
-    shown, missing = images_in(written.read_bytes())
+    write = write_report_folder if as_folder else write_report
+    written = write(folders, place, agreement_json=more, **options)
+    page = written.read_bytes()
+    listed, images = listed_in(page)
+    if listed < images:
+        more_in = "" if as_folder else ": `--folder` writes a folder that lists more"
+        click.echo(f"the page lists {listed:,} of {images:,} images{more_in}", err=True)
+    shown, missing = images_in(page)
     if missing:
         click.echo(f"{len(missing):,} of {shown + len(missing):,} images are not shown: {missing[0]}", err=True)
     return written

@@ -241,7 +241,7 @@ class RunConfig(_Strict):
     canary: bool = False
     """Ask 50 frozen questions first (three times when they are frozen); report a model that has changed."""
     report: bool = True
-    """Write report.html at the end, unless there are more than 100,000 images (`report` writes it then)."""
+    """Write report.html at the end, unless there are more than 100,000 images (`report --folder` writes it then)."""
     shard: Annotated[str, AfterValidator(_shard)] | None = None
     """K/N: judge only the K-th of every N prompts, all their images; `merge` joins the run folders."""
     engine: Literal["local", "ray"] = "local"

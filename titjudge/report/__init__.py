@@ -3,6 +3,7 @@
 | module | what it does |
 |---|---|
 | `html` | `write_report(runs, out)`: the HTML file |
+| `folder` | `write_report_folder(runs, out)`: the same as a folder, for very many images |
 | `contents` | the sections of the page in their order |
 | `sections` | what a section is made of: parts, tables, charts and other blocks |
 | `verdict` | the first lines: who is better, and the prompts that show it |
@@ -30,8 +31,14 @@ from titjudge.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from titjudge.report.exports import export as export
+    from titjudge.report.folder import write_report_folder as write_report_folder
     from titjudge.report.html import write_report as write_report
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
-        __name__, {"titjudge.report.exports": "export", "titjudge.report.html": "write_report"}
+        __name__,
+        {
+            "titjudge.report.exports": "export",
+            "titjudge.report.folder": "write_report_folder",
+            "titjudge.report.html": "write_report",
+        },
     )

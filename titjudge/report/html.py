@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from titjudge.core.files import write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.core.tables import Cell, Form, Table, text_of
 from titjudge.report.contents import contents
+from titjudge.report.judged_images import Judged
 from titjudge.report.matrix import matrix_data
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.sections import Opening, Section
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 LIMIT = 15_000_000  # bytes of the whole file, but for full_images
-MOST_LISTED = 100_000  # images: a page of more lists a part of them, as no browser holds them all
-LISTED = 25_000  # images of that part
+LISTED = 25_000  # images: a file of more lists a part of them, as it would open too slowly; a folder has more
 _ROOM_KEPT = 60_000  # bytes kept free for the page around data and images
 _PACK_ABOVE = 300_000  # characters of JSON from which it is compressed
 _IMAGE_DATA = b'id="image-data">'  # as page.html has it
@@ -42,7 +42,8 @@ _SHAPES = (  # of a legend, as `drawing.MARKERS`
     "M4 1h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
 )  # fmt: skip
 _SCRIPTS = (
-    "base.js", "edits.js", "marks.js", "tables.js", "lists.js", "receipts.js", "cases.js", "images.js", "pairs.js", "prompts.js",
+    "base.js", "chunks.js", "edits.js", "marks.js", "tables.js", "lists.js", "receipts.js", "cases.js", "images.js", "pairs.js",
+    "prompts.js",
     "votes.js", "closeup.js", "matrix.js", "main.js",
 )  # fmt: skip
 _STYLES = ("base.css", "views.css", "cases.css", "edits.css", "opening.css", "matrix.css")
@@ -74,16 +75,27 @@ def write_report(
     report = load(runs, agreement_json)
     report.baseline = baseline
     page = render(report, full_images=full_images)
-    if keep_images and out.is_file():
-        before, (now, missing) = images_in(out.read_bytes()), images_in(page)
-        if missing and now < before[0]:
-            raise DataError(
-                f"left as it is: it shows {before[0]:,} images, and a new one would show {now:,} "
-                f"({missing[0]}). --out writes elsewhere, --force replaces it",
-                out,
-            )
+    if keep_images:
+        check_images(out, page)
     write_atomic(out, page)
     return out
+
+
+def check_images(out: Path, page: bytes) -> None:
+    """Check that a new page does not lack images that the one in its place shows.
+
+    Raises:
+        DataError: It does.
+    """
+    if not out.is_file():
+        return
+    (before, _), (now, missing) = images_in(out.read_bytes()), images_in(page)
+    if missing and now < before:
+        raise DataError(
+            f"left as it is: it shows {before:,} images, and a new one would show {now:,} "
+            f"({missing[0]}). --out writes elsewhere, --force replaces it",
+            out,
+        )
 
 
 def images_in(page: bytes) -> tuple[int, list[str]]:
@@ -95,56 +107,93 @@ def images_in(page: bytes) -> tuple[int, list[str]]:
 
 
 def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
-    """Render the page of a report, as UTF-8."""
+    """Render the page of a report as one file, in UTF-8."""
     sections = contents(report)
-    listed = _listed(report, sections)
-    entries = report.entries if listed is None else [report.entries[number] for number in listed]
-    shown = (image for entry in entries for image in (entry.shown, *entry.sources) if image is not None)
-    images = list(dict.fromkeys(shown))
-    data = as_json(report, {image: number for number, image in enumerate(images)}, listed)
-    page = render_page(
+    numbers = listed(report, sections, LISTED)
+    images = shown_images(report, numbers)
+    page = page_with(report, sections, as_json(report, images, numbers), numbers)
+    space = max(0, (limit - len(page) - _ROOM_KEPT) * 3 // 4)
+    return with_images(page, thumbnails(list(images), space, full=full_images))
+
+
+def page_with(
+    report: Report,
+    sections: Sequence[Section],
+    data: Mapping[str, Any],
+    numbers: Sequence[int],
+    *,
+    folder: bool = False,
+) -> str:
+    """Render the page of a report around its data; its images are put in by `with_images`.
+
+    Args:
+        report: The report.
+        sections: What it shows.
+        data: What its scripts read.
+        numbers: The entries that it lists.
+        folder: Whether data and images are in files beside it.
+    """
+    return render_page(
         "page.html", _STYLES, _SCRIPTS,
         title=" · ".join(run.name for run in report.runs) or "no run",
         sections=sections,
-        data=_data(data | matrix_data(report)),
-        place={number: place for place, number in enumerate(listed or range(len(report.entries)))},
-        remark="" if listed is None else _remark(len(listed), len(report.entries)),
+        data=packed({**data, **matrix_data(report)}),
+        place={number: place for place, number in enumerate(numbers)},
+        remark=_remark(len(numbers), len(report.entries), folder) if len(numbers) < len(report.entries) else "",
+        counts=(len(numbers), len(report.entries)),
+        folder=folder,
     )  # fmt: skip
-    space = max(0, (limit - len(page) - _ROOM_KEPT) * 3 // 4)
-    lines = _image_lines(thumbnails(images, space, full=full_images))
-    return page.replace(_IMAGES, lines, 1).encode(errors="replace")
 
 
-def _listed(report: Report, sections: Sequence[Section]) -> list[int] | None:
-    """Choose the images of a very long run that the page lists; None for all.
+def with_images(page: str, thumbs: Iterable[Thumbnail | None]) -> bytes:
+    """Put the images into a page, as UTF-8; None stands for one in a file of its own."""
+    return page.replace(_IMAGES, "\n".join(map(_image_line, thumbs)), 1).encode(errors="replace")
 
-    Those of the opening come first, then those that people compared, then whole prompts from the whole length of the data.
+
+def shown_images(report: Report, numbers: Sequence[int]) -> dict[Judged, int]:
+    """Find the images that the entries show, and number them; entries may share one."""
+    entries = [report.entries[number] for number in numbers]
+    shown = (image for entry in entries for image in (entry.shown, *entry.sources) if image is not None)
+    return {image: number for number, image in enumerate(dict.fromkeys(shown))}
+
+
+def listed(report: Report, sections: Sequence[Section], most: int) -> Sequence[int]:
+    """Choose the entries that a page lists: at most `most`, ascending.
+
+    Of more, those of the opening come first, then those that people compared, then whole prompts from the whole length of the data.
     """
-    if len(report.entries) <= MOST_LISTED:
-        return None
+    if len(report.entries) <= most:
+        return range(len(report.entries))
     openings = [block for section in sections for block in section.blocks if isinstance(block, Opening)]
     chosen = {number for block in openings for number in block.images}
     for a, b, _ in report.pairs:
-        if len(chosen) + 2 > LISTED:
+        if len(chosen) + 2 > most:
             break
         chosen |= {a, b}
     prompts: dict[str, list[int]] = {}
     for number, entry in enumerate(report.entries):
         prompts.setdefault(entry.prompt_id or entry.id, []).append(number)
     numbers = list(prompts.values())
-    step = max(1, -(-len(report.entries) // max(1, LISTED - len(chosen))))
+    step = max(1, -(-len(report.entries) // max(1, most - len(chosen))))
     for members in (members for start in range(step) for members in numbers[start::step]):
-        if len(chosen) + len(members) > LISTED:
+        if len(chosen) + len(members) > most:
             break
         chosen.update(members)
     return sorted(chosen)
 
 
-def _remark(listed: int, images: int) -> str:
+def _remark(shown: int, images: int, folder: bool) -> str:
     return (
-        f"this page lists {listed:,} of {images:,} images: those of the verdict, those that people compared, and whole prompts from "
+        f"this page lists {shown:,} of {images:,} images: those of the verdict, those that people compared, and whole prompts from "
         "the whole length of the data. Tables and figures are of all images; `report --format csv` has every score"
+        + ("" if folder else ", and `report --folder` lists more images")
     )
+
+
+def listed_in(page: bytes) -> tuple[int, int]:
+    """Tell how many images a report lists, and how many its runs have."""
+    shown = re.search(rb'data-listed="(\d+) (\d+)"', page)
+    return (int(shown[1]), int(shown[2])) if shown else (0, 0)
 
 
 def render_page(name: str, styles: Sequence[str], scripts: Sequence[str] = (), **content: Any) -> str:
@@ -212,10 +261,10 @@ def _bar_ends(value: Any) -> tuple[float, float, float] | None:
     return None if low is None or high is None else (low, value.value, high)
 
 
-def _data(data: Mapping[str, Any]) -> str:
-    """Write JSON for a script element, compressed if it is large (`{"packed": base64 of gzip}`)."""
+def packed(data: Mapping[str, Any], above: int | None = None) -> str:
+    """Write JSON for a script, compressed if it has more characters than `above` (`{"packed": base64 of gzip}`)."""
     text = orjson.dumps(data, default=str, option=orjson.OPT_SERIALIZE_NUMPY).decode()  # NaN and infinities become null
-    if len(text) <= _PACK_ABOVE:
+    if len(text) <= (_PACK_ABOVE if above is None else above):
         return script_safe(text)
     raw = gzip.compress(text.encode(), compresslevel=6, mtime=0)
     return script_safe(json.dumps({"packed": base64.b64encode(raw).decode()}))
@@ -228,14 +277,12 @@ def script_safe(text: str) -> str:
     return text
 
 
-def _image_lines(thumbs: Sequence[Thumbnail]) -> str:
-    """Write one line for each image: base64 of a WebP file, or `!` and the base64 of the reason why there is none."""
-    return "\n".join(
-        base64.b64encode(one).decode()
-        if isinstance(one, bytes)
-        else "!" + base64.b64encode(one.encode(errors="replace")).decode()
-        for one in thumbs
-    )
+def _image_line(thumb: Thumbnail | None) -> str:
+    """Write the line of an image: base64 of a WebP file, `+` for a file of its own, or `!` and base64 of why there is none."""
+    if thumb is None:
+        return "+"
+    raw = thumb if isinstance(thumb, bytes) else thumb.encode(errors="replace")
+    return ("" if isinstance(thumb, bytes) else "!") + base64.b64encode(raw).decode()
 
 
 def joined(names: Sequence[str]) -> str:

@@ -407,9 +407,13 @@ def as_json(report: Report, images: Mapping[Judged, int], listed: Sequence[int] 
         listed: The numbers of the entries to list, ascending; by default all. Pairs of others are left out.
     """
     numbers = range(len(report.entries)) if listed is None else listed
-    texts = Texts()
-    writer = _Writer(report, texts)
+    writer = ItemWriter(report)
     items = [writer.item(report.entries[number], images) for number in numbers]
+    return about(report, numbers) | {"items": items, "replies": writer.replies, "texts": writer.texts.table}
+
+
+def about(report: Report, numbers: Sequence[int]) -> Json:
+    """Return what the page reads of metrics, runs and the pairs among the images that it lists."""
     place = {number: place for place, number in enumerate(numbers)}
     return {
         "judges": [
@@ -417,30 +421,47 @@ def as_json(report: Report, images: Mapping[Judged, int], listed: Sequence[int] 
             for judge in report.judges
         ],
         "runs": [run.name for run in report.runs],
-        "items": items,
         "pairs": [
             value for a, b, sign in report.pairs if a in place and b in place for value in (place[a], place[b], sign)
         ],
-        "replies": writer.replies,
-        "texts": texts.table,
     }
 
 
-class _Writer:
-    """Turn entries into JSON; answers and texts that several items share are written once."""
+class ItemWriter:
+    """Turn entries into JSON; answers and texts that several items share are written once.
 
-    def __init__(self, report: Report, texts: Texts) -> None:
-        self.report, self.texts = report, texts
+    Attributes:
+        texts: The texts that what was written refers to by number.
+        replies: The answers, likewise; `restart` begins new ones, whose numbers go on.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self.report, self.texts, self.first_reply = report, Texts(), 0
         self.replies: list[Json] = []
         self._known: dict[tuple[int, str], int | None] = {}
         self._values = [_values(report.entries, place) for place in range(len(report.judges))]
 
+    def restart(self) -> None:
+        """Begin new texts and answers, for a file of their own."""
+        self.texts = Texts(self.texts.first + len(self.texts.table))
+        self.first_reply += len(self.replies)
+        self.replies, self._known = [], {}
+
     def item(self, entry: ImageEntry, images: Mapping[Judged, int]) -> Json:
-        scores = {place: self.report.whole(place, score) for place, score in entry.scores.items()}
-        known = [entry.prompt.strip(), *filter(None, (description(score.parts) for score in scores.values()))]
+        """Write an entry with all that is known of its scores."""
+        return self._head(entry, images) | {"s": self.scores(entry)}
+
+    def outline(self, entry: ImageEntry, images: Mapping[Judged, int]) -> Json:
+        """Write an entry with no more of its scores than their values and what became of them."""
+        scores = [entry.scores.get(place) for place in range(len(self.report.judges))]
+        return self._head(entry, images) | {
+            "s": [score and self._value(entry, score, place) for place, score in enumerate(scores)]
+        }
+
+    def _head(self, entry: ImageEntry, images: Mapping[Judged, int]) -> Json:
         record: Json = {"id": entry.id, "g": entry.generator, "grp": entry.prompt_id}
         if entry.prompt:
-            record["p"] = self.texts.compose(entry.prompt, known[:1])
+            record["p"] = self.texts.compose(entry.prompt, [entry.prompt.strip()])
         if entry.bad:
             record["bad"] = entry.bad
         if (shown := entry.shown) is not None and shown in images:
@@ -449,15 +470,23 @@ class _Writer:
             record["src"] = [images[source] for source in entry.sources if source in images]
         if len(entry.runs) < len(self.report.runs):
             record["rn"] = list(entry.runs)
-        record["s"] = [
+        return record
+
+    def scores(self, entry: ImageEntry) -> list[Json | None]:
+        """Write the scores of an entry with reasons, details and answers; None for a judge that has not judged it."""
+        scores = {place: self.report.whole(place, score) for place, score in entry.scores.items()}
+        known = [entry.prompt.strip(), *filter(None, (description(score.parts) for score in scores.values()))]
+        return [
             self._score(entry, scores[place], place, known) if place in scores else None
             for place in range(len(self.report.judges))
         ]
-        return record
+
+    def _value(self, entry: ImageEntry, score: Score, place: int) -> Json:
+        return {"v": self._values[place].get(id(entry)), "st": str(score.status)}
 
     def _score(self, entry: ImageEntry, score: Score, place: int, known: Sequence[str]) -> Json:
         run, parts = self.report.judges[place].run, score.parts
-        record: Json = {"v": self._values[place].get(id(entry)), "st": str(score.status)}
+        record = self._value(entry, score, place)
         if score.reason:
             record["r"] = self.texts.add(score.reason)
         for key, listed in (("mi", missing(parts)), ("co", contradicted(parts))):
@@ -479,7 +508,7 @@ class _Writer:
 
     def _reply(self, run: int, key: str, known: Sequence[str]) -> int | None:
         if (run, key) not in self._known:
-            self._known[run, key] = len(self.replies)
+            self._known[run, key] = self.first_reply + len(self.replies)
             loaded = self.report.runs[run]
             if (reply := loaded.replies.get(key)) is not None:
                 self.replies.append(self._answer(key, reply, known))

@@ -10,9 +10,10 @@ _WORTH = 40  # characters; splitting at shorter texts costs more than it saves
 
 
 class Texts:
-    """A table of texts. An entry is a string, or a list of numbers of entries to concatenate."""
+    """A table of texts, numbered from `first`. An entry is a string, or a list of numbers of entries to concatenate."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
+        self.first = first
         self.table: list[str | list[int]] = []
         self._plain: dict[str, int] = {}
         self._composed: dict[tuple[int, ...], int] = {}
@@ -22,7 +23,7 @@ class Texts:
         text = without_surrogates(text)
         number = self._plain.get(text)
         if number is None:
-            number = self._plain[text] = len(self.table)
+            number = self._plain[text] = self.first + len(self.table)
             self.table.append(text)
         return number
 
@@ -34,13 +35,13 @@ class Texts:
         numbers = tuple(self.add(piece) for piece in pieces)
         number = self._composed.get(numbers)
         if number is None:
-            number = self._composed[numbers] = len(self.table)
+            number = self._composed[numbers] = self.first + len(self.table)
             self.table.append(list(numbers))
         return number
 
     def get(self, number: int) -> str:
         """Return the text of a number."""
-        entry = self.table[number]
+        entry = self.table[number - self.first]
         return entry if isinstance(entry, str) else "".join(self.get(part) for part in entry)
 
 

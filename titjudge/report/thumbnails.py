@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ LADDER = (
 """(longest edge in pixels, WebP quality), best first."""
 _SAMPLE = 24  # images on which the step is chosen
 _SLACK = 0.97  # of the limit, since the sample is not exact
+_AHEAD = 64  # images that are made before the first of them is written
 
 
 def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> list[Thumbnail]:
@@ -46,6 +47,20 @@ def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> 
             step += 1
             thumbs = list(pool.map(lambda one: _smaller(one, *LADDER[step]), thumbs))  # noqa: B023
     return thumbs
+
+
+def each_thumbnail(pictures: Sequence[Judged], room: int, *, full: bool = False) -> Iterator[Thumbnail]:
+    """Make a thumbnail of each image, in their order and without holding them all; together about `room` bytes.
+
+    Size and quality are chosen on a sample, as by `thumbnails`, and not reduced again where the others are larger.
+    """
+    if not pictures:
+        return
+    with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=_workers()) as pool:
+        warnings.simplefilter("ignore")  # as above
+        size = FULL if full else LADDER[_choose(pictures, room, pool)[0]]
+        for start in range(0, len(pictures), _AHEAD):
+            yield from pool.map(lambda one: thumbnail(one, *size), pictures[start : start + _AHEAD])
 
 
 def thumbnail(picture: Judged, edge: int, quality: int) -> Thumbnail:

@@ -35,6 +35,7 @@ class Outcome:
     warnings: list[str] = field(default_factory=list)
     report: Path | None = None
     no_report: str = ""  # why there is no report although one was asked for, and the command that writes it
+    lists: str = ""  # how many of the images the report lists, where not all, and the command that lists more
     reason: str = ""  # why a cap ended the run
     mixed: list[str] = field(default_factory=list)  # warnings about models that answered in place of those asked
     uncertain: float = 0.0  # USD that requests without an answer may have cost, besides what was spent
@@ -102,9 +103,14 @@ def finish(
     failures = [(failure.item, failure.status, failure.reason) for failure in results.failures]
     outcome = Outcome(status, folder.path, results, tables, failures, results.warnings)
     if report and len(items) > MOST_REPORTED:
-        outcome.no_report = f"none by itself for {len(items):,} images: `python cli.py report {shlex.quote(str(folder.path))}` writes it"
+        outcome.no_report = f"none by itself for {len(items):,} images: `python cli.py report {shlex.quote(str(folder.path))} --folder` writes it"
     elif report:
+        from titjudge.report.html import LISTED
+
         outcome.report = folder.path / "report.html"
+        if len(items) > LISTED:
+            command = f"`python cli.py report {shlex.quote(str(folder.path))} --folder`"
+            outcome.lists = f"it lists {LISTED:,} of {len(items):,} images: {command} lists more"
         if not (same and outcome.report.is_file()):  # a resumed run without new scores keeps its page
             from titjudge.report import write_report
 

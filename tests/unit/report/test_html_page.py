@@ -381,7 +381,6 @@ def test_a_page_of_very_many_images_lists_a_part_of_them_and_says_so(
     run = long_run(tmp_path / "run")
     whole = data_of(page_of(write_report([run], tmp_path / "whole.html")))
     assert len(whole["items"]) == 120
-    monkeypatch.setattr("titjudge.report.html.MOST_LISTED", 119)
     monkeypatch.setattr("titjudge.report.html.LISTED", 60)
     path = write_report([run], tmp_path / "part.html")
     page = page_of(path)

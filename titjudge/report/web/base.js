@@ -41,13 +41,14 @@ let data = null;
 let imageLines = null;
 
 async function open() {
-  const found = JSON.parse($("#data").textContent);
-  data = found.packed ? JSON.parse(await unpack(found.packed)) : found;
+  data = await unpacked(JSON.parse($("#data").textContent));
   $("#data").remove();
   data.pairs = chunk(data.pairs, 3);
   data.items.forEach((item, at) => { item.at = at; });
   data.generators = [...new Set(data.items.map((item) => item.g))].filter(Boolean).sort((a, b) => a.localeCompare(b));
 }
+
+const unpacked = async (found) => (found.packed ? JSON.parse(await unpack(found.packed)) : found);
 
 async function unpack(text) {
   const raw = atob(text);
@@ -74,7 +75,8 @@ function text(at) {
 function picture(item, alt, extra) {
   const line = item.im === undefined ? null : imageLine(item.im);
   if (line && !line.startsWith("!")) {
-    return h("img" + (extra || ""), { src: "data:image/webp;base64," + line, alt, decoding: "async" });
+    const src = line === "+" ? `${data.folder}/${String(Math.floor(item.im / 1000)).padStart(3, "0")}/${item.im}.webp` : "data:image/webp;base64," + line;
+    return h("img" + (extra || ""), { src, alt, decoding: "async" });
   }
   const reason = line ? utf8(line.slice(1)) : item.bad || "no image: the description was given as text";
   return h("div.noimage" + (extra || ""), { role: "img", "aria-label": `${alt}: ${reason}` }, h("span", null, "No image"), outside(reason, "small"));

@@ -54,6 +54,8 @@ class Closeup {
     $(".closeup-source", this.dialog).replaceChildren(...(controls ? [controls] : []));
     this.drawMarks();
     this.zoomed();
+    const { at } = this;
+    whole(prompt.items)?.then(() => this.at === at && this.draw(), () => {});
   }
 
   drawSide(pane, { item, column }, letter) {

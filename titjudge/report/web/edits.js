@@ -14,7 +14,8 @@ function layers(item, alt) {
   return h("span.layers", null, result, source, h("canvas.changes", { "aria-hidden": "true" }));
 }
 
-/** Make the slider of the edits in a part of the page, and the box that shows their changes; nothing where there is no edit. */
+/** Make the slider of the edits in a part of the page, and the box that shows their changes; nothing where there is no edit.
+ *  In a folder there is no such box: a browser lets no page read the pixels of files beside it. */
 function sourceControls(within) {
   if (!within.querySelector(".layers")) return null;
   const show = () => {
@@ -27,7 +28,7 @@ function sourceControls(within) {
   show();
   return h("div.source-controls", null,
     h("label.upto", null, h("span", null, "Source"), h("input", { type: "range", min: 0, max: 100, value: sourceShown.upTo, "aria-label": "How much of the source is shown", input: slide }), h("span", null, "Result")),
-    h("label.tick", { title: `Pixels in which a colour differs by more than ${CHANGED} of 255 levels, in the pictures as they are here` },
+    data.folder ? null : h("label.tick", { title: `Pixels in which a colour differs by more than ${CHANGED} of 255 levels, in the pictures as they are here` },
       h("input", { type: "checkbox", checked: sourceShown.changes, change: tick }), "Changes"));
 }
 

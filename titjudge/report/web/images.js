@@ -6,19 +6,20 @@ const imagesView = {
   noun: "images",
   total: () => data.items.length,
   has: (at) => data.items[at] !== undefined,
+  items: (at) => [data.items[at]],
   options() {
     const statuses = [...new Set(data.items.flatMap((item) => [item.bad ? "bad_input" : "", ...item.s.map((score) => (score ? score.st : ""))]))].filter(Boolean);
     return {
       g: generatorChoices(),
       s: [["", "all"], ["none", "without a score"], ...statuses.sort().map((status) => [status, statusName(status)])],
       m: metricChoices(data.judges.length > 1 ? "all" : null),
-      o: data.judges.length > 1 ? IMAGE_SORTS : IMAGE_SORTS.filter(([key]) => key !== "odd"),
+      o: IMAGE_SORTS.filter(([key]) => (key !== "odd" || data.judges.length > 1) && (key !== "flaws" || !data.folder)),
     };
   },
   select(filters) {
     const judge = filters.m === "" ? null : Number(filters.m);
     const wanted = searchWords(filters);
-    const found = data.items.filter((item) => (!filters.g || item.g === filters.g) && hasStatus(item, filters.s, judge) && wanted.every((word) => haystack(item).includes(word)));
+    const found = data.items.filter((item) => (!filters.g || item.g === filters.g) && hasStatus(item, filters.s, judge) && wanted.every((word) => mentions(item, word)));
     return order(found, filters.o, judge ?? 0).map((item) => item.at);
   },
   row(at, filters, href) {
@@ -124,10 +125,17 @@ function hasStatus(item, status, judge) {
   return (status === "bad_input" && Boolean(item.bad)) || scores.some((score) => score && score.st === status);
 }
 
+const promptHay = [];
+/** Tell whether a word is in the prompt, the name, or what was said of an image; in a folder that is not all in memory. */
+function mentions(item, word) {
+  if (item.p !== undefined && (promptHay[item.p] ??= text(item.p).toLowerCase()).includes(word)) return true;
+  return haystack(item).includes(word);
+}
+
 function haystack(item) {
   if (item.hay === undefined) {
-    const told = item.s.filter(Boolean).flatMap((score) => [text(score.d), text(score.r), ...(score.mi || []), ...(score.co || []), ...(score.ag ? score.ag.claims.map((claim) => text(claim.t)) : [])]);
-    item.hay = [item.id, item.g, item.grp, ...runsOf(item), text(item.p), item.bad || "", ...told].join("\n").toLowerCase();
+    const told = data.folder ? [] : item.s.filter(Boolean).flatMap((score) => [text(score.d), text(score.r), ...(score.mi || []), ...(score.co || []), ...(score.ag ? score.ag.claims.map((claim) => text(claim.t)) : [])]);
+    item.hay = [item.id, item.g, item.grp, ...runsOf(item), item.bad || "", ...told].join("\n").toLowerCase();
   }
   return item.hay;
 }

@@ -44,6 +44,17 @@ class VirtualList {
     if (focused >= from && focused < to) $(`a[data-at="${focused}"]`, this.rows)?.focus({ preventScroll: true });
   }
 
+  /** Draw some rows again: those in the page whose content has `changed`. */
+  renew(changed) {
+    for (const [at, row] of this.made) {
+      if (!changed(this.shown[at])) continue;
+      row.remove();
+      this.made.delete(at);
+    }
+    this.from = -1;
+    this.render();
+  }
+
   /** Put the rows into the page in their order; those that are there already are not touched. */
   place(made) {
     for (const [at, row] of this.made) if (made.get(at) !== row) row.remove();
@@ -79,7 +90,7 @@ class VirtualList {
 
 /** A split view: filters and list on the left, the selected item on the right. */
 class SplitView {
-  /** `about`: name, options(), select(filters) -> numbers, row(at, filters, link), detail(at, filters). */
+  /** `about`: name, options(), select(filters) -> numbers, row(at, filters, link), items(at) that detail(at, filters) shows. */
   constructor(about) {
     this.about = about;
     this.root = $("#view-" + about.name);
@@ -147,7 +158,10 @@ class SplitView {
   open(chosen) {
     this.at = chosen;
     const known = chosen !== undefined && this.about.has(chosen);
-    this.detail.replaceChildren(...(known ? this.about.detail(chosen, this) : [h("p.plain", null, "Nothing matches these filters.")]));
+    const waiting = known && whole(this.about.items(chosen));
+    if (waiting) waiting.then(() => this.at === chosen && this.open(chosen), (error) => this.detail.replaceChildren(h("p.plain", null, error.message)));
+    const shown = waiting ? [h("p.plain", null, "Loading…")] : known ? this.about.detail(chosen, this) : [h("p.plain", null, "Nothing matches these filters.")];
+    this.detail.replaceChildren(...shown);
     this.detail.scrollTop = 0;
   }
 

@@ -9,6 +9,7 @@ function drawStatic() {
   $("#n-pairs").textContent = number(data.pairs.length);
   sortTables();
   document.querySelectorAll("[data-image]").forEach((link) => link.append(picture(data.items[Number(link.dataset.image)], "")));
+  if (data.folder) document.querySelectorAll("input[type=search]").forEach((field) => { field.placeholder = "words in prompt, name"; });
 }
 
 function route() {

@@ -184,6 +184,7 @@ class MatrixView {
   drawHead() {
     const head = $(".columns", this.root);
     this.list.scroller.style.setProperty("--columns", this.order.length);
+    this.list.scroller.classList.toggle("few", this.order.length < 4);
     head.replaceChildren(h("div.matrix-prompt", null, "Prompt"), ...this.order.map((at) => h("div", null,
       at === this.a ? h("b.tag", null, "A") : at === this.b ? h("b.tag", null, "B") : null, outside(columns()[at].label))));
   }
@@ -208,7 +209,7 @@ class MatrixView {
     const [column, value] = [c.slice(0, c.indexOf("=")), c.slice(c.indexOf("=") + 1)];
     const found = prompts().map((prompt, at) => ({ prompt, at, gap: this.gap(at) })).filter((row) =>
       this.passes(row, s) && (!c || data.themes[column]?.[row.prompt.items[0].grp || row.prompt.items[0].id] === value)
-      && (!q || wanted.every((word) => row.prompt.items.some((item) => haystack(item).includes(word)))));
+      && (!q || wanted.every((word) => row.prompt.items.some((item) => mentions(item, word)))));
     const keys = {
       "": (row) => row.gap,
       won: (row) => (row.gap === null ? null : -row.gap),
@@ -267,6 +268,7 @@ class MatrixView {
     const cells = cellsOf(prompt);
     const digits = data.judges[judgeIn(columns()[this.a], this.metric)]?.digits ?? 1;
     const marked = this.marksOf(prompt);
+    this.loadSoon(prompt);
     return h("div.matrix-row", null,
       h("div.matrix-prompt", null, prompt.items[0]?.src ? sourcePicture(prompt.items[0], 0, "Source", ".row-source") : null,
         h("a", { href: place("prompts", { i: at }), title: text(prompt.p).length > 200 ? text(prompt.p).slice(0, 2000) : null }, outside(shorten(text(prompt.p), 420), "span")),
@@ -274,6 +276,16 @@ class MatrixView {
         marked.slice(0, 2).map(({ a, b, mark }) => h("p.a-mark", null, this.isWrong(a, b, mark.choice) ? "judge is wrong" : mark.choice ? "voted" : mark.interesting ? "interesting" : "", mark.word ? [" ", outside(mark.word)] : null))),
       this.order.map((column) => matrixCell(cells[column], judgeIn(columns()[column], this.metric), columns()[column].label,
         () => { this.closeup.right = column === this.a ? this.b : column; this.step(at); })));
+  }
+
+  /** Load the reasons of a prompt when the list has come to rest with it in view, and draw again. */
+  loadSoon(prompt) {
+    if (!prompt.items.some((item) => item.c !== undefined)) return;
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => {
+      const inView = [...this.list.made.keys()].map((at) => this.shown[at]).filter((at) => prompts()[at].items.some((item) => item.c !== undefined));
+      whole(inView.flatMap((at) => prompts()[at].items))?.then(() => this.list.renew((at) => inView.includes(at)), (error) => { $(".found", this.root).textContent = error.message; });
+    }, 80);
   }
 
   /** Show a prompt in large; null closes it. */

@@ -39,6 +39,7 @@ const pairsView = {
   noun: "pairs",
   total: () => data.pairs.length,
   has: (at) => data.pairs[at] !== undefined,
+  items: (at) => data.pairs[at].slice(0, 2).map((one) => data.items[one]),
   options: () => ({
     g: generatorChoices(),
     s: [["", "all"], ["disagree", "metric disagrees"], ["agree", "metric agrees"], ["tied", "equal scores"], ["open", "people tied"], ["none", "no score"]],

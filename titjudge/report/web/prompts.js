@@ -23,6 +23,7 @@ const promptsView = {
   noun: "prompts",
   total: () => prompts().length,
   has: (at) => prompts()[at] !== undefined,
+  items: () => [],
   options: () => ({
     g: generatorChoices(),
     s: [["", "all"]],
@@ -32,7 +33,7 @@ const promptsView = {
   select(filters) {
     const wanted = searchWords(filters);
     const found = prompts().map((prompt, at) => ({ prompt, at })).filter(({ prompt }) =>
-      (!filters.g || prompt.items.some((item) => item.g === filters.g)) && wanted.every((word) => prompt.items.some((item) => haystack(item).includes(word))));
+      (!filters.g || prompt.items.some((item) => item.g === filters.g)) && wanted.every((word) => prompt.items.some((item) => mentions(item, word))));
     const judge = Number(filters.m || 0);
     const mean = (values) => (values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : null);
     const keys = {

@@ -1,0 +1,28 @@
+"""`report`: where the page goes, and what it says of images that the page does not list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import cli
+from report_runs import small_run
+
+
+def test_a_folder_lies_in_the_run_or_where_it_is_asked_for(tmp_path: Path) -> None:
+    small_run(tmp_path / "run")
+    assert "run/report/index.html" in cli(tmp_path, "report", "run", "--folder")
+    assert (tmp_path / "run" / "report" / "files" / "0000.js").is_file()
+    cli(tmp_path, "report", "run", "--folder", "--out", "elsewhere")
+    assert (tmp_path / "elsewhere" / "index.html").is_file()
+    assert "--folder goes with the page" in cli(tmp_path, "report", "run", "--folder", "--format", "csv", code=2)
+
+
+def test_a_file_that_lists_a_part_of_the_images_names_the_way_to_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("titjudge.report.html.LISTED", 4)
+    small_run(tmp_path / "run")
+    told = cli(tmp_path, "report", "run")
+    assert "of 5 images: `--folder` writes a folder that lists more" in told
+    assert "the page lists" not in cli(tmp_path, "report", "run", "--folder")
