@@ -163,7 +163,18 @@ def test_an_outage_of_the_eyes_is_no_score(tmp_path: Path, data: Path) -> None:
         )
 
     with Server(faulty) as server:
-        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-agent", **hosted(server))
+        cli(
+            tmp_path,
+            "judge",
+            "--data",
+            str(data),
+            "--provider",
+            "openai",
+            "--metric",
+            "tit-agent",
+            code=4,
+            **hosted(server),
+        )
     found = scores(tmp_path)
     assert found["one.png"]["value"] == 100
     assert (found["two.png"]["value"], found["two.png"]["status"]) == (None, "failed")

@@ -63,7 +63,7 @@ def test_gates_and_their_exit_codes(scores: Path, tmp_path: Path, capsys: pytest
     gate = ("--scores", scores, "--baseline", "base", "--fail-if-worse")
     said = cli(capsys, *gate, "0.01", code=1)
     assert "bad is worse than base by more than 0.01" in said
-    assert "good is not worse than base" in said
+    assert "good is better than base, and so not worse than base" in said
     rows = scores.read_text().splitlines()
     kept = tmp_path / "kept.csv"
     kept.write_text("\n".join(row for row in rows if ",bad," not in row) + "\n")
@@ -104,7 +104,7 @@ def test_a_gate_cannot_tell_where_the_candidate_lacks_the_scores(
     assert any("left out" in note for note in found["notes"])
     cli(capsys, *gate, "--strict", code=1)
     as_many = [(p, g, "" if int(p[1:]) % 9 == (g == "A") else score or 60) for p, g, score in rows]
-    assert "A is not worse than B" in cli(
+    assert "A is better than B, and so not worse than B" in cli(
         capsys, *gate[:1], table_of(tmp_path / "even.csv", as_many), *gate[2:], "--strict"
     )
 

@@ -153,7 +153,7 @@ def test_a_failure_is_never_a_score(tmp_path: Path) -> None:
     with Server(handler) as server:
         out = cli(
             tmp_path, "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--concurrency", "1", "--json", "out.json",
-            **hosted(server),
+            code=4, **hosted(server),
         )  # fmt: skip
     found = results(tmp_path)
     statuses = sorted(each["status"] for each in found["failures"])
@@ -181,6 +181,7 @@ def test_bad_input_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
             "tit-llm",
             "--json",
             "out.json",
+            code=4,
             **hosted(server),
         )
         assert server.count() == 6
@@ -224,7 +225,7 @@ def test_the_key_is_written_nowhere(tmp_path: Path) -> None:
     data = small(tmp_path)
     secret = "sk-test-0123456789"
     with Server(lambda seen: Scripted.fault("400") if seen.nth == 1 and not seen.images else good(seen)) as server:
-        out = cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", **hosted(server))
+        out = cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", code=4, **hosted(server))
     assert secret not in out
     for path in tmp_path.rglob("*"):
         if path.is_file():

@@ -11,7 +11,9 @@ GAP = 2  # spaces between columns
 _MAX_WORD = 24  # characters; a longer word, such as a URL, may be broken
 _MAX_LINES = 8  # lines of a row; a longer row is easier to read as a list of cells
 _GLUE = "\u00a0"
-_UNBREAKABLE = re.compile(r"\[[^\[\]]*\]|p [<=] ?\S+|-?[\d.]+ to -?[\d.]+")  # an interval, a p, a range
+_UNBREAKABLE = re.compile(
+    r"\[[^\[\]]*\]|p [<=] ?\S+|p (Holm|BH|best)|-?[\d.]+ to -?[\d.]+"
+)  # an interval, a p, a range
 
 
 def laid_out(
