@@ -99,6 +99,15 @@ def test_settling_makes_no_more_images_than_the_question_takes(tmp_path: Path) -
     assert service.painter.images < 2 * 64
 
 
+@pytest.mark.parametrize(("baseline", "code"), [("good", 1), ("bad", 0)])
+def test_a_gate_is_the_one_of_compare_generators(tmp_path: Path, baseline: str, code: int) -> None:
+    prompts(tmp_path)
+    with Server(Service()) as server:
+        said = bench(tmp_path, server, "--baseline", baseline, "--fail-if-worse", "5", code=code)
+    assert "bad is" in said or "good is" in said
+    assert "worse" in said
+
+
 def test_a_dry_run_asks_nobody_and_names_both_prices(tmp_path: Path) -> None:
     prompts(tmp_path)
     with Server(Service()) as server:
@@ -143,6 +152,7 @@ def test_images_that_exist_compete_with_those_that_are_made(tmp_path: Path) -> N
         ((), "--generator: two or more"),
         (("--generator", "openai/a"), "--generator: two or more"),
         (("--generator", "openai/a", "--generator", "x=openai/b", "--option", "y.size=1"), "no generator is called 'y'"),
+        (("--generator", "openai/a", "--generator", "openai/b", "--baseline", "a"), "a gate takes both"),
         (("--generator", "openai/a", "--generator", "nowhere"), "neither a folder nor PROVIDER/MODEL"),
         (("--generator", "openai/a", "--generator", "openai/b", "--max-cost", "1"), "the price of openai/gpt-4o"),
     ],

@@ -26,7 +26,11 @@ from titjudge.core.serialization import json_bytes
 from titjudge.data.images import SUFFIXES
 from titjudge.runs.folder.run_folder import RunFolder
 
-FIRST = 4  # prompts of the first round; each further one has as many as all before
+FIRST = 4  # prompts of the first round
+DOUBLING, SETTLING = (
+    1.0,
+    0.25,
+)  # prompts of a further round, by those before: many where all are to be made, else few too many
 IMAGES, LIST, RUN = Path("images"), "images.jsonl", Path("run")
 _UNSAFE = str.maketrans(dict.fromkeys('/\\:*?"<>|\0', "_"))
 
@@ -135,19 +139,20 @@ class Benchmark:
         return found
 
 
-def rounds(count: int, affordable: Callable[[int], int], begun: int = 0) -> Iterator[int]:
+def rounds(count: int, affordable: Callable[[int], int], begun: int = 0, *, growth: float = DOUBLING) -> Iterator[int]:
     """Yield how many of the prompts each round covers in all: 4, 8, 16, ...; fewer where the money left pays for fewer.
 
     Args:
         count: Number of prompts.
         affordable: Says, after so many prompts, how many further ones the money left is likely to pay for.
         begun: Prompts that an earlier session has come to: the first round covers them.
+        growth: Prompts of a round, as a share of those before.
     """
     done = min(begun, count)
     if done:
         yield done
     while done < count:
-        more = min(max(FIRST, done), count - done, affordable(done) if done else count)
+        more = min(max(FIRST, int(growth * done)), count - done, affordable(done) if done else count)
         if more <= 0:
             return
         done += more

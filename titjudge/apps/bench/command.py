@@ -67,6 +67,14 @@ _BUDGET_REACHED = 3  # exit code, as of `judge`
     "M",
     type=click.FloatRange(min=0, min_open=True),
 )
+@option("--baseline", "With --fail-if-worse: the generator that no other may be worse than.", "GENERATOR")
+@option(
+    "--fail-if-worse",
+    "Exit with code 1 if a generator is worse than --baseline by more than DELTA, as `compare generators` says.",
+    "DELTA",
+    type=click.FloatRange(min=0),
+)
+@option("--strict", "With --fail-if-worse: exit with code 1 also if these prompts are too few to tell.", is_flag=True)
 @option("--out", "The folder for images, run and report.", "DIR", default="bench")
 @DRY_RUN
 @JSON
@@ -100,10 +108,27 @@ def bench(**flags: Any) -> int:
     listed = read_prompts(given)
     if not listed.prompts:
         raise DataError("there are no prompts", Path(given))
+    _check_gate(flags)
     benchmark = Benchmark(out, listed.prompts, read_generators(texts, key_values("--option", options)), samples)
     for problem in listed.problems:
         say(f"left out: {problem.reason}", err=True)
     return _Bench(benchmark, flags).run()
+
+
+def _check_gate(flags: dict[str, Any]) -> None:
+    """Check that the flags of the gate go together.
+
+    Raises:
+        ConfigError: They do not.
+    """
+    if (flags["baseline"] is None) != (flags["fail_if_worse"] is None) or (
+        flags["strict"] and flags["baseline"] is None
+    ):
+        raise ConfigError("a gate takes both: --baseline GENERATOR --fail-if-worse DELTA")
+    if flags["baseline"] is not None and flags["settle"] is not None:
+        raise ConfigError(
+            "--fail-if-worse takes a fixed set of prompts, and --settle stops early: leave one of them out"
+        )
 
 
 def _example(flags: dict[str, Any]) -> int:
@@ -116,7 +141,18 @@ def _example(flags: dict[str, Any]) -> int:
 
 def _judging(flags: dict[str, Any]) -> dict[str, Any]:
     """Return the flags of the judging, without those of making images."""
-    ours = ("prices", "settle", "margin", "metric_options", "max_looks", "dry_run", "json_file")
+    ours = (
+        "baseline",
+        "fail_if_worse",
+        "strict",
+        "prices",
+        "settle",
+        "margin",
+        "metric_options",
+        "max_looks",
+        "dry_run",
+        "json_file",
+    )
     return {name: value for name, value in flags.items() if name not in ours}
 
 
@@ -132,13 +168,14 @@ class _Bench:
         self._judged = 0
 
     def run(self) -> int:
-        from titjudge.apps.bench.benchmark import rounds
+        from titjudge.apps.bench.benchmark import DOUBLING, SETTLING, rounds
 
         if self._flags["dry_run"]:
             return self._forecast()
         self._check_judging()
         ended = ""
-        for done in rounds(len(self._prompts), self._affordable, self._benchmark.begun()):
+        growth = DOUBLING if self._flags["settle"] is None else SETTLING
+        for done in rounds(len(self._prompts), self._affordable, self._benchmark.begun(), growth=growth):
             ended = self._round(self._prompts[:done])
             if ended:
                 break
@@ -309,11 +346,23 @@ class _Bench:
         say(f"spent ${whole:.4f} in all: ${images:.4f} for images, ${whole - images:.4f} for judging")
         short = self._judged < len(self._prompts) and ended != "settled"
         if not short:
-            return code
+            return self._gate() or code
         why = ended or "the money left pays for no further prompt"
         say(f"stopped after {self._judged} of {len(self._prompts)} prompts: {why}", err=True)
         say("the same command goes on; with a higher --max-cost, where that was reached", err=True)
         return _BUDGET_REACHED if not ended or "cap reached" in ended or "budget" in ended else code or 1
+
+    def _gate(self) -> int:
+        """Compare the generators with the baseline, where one is named; returns the exit code."""
+        from titjudge.apps.bench.benchmark import RUN
+        from titjudge.cli.compare_generators import generators
+
+        if self._flags["baseline"] is None:
+            return 0
+        delta = str(self._flags["fail_if_worse"])
+        words = [str(self._benchmark.folder / RUN), "--baseline", self._flags["baseline"], "--fail-if-worse", delta]
+        failed: int = generators.main([*words, *(["--strict"] if self._flags["strict"] else [])], standalone_mode=False)
+        return failed
 
 
 def _verdict(outcome: Any) -> list[str]:

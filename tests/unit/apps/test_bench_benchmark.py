@@ -1,0 +1,68 @@
+"""How a benchmark goes through its prompts, and what it calls their images."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from builders import png
+from hypothesis import given
+from hypothesis import strategies as st
+
+from titjudge.apps.bench.benchmark import DOUBLING, FIRST, SETTLING, Benchmark, rounds
+from titjudge.apps.bench.generators import Generator, read_generators
+from titjudge.core.errors import ConfigError, DataError
+
+
+@given(st.integers(1, 500), st.integers(0, 600), st.sampled_from([DOUBLING, SETTLING]))
+def test_rounds_end_with_all_prompts_and_each_covers_more_than_the_one_before(
+    count: int, begun: int, growth: float
+) -> None:
+    ends = list(rounds(count, lambda done: count, begun, growth=growth))
+    assert ends[-1] == count
+    assert ends == sorted(set(ends))
+    assert all(later <= max(FIRST, int((1 + growth) * done)) + FIRST for done, later in itertools.pairwise(ends))
+
+
+def test_a_round_is_no_longer_than_the_money_left_is_likely_to_pay_for() -> None:
+    assert list(rounds(100, lambda done: 10 - done)) == [4, 8, 10]
+
+
+def two(**options: str) -> list[Generator]:
+    return read_generators(["openai/gpt-image-2", "g=gemini/gemini-2.5-flash-image"], options)
+
+
+def test_settings_go_to_all_models_or_to_the_one_that_they_name() -> None:
+    first, second = two(**{"size": "1024x1024", "gpt-image-2.quality": "low", "g.imageSize": "2K"})
+    assert (first.name, first.model, first.options) == (
+        "gpt-image-2", "openai/gpt-image-2", {"size": "1024x1024", "quality": "low"},
+    )  # fmt: skip
+    assert (second.name, second.options) == ("g", {"size": "1024x1024", "imageSize": "2K"})
+
+
+@pytest.mark.parametrize("texts", [[], ["openai/a"], ["openai/a", "gemini/a"], ["a=openai/a", "a=openai/b"]])
+def test_generators_are_two_or_more_with_names_of_their_own(texts: list[str]) -> None:
+    with pytest.raises(ConfigError, match="--generator"):
+        read_generators(texts, {})
+
+
+def test_images_have_short_names_of_their_own_whatever_their_prompts_are_called(tmp_path: Path) -> None:
+    names = ["1", "a/b", "a:b", "../../etc", ".", "x" * 300, "x" * 299 + "y", "ü ö"]
+    benchmark = Benchmark(tmp_path, dict.fromkeys(names, "a prompt"), two())
+    places = [one.place for one in benchmark.wanted(benchmark.generators[0], names)]
+    assert len(set(places)) == len(names)
+    assert all(place.resolve().parent == (tmp_path / "images" / "gpt-image-2").resolve() for place in places)
+    assert all(len(place.name) < 120 for place in places)
+
+
+def test_images_of_a_folder_are_known_by_the_ids_of_their_prompts(tmp_path: Path) -> None:
+    for name in ("p1.png", "p2_0.png", "p2_1.png", "other.png"):
+        png(tmp_path / "old" / name)
+    generators = [Generator("old", folder=tmp_path / "old"), Generator("new", "openai/new")]
+    benchmark = Benchmark(tmp_path / "bench", {"p1": "one", "p2": "two"}, generators)
+    listed = benchmark.write_list(["p1", "p2"]).read_text()
+    assert listed.count('"generator":"old"') == 3
+    assert "other.png" not in listed
+    with pytest.raises(DataError, match="no image is named after a prompt"):
+        Benchmark(tmp_path / "bench", {"q": "none"}, generators)
