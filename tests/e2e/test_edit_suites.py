@@ -1,0 +1,61 @@
+"""A suite of edits from files to tables: what is sent, what a refusal does to the means, and that it can be recomputed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import png, write_lines
+
+from titjudge.core.config import load_config
+from titjudge.runs.check.verify import verify
+from titjudge.runs.session import Session
+from titjudge.testing import Scripted, Server
+
+KINDS = ("color_alter", "subject-remove")
+
+
+def gedit(folder: Path) -> Path:
+    """Two generators, four edits of two types each."""
+    rows = []
+    for n in range(4):
+        rows.append({
+            "key": f"k{n}", "task_type": KINDS[n % 2], "instruction": f"edit number {n}", "instruction_language": "en",
+            "Intersection_exist": n < 2,
+        })  # fmt: skip
+        for place, generator in enumerate(("bagel", "step1x")):
+            (results := folder / f"results/{generator}/fullset/{KINDS[n % 2]}/en").mkdir(parents=True, exist_ok=True)
+            png(results / f"k{n}.png", (60 * n, 200 * place, 7))
+            png(results / f"k{n}_SRCIMG.png", (60 * n, 9, 99))
+    write_lines(folder / "gedit.jsonl", *rows)
+    return folder
+
+
+def answer(seen: Any) -> str | Scripted:
+    """Refuse to rate the success of edit 3; else 8 and 4 for it, and 9 and 9 for quality."""
+    text = json.dumps(seen.body["messages"])
+    if "edit number 3" in text:
+        return Scripted.fault("refusal")
+    return json.dumps({"score": [8, 4] if "edit number" in text else [9, 9], "reasoning": "so"})
+
+
+@pytest.mark.parametrize("protocol", ["strict", "official"])
+def test_a_refused_edit_enters_no_mean_and_is_counted_by_its_type_with_the_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    with Server(answer) as server:
+        judge = {"model": "openai/gpt-4.1", "base_url": server.openai}
+        keys = {"data": gedit(tmp_path / "data"), "suite": "gedit-bench", "judge": judge, "protocol": protocol}
+        config = load_config(None, {**keys, "out": tmp_path / "run", "cache": tmp_path / "cache", "report": False})
+        Session(config).run()
+    tables = {each["title"]: each for each in json.loads((tmp_path / "run/results.json").read_text())["tables"]}
+    overall = tables["GEdit-Bench: overall (O)"]
+    assert overall["rows"] == [["bagel", 4, 3, 6, 6, 6], ["step1x", 4, 3, 6, 6, 6]]
+    unscored = tables["GEdit-Bench: overall (O): images without a score"]
+    assert unscored["columns"][2:] == ["refused", "mean", "if all were worst", "if all were best"]
+    assert unscored["rows"][:2] == [["bagel", "overall", 1, 6, 4.5, 7], ["bagel", "subject-remove", 1, 6, 3, 8]]
+    assert tables["GEdit-Bench, intersection: semantic consistency (SC)"]["rows"][0][3] == 4
+    assert verify(tmp_path / "run").holds
