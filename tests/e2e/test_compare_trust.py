@@ -273,7 +273,7 @@ def test_a_metric_with_claims_is_taken_and_of_several_one_is_named(
     assert cli(capsys, "forgetting", claims_run(tmp_path / "one", plain).path)
     graph = score(item, "graph-alignment", 0.5, alignment={"entity": [[["bowl"], True], [["mug"], False]]})
     run = claims_run(tmp_path / "two", [graph]).path
-    assert "by tit-agent; --metric takes another: graph-alignment" in cli(capsys, "forgetting", run)
+    assert "by graph-alignment; --metric takes another: tit-agent" in cli(capsys, "forgetting", run)
     assert "no step can be looked for" in cli(capsys, "forgetting", run, "--metric", "graph-alignment")
 
 

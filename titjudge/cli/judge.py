@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -341,8 +340,8 @@ def _show_verdict(outcome: Outcome, noun: str) -> None:
 
     if outcome.results.verdict is None or noun != "images":
         return
-    said = sentences(outcome.results.verdict, outcome.results.settle, outcome.status)
-    say("\n" + "\n".join(paragraph(line, terminal_width(), "") if sys.stdout.isatty() else line for line in said))
+    if said := sentences(outcome.results.verdict, outcome.results.settle, outcome.status):
+        say("\n" + "\n".join(paragraph(line, terminal_width(), "") for line in said))
 
 
 def exit_code(status: str) -> int:

@@ -8,22 +8,19 @@ from itertools import pairwise
 
 import numpy as np
 
-from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.errors import DataError, nearest
 from titjudge.core.formats import percentage
-from titjudge.core.score_parts import LEVELS
 from titjudge.core.tables import Table, plain
 from titjudge.core.types import Item
 from titjudge.report.drawing import COLOURS, Chart
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.plots import heat_map, power_chart, radar
 from titjudge.report.sections import Block, Charts, Part, Section
+from titjudge.report.verdict import judged_run
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.comparison_tables import (
-    COLUMNS,
-    FEWEST,
     Comparison,
     Scale,
-    categories,
     compared_with_best,
     short_and_long,
     slice_tables,
@@ -33,9 +30,9 @@ from titjudge.stats.generators.sample_sizes import POWER, Planning, planning, se
 from titjudge.stats.generators.slices import averages
 from titjudge.stats.ppi.bridging import bridge, bridge_table
 from titjudge.stats.ppi.two_tier import two_tier
-from titjudge.stats.scores.part_scores import part_scores
-from titjudge.stats.scores.per_prompt import PerPrompt
-from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
+from titjudge.stats.scores.scores_table import ScoreTable
+from titjudge.stats.verdict.judged_runs import joined_table
+from titjudge.stats.verdict.verdict import apart
 
 MOST = 4  # metrics; the command line shows all
 _PART = 0.8  # of the prompts: a judge of fewer judged a part
@@ -49,7 +46,7 @@ def generators(report: Report) -> Section | None:
     Raises:
         DataError: The baseline is in none of the runs.
     """
-    known = {entry.generator for entry in report.entries} - {""}
+    known = {entry.generator or report.runs[run].name for entry in report.entries for run in entry.runs}
     if report.baseline and report.baseline not in known:
         there = ", ".join(sorted(known)[:20]) or "none is named"
         raise DataError(f"no generator '{report.baseline}'.{nearest(report.baseline, known)} Known: {there}")
@@ -68,7 +65,7 @@ def generators(report: Report) -> Section | None:
 
 
 def _scores(report: Report) -> dict[int, ScoreTable]:
-    """Arrange the scores of the first metrics of each run, by the number of the judge."""
+    """Arrange the scores of the first metrics of each run, by the number of the judge; of a run for each checkpoint together."""
     tables = {}
     for at, run in enumerate(report.runs):
         judges = [place for place, judge in report.judges_of(at) if " [" not in judge.metric]
@@ -76,49 +73,28 @@ def _scores(report: Report) -> dict[int, ScoreTable]:
             scores = score_table_of(run, report.judges[place])
             if scores is not None:
                 tables[place] = scores
+    return tables or _of_all_runs(report)
+
+
+def _of_all_runs(report: Report) -> dict[int, ScoreTable]:
+    """Join the scores of runs of one generator each that one judge has judged, by the number of the first run's judge."""
+    runs = [judged_run(run) for run in report.runs]
+    tables = {}
+    for place, judge in report.judges_of(0)[:MOST] if len(runs) > 1 else ():
+        if all(judge.metric in run.metrics for run in runs) and not apart(runs, judge.metric):
+            table = joined_table(runs, judge.metric)
+            if table is not None:
+                tables[place] = table
     return tables
 
 
 def score_table_of(run: Loaded, judge: JudgedMetric) -> ScoreTable | None:
     """Arrange the scores of one metric by prompt and generator, with categories as slices; None with a single generator."""
-    items = {item.id: item for item in run.items if isinstance(item, Item) and item.generator}
-    scores = {id: score for (id, metric), score in run.scores.items() if metric == judge.metric and id in items}
-    entries = [
-        Entry(item.prompt_id or id, item.generator, id, score.value)
-        for id, item in items.items()
-        if (score := scores.get(id)) is not None
-    ]
-    if len({entry.generator for entry in entries if entry.value is not None}) < 2:
-        return None
-    try:
-        by_part = part_scores(items, scores.values())
-    except DataError:  # a claim that is malformed: `compare forgetting` names it
-        by_part = part_scores(items, scores.values(), LEVELS)
-    parts = {
-        column: [
-            (items[id].prompt_id or id, items[id].generator, value, each)
-            for id, values in by_item.items()
-            for value, each in values.items()
-        ]
-        for column, by_item in by_part.items()
-    }
-    cost = (run.list_cost or 0.0) / len(entries) if len(run.manifest.metrics) == 1 else None
-    try:
-        made = score_table(
-            entries, metric=judge.metric, source=run.name, bounds=judge.range, higher_is_better=judge.higher,
-            categories=categories(list(items.values())), parts=parts, cost=cost or None,
-            per_prompt=PerPrompt.parse(run.results.per_prompt or "mean"),
-        )  # fmt: skip
-    except ConfigError:  # the rule needs a score from which an image is right
-        return None
-    enough = {
-        name: {
-            value: means for value, means in made.slices[name].items() if np.isfinite(means).any(axis=1).sum() >= FEWEST
-        }
-        for name in [*parts, *made.slices]
-    }
-    slices = {name: values for name, values in enough.items() if len(values) > 1}
-    return replace(made, slices=dict(list(slices.items())[:COLUMNS]))
+    judged = judged_run(run)
+    named = {id: item for id, item in judged.items.items() if item.generator}
+    table = joined_table([replace(judged, items=named)], judge.metric)
+    several = table is not None and np.isfinite(table.means).any(axis=0).sum() > 1
+    return table if several else None
 
 
 def _compared(report: Report, place: int, cut: ScoreTable) -> Comparison | None:
@@ -134,7 +110,7 @@ def _scale(judge: JudgedMetric) -> Scale:
 
 
 def _part(report: Report, place: int, cut: ScoreTable, comparison: Comparison) -> Part:
-    """Make the part of one metric of one run."""
+    """Make the part of one metric of one run, or of all together."""
     judge, run = report.judges[place], report.runs[report.judges[place].run]
     scores, order, scale = comparison.scores, comparison.order, _scale(judge)
     prompts = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
@@ -143,14 +119,20 @@ def _part(report: Report, place: int, cut: ScoreTable, comparison: Comparison) -
         standings_table(comparison, scale),
         *([Charts(charts, tuple(scores.generators[k] for k in order[:COLOURS]))] if charts else []),
         *slice_tables(cut, comparison.against, comparison.tier_names, scale),
-        *short_and_long(prompts, scores, scale),
+        *(short_and_long(prompts, scores, scale) if prompts.keys() >= set(scores.prompts) else ()),
     )
-    return Part(judge.label, blocks)
+    return Part(_label(report, judge, cut), blocks)
+
+
+def _label(report: Report, judge: JudgedMetric, table: ScoreTable) -> str:
+    """Name a metric of a run; of all runs together only the metric."""
+    return judge.label if table.source == report.runs[judge.run].name else judge.metric
 
 
 def _next_run(report: Report, place: int, comparison: Comparison) -> list[Block]:
     """Make what one metric says of the next comparison: its power, when this one was settled, and the prompts it takes."""
     judge, best = report.judges[place], comparison.against[0]
+    judge = replace(judge, label=_label(report, judge, comparison.scores))
     planned = planning(comparison.scores, best, comparison.order, _scale(judge))
     tables = [*settling(comparison.scores, best), *([planned.table] if planned else [])]
     charts = [Charts((_power_chart(f"generators-{place}", judge, planned),))] if planned else []

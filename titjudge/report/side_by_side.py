@@ -23,18 +23,23 @@ _LETTERS = {1: "a", 0: "tie", -1: "b"}
 
 def comparisons(report: Report) -> list[Table]:
     """Tabulate the differences between several runs; nothing for one."""
-    return [_differences(report), _changes(report)] if len(report.runs) > 1 else []
+    return [*_differences(report), _changes(report)] if len(report.runs) > 1 else []
 
 
-def _differences(report: Report) -> Table:
-    """Compare every other run with the first by each shared metric: accuracy where there are pairs, and mean score."""
+def _differences(report: Report) -> list[Table]:
+    """Compare every other run with the first by each shared metric: accuracy where there are pairs, and mean score.
+
+    No table of runs that share metrics but no image or pair: *Generators* compares them by prompt.
+    """
     shared = _shared(report)
     means = [each for metric in shared for each in _of_metric(report, metric, _mean_differences)]
     accuracies = [each for metric in shared for each in _of_metric(report, metric, _accuracy_differences)]
-    together = [*adjusted_together(accuracies), *adjusted_together(means)]
+    together = [each for each in (*adjusted_together(accuracies), *adjusted_together(means)) if each.n]
+    if shared and not together:
+        return []
     table = differences_table(together, "Runs compared")
     notes = tuple(filter(None, (*table.notes, _images_differ(report)))) if together else ()
-    return replace(table, notes=notes, empty="The runs share no metric.")
+    return [replace(table, notes=notes, empty="The runs share no metric.")]
 
 
 def _images_differ(report: Report) -> str:

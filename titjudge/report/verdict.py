@@ -21,7 +21,7 @@ _PROMPT = 600  # characters shown
 def verdict_of(report: Report) -> Verdict:
     """Return the verdict that the run has recorded; computed for several runs, an old one, and for a baseline."""
     recorded = report.runs[0].results.verdict if len(report.runs) == 1 and not report.baseline else None
-    return recorded or verdict([_judged(run) for run in report.runs], report.baseline)
+    return recorded or verdict([judged_run(run) for run in report.runs], report.baseline)
 
 
 def opening(report: Report, counts: str) -> Opening:
@@ -40,7 +40,7 @@ def opening(report: Report, counts: str) -> Opening:
 def _apart(report: Report, whole: Verdict) -> list[str]:
     """Say the verdict of each run where they cannot be joined, and why."""
     why = f"The generators of these runs are not compared with each other: {'; '.join(whole.apart)}."
-    own = {run.name: run.results.verdict or verdict([_judged(run)]) for run in report.runs}
+    own = {run.name: run.results.verdict or verdict([judged_run(run)]) for run in report.runs}
     lines = [f"{run.name}: {line}" for run in report.runs for line in _said(run, own[run.name])[:1]]
     return [*sentences(whole), *lines, why]
 
@@ -49,7 +49,8 @@ def _said(run: Loaded, own: Verdict) -> list[str]:
     return sentences(own, run.results.settle, run.manifest.status)
 
 
-def _judged(run: Loaded) -> JudgedRun:
+def judged_run(run: Loaded) -> JudgedRun:
+    """Return a run as statistics read it."""
     items = {item.id: item for item in run.items if isinstance(item, Item)}
     return JudgedRun(run.name, run.manifest, run.results, items, run.scores)
 

@@ -14,7 +14,7 @@ from titjudge.metrics import Metric, everywhere
 from titjudge.runs.folder.journal import damage_lines
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.results import summarize
-from titjudge.runs.run_verdict import verdict_on, verdict_without_texts
+from titjudge.runs.run_verdict import verdict_on
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.suites.base import Suite
 
@@ -95,8 +95,7 @@ def finish(
     )  # fmt: skip
     if findings is not None:
         results = results.joined(findings(results))
-    verdict = verdict_on(folder, results) if len(items) <= MOST_REPORTED else verdict_without_texts(folder, results)
-    results = results.joined(Results(verdict=verdict))
+    results = results.joined(Results(verdict=verdict_on(folder, results)))
     file = folder.path / "results.json"
     before = file.read_bytes() if file.is_file() else b""
     same = folder.write("results.json", results.to_json()).read_bytes() == before

@@ -21,7 +21,7 @@ import orjson
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import JsonlReader
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.run_records import Manifest
+from titjudge.core.run_records import Manifest, Results
 from titjudge.core.serialization import checksum_differs, item_from, lean_item, lean_score, score_from, score_record
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.data import containers
@@ -39,6 +39,7 @@ from titjudge.runs.open_run import open_library
 from titjudge.runs.outcome import slimness
 from titjudge.runs.resolve import stored_run
 from titjudge.runs.results import summarize
+from titjudge.runs.run_verdict import verdict_on
 from titjudge.stats.intervals import WAY
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.suites.base import Suite
@@ -389,6 +390,9 @@ def _check_tables(
     results, _ = summarize(
         items, scores.values(), suite, before.human_pairs, metrics, status="", money=folder.money(), per_prompt=rule
     )
+    if before.verdict is not None:
+        known = results.joined(Results(settle=before.settle))
+        results = results.joined(Results(verdict=verdict_on(folder, known, scores)))
     now = results.to_json()
     other_intervals = before.intervals != WAY
     if other_intervals:

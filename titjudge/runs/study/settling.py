@@ -192,7 +192,7 @@ class SettlingSession(Session):
 
     def __init__(self, config: RunConfig, question: SettlingQuestion) -> None:
         super().__init__(config)
-        if len(self.metrics) > 1:  # a question is settled by one metric, and no other is paid for
+        if len(self.metrics) > 1 and not config.metrics:  # one settles the question: no other is paid for
             chosen, others = first_metric(self.metrics), ", ".join(self.metrics)
             super().__init__(config.model_copy(update={"metrics": [chosen]}))
             self.warnings.append(f"settled by {chosen} alone, of {others}: --metric takes another")

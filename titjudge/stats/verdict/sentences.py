@@ -177,6 +177,10 @@ def _prompts(count: int) -> str:
     return f"{count:,} prompt{'' if count == 1 else 's'}"
 
 
+def _pairs(count: int) -> str:
+    return f"{count:,} pair{'' if count == 1 else 's'}"
+
+
 def _names(names: Sequence[str]) -> str:
     """Join names: `a`, `a and b`, `a, b and 3 more`."""
     if len(names) > _NAMED:
@@ -195,10 +199,10 @@ def _of_judges(record: BestJudge) -> Iterator[str]:
     if not record.second:
         whose = "that is better by construction" if constructed else "that people prefer"
         guess = f": no better than guessing (p {p_value(first.p or 1.0)})" if guessing else ""
-        yield f"{first.metric} prefers the image {whose} in {percentage(first.accuracy or 0.0)} of {first.pairs:,} pairs{guess}."
+        yield f"{first.metric} prefers the image {whose} in {percentage(first.accuracy or 0.0)} of {_pairs(first.pairs)}{guess}."
         return
     people = "how the images were made" if constructed else "people"
-    both = f"{record.pairs:,} pair{'' if record.pairs == 1 else 's'} that both scored"
+    both = f"{_pairs(record.pairs)} that both scored"
     p = "" if record.p is None else f" (p {p_value(record.p)})"
     shares = [
         percentage(share) if share is not None else "no" for share in (record.first_accuracy, record.second_accuracy)

@@ -28,14 +28,14 @@ def verdict(runs: Sequence[JudgedRun], baseline: str = "") -> Verdict:
     if not metrics:
         return judged.joined(Verdict(apart=["they share no metric"])) if len(runs) > 1 else judged
     metric = first_metric(metrics)
-    if reasons := _apart(runs, metric):
+    if reasons := apart(runs, metric):
         return judged.joined(Verdict(apart=reasons))
     settled = runs[0].results.settle
     pair = settled.pairs[0] if settled and settled.pairs else None
     return judged.joined(Verdict(generators=better_generator(runs, metric, baseline=baseline, settled=pair)))
 
 
-def _apart(runs: Sequence[JudgedRun], metric: str) -> list[str]:
+def apart(runs: Sequence[JudgedRun], metric: str) -> list[str]:
     """Say why the scores of several runs are not those of one comparison."""
     if len(runs) == 1:
         return []
