@@ -1,4 +1,4 @@
-"""No page of a local server shows text over text, beside the window, or cut off, at the widths of a desktop, tablets and a phone."""
+"""No page shows text over text, beside the window, or cut off, at the widths of a desktop, tablets and a phone."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from report_runs import PROMPT, picture, small_run
 from reviewing import make_set, reviewing
 from test_label_browser import CHROMIUM, FLAGS, SERVE_EXPERTS, begin, page_of, press, serving, split
 from viewing import viewing
+
+from titjudge.report import write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(
@@ -123,3 +125,17 @@ def test_the_list_of_runs_and_the_page_of_a_run(browser: Any, tmp_path: Path) ->
         with page_of(browser, link.replace("/#", "/run.html#") + "/live") as page:
             page.locator(".card img").nth(3).wait_for()
             assert problems_at_all_widths(page) == {}
+
+
+def test_every_view_of_the_report_of_one_run_and_of_two(browser: Any, tmp_path: Path) -> None:
+    runs = [small_run(tmp_path / name) for name in ("one", "checkpoint-with-a-long-name-00012500")]
+    for shown in (runs[:1], runs):
+        file = write_report(shown, tmp_path / "report.html")
+        with page_of(browser, file.as_uri()) as page:
+            page.wait_for_selector("html[data-ready]")
+            views = page.evaluate("[...document.querySelectorAll('[id^=view-]')].map((view) => view.id.slice(5))")
+            assert len(views) > 5
+            for view in views:
+                page.evaluate("view => { location.hash = view; }", view)
+                page.wait_for_function("view => document.body.dataset.view === view", arg=view)
+                assert problems_at_all_widths(page) == {}, view
