@@ -220,7 +220,7 @@ def test_the_suite_file_of_the_extension_page_is_judged(tmp_path: Path) -> None:
     from titjudge.core.config import load_config
     from titjudge.runs import Session
 
-    (block,) = blocks("yaml", ROOT / "docs" / "extending.md")
+    block, _ = blocks("yaml", ROOT / "docs" / "extending.md")
     (tmp_path / "my_suite.yaml").write_text(block)
     (tmp_path / "data" / "images" / "gen").mkdir(parents=True)
     Image.new("RGB", (8, 8)).save(tmp_path / "data" / "images" / "gen" / "1_0.png")
@@ -230,6 +230,13 @@ def test_the_suite_file_of_the_extension_page_is_judged(tmp_path: Path) -> None:
     outcome = Session(config).run()
     assert outcome.failures == []
     assert [table.rows for table in outcome.tables if table.title == "Colours"] == [(("gen", 1, 1, 100.0, 100.0),)]
+
+
+def test_the_suite_of_edits_of_the_extension_page_is_read(tmp_path: Path) -> None:
+    from titjudge.core import registry
+
+    (file := tmp_path / "my_edits.yaml").write_text(blocks("yaml", ROOT / "docs" / "extending.md")[1])
+    assert registry.load("suites", str(file)).metrics == ("viescore-edit",)
 
 
 def test_the_examples_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
