@@ -194,7 +194,7 @@ class ManifestReader:
             return self._known[there]
         edit = edit_columns(there, self.columns, NAMES)
         chosen = {role: edit.get(role, list(self.columns.get(role, ()))) for role in (*NAMES, "source", "mask")}
-        for role in edit.keys() - self.columns.keys():
+        for role in (role for role in edit if role not in self.columns):
             self.taken |= {f"'{name}' is read as {role}": None for name in chosen[role] if name != role}
         for role, usual in NAMES.items():
             if chosen[role] or role in edit or (role == "image" and "image" not in there and "description" in there):
