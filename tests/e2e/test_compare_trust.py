@@ -208,7 +208,7 @@ def test_a_sweep_without_pairs_takes_them_from_a_file(tmp_path: Path, capsys: py
     assert "no human pairs to mark the judges on" in cli(capsys, "cascade", folder, code=2)
     file = tmp_path / "pairs.jsonl"
     file.write_text('{"prompt_id": "p0", "image_a": "0/0.png", "image_b": "0/1.png", "preference": "a"}\n')
-    assert "1 pairs of 1 prompts" in cli(capsys, "cascade", folder, "--pairs", file)
+    assert "recommended: nothing: by these pairs (1)" in cli(capsys, "cascade", folder, "--pairs", file)
 
 
 def test_what_is_no_sweep_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

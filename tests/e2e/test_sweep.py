@@ -16,6 +16,7 @@ from PIL import Image
 
 from titjudge.cli.sweep import sweep as command
 from titjudge.core.errors import ConfigError, FatalProviderError
+from titjudge.core.tables import p_value
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.sweep import Sweep, Swept, _without_shared
 from titjudge.testing import Scripted, Seen, Server
@@ -107,8 +108,13 @@ def test_the_table_ranks_the_rows_and_says_what_the_difference_is_worth(
     assert worst.below == 1
     assert worst.p_adjusted == pytest.approx(2 / 2**3, abs=0.03)  # all three prompts agree; 1,999 exchanges
     table = found.table()
-    assert table.rows[0][table.columns.index("accuracy")] == 1
-    assert table.rows[0][table.columns.index("tie rate")] == 0
+    cells = [dict(zip(table.columns, map(str, row), strict=True)) for row in table.rows]
+    assert [row["accuracy"].partition(" ")[0] for row in cells] == ["100.0%", "0.0%"]
+    assert [row["below best"] for row in cells] == ["None", f"+100.0 pts, p {p_value(worst.p_adjusted)}"]
+    assert cells[0]["chance level"].endswith(f"p {p_value(best.numbers.p_value)}")
+    assert cells[0]["ties"] == "0.0%"
+    assert "captioner" not in table.columns  # it is the same in all rows, and stands below
+    assert "every captioner: openai/gpt-4o" in table.notes
     stored = json.loads((tmp_path / "out" / "sweep.json").read_text())
     assert stored["rows"][1]["below_best"] == 1
 
@@ -212,6 +218,10 @@ def test_the_command(tmp_path: Path, data: Path, server: Server) -> None:
     done = runner.invoke(command, [file, "--json", str(tmp_path / "out.json")], standalone_mode=False)
     assert done.return_value == 0, done.output
     assert "gpt-4.1" in done.output
+    page = (tmp_path / "out" / "sweep.html").read_text()
+    assert str(tmp_path / "out" / "sweep.html") in done.output
+    assert "100.0%" in page
+    assert "02-gpt-4.1" in page
     assert json.loads((tmp_path / "out.json").read_text())["rows"][0]["accuracy"] == 1
     capped = runner.invoke(
         command, [file, "--max-cost", "0", "--out", str(tmp_path / "none"), "--cache", str(tmp_path / "fresh")],

@@ -12,6 +12,7 @@ from titjudge.cli.options import JSON, PATH, TABLE_FILE, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.formats import p_value
 
 if TYPE_CHECKING:
     from titjudge.runs.study.human_study import Study
@@ -119,6 +120,7 @@ def cascade(
 
     Prices are the list prices of the stored answers; what two judges share (a description) is paid once. Recommends the
     cheapest rule within --tolerance of the best judge alone or, with --max-price, the most accurate one within that price.
+    Judges that agree with people no more often than guessing (p .05 or more, as `judge` reports it) are in no rule.
 
     \b
     Examples:
@@ -128,7 +130,7 @@ def cascade(
     """
     from titjudge.engine.prices import parse_price_flag
     from titjudge.runs.study.sweep_judges import swept_judges
-    from titjudge.stats.ppi.cascade import recommend
+    from titjudge.stats.ppi.cascade import guessing_judges, recommend
     from titjudge.suites.folder import read_pairs
 
     judges = swept_judges(sweep, dict(map(parse_price_flag, prices)), longest=longest)
@@ -137,7 +139,17 @@ def cascade(
         raise DataError("no human pairs to mark the judges on: give some with --pairs FILE", sweep)
     if not judges.values:
         missing = "; ".join(f"{name}: {reason}" for name, reason in judges.left_out.items())
-        raise DataError(f"no judge with a price ({missing}): give it with --price MODEL=IN,OUT", sweep)
+        raise DataError(f"no judge can be used: {missing}", sweep)
+    guessing = guessing_judges(pairs, judges.values)
+    judges = judges.without({name: f"no better than guessing (p {p_value(p)})" for name, p in guessing.items()})
+    notes = [f"left out: {name}: {reason}" for name, reason in judges.left_out.items()]
+    if not judges.values:
+        record = {"sweep": str(sweep), "rule": None, "recommended": None, "left_out": judges.left_out}
+        show_results([], record, json_file, notes)
+        say(
+            f"recommended: nothing: by these pairs ({len(pairs):,}) no judge agrees with people more often than guessing"
+        )
+        return 0
     advice = recommend(
         pairs,
         judges.values,
@@ -147,7 +159,6 @@ def cascade(
         tolerance=tolerance,
         longest=longest,
     )
-    notes = [f"left out: {name}: {reason} (--price MODEL=IN,OUT)" for name, reason in judges.left_out.items()]
     if len(judges.values) == 1:
         notes.append("only one judge: there is nothing to escalate to")
     if not any(judges.prices.values()):

@@ -9,7 +9,7 @@ import click
 
 from titjudge.cli.commands import JUDGE, Command
 from titjudge.cli.judge import exit_code, how_to_resume
-from titjudge.cli.options import JSON, PATH, key_option, option
+from titjudge.cli.options import EXPLAIN, JSON, PATH, key_option, option
 from titjudge.cli.output import show_results, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.numbers import sum_words
@@ -23,14 +23,16 @@ from titjudge.core.numbers import sum_words
 @option("--max-cost", "The most that the whole sweep may spend.", "USD", type=float)
 @key_option("cache", "DIR")
 @option("--dry-run", "Count what every combination would cost; send nothing.", is_flag=True)
+@EXPLAIN
 @JSON
 def sweep(
     file: Path, dry_run: bool, json_file: Path | None, out: Path | None, max_cost: float | None, **keys: Any
 ) -> int:
     """Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.
 
-    All combinations share one cache and one cap. The table at the end gives accuracy with its interval, SRCC, KRCC, nDCG
-    (beside what chance reaches), price and time per 1,000 images, refusals and ties, and how far each row is below the best.
+    All combinations share one cache and one cap. The table at the end gives accuracy with its interval and what chance
+    reaches, how far each row is below the best, and price per 1,000 images; a wide terminal and the page sweep.html also time,
+    refusals, ties, SRCC, KRCC and nDCG.
 
     \b
     Examples:
@@ -44,7 +46,7 @@ def sweep(
       metrics: [tit, tit-llm]
     """
     from titjudge.cli.progress import watcher
-    from titjudge.runs.study.sweep import Sweep
+    from titjudge.runs.study.sweep import PAGE, Sweep
 
     overrides = {name: str(value) if isinstance(value, Path) else value for name, value in keys.items()}
     plan = Sweep(file, out, overrides | ({} if max_cost is None else {"limits": {"max_cost": max_cost}}))
@@ -56,6 +58,8 @@ def sweep(
     if outcome.status != "complete":
         say(how_to_resume(outcome.status))
     say(f"runs   {outcome.folder}")
+    if outcome.outcomes:
+        say(f"page   {outcome.folder / PAGE}")
     write_json(json_file, outcome.to_json())
     return exit_code(outcome.status)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,10 @@ import orjson
 from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError
 from titjudge.core.files import read_yaml
-from titjudge.core.numbers import known_sum
+from titjudge.core.numbers import known_sum, sum_words
 from titjudge.core.run_records import MetricResult
-from titjudge.core.types import Pair, Score, Status, Table
+from titjudge.core.tables import Cell, Form, Table, dollars, p_value, percent, plain
+from titjudge.core.types import Pair, Score, Status
 from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import without_credentials
@@ -36,9 +37,18 @@ from titjudge.runs.resolve import ResolvedRun
 from titjudge.runs.session import Session, Watcher
 from titjudge.runs.study.human_study import oriented_values
 from titjudge.stats.pairwise_accuracy import Values
+from titjudge.stats.people.agreement_tables import chance_level
 from titjudge.stats.ppi.judge_pool import Pool, best_pool
 from titjudge.stats.ranking.rank_agreement import GAIN, PAPER_FIT_GAIN
 
+_EXPLANATION = (
+    "Accuracy: with its 95% interval. Chance level: the accuracy that scores without skill reach one time in twenty; p: how often "
+    "they reach this one.",
+    "Below best: the paired difference in accuracy over the same pairs; its p is for the largest difference of as many rows that are "
+    "exchanged within prompts (the best was chosen on these pairs).",
+    "USD: list price of the answers used, cached or not, of 1,000 images; s: the models' own seconds for them, one after the other.",
+    f"nDCG: {GAIN}; paper fit: nDCG with {PAPER_FIT_GAIN}; chance: a random order.",
+)
 DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}
 
 
@@ -55,8 +65,12 @@ class Combination:
         return f"{self.number:02d}-{self.slug}"
 
 
+PAGE = "sweep.html"
+_SECONDARY = (
+    "paper fit chance", "paper fit", "nDCG chance", "nDCG", "KRCC", "SRCC", "ties", "coverage", "refusals", "s per 1,000",
+)  # fmt: skip
 _KEPT = (
-    "accuracy", "accuracy_interval", "srcc", "krcc", "ndcg", "ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_chance",
+    "accuracy", "accuracy_interval", "p_value", "srcc", "krcc", "ndcg", "ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_chance",
     "tie_rate", "coverage", "pairs",
 )  # fmt: skip
 
@@ -109,23 +123,34 @@ class Swept:
     unpriced: int = 0  # requests whose price nobody knows; their cost is not in `spent`
 
     def table(self) -> Table:
-        notes = [
-            "accuracy with its 95% interval; below the best: the paired difference in accuracy over the same pairs, p for the "
-            "largest difference of as many rows that are exchanged within prompts (the best was chosen on these pairs)",
-            "USD: list price of the answers used, cached or not, of 1,000 images; seconds: the models' own time for them, "
-            "one after the other",
-            f"nDCG: {GAIN}; paper fit: nDCG with {PAPER_FIT_GAIN}; chance: a random order",
-        ]
-        notes += [self.pool.line()] if self.pool is not None else []
-        notes += [f"{name} failed: {reason}" for name, reason in self.failed.items()]
+        notes = [self.pool.line()] if self.pool is not None else []
         rows = [_cells(row) for row in self.rows]
-        for role in ("captioner", "embedder", "judge"):
-            labels, shared = _without_shared([cells[role] for cells in rows])
-            rows = [cells | {role: label} for cells, label in zip(rows, labels, strict=True)]
+        for role in ("captioner", "embedder", "judge", "prompts"):
+            rows, shared = _without_shared_model(rows, role)
             notes += [f"every {role}: {shared}"] if shared else []
-        if not any(cells["prompts"] for cells in rows):
-            rows = [{name: cell for name, cell in cells.items() if name != "prompts"} for cells in rows]
-        return Table("Sweep", tuple(rows[0]), tuple(tuple(cells.values()) for cells in rows), tuple(notes))
+        notes += [f"{name} failed: {reason}" for name, reason in self.failed.items()]
+        columns, values = tuple(rows[0]) if rows else (), tuple(tuple(cells.values()) for cells in rows)
+        return Table(
+            "Sweep", columns, values, tuple(notes), explanation=_EXPLANATION, secondary=_SECONDARY, estimates=True
+        )
+
+    def write_page(self) -> Path:
+        """Write the table as a page, with the runs below it; returns its place."""
+        from titjudge.report.tables_page import write_page
+
+        spent = sum_words(self.spent, self.unpriced, f"${self.spent:.4f}")
+        runs = [(name, outcome.status) for name, outcome in self.outcomes.items()]
+        table = Table("Runs", ("folder", "status"), tuple(runs + [(name, "failed") for name in self.failed]))
+        lines = [f"{self.status}; spent {spent}. Each run has a report of its own in its folder."]
+        swept = self.table()
+        named = swept.columns[: swept.columns.index("accuracy")]
+        first = [name for name in swept.columns if name not in _SECONDARY]
+        more = [name for name in swept.columns if name in _SECONDARY]
+        tables = [_part(swept, first)]
+        for title, columns in (("Time, coverage and ties", more[:4]), ("Order within prompts", more[4:])):
+            tables.append(replace(_part(swept, [*named, *columns]), title=title, explanation=(), notes=()))
+        write_page(f"Sweep {self.folder.resolve().name}", lines, [], [*tables, table], self.folder / PAGE)
+        return self.folder / PAGE
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -223,6 +248,7 @@ class Sweep:
         if outcomes:
             text = orjson.dumps(swept.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
             RunFolder(self.folder).write("sweep.json", text)
+            swept.write_page()
         return swept
 
     def _with_rest_of_cap(self, combination: Combination) -> RunConfig:
@@ -320,10 +346,10 @@ def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
     values = {row.name: row.values for row in rows}
     differences = {d.first: d.difference for d in paired_differences(pairs, values, baseline=rows[0].name)}
     p_values = below_the_best(pairs, [row.values for row in rows])
-    for row, p_value in zip(rows[1:], p_values, strict=True):
+    for row, adjusted in zip(rows[1:], p_values, strict=True):
         difference = differences[row.name]
-        row.below = None if difference is None else -difference
-        row.p_adjusted = p_value
+        row.below = None if difference is None else 0.0 - difference  # never -0.0
+        row.p_adjusted = adjusted
     return rows
 
 
@@ -339,13 +365,34 @@ def _without_shared(labels: Sequence[str | None]) -> tuple[list[str | None], str
 def _cells(row: Row) -> dict[str, Any]:
     """Return the cells of a row of the table by column."""
     numbers = row.numbers
-    low, high = numbers.accuracy_interval or (None, None)
     return {
         "metric": row.metric, **{role: model or None for role, model in row.models.items()},
-        "accuracy": numbers.accuracy, "low": low, "high": high,
-        "SRCC": numbers.srcc, "KRCC": numbers.krcc, "nDCG": numbers.ndcg, "nDCG chance": numbers.ndcg_chance,
-        "paper fit": numbers.ndcg_paper_fit, "paper fit chance": numbers.ndcg_paper_fit_chance,
-        "USD per 1,000": row.price, "seconds per 1,000": row.seconds, "refusals": row.refusals,
-        "tie rate": numbers.tie_rate, "coverage": numbers.coverage,
-        "below the best by": row.below, "p adjusted": row.p_adjusted,
+        "accuracy": percent(numbers.accuracy, numbers.accuracy_interval, bar=True), "chance level": chance_level(numbers),
+        "below best": _below(row),
+        "USD per 1,000": dollars(row.price), "s per 1,000": plain(row.seconds, digits=1), "refusals": row.refusals,
+        "coverage": percent(numbers.coverage), "ties": percent(numbers.tie_rate),
+        "SRCC": plain(numbers.srcc), "KRCC": plain(numbers.krcc),
+        "nDCG": plain(numbers.ndcg), "nDCG chance": plain(numbers.ndcg_chance),
+        "paper fit": plain(numbers.ndcg_paper_fit), "paper fit chance": plain(numbers.ndcg_paper_fit_chance),
     }  # fmt: skip
+
+
+def _part(table: Table, columns: Sequence[str]) -> Table:
+    """Take some columns of a table."""
+    places = [table.columns.index(name) for name in columns]
+    return replace(table, columns=tuple(columns), rows=tuple(tuple(row[at] for at in places) for row in table.rows))
+
+
+def _below(row: Row) -> Cell | None:
+    if row.below is None:
+        return None
+    return Cell(row.below, Form.POINTS, note="" if row.p_adjusted is None else f"p {p_value(row.p_adjusted)}")
+
+
+def _without_shared_model(rows: Sequence[dict[str, Any]], role: str) -> tuple[list[dict[str, Any]], str]:
+    """Remove the column of a role that has one model in all rows, or the settings that its models share; and return these."""
+    named = {cells[role]: None for cells in rows if cells[role]}
+    if len(named) < 2:
+        return [{name: cell for name, cell in cells.items() if name != role} for cells in rows], next(iter(named), "")
+    labels, shared = _without_shared([cells[role] for cells in rows])
+    return [cells | {role: label} for cells, label in zip(rows, labels, strict=True)], shared

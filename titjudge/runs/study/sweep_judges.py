@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,12 @@ class SweptJudges:
     prices: dict[str, float]  # USD a pair
     together: dict[frozenset[str], float]  # of several judges, which may share answers such as a description
     pairs: list[Pair]  # the human pairs
-    left_out: dict[str, str]  # judges without a price or scores, and why
+    left_out: dict[str, str]  # judges that are not used, and why
+
+    def without(self, reasons: Mapping[str, str]) -> SweptJudges:
+        """Leave out judges, given with the reason."""
+        values = {name: scores for name, scores in self.values.items() if name not in reasons}
+        return replace(self, values=values, left_out={**self.left_out, **reasons})
 
 
 def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int = 2) -> SweptJudges:
@@ -62,7 +67,11 @@ def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int
         keys = {key for score in own for key in score.replies if key in answers}
         unknown = sorted({answers[key][1] for key in keys if answers[key][0] is None})
         if unknown or not own:
-            left_out[name] = f"the price of {', '.join(unknown)} is unknown" if unknown else "it has no scores"
+            left_out[name] = (
+                f"the price of {', '.join(unknown)} is unknown (--price MODEL=IN,OUT)"
+                if unknown
+                else "it has no scores"
+            )
             continue
         values[name] = oriented_values(own, str(row["metric"]))
         used[name], images[name] = keys, len(own)

@@ -7,7 +7,7 @@ from typing import Any
 
 from titjudge.core.formats import WIDE
 from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
-from titjudge.core.tables import Table, p_value, percent, plain
+from titjudge.core.tables import Table, Value, p_value, percent, plain
 from titjudge.stats.people.agreement import EXPLANATION
 
 LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
@@ -52,7 +52,7 @@ def _metrics(metrics: Mapping[str, MetricResult], notes: tuple[str, ...], explan
 
 
 def _metric_row(name: str, result: MetricResult) -> tuple[Any, ...]:
-    threshold, scored, p = result.threshold_05, result.pairs_scored, p_value(result.p_value)
+    scored = result.pairs_scored
     coefficients = (
         result.srcc, result.krcc, result.ndcg, result.ndcg_chance, result.ndcg_paper_fit, result.ndcg_paper_fit_chance,
     )  # fmt: skip
@@ -61,10 +61,16 @@ def _metric_row(name: str, result: MetricResult) -> tuple[Any, ...]:
         percent(result.accuracy, result.accuracy_interval),
         percent(result.tie_rate),
         f"{scored} of {result.pairs}" if result.pairs else None,
-        f"{100 * threshold / scored:.1f}%, p {p}" if threshold and scored else p,
+        chance_level(result),
         *map(plain, coefficients),
         percent(result.coverage),
     )
+
+
+def chance_level(result: MetricResult) -> Value:
+    """Make the cell of the accuracy that is reached without skill, and how often the metric's own is: `55.3%, p 0.002`."""
+    threshold, scored, p = result.threshold_05, result.pairs_scored, p_value(result.p_value)
+    return f"{100 * threshold / scored:.1f}%, p {p}" if threshold and scored else p
 
 
 def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float | None]) -> Table:

@@ -23,7 +23,8 @@ from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, group_sums
 from titjudge.stats.equality import reaches, with_ties
 from titjudge.stats.intervals import choice_interval, share_intervals
-from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
+from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, pairwise_accuracy
+from titjudge.stats.people.agreement import GUESSING
 from titjudge.stats.ppi.cascade_rules import CascadeOutcome, CascadeRule, Recommendation
 
 GRID = 17  # thresholds tried for the first of three judges; for the last but one, all that make a difference are
@@ -91,6 +92,13 @@ def apply(
     table, _ = _read(pair_index(index), {name: values.get(name) for name in rule.judges}, prices)
     outcome, _ = _run(table, tuple(range(len(rule.judges))), rule.thresholds)
     return outcome
+
+
+def guessing_judges(index: PairIndex | Sequence[Pair], values: Mapping[str, Values]) -> dict[str, float]:
+    """Return the judges that agree with people no more often than guessing, with their p-values, as a run reports them."""
+    pairs = pair_index(index)
+    p_values = {name: pairwise_accuracy(pairs, scores).p_value for name, scores in values.items()}
+    return {name: p for name, p in p_values.items() if p is not None and p >= GUESSING}
 
 
 def recommend(
