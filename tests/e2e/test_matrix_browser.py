@@ -49,7 +49,7 @@ def prompts(page: Any) -> list[str]:
 
 
 def test_the_prompts_that_b_lost_most_stand_first_with_score_and_reason(show: Callable[..., Any], report: Path) -> None:
-    page = show(report, "#matrix")
+    page = show(report, "#matrix?m=tit")
     assert prompts(page) == ["Scene 0", "Scene 2", "Scene 1", "Scene 3"]
     heads = page.locator("#view-matrix .columns > div").all_inner_texts()
     assert [head.split() for head in heads] == [["Prompt"], ["A", "old"], ["B", "new"], ["mid"]]
@@ -64,7 +64,7 @@ def test_the_prompts_that_b_lost_most_stand_first_with_score_and_reason(show: Ca
 def test_it_is_sorted_and_filtered_by_what_was_lost_has_failed_or_has_a_theme(
     show: Callable[..., Any], report: Path
 ) -> None:
-    page = show(report, "#matrix")
+    page = show(report, "#matrix?m=tit")
     form = page.locator("#view-matrix .filters")
 
     def chosen(expected: list[str], **fields: str) -> None:
@@ -86,7 +86,7 @@ def test_it_is_sorted_and_filtered_by_what_was_lost_has_failed_or_has_a_theme(
 
 
 def test_large_images_are_stepped_through_and_zoomed_together(show: Callable[..., Any], report: Path) -> None:
-    page = show(report, "#matrix")
+    page = show(report, "#matrix?m=tit")
     page.locator("#view-matrix .rows li").first.get_by_role("button").nth(1).click()
     dialog = page.locator("#closeup")
     assert dialog.locator(".closeup-where").inner_text() == "1 of 4"
@@ -116,14 +116,14 @@ def test_large_images_are_stepped_through_and_zoomed_together(show: Callable[...
 def test_marks_are_kept_and_their_export_is_a_votes_file_that_compare_reads(
     show: Callable[..., Any], report: Path, tmp_path: Path
 ) -> None:
-    page = show(report, "#matrix?i=0")
+    page = show(report, "#matrix?m=tit&i=0")
     dialog = page.locator("#closeup")
     assert "The judge prefers A." in dialog.inner_text()
     page.keyboard.press("w")
     assert dialog.locator("[data-act=b]").get_attribute("aria-pressed") == "true"
     dialog.locator("[name=word]").fill("the boat <b>is</b> there")
     page.locator("body").press("Escape")
-    page.evaluate("location.hash = '#matrix?i=1'")
+    page.evaluate("location.hash = '#matrix?m=tit&i=1'")
     until(page, "document.querySelector('#closeup .closeup-prompt').textContent.includes('Scene 1')")
     page.keyboard.press("i")
     page.reload()

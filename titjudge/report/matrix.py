@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any
 
+from titjudge.core.registry import first_metric
 from titjudge.core.types import Item
 from titjudge.report.model import Report
 from titjudge.report.sections import PictureMatrix, Section, single
@@ -21,12 +22,21 @@ def matrix(report: Report) -> Section | None:
 
 
 def matrix_data(report: Report) -> dict[str, Any]:
-    """Return what the matrix needs besides the images: themes of the prompts, the baseline, and a name to keep marks by.
+    """Return what the matrix needs besides the images: themes of the prompts, what it compares at first, and a name for marks.
 
     `themes` maps each column of the data that sorts the prompts into groups to its value by prompt. `marks` stays the same
     when the report of a run is written again.
     """
-    return {"themes": _themes(report), "baseline": report.baseline, "marks": _name_of_marks(report)}
+    return {"themes": _themes(report), "first": _first(report), "marks": _name_of_marks(report)}
+
+
+def _first(report: Report) -> dict[str, str]:
+    """Choose what is compared until a reader chooses: in B what is better by the verdict of the run, in A what it is held against."""
+    whole = report.runs[0].results.verdict if len(report.runs) == 1 else None
+    compared = whole.generators if whole else None
+    named = {"a": compared.second, "b": compared.first} if compared else {}
+    metric = first_metric(dict.fromkeys(judge.metric for judge in report.judges)) if report.judges else ""
+    return {**named, "m": metric} | ({"a": report.baseline} if report.baseline else {})
 
 
 def _themes(report: Report) -> dict[str, dict[str, str]]:

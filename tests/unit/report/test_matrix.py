@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from report_runs import PROMPT, score, small_run, write_run
 
@@ -38,3 +39,18 @@ def test_marks_keep_their_name_when_a_report_is_written_again_and_have_another_i
     run, other = small_run(tmp_path / "run"), small_run(tmp_path / "other")
     assert matrix_data(load([run]))["marks"] == matrix_data(load([run]))["marks"]
     assert matrix_data(load([run]))["marks"] != matrix_data(load([other]))["marks"]
+
+
+def test_it_opens_with_what_the_verdict_compares_by_the_metric_that_decides(tmp_path: Path) -> None:
+    def first(results: dict[str, Any], baseline: str = "") -> dict[str, str]:
+        items = [Item(f"{g}.png", PROMPT, None, g, "p") for g in "ab"]
+        scores = [score(item, metric, 0.5) for item in items for metric in ("tit", "tit-llm")]
+        report = load([write_run(tmp_path / "run", items, scores, results=results)])
+        report.baseline = baseline
+        opened: dict[str, str] = matrix_data(report)["first"]
+        return opened
+
+    verdict = {"verdict": {"generators": {"metric": "tit-llm", "first": "b", "second": "a"}}}
+    assert first(verdict) == {"a": "a", "b": "b", "m": "tit-llm"}
+    assert first({}) == {"m": "tit-llm"}
+    assert first({}, "b") == {"a": "b", "m": "tit-llm"}

@@ -135,11 +135,13 @@ class MatrixView {
     }
   }
 
-  /** The columns that are compared when nothing is chosen: the baseline, or the first, and the last of the others. */
+  /** What is compared when nothing is chosen: as the verdict has it, else the first column with the last. */
   get usual() {
-    const a = Math.max(0, columns().findIndex((column) => data.baseline && column.g === data.baseline));
+    const named = (name, without) => columns().findIndex((column, at) => name !== undefined && column.g === name && at !== without);
+    const a = Math.max(0, named(data.first.a));
+    const b = named(data.first.b, a);
     const others = columns().map((_, at) => at).filter((at) => at !== a);
-    return { a: String(a), b: String(others[others.length - 1]), m: matrixMetrics()[0] };
+    return { a: String(a), b: String(b < 0 ? others[others.length - 1] : b), m: data.first.m };
   }
 
   change() {
