@@ -3,8 +3,8 @@
 It also writes docs/schemas: run.schema.json, by which editors check and complete run.yaml, and those of manifest.json
 and results.json in a run folder.
 
-A part stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`; NAME is help, metrics, suites, keys
-or meta.
+A part stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`; NAME is help, metrics, suites, keys,
+meta or advice.
 """
 
 from __future__ import annotations
@@ -97,6 +97,13 @@ def shown_default(default: Any) -> str:
     return "" if shown is None or shown in ([], {}) else f"`{shown}`"
 
 
+def advice(_: str) -> str:
+    """What to do about missing scores, by cause."""
+    from titjudge.core.failure_advice import Cause, remedy
+
+    return table(("scores that are missing", "what to do"), [(str(cause), remedy(cause)) for cause in Cause])
+
+
 def meta(_: str) -> str:
     """Every key of `Item.meta` that the program reads."""
     from titjudge.core.item_meta import KEYS
@@ -119,7 +126,7 @@ def schemas() -> dict[Path, str]:
     }
 
 
-MAKERS = {"help": help_, "metrics": metrics, "suites": suites, "keys": keys, "meta": meta}
+MAKERS = {"help": help_, "metrics": metrics, "suites": suites, "keys": keys, "meta": meta, "advice": advice}
 
 
 def filled(text: str) -> str:

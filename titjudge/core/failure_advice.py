@@ -77,8 +77,13 @@ def advice(failures: Iterable[FailureRecord], limits: Mapping[str, Any] | None =
         limits: `Manifest.limits`, or those of a configuration; the advice on concurrency is half of theirs.
     """
     counts = Counter(map(cause_of, failures))
-    slower = max(1, int((limits or {}).get("concurrency") or 32) // 2)
-    return [Advice(cause, count, _REMEDIES[cause].format(slower=slower)) for cause, count in counts.most_common()]
+    concurrency = int((limits or {}).get("concurrency") or 32)
+    return [Advice(cause, count, remedy(cause, concurrency)) for cause, count in counts.most_common()]
+
+
+def remedy(cause: Cause, concurrency: int = 32) -> str:
+    """Say what to do about scores that are missing for a cause, in one line; `concurrency` is that of the run."""
+    return _REMEDIES[cause].format(slower=max(1, concurrency // 2))
 
 
 _REMEDIES = {
@@ -86,7 +91,7 @@ _REMEDIES = {
     Cause.CROWDED: "the same command again with a lower --concurrency, such as {slower}",
     Cause.REJECTED: "look at the reasons; once the cause is mended, the same command asks them again",
     Cause.TRUNCATED: "a larger max_tokens for this model in a file for --config (`captioner: {{model: ..., max_tokens: "
-    "4096}}`, or `judge:`); this is a new run, which asks that model anew",
+    "16384}}`, or `judge:`); this is a new run, which asks that model anew",
     Cause.REFUSED: "the same command with --retry-failed asks once more; another model may answer what this one never will",
     Cause.UNPARSED: "the same command with --retry-failed asks once more; --lenient repairs malformed JSON",
     Cause.BAD_INPUT: "mend or remove them, then the same command again",
