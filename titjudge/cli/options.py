@@ -127,12 +127,20 @@ def page_options(port: int) -> Callable[[F], F]:
 
 def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Refuse what is no address of a page."""
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(value)
-    if value and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
+    if value and not _is_page(value):
         raise click.BadParameter(f"{value!r} is no address such as https://label.example.org")
     return value
+
+
+def _is_page(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and not parts.query + parts.fragment
 
 
 def say_address(lines: Sequence[str], link: str, usual: int, asked: int | None) -> None:

@@ -309,7 +309,8 @@ def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) ->
             assert get(link, "/api/runs", **key, Host=host)[0] == 403, host
         _, headers, _ = get(link, "/")
         assert "script-src 'self'" in headers["content-security-policy"]
-        assert "innerHTML" not in get(link, "/view.js")[2]
+        for script in ("shared", "view", "run", "framed"):
+            assert "innerHTML" not in get(link, f"/{script}.js")[2]
 
 
 def test_the_images_of_a_run_are_shown_newest_first_with_what_the_page_may_read(tmp_path: Path) -> None:

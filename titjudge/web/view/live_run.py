@@ -83,7 +83,7 @@ class LiveRun:
         }
 
     def picture(self, item: str) -> Thumbnail:
-        """Return a small copy of an image as WebP, or why it cannot be shown: only the file that was judged is."""
+        """Return a small copy of an image as WebP, or why it cannot be shown: a file of another size than the judged one is not."""
         with self._lock:
             record = self._record(item)
         path = record.get("image")
