@@ -193,6 +193,17 @@ def test_pairs_put_the_worst_disagreement_first(show: Callable[..., Any], report
     assert "People prefer A" in detail.inner_text()
 
 
+def test_the_prompts_that_show_the_verdict_have_both_images_which_lead_to_their_pages(
+    show: Callable[..., Any], report: Path
+) -> None:
+    page = show(report)
+    page.locator(".duels figure img").first.wait_for(state="visible")
+    assert page.locator(".duels figure").count() == page.locator(".duels figure :is(img, .noimage)").count() >= 2
+    page.locator(".duels figure a").first.click()
+    until(page, "document.body.dataset.view === 'images'")
+    assert page.locator("#view-images .detail img").count() == 1
+
+
 def test_numbers_lead_to_their_images(show: Callable[..., Any], report: Path) -> None:
     page = show(report, "#failures")
     page.get_by_role("link", name="model_b").click()

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from titjudge.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from titjudge.probes.canary import CanaryReport, ask_canaries, drift_between
+    from titjudge.core.comparable_runs import drift_between
+    from titjudge.probes.canary import CanaryReport, ask_canaries
     from titjudge.probes.item_scorer import Prober
     from titjudge.probes.trust_card import Card, Line
 
@@ -26,7 +27,8 @@ else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "titjudge.probes.canary": "CanaryReport ask_canaries drift_between",
+            "titjudge.core.comparable_runs": "drift_between",
+            "titjudge.probes.canary": "CanaryReport ask_canaries",
             "titjudge.probes.item_scorer": "Prober",
             "titjudge.probes.trust_card": "Card Line",
         },
