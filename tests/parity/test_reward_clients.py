@@ -32,6 +32,8 @@ from PIL import Image
 from serving import TOKEN, expected, rating, serving
 from test_official_code import module, official
 
+from titjudge import Judge
+from titjudge.apps.rewards import flow_grpo_reward
 from titjudge.testing import Server
 
 requests = pytest.importorskip("requests")
@@ -118,6 +120,26 @@ def test_flow_grpo_with_the_lines_of_the_docs(address: str, tmp_path: Path) -> N
     reward_fn = ast.literal_eval(config.partition(" = ")[2])
     details, _ = client.multi_score("cpu", reward_fn)(arrays(), PROMPTS, {})
     assert details["avg"] == details["unifiedreward"] == wanted("JPEG")
+
+
+def test_flow_grpo_in_its_own_process(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our reward function among those of its `multi_score`, which weighs and adds them up."""
+    import torch
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    code = official("flow_grpo/flow_grpo/rewards.py").read_text(encoding="utf-8")
+    code = code.replace('"unifiedreward": ', '"titjudge": titjudge_score,\n        "unifiedreward": ', 1)
+    (tmp_path / "rewards.py").write_text(code, encoding="utf-8")
+    with (
+        Server(rating) as model,
+        Judge("lmm-score", captioner="openai/gpt-4o", base_url=model.openai, cache=tmp_path / "c") as judge,
+    ):
+        client = module(tmp_path / "rewards.py", "flow_grpo_in_process")
+        client.titjudge_score = lambda: flow_grpo_reward(judge, missing="group-mean")
+        tensor = torch.from_numpy(arrays()).permute(0, 3, 1, 2) / 255
+        details, _ = client.multi_score("cpu", {"titjudge": 0.5})(tensor, PROMPTS, {})
+    assert details["titjudge"] == wanted("PNG")
+    assert details["avg"] == [0.5 * value for value in wanted("PNG")]
 
 
 def test_verl_omni(address: str) -> None:

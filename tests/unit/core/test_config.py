@@ -210,3 +210,11 @@ def test_what_could_never_hold_is_refused(tmp_path: Path, text: str, message: st
 
 def test_a_metric_named_twice_is_asked_once() -> None:
     assert load_config(None, {"metrics": ["tit", "tit-llm", "tit"]}).metrics == ["tit", "tit-llm"]
+
+
+def test_a_provider_stands_where_the_command_names_no_model_and_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("captioner: gemini/a\njudge: [gemini/b, gemini/c]\n")
+    config = load_config(tmp_path / "run.yaml", {"provider": "openai", "captioner": {"model": "fake/x"}, "judge": None})
+    assert config.captioner is not None
+    assert config.judge is not None
+    assert (config.captioner.model, config.judge.model, config.panel) == ("fake/x", "openai", [])
