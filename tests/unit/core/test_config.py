@@ -85,7 +85,7 @@ def test_every_flag_of_judge_has_its_key() -> None:
     from titjudge.core.config import Limits, RunConfig
 
     keys = {*RunConfig.model_fields, *Limits.model_fields, "base_url", "squash", "trust_remote_code"}
-    names = {"provider": "captioner", "price": "prices", "max_looks": "metric_options"}
+    names = {"folder": "data", "provider": "captioner", "price": "prices", "max_looks": "metric_options"}
     not_settings = {"json_file", "dry_run", "config_file", "settle", "margin", "sinks", "step", "official_files"}
     for option in judge.params:
         if (

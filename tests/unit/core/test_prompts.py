@@ -150,7 +150,7 @@ def test_no_variable_of_any_bundled_prompt_can_open_or_close_its_tags() -> None:
         category = next(iter(re.findall(r'^ +"(.+?)": "', path.read_text(encoding="utf-8"), re.MULTILINE)), "")
 
         def shown(foreign: str, prompt: Prompt = prompt, category: str = category) -> str:
-            several = {"claims", "evidence", "notes", "entities"}
+            several = {"claims", "evidence", "notes", "entities", "sources"}
             values: dict[str, object] = {each: [foreign] if each in several else foreign for each in prompt.variables}
             values |= {each: [(foreign, foreign, foreign)] for each in prompt.variables & {"relations"}}
             values |= {each: [(foreign, foreign)] for each in prompt.variables & {"attributes"}}
