@@ -110,7 +110,7 @@ def test_large_images_are_stepped_through_and_zoomed_together(show: Callable[...
     assert page.evaluate(moves) == ["translate(0px, 0px) scale(1)"] * 2
     page.keyboard.press("Escape")
     dialog.wait_for(state="hidden")
-    assert "i=" not in page.url
+    until(page, "!location.hash.includes('i=')")
 
 
 def test_marks_are_kept_and_their_export_is_a_votes_file_that_compare_reads(
