@@ -214,9 +214,9 @@ def _others(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> 
     shared = [name for name in runs[0].metrics if name != metric and all(name in run.metrics for run in runs)]
     said = {}
     for name in shared[:_OTHERS]:
-        table = joined_table(runs, name)
+        table = joined_table(runs, name, sliced=False)
         if table is not None and {first, second} <= set(table.generators):
-            each = next(iter(_differences(replace(table.only((first, second)), slices={}))), None)
+            each = next(iter(_differences(table.only((first, second)))), None)
             if each is not None and each.difference is not None:
                 shown = each.p is not None and each.p < ALPHA
                 said[name] = (SAME if each.difference > 0 else OPPOSITE) if shown else OPEN

@@ -77,10 +77,15 @@ def items_of(runs: Sequence[JudgedRun]) -> Items:
     return {run.name: run.items for run in runs}
 
 
-def joined_table(runs: Sequence[JudgedRun], metric: str) -> ScoreTable | None:
+def joined_table(runs: Sequence[JudgedRun], metric: str, *, sliced: bool = True) -> ScoreTable | None:
     """Join the scores of a metric by prompt and generator, with the categories of prompts and parts of scores as slices.
 
     A run that names no generator is one itself. Slices hold only values that six prompts or more have.
+
+    Args:
+        runs: The runs.
+        metric: The metric.
+        sliced: Whether to make slices.
 
     Returns:
         None without any score, or where the rule for several images of a prompt does not fit the metric.
@@ -92,12 +97,12 @@ def joined_table(runs: Sequence[JudgedRun], metric: str) -> ScoreTable | None:
         cells = {id: (key(item), label(run.name, item)) for id, item in run.items.items()}
         scores = [score for (id, name), score in run.scores.items() if name == metric and id in cells]
         entries += [Entry(*cells[score.item_id], f"{run.name}/{score.item_id}", score.value) for score in scores]
-        for column, by_item in _parts(run.items, scores).items():
+        for column, by_item in _parts(run.items, scores).items() if sliced else ():
             numbers = parts.setdefault(column, [])
             numbers += [(*cells[id], value, one) for id, values in by_item.items() for value, one in values.items()]
     if not any(entry.value is not None for entry in entries):
         return None
-    named = [replace(item, prompt_id=key(item)) for run in runs for item in run.items.values()]
+    named = [_keyed(item, key(item)) for run in runs for item in run.items.values()] if sliced else []
     scale, costs = runs[0].scale(metric), [run.cost for run in runs]
     alone = all(len(run.manifest.metrics) == 1 for run in runs)
     try:
@@ -110,6 +115,11 @@ def joined_table(runs: Sequence[JudgedRun], metric: str) -> ScoreTable | None:
     except ConfigError:  # the rule needs a score from which on an image is right
         return None
     return replace(table, slices=_large_slices(table, [*parts, *table.slices]))
+
+
+def _keyed(item: Item, prompt: str) -> Item:
+    """Return an item that names its prompt as the table does."""
+    return item if item.prompt_id == prompt else replace(item, prompt_id=prompt)
 
 
 def _parts(items: Mapping[str, Item], scores: Sequence[Score]) -> dict[str, dict[str, Mapping[str, float]]]:
