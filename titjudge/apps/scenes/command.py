@@ -12,6 +12,7 @@ from titjudge.cli.commands import TRUST, Group
 from titjudge.cli.options import option
 from titjudge.cli.progress import duration
 from titjudge.cli.terminal import say
+from titjudge.core.errors import UserError
 
 if TYPE_CHECKING:
     from titjudge.apps.scenes.generate import RenderProgress
@@ -33,6 +34,12 @@ def known_answer() -> None:
 @option("--out", "A new folder, or one to continue.", "DIR", required=True)
 @option("--hard", "Crowded scenes: 40 to 80 small objects, counts up to 12, small text, near-duplicates.", is_flag=True)
 @option(
+    "--edits",
+    "Edits in place of prompts: a source, an instruction, and results that are done, not done, done elsewhere, with a further "
+    "change, or over-edited.",
+    is_flag=True,
+)
+@option(
     "--size", "Width and height of the images  [default: 512, or 768 with --hard].", "PX", type=click.IntRange(16, 4096)
 )
 @option("--samples", "Rays for each pixel; more is finer and slower.", "N", type=click.IntRange(1, 4096), default=16)
@@ -42,7 +49,9 @@ def known_answer() -> None:
     "LIST",
     default="0,1,2,3",
 )
-def make(scenes: int, seed: int, out: Path, hard: bool, size: int | None, samples: int, levels: str) -> int:
+def make(
+    scenes: int, seed: int, out: Path, hard: bool, edits: bool, size: int | None, samples: int, levels: str
+) -> int:
     """Compose scenes, write a long prompt for each, render it at every level of adherence, and annotate what is visible.
 
     Needs Mitsuba 3 (pip install 'titjudge[scenes]'). After Ctrl-C the same command continues; a larger --scenes adds more.
@@ -51,16 +60,33 @@ def make(scenes: int, seed: int, out: Path, hard: bool, size: int | None, sample
     Examples:
       python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
       python cli.py known-answer make --hard --scenes 10 --out my_hard_answers
+      python cli.py known-answer make --edits --scenes 20 --out my_edits
       python cli.py judge --suite known-answer --data my_answers \\
         --captioner openai/gpt-4o --judge openai/gpt-4o
     """
+    from titjudge.apps.scenes.edits import OUTCOMES, make_edits
     from titjudge.apps.scenes.generate import make as make_folder
     from titjudge.apps.scenes.render import Stage, mitsuba
     from titjudge.apps.scenes.scene import Options
     from titjudge.apps.scenes.visibility import look, look_crowd
 
+    if edits and hard:
+        raise UserError("--edits are of simple scenes: leave out --hard")
     mitsuba()
     pixels = size or (768 if hard else 512)
+    if edits:
+        folder = make_edits(
+            out,
+            scenes,
+            Options(seed, pixels, samples, ()),
+            look=look,
+            render=lambda scene: Stage(scene, pixels).picture(samples),
+            watch=_RenderWatch().show,
+        )
+        say(
+            f"{folder}: {scenes} edits with {len(OUTCOMES)} results each; {folder / 'README.md'} says how to judge them"
+        )
+        return 0
     folder = make_folder(
         out,
         scenes,

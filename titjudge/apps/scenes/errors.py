@@ -46,13 +46,13 @@ def _one(asked: Scene, graph: AskedElements, kind: str, rng: Random, plants: Map
     edit = plants[kind](asked, asked, rng)
     found = edit and marks(graph, edit[0])
     simple = plants is PLANTS
-    if not edit or not found or (simple and not (tidy(asked, edit[0]) and _subtle(edit[1]))):
+    if not edit or not found or (simple and not (tidy(asked, edit[0]) and subtle(edit[1]))):
         return None
     few = (4 if simple else 8) if kind == MISSING else 2 if kind == RELATION else 1
     return ShownScene(1, edit[0], tuple(_settled([edit[1]], found))) if 0 < found.wrong <= few else None
 
 
-def _subtle(error: Error) -> bool:
+def subtle(error: Error) -> bool:
     """Tell whether an error is small: it adds or removes one of the things on the table, and puts nothing in its place."""
     if error.kind == COUNT and abs(NUMBERS.index(error.asked) - NUMBERS.index(error.shown)) > 1:
         return False

@@ -146,14 +146,14 @@ def make(
         UserError: The folder holds something else, was made with other options, or is being made by another process.
         DataError: No scene fits.
     """
-    _open(out, options)
-    with _only_writer(out):
+    open_folder(out, options)
+    with only_writer(out):
         _make_missing(out, scenes, options, look=look, render=render, watch=watch)
     return out
 
 
 @contextlib.contextmanager
-def _only_writer(out: Path) -> Iterator[None]:
+def only_writer(out: Path) -> Iterator[None]:
     """Keep other processes from making images in the same folder.
 
     Raises:
@@ -183,7 +183,7 @@ def _make_missing(
             for shown, model in zip(planned.shown, planned.models, strict=True):
                 if shown.level in ready:
                     continue
-                image = _save(out, render(shown.scene))
+                image = save_image(out, render(shown.scene))
                 state.add(planned, shown, image, model)
                 done, fresh = done + 1, fresh + 1
                 watch(RenderProgress(done, total, fresh))
@@ -218,14 +218,15 @@ class _State:
         line = {"image": image, "prompt_id": planned.prompt_id, "variant_model": model, **about}
         images = sorted([*self.record["images"], line], key=lambda each: int(each["level"]))
         self.record = {"prompt": planned.prompt_record(), "images": images}
-        write_atomic(self._file, _json(self.record))
+        write_atomic(self._file, json_line(self.record))
 
 
 def _name(content: bytes) -> str:
     return f"images/{hashlib.sha256(content).hexdigest()[:10]}.jpg"
 
 
-def _save(out: Path, picture: Any) -> str:
+def save_image(out: Path, picture: Any) -> str:
+    """Write an image (rows, columns, 3) as JPEG, named by its content; returns its path in the folder."""
     from PIL import Image
 
     buffer = io.BytesIO()
@@ -235,7 +236,7 @@ def _save(out: Path, picture: Any) -> str:
     return name
 
 
-def _open(out: Path, options: Options) -> None:
+def open_folder(out: Path, options: Options) -> None:
     """Check that a folder is new or made with these options, and write the options into it."""
     file = out / "made.json"
     wanted = {"version": VERSION, **asdict(options), "levels": list(options.levels)}
@@ -251,7 +252,7 @@ def _open(out: Path, options: Options) -> None:
                 )
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} holds something else: --out takes a new folder, or one this command made")
-    write_atomic(file, _json(wanted))
+    write_atomic(file, json_line(wanted))
 
 
 def _assemble(out: Path, options: Options, scenes: int) -> None:
@@ -268,11 +269,12 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
         pairs += annotation.pair_records(state.prompt_id, ranked, rng)
     images.sort(key=itemgetter("image"))  # by their hash: the order tells nothing of the levels
     for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):
-        write_atomic(out / f"{name}.jsonl", b"".join(_json(line) for line in lines))
+        write_atomic(out / f"{name}.jsonl", b"".join(json_line(line) for line in lines))
     from titjudge.apps.scenes.readme import readme
 
     write_atomic(out / "README.md", readme(options, len(prompts), len(images), len(pairs)).encode())
 
 
-def _json(record: Any) -> bytes:
+def json_line(record: Any) -> bytes:
+    """Write a record as a line of JSON."""
     return json.dumps(record, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,196 @@
+"""Edits of which it is known what was done: a source, an instruction, and five results that are true by construction.
+
+    done        what the instruction says, and nothing else
+    not_done    the source itself
+    elsewhere   a change of the same kind to another thing
+    collateral  what the instruction says, and one further change
+    over_edit   what the instruction says, and most of the rest changed too
+
+DIR/metadata.jsonl, images/, sources/, README.md   as `--suite folder` reads them; the generator of a result is its outcome
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from titjudge.apps.scenes.annotation import marks
+from titjudge.apps.scenes.composition import alike_behind, compose, graph_of
+from titjudge.apps.scenes.errors import ATTRIBUTE, COUNT, MISSING, PLANTS, Edit, subtle, tidy
+from titjudge.apps.scenes.generate import (
+    Look,
+    Render,
+    RenderProgress,
+    json_line,
+    only_writer,
+    open_folder,
+    save_image,
+)
+from titjudge.apps.scenes.scene import AskedElements, Error, Options, Scene
+from titjudge.core.errors import DataError
+from titjudge.core.files import read_jsonl, write_atomic
+
+VERSION = "1"  # raised when the same seed makes other edits
+OUTCOMES = ("done", "not_done", "elsewhere", "collateral", "over_edit")
+_KINDS = (ATTRIBUTE, MISSING, COUNT)
+_TRIES, _DRAWS = 400, 40
+_OVER = (0.5, 0.7)  # share of the elements of the source that are another after over-editing
+_README = """\
+# Known-answer edits
+
+{edits} edits, five results each, made by
+
+    python cli.py known-answer make --edits --scenes {edits} --seed {seed} --size {size} --samples {samples} --out DIR
+
+Source and results are renderings of one still life (Mitsuba 3), so that what was done is known: `done` is what the
+instruction says and nothing else, `not_done` the source itself, `elsewhere` a change of the same kind to another thing,
+`collateral` what the instruction says and one further change, `over_edit` that and most of the rest changed too.
+
+The generator of a result is its outcome, so that the comparison of generators says whether a judge tells them apart:
+
+    python cli.py judge --data DIR --metric viescore-edit --metric edit-diff --judge PROVIDER/MODEL --captioner PROVIDER/MODEL
+    python cli.py compare generators RUN
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EditPlan:
+    """An edit and its results.
+
+    Attributes:
+        edit_type: The type whose rubric of ImgEdit-Bench fits: adjust or remove.
+        results: What is shown, by outcome; `not_done` is the source.
+    """
+
+    edit_id: str
+    instruction: str
+    edit_type: str
+    error: Error
+    results: dict[str, Scene]
+
+
+def plan_edit(seed: int, number: int, look: Look) -> EditPlan:
+    """Draw the edit of that number from the seed until `look` finds nothing wrong with any result.
+
+    Raises:
+        DataError: No draw of a bounded number fits.
+    """
+    kind = _KINDS[number % len(_KINDS)]
+    for attempt in range(_TRIES):
+        rng = Random(f"titjudge edits {VERSION}/{seed}/{number}/{attempt}")
+        source = compose(rng, with_sign=rng.random() < 0.5)
+        drawn = None if alike_behind(source.things) else _draw(source, kind, rng)
+        if drawn is None:
+            continue
+        error, results = drawn
+        graph = graph_of(source, rng)
+        if not any(look(scene, graph) for scene in results.values()):
+            edit_type = "remove" if kind == MISSING else "adjust"
+            return EditPlan(f"edit_{seed}_{number + 1:04d}", instruction_of(error), edit_type, error, results)
+    raise DataError(f"no edit {number} of seed {seed} in which all is to be seen; take another --seed")
+
+
+def _draw(source: Scene, kind: str, rng: Random) -> tuple[Error, dict[str, Scene]] | None:
+    """Draw an edit of a kind with its results; None where one of them cannot be had."""
+    graph = graph_of(source, rng)
+    found = marks(graph, source)
+    if found is None or found.wrong:
+        return None
+    done = _small_change(source, source, (kind,), set(), rng)
+    if done is None:
+        return None
+    target, error = done
+    touched = {error.element[0]}
+    elsewhere = _small_change(source, source, (kind,), touched, rng)
+    collateral = _small_change(source, target, _KINDS, touched, rng)
+    over = _over_edit(source, target, graph, error.element[0], rng)
+    if elsewhere is None or collateral is None or over is None:
+        return None
+    return error, dict(zip(OUTCOMES, (target, source, elsewhere[0], collateral[0], over), strict=True))
+
+
+def _small_change(source: Scene, scene: Scene, kinds: tuple[str, ...], touched: set[str], rng: Random) -> Edit | None:
+    """Draw a change of one of the things on the table that is not touched yet; None where none is found."""
+    for _ in range(_DRAWS):
+        change = PLANTS[rng.choice(kinds)](source, scene, rng)
+        if not change or not subtle(change[1]) or not tidy(source, change[0]):
+            continue
+        if changed(scene, change[0]) == {name := change[1].element[0]} and name not in touched:
+            return change
+    return None
+
+
+def _over_edit(source: Scene, target: Scene, graph: AskedElements, name: str, rng: Random) -> Scene | None:
+    """Change most of an edited scene but the thing that was edited; None where no draw fits."""
+    low, high = _OVER
+    scene = target
+    for _ in range(4 * _DRAWS):
+        change = PLANTS[rng.choice(_KINDS)](source, scene, rng)
+        if not change or name in changed(scene, change[0]) or not tidy(source, change[0]):
+            continue
+        found = marks(graph, change[0])
+        if found is None or found.wrong / len(graph) > high:
+            continue
+        scene = change[0]
+        if found.wrong / len(graph) >= low:
+            return scene
+    return None
+
+
+def changed(before: Scene, after: Scene) -> set[str]:
+    """Return the names of the things that differ between two scenes."""
+    names = {thing.name for scene in (before, after) for thing in scene.things}
+    return {name for name in names if before.get(name) != after.get(name)}
+
+
+def instruction_of(error: Error) -> str:
+    """Write the instruction that a planted change follows."""
+    name = error.element[0]
+    if error.kind == MISSING:
+        return f"Remove the {name}."
+    if error.kind == COUNT:
+        return f"Change the number of {name} from {error.asked} to {error.shown}."
+    return f"Change the {error.element[1]} of the {name} from {error.asked} to {error.shown}."
+
+
+def make_edits(
+    out: Path, edits: int, options: Options, *, look: Look, render: Render, watch: Callable[[RenderProgress], None]
+) -> Path:
+    """Make a folder of known edits, or the rest of it; an interruption loses one edit.
+
+    Raises:
+        UserError: The folder holds something else, was made with other options, or is being made by another process.
+        DataError: No edit fits.
+    """
+    open_folder(out, options)
+    with only_writer(out):
+        file = out / "metadata.jsonl"
+        lines = [line for _, line in read_jsonl(file)] if file.is_file() else []
+        ready = {str(line["prompt_id"]) for line in lines}
+        fresh = 0
+        for number in range(edits):
+            plan = plan_edit(options.seed, number, look)
+            if plan.edit_id in ready:
+                continue
+            lines += _lines(plan, out, render)
+            write_atomic(file, b"".join(map(json_line, lines)))
+            fresh += len(OUTCOMES)
+            watch(RenderProgress((number + 1) * len(OUTCOMES), edits * len(OUTCOMES), fresh))
+        about = {"edits": edits, "seed": options.seed, "size": options.size, "samples": options.samples}
+        write_atomic(out / "README.md", _README.format(**about).encode())
+    return out
+
+
+def _lines(plan: EditPlan, out: Path, render: Render) -> Iterator[dict[str, Any]]:
+    """Render the results of an edit, and yield their lines."""
+    images = {outcome: save_image(out, render(scene)) for outcome, scene in plan.results.items()}
+    source = f"sources/{plan.edit_id}.jpg"  # a file of its own: no result is its own source
+    write_atomic(out / source, (out / images["not_done"]).read_bytes())
+    for outcome, image in images.items():
+        yield {
+            "image": image, "source_image": source, "instruction": plan.instruction, "prompt_id": plan.edit_id,
+            "generator": outcome, "edit_type": plan.edit_type, "change": plan.error.to_json(),
+        }  # fmt: skip
