@@ -72,7 +72,7 @@ class RunFolder:
         except OSError as error:
             if (self.path / _IDENTITY).is_file():
                 raise DataError(f"it has no manifest.json: {_REMAKE}", self.path) from error
-            raise DataError("not a run folder: it has no manifest.json", self.path) from error
+            raise DataError(f"not a run folder: it has no manifest.json{_others(self.path)}", self.path) from error
 
     def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
         """Read the items; `slim` leaves out prompt, image and meta, to save memory where items are only counted."""
@@ -405,3 +405,10 @@ def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:
     used = [RunFolder(path).used() for path in others]
     rest = {name: max(0, cap - sum(run[name] for run in used)) for name, cap in caps(limits).items()}
     return limits.model_copy(update=rest)
+
+
+def _others(path: Path, most: int = 5) -> str:
+    """Say which run folders lie where one was looked for, the newest first; empty where there are none."""
+    found = sorted(path.parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+    names = [str(file.parent) for file in found]
+    return f"; there are {', '.join(names[:most])}{', ...' if len(names) > most else ''}" if names else ""

@@ -1,0 +1,106 @@
+"""What the commands of README and docs name, made small: images with prompts, runs, votes, tables; and models that answer at once."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from builders import png, read_lines, write_lines
+
+from titjudge.core.types import Reply, Request, Usage
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.openai import OpenAI
+from titjudge.providers.made_up import made_up_reply
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "known_answer"
+GENERATORS = {"model_a": "old", "model_b": "new", "model_c": "base", "model_d": "other"}
+
+
+class _AtOnce:
+    """Answers without a request: another answer for each image, and the same when it is asked again."""
+
+    async def complete(self, request: Request) -> Reply:
+        reply = made_up_reply(request, f"A picture of something, number {_number(request)}.")
+        text = re.sub(r'"score": ?-?[0-9.]+', f'"score": {_number(request) % 100}', reply.text)
+        return replace(reply, text=text, usage=Usage(input=100, output=20), model_version="one", endpoint="here")
+
+
+class OpenAIAtOnce(_AtOnce, OpenAI):
+    """OpenAI's models and prices, without OpenAI."""
+
+
+class GeminiAtOnce(_AtOnce, Gemini):
+    """Gemini's models and prices, without Google."""
+
+
+HOSTED = {"openai": "docs_data:OpenAIAtOnce", "gemini": "docs_data:GeminiAtOnce"}
+
+
+def _number(request: Request) -> int:
+    return int(hashlib.sha256(repr(request.messages).encode()).hexdigest()[:6], 16)
+
+
+def working_folder(folder: Path) -> None:
+    """Lay out what a reader has before the first command of a page."""
+    my_images(folder / "my_images")
+    for name in ("old/1_0.png", "new/1_0.png", "old/2_0.png", "new/2_0.png"):
+        picture(folder / "out" / name)
+    (folder / "prompts.csv").write_text("index,prompt_en,prompt\n1,a cat,a cat\n2,a dog,a dog\n")
+    for name in ("step_1000/0000.png", "step_2000/0000.png", "step_1000/0001.png", "step_2000/0001.png"):
+        picture(folder / "samples" / name)
+    (folder / "samples" / "prompts.txt").write_text("a cat\na dog\n")
+    (folder / "my_list.csv").write_text("id,prompt\n0,a cat\n1,a dog\n")
+    picture(folder / "flux.png")
+    picture(folder / "sd3.png")
+    (folder / "shared.csv").write_text("flux;sd3;prompt_en\nflux.png;sd3.png;a cat\n")
+    votes(folder)
+
+
+def my_images(folder: Path) -> None:
+    """Four checkpoints on the prompts of the bundled example, as a folder with prompts.jsonl and images.jsonl."""
+    prompts = read_lines(EXAMPLE / "prompts.jsonl")
+    folder.mkdir(parents=True)
+    write_lines(
+        folder / "prompts.jsonl", *({**row, "type": ("text", "scene")[at % 2]} for at, row in enumerate(prompts))
+    )
+    rows = [row for row in read_lines(EXAMPLE / "images.jsonl") if row["variant_model"] in GENERATORS]
+    named = [
+        {"image": row["image"], "prompt_id": row["prompt_id"], "generator": GENERATORS[row["variant_model"]]}
+        for row in rows
+    ]
+    write_lines(folder / "images.jsonl", *named)
+    (folder / "images").mkdir()
+    for row in rows:
+        shutil.copy(EXAMPLE / row["image"], folder / row["image"])
+
+
+def votes(folder: Path) -> None:
+    """Preferences of people between the two checkpoints, in the forms that commands read."""
+    rows = read_lines(folder / "my_images" / "images.jsonl")
+    by_prompt: dict[str, dict[str, str]] = {}
+    for row in rows:
+        by_prompt.setdefault(row["prompt_id"], {})[row["generator"]] = row["image"]
+    pairs = [
+        {"prompt_id": name, "image_a": images["old"], "image_b": images["new"], "preference": "ab"[at % 3 == 0]}
+        for at, (name, images) in enumerate(by_prompt.items())
+    ]
+    write_lines(folder / "votes.jsonl", *({**pair, "annotator": "me"} for pair in pairs))
+    for name in ("human_pairs.jsonl", "gold.jsonl"):
+        write_lines(folder / name, *pairs)
+    battles = [{"prompt_id": name, "model_a": "old", "model_b": "new", "winner": "model_a"} for name in by_prompt]
+    write_lines(folder / "battles.jsonl", *battles)
+    ratings = [f"{row['image']},{3 + at % 3},p{at % 2}" for at, row in enumerate(rows)]
+    (folder / "sweep.yaml").write_text(
+        "data: my_images\npairs: human_pairs.jsonl\nmetrics: [tit-llm]\ncaptioners: [openai/gpt-4o]\n"
+        "judges: [openai/gpt-4o, gemini/gemini-2.5-pro]\n"
+    )
+    (folder / "ratings.csv").write_text("\n".join(["image,score,annotator", *ratings]) + "\n")
+
+
+def picture(path: Path) -> None:
+    """A small image, another one for each path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    png(path, tuple(hashlib.sha256(path.name.encode() + path.parent.name.encode()).digest()[:3]))
