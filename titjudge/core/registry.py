@@ -131,6 +131,8 @@ TABLES: dict[str, dict[str, str]] = {
     "runners": {},  # what runs a configuration elsewhere than in this process
 }
 DECIDES = "tit-llm"  # the metric that is looked at first where a run has several
+BESIDE = frozenset({"preservation", "preservation-l1", "preservation-ssim"})
+"""Metrics that stand beside the success of an edit: an edit that was not made has the best values, so they never decide."""
 VENDOR_NAMES = {"google": "gemini"}  # what genai-prices calls a vendor, to what it is called here
 
 
@@ -217,12 +219,12 @@ def base_metric(name: str) -> str:
 
 
 def first_metric(names: Iterable[str]) -> str:
-    """Return the metric that decides where several do: `tit-llm` where it is there, else the first.
+    """Return the metric that decides where several do: `tit-llm` where it is there, else the first that is not in `BESIDE`.
 
     Args:
         names: Names of scores in the order of the run, one at least; one judge's part of a panel comes after all others.
     """
-    listed = sorted(names, key=lambda name: (base_metric(name) != name, name != DECIDES))
+    listed = sorted(names, key=lambda name: (base_metric(name) != name, name in BESIDE, name != DECIDES))
     return listed[0]
 
 

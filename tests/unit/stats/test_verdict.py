@@ -276,3 +276,13 @@ def test_one_metric_says_how_often_it_agrees() -> None:
     values, pairs = compared(20)
     said = sentences(Verdict(judges=verdict([judged(values, pairs=pairs)]).judges))
     assert said[0].startswith("tit-llm prefers the image that people prefer in 100.0% of 20 pairs")
+
+
+def test_how_much_of_a_source_is_left_decides_nothing_and_stands_in_no_sentence() -> None:
+    better = {"old": [0.2] * 30, "new": [0.9] * 30}
+    alone = verdict([judged(better, metrics=("preservation",))])
+    assert alone.generators is None
+    both = verdict([judged(better, metrics=("preservation", "preservation-l1", "viescore-edit"))])
+    assert both.generators is not None
+    assert both.generators.metric == "viescore-edit"
+    assert not any("preservation" in line for line in sentences(both))

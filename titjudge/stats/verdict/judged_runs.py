@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.registry import base_metric
+from titjudge.core.registry import BESIDE, base_metric
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results
 from titjudge.core.score_parts import LEVELS
 from titjudge.core.types import Item, Score
@@ -61,7 +61,9 @@ class JudgedRun:
         return Scale(record.limits, higher is not False, 3 if largest <= 2 else 1)
 
     def _ranks(self, metric: str) -> bool:
-        return metric in self.results.metrics and MARKS_JUDGE not in self._result(metric).reasons.values()
+        if metric not in self.results.metrics or metric in BESIDE:
+            return False
+        return MARKS_JUDGE not in self._result(metric).reasons.values()
 
     def _result(self, metric: str) -> MetricResult:
         return self.results.metrics.get(metric, MetricResult())
