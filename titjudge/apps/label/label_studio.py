@@ -159,10 +159,14 @@ def write_tasks(
         The number of tasks, and the images that were left out, each with the reason.
 
     Raises:
-        DataError: There is nothing to compare, or to mark.
+        DataError: There is nothing to compare, or to mark; or these are edits, whose source a task has no place for.
         UserError: `out` cannot be written.
     """
     material, form = form_of(mode).load(data), _tasks_of(mode)
+    if any(material.sources.values()):
+        raise DataError(
+            "these are edits, and a task of Label Studio has no place for the source: `label` shows it", data
+        )
     tasks = [
         {"data": {"prompt_id": group, "prompt": material.prompts[group], **shown}}
         for group in shuffled(material.images, seed, "prompts")
