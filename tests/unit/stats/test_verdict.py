@@ -100,12 +100,12 @@ def test_prompts_too_few_to_plan_from_say_what_they_would_have_shown() -> None:
     record = verdict([run]).generators
     assert record is not None
     assert record.needed is None
-    assert "would have shown" in lead(run)
+    assert "so many prompts show a difference of" in lead(run)
 
 
 def test_a_handful_of_prompts_decides_nothing() -> None:
     run = judged({"old": [1, 2, 3, 4], "new": [91, 92, 93, 94]})
-    assert lead(run) == "new and old cannot be told apart: new and old share 4 prompts with a score, fewer than 6."
+    assert lead(run) == "new and old cannot be told apart: they share 4 prompts with a score, fewer than 6."
 
 
 def test_where_the_winner_loses_is_said() -> None:

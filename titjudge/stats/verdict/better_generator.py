@@ -128,8 +128,8 @@ def _differences(pair: ScoreTable) -> list[GeneratorDifference]:
 
 
 def _too_few(pair: ScoreTable) -> str:
-    shared, (first, second) = len(pair.differences(0, 1)), pair.generators
-    return f"{first} and {second} share {shared} prompt{'' if shared == 1 else 's'} with a score, fewer than {FEWEST}"
+    shared = len(pair.differences(0, 1))
+    return f"they share {shared} prompt{'' if shared == 1 else 's'} with a score, fewer than {FEWEST}"
 
 
 def _difference(comparison: Comparison, first: str, second: str, alone: GeneratorDifference) -> BetterGenerator:
