@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import png, write_lines
+from builders import png, read_lines, write_lines
+from commands import cli
 
 from titjudge.core.config import load_config
 from titjudge.runs.check.verify import verify
@@ -59,3 +62,22 @@ def test_a_refused_edit_enters_no_mean_and_is_counted_by_its_type_with_the_bound
     assert unscored["rows"][:2] == [["bagel", "overall", 1, 6, 4.5, 7], ["bagel", "subject-remove", 1, 6, 3, 8]]
     assert tables["GEdit-Bench, intersection: semantic consistency (SC)"]["rows"][0][3] == 4
     assert verify(tmp_path / "run").holds
+
+
+def test_the_edits_of_a_suite_are_exported_with_their_sources_and_made_by_a_command(tmp_path: Path) -> None:
+    edits = {f"k{n}": {"id": f"animal/{n}.png", "prompt": f"edit number {n}", "edit_type": "add"} for n in range(4)}
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "basic_edit.json").write_text(json.dumps(edits))
+    for n in range(4):
+        png(tmp_path / "data" / "original_images" / "animal" / f"{n}.png", (60 * n, 9, 99))
+    flags = ("--suite", "imgedit-bench", "--data", "data")
+    cli(tmp_path, "prompts", "export", *flags, "--samples", "1", "-o", "todo.jsonl")
+    wanted = read_lines(tmp_path / "todo.jsonl")
+    assert [line["prompt"] for line in wanted] == [f"edit number {n}" for n in range(4)]
+    (tmp_path / "edit.py").write_text("import shutil, sys\nshutil.copy(sys.argv[2], sys.argv[3])\n")
+    program = shlex.join([sys.executable, str(tmp_path / "edit.py"), "--prompt={prompt}", "{source}", "{out}"])
+    made = cli(tmp_path, "generate", "todo.jsonl", "--command", program, "--out", "data", "--generator", "nothing")
+    assert "4 images made" in made
+    assert "complete" in cli(tmp_path, "coverage", *flags, "--samples", "1")
+    result = next((tmp_path / "data").rglob("nothing/k3.png"))
+    assert result.read_bytes() == (tmp_path / "data" / "original_images" / "animal" / "3.png").read_bytes()

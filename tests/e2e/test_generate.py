@@ -133,6 +133,7 @@ def test_every_suite_is_among_them_or_has_its_own_images() -> None:
     from titjudge.core import registry
 
     tried = {"wise-verified", "prompts", "known-answer", "longt2ibench"}  # as wise; without images; with their own
+    tried |= {"gedit-bench", "imgedit-bench", "imgedit-uge", "kris-bench", "rise-bench"}  # edits: test_edit_suites.py
     names = {folder: "folder", tree: "folder", lpg: "lpg-bench", qwen: "qwen-image-bench", corebench: "t2i-corebench",
              dpg: "dpg-bench", not_geneval: "not-geneval", longtext: "longtext-bench", oneig: "oneig-bench"}  # fmt: skip
     assert tried | {names.get(each, each.__name__) for each in SUITES} == set(registry.names("suites"))
@@ -204,7 +205,7 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
         (("--command", "true {prompt} {out} {sede}"), "the lines have no {sede}. Did you mean 'seed'?"),
         (("--command", "true {prompt} {out}", "--generator", "../x"), "cannot be the name of a generator"),
         (("--command", "true {prompt} {out}", "--option", "a=1"), "--option is for --model"),
-        (("--model", "flux"), "--model is diffusers/REPO, not 'flux'"),
+        (("--model", "flux"), "--model is PROVIDER/MODEL, as in openai/gpt-image-2 or diffusers/REPO, not 'flux'"),
     ],
 )
 def test_what_cannot_be_meant_is_said(flags: tuple[str, ...], message: str, tmp_path: Path) -> None:
@@ -271,29 +272,6 @@ def test_images_that_come_with_the_data_are_not_exported(tmp_path: Path, example
     flags = ("--suite", "known-answer", "--data", str(example))
     assert "come with its data" in cli(tmp_path, "prompts", "export", *flags, "-o", "todo.jsonl", code=2)
     assert "complete" in cli(tmp_path, "coverage", *flags, "--samples", "1")
-
-
-def test_the_commands_of_the_page_run(tmp_path: Path, command: str) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "generating.md").read_text(encoding="utf-8")
-    data = tmp_path / "TIIF"
-    data.mkdir()
-    tiif(data)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "prompts.csv").write_text("index,prompt_en\n1,a cat\n")
-    blocks = [part.split("```")[0] for part in page.split("```sh\n")[1:]]
-    ran = 0
-    for line in "".join(blocks).splitlines():
-        words = shlex.split(line.removeprefix("python cli.py "))
-        if "--model" in words:
-            words[2:6] = ["--command", command]
-        elif "--command" in words:
-            words[words.index("--command") + 1] = command
-        words = [word.replace("openai/gpt-4o", "fake/j") for word in words]
-        if "judge" in words and "--images" in words:
-            words += ["--captioner", "fake/c", "--metric", "tit"]
-        cli(tmp_path, *words)
-        ran += 1
-    assert ran == 7
 
 
 def test_a_prompt_that_would_be_an_option_of_the_program_is_refused(tmp_path: Path) -> None:
