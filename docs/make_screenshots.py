@@ -29,9 +29,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 SHOTS = (
     # name, place in the report, width, height, dark
     ("report-overview", "#overview", 1240, 860, False),
-    ("report-image", "#images?i=2", 1440, 900, False),
-    ("report-pairs", "#pairs", 1440, 900, True),
-    ("report-phone", "#pairs?i=0", 390, 800, False),
+    ("report-matrix", "#matrix", 1440, 900, False),
 )
 CLAIMS = ("report-claims", "#images?i=3", 1440, 1000, False)  # of a run of the agentic judge, scrolled to its claims
 GENERATORS = ("report-generators", "#generators", 1240, 900, False)  # of the same run
