@@ -24,6 +24,7 @@ from titjudge.probes.self_preference import NAME as SELF_PREFERENCE
 from titjudge.probes.self_preference import exchange
 from titjudge.probes.trust_card import FEWEST, Card, Line, line, with_verdicts
 from titjudge.stats.equality import same
+from titjudge.suites.known_answer.edits import DONE, WRONG, is_known_edits, known_edits
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 ACCURATE = 0.7  # least share of right answers
@@ -53,7 +54,7 @@ async def probe(
         engine: Asks the models.
         name: Name of the metric.
         metric: The metric whose models are probed.
-        data: A known-answer folder.
+        data: A known-answer folder, or one of known edits, whose card has lines of its own.
         work: Folder for changed images.
         repeats: How often the same question is asked to measure the difference between repetitions.
         edits: Errors of each kind planted in the prompt for each image, one at a time.
@@ -64,9 +65,11 @@ async def probe(
         on_items: Called with the items that are judged.
 
     Raises:
-        DataError: The folder holds no known answers.
+        DataError: The folder holds no known answers, or the metric does not judge what it holds.
         FatalProviderError, ConfigError: As the engine raises them.
     """
+    if is_known_edits(data):
+        return await _probe_edits(engine, name, metric, known_edits(data), on_score, on_items)
     truth = [item for item in KnownAnswer().load(data) if isinstance(item, Item)]
     if not truth:
         raise DataError("no image with known answers", data)
@@ -90,6 +93,30 @@ async def probe(
         skipped[SELF_PREFERENCE] = "this metric has no judge that reads what models write"
     lines = with_verdicts([result for result in results if isinstance(result, Line)])
     return _card(run, lines, span, skipped | dict(result for result in results if not isinstance(result, Line)), costs)
+
+
+async def _probe_edits(
+    engine: Engine, name: str, metric: Metric, items: Sequence[Item], on_score: Any, on_items: Any
+) -> Card:
+    """Return the card of a judge of edits: how often it puts what is done above every other outcome."""
+    if not items:
+        raise DataError("no edit whose outcome is known")
+    if problem := metric.sources_problem(items[0]):
+        raise DataError(f"known edits: {problem}")
+    if on_items is not None:
+        on_items(items)
+    run = Prober(engine, name, metric, on_score, prompts=len({item.prompt_id for item in items}))
+    await run.score(items)
+    lines = [*(_outcome(run, items, outcome) for outcome in WRONG), *_failures(run.scores.values())]
+    return _card(run, with_verdicts(lines), None, {}, _costs(run))
+
+
+def _outcome(run: Prober, items: Sequence[Item], outcome: str) -> Line:
+    """Measure how often the done edit scores higher than one with another outcome (a tie is half)."""
+    done = {item.prompt_id: item for item in items if item.generator == DONE}
+    wrong = [item for item in items if item.generator == outcome and item.prompt_id in done]
+    rows = _found_out(run, [Trial(done[item.prompt_id], item) for item in wrong])
+    return _share(f"{WRONG[outcome]}, share put below done", rows, len(wrong), "edits", battery.FOUND)
 
 
 async def _tests(run: Prober, items: Sequence[Item], work: Path, edits: int) -> tuple[list[Test], dict[str, str]]:

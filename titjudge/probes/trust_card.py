@@ -213,7 +213,7 @@ class Card:
     Attributes:
         models: Models by role.
         versions: Versions of the models that answered, by role.
-        span: The unit of the effects, in that of the metric.
+        span: The unit of the effects on scores, in that of the metric; None where all effects are shares.
         price: USD for 1,000 scores; None where unknown, or where all answers came from the cache.
         seconds: Model time for 1,000 scores; None as for `price`.
         skipped: Tests that this judge cannot take, with the reason.
@@ -268,9 +268,9 @@ class Card:
             ", ".join(f"{sum(line.verdict == kind for line in self.lines)} {kind}" for kind in (PASS, CAUGHT, OPEN))
         ]
         models = ", ".join(f"{role} {model}" for role, model in self.models.items())
-        unit = "unknown" if self.span is None else f"{self.span:.4g}"
+        unit = "shares" if self.span is None else f"on scores in units of the judge's own span, {self.span:.4g}"
         notes += [
-            f"{self.metric} ({models}); {self.scores} scores; effects on scores in units of the judge's own span, {unit}",
+            f"{self.metric} ({models}); {self.scores} scores; effects {unit}",
             *self.notes,
             *_not_tested(self.skipped),
         ]

@@ -9,11 +9,12 @@ import pytest
 from builders import read_lines
 from scene_stubs import noise, unseen
 
-from titjudge.apps.scenes.edits import OUTCOMES, EditPlan, changed, make_edits, plan_edit
+from titjudge.apps.scenes.edits import EditPlan, changed, make_edits, plan_edit
 from titjudge.apps.scenes.errors import MISSING
 from titjudge.apps.scenes.scene import Options, Scene
 from titjudge.core.types import Item
 from titjudge.suites.folder import Folder
+from titjudge.suites.known_answer.edits import DONE, OUTCOMES
 
 SMALL = Options(7, 24, 1, ())
 
@@ -78,3 +79,30 @@ def test_a_folder_of_edits_is_read_with_sources_and_goes_on_where_it_stopped(tmp
         assert same is (item.generator == "not_done")
     assert len(read_lines(tmp_path / "metadata.jsonl")) == 10
     assert "--edits --scenes 2 --seed 7" in (tmp_path / "README.md").read_text()
+
+
+def test_what_is_done_is_preferred_to_each_other_outcome_and_nothing_is_said_of_those(tmp_path: Path) -> None:
+    make_edits(tmp_path, 2, SMALL, look=unseen, render=noise, watch=lambda _: None)
+    outcome = {item.id: item.generator for item in Folder().load(tmp_path) if isinstance(item, Item)}
+    pairs = Folder().pairs(tmp_path)
+    preferred = [(pair.a, pair.b) if pair.preference == "a" else (pair.b, pair.a) for pair in pairs]
+    assert Counter((outcome[better], outcome[worse]) for better, worse in preferred) == {
+        (DONE, other): 2 for other in OUTCOMES[1:]
+    }
+    assert {line["source"] for line in read_lines(tmp_path / "pairs.jsonl")} == {"construction"}
+
+
+@pytest.mark.slow
+def test_rendered_results_differ_from_their_source_by_what_was_changed(plan: EditPlan) -> None:
+    pytest.importorskip("mitsuba")
+    from titjudge.apps.scenes.render import Stage
+
+    source = Stage(plan.results["not_done"], 96).picture(4).astype(int)
+    changed_share = {
+        outcome: (abs(Stage(scene, 96).picture(4).astype(int) - source).max(axis=2) > 24).mean()
+        for outcome, scene in plan.results.items()
+    }
+    assert changed_share["not_done"] == 0
+    assert 0 < changed_share["done"] < 0.2
+    assert 0 < changed_share["elsewhere"] < 0.2
+    assert changed_share["done"] < changed_share["over_edit"]

@@ -64,11 +64,12 @@ def make(
       python cli.py judge --suite known-answer --data my_answers \\
         --captioner openai/gpt-4o --judge openai/gpt-4o
     """
-    from titjudge.apps.scenes.edits import OUTCOMES, make_edits
+    from titjudge.apps.scenes.edits import make_edits
     from titjudge.apps.scenes.generate import make as make_folder
     from titjudge.apps.scenes.render import Stage, mitsuba
     from titjudge.apps.scenes.scene import Options
     from titjudge.apps.scenes.visibility import look, look_crowd
+    from titjudge.suites.known_answer.edits import OUTCOMES
 
     if edits and hard:
         raise UserError("--edits are of simple scenes: leave out --hard")

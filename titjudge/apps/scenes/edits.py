@@ -6,18 +6,19 @@
     collateral  what the instruction says, and one further change
     over_edit   what the instruction says, and most of the rest changed too
 
-DIR/metadata.jsonl, images/, sources/, README.md   as `--suite folder` reads them; the generator of a result is its outcome
+DIR/metadata.jsonl, pairs.jsonl, images/, sources/, README.md   as `--suite folder` reads them; the generator of a result is
+its outcome, and each pair prefers what is done to another outcome
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from titjudge.apps.scenes.annotation import marks
+from titjudge.apps.scenes.annotation import marks, pair_records
 from titjudge.apps.scenes.composition import alike_behind, compose, graph_of
 from titjudge.apps.scenes.errors import ATTRIBUTE, COUNT, MISSING, PLANTS, Edit, subtle, tidy
 from titjudge.apps.scenes.generate import (
@@ -32,9 +33,9 @@ from titjudge.apps.scenes.generate import (
 from titjudge.apps.scenes.scene import AskedElements, Error, Options, Scene
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl, write_atomic
+from titjudge.suites.known_answer.edits import DONE, OUTCOMES
 
 VERSION = "1"  # raised when the same seed makes other edits
-OUTCOMES = ("done", "not_done", "elsewhere", "collateral", "over_edit")
 _KINDS = (ATTRIBUTE, MISSING, COUNT)
 _TRIES, _DRAWS = 400, 40
 _OVER = (0.5, 0.7)  # share of the elements of the source that are another after over-editing
@@ -49,7 +50,11 @@ Source and results are renderings of one still life (Mitsuba 3), so that what wa
 instruction says and nothing else, `not_done` the source itself, `elsewhere` a change of the same kind to another thing,
 `collateral` what the instruction says and one further change, `over_edit` that and most of the rest changed too.
 
-The generator of a result is its outcome, so that the comparison of generators says whether a judge tells them apart:
+pairs.jsonl prefers `done` to each of the others. The trust card of a judge says which of them it tells apart:
+
+    python cli.py probe --data DIR --metric viescore-edit --judge PROVIDER/MODEL
+
+The generator of a result is its outcome, so that a comparison of generators shows their scores:
 
     python cli.py judge --data DIR --metric viescore-edit --metric edit-diff --judge PROVIDER/MODEL --captioner PROVIDER/MODEL
     python cli.py compare generators RUN
@@ -179,6 +184,7 @@ def make_edits(
             write_atomic(file, b"".join(map(json_line, lines)))
             fresh += len(OUTCOMES)
             watch(RenderProgress((number + 1) * len(OUTCOMES), edits * len(OUTCOMES), fresh))
+        write_atomic(out / "pairs.jsonl", b"".join(map(json_line, _pairs(lines, options.seed))))
         about = {"edits": edits, "seed": options.seed, "size": options.size, "samples": options.samples}
         write_atomic(out / "README.md", _README.format(**about).encode())
     return out
@@ -194,3 +200,13 @@ def _lines(plan: EditPlan, out: Path, render: Render) -> Iterator[dict[str, Any]
             "image": image, "source_image": source, "instruction": plan.instruction, "prompt_id": plan.edit_id,
             "generator": outcome, "edit_type": plan.edit_type, "change": plan.error.to_json(),
         }  # fmt: skip
+
+
+def _pairs(lines: Sequence[Mapping[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
+    """Yield the lines of pairs.jsonl: what is done is preferred to each other outcome; nothing is said of the others."""
+    rng = Random(f"titjudge pairs of edits {VERSION}/{seed}")
+    done = {line["prompt_id"]: line["image"] for line in lines if line["generator"] == DONE}
+    for line in lines:
+        if line["generator"] != DONE:
+            better, worse = (done[line["prompt_id"]], 1.0), (line["image"], 0.0)
+            yield from pair_records(line["prompt_id"], [better, worse], rng)
