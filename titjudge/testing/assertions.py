@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import UserError
+from titjudge.core.errors import DataError, UserError
+from titjudge.data.image_decoding import open_image
 from titjudge.runs.api.judge import Judge
 from titjudge.runs.api.judged_scores import JudgedScore
 
@@ -73,10 +74,8 @@ def _file(image: Any, score: JudgedScore) -> str:
 
 
 def _suffix(file: Path) -> str:
-    from PIL import Image, UnidentifiedImageError
-
     try:
-        with Image.open(file) as opened:
+        with open_image(file.read_bytes(), file, decode=False) as opened:
             return f".{(opened.format or 'png').lower()}"
-    except (UnidentifiedImageError, OSError):
+    except (DataError, OSError):
         return ""

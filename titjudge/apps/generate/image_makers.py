@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, UserError, nearest
 from titjudge.core.files import load_yaml
 from titjudge.core.redaction import environment_secrets, one_line, redact
-from titjudge.data.image_decoding import as_png
+from titjudge.data.image_decoding import as_png, open_image
 from titjudge.data.images import read
 from titjudge.providers.learned.subprocess import run
 from titjudge.suites.prompt_places import SOURCE
@@ -202,10 +202,14 @@ class DiffusersMaker:
         Raises:
             DataError: One cannot be read, or the pipeline makes no edits.
         """
-        from PIL import Image
-
         sources = sources_of(fields)
         if sources and not self._edits:
             raise DataError("the line has a source image, and this pipeline takes none")
-        images = [Image.open(io.BytesIO(as_png(read(source), source))).convert("RGB") for source in sources]
+        images = [_opened(source) for source in sources]
         return {"image": images[0] if len(images) == 1 else images} if images else {}
+
+
+def _opened(source: Path) -> Any:
+    """Open a source image as a pipeline of diffusers takes it."""
+    with open_image(as_png(read(source), source), source) as image:
+        return image.convert("RGB")
