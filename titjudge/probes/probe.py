@@ -346,7 +346,7 @@ def _asked(run: Prober) -> list[Any]:
 def _card(
     run: Prober,
     lines: Sequence[Line],
-    span: float,
+    span: float | None,
     skipped: Mapping[str, str],
     costs: tuple[float | None, float | None],
 ) -> Card:
