@@ -23,13 +23,15 @@ from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.testing import Scripted, Seen, Server
-from titjudge.testing.provider_spec import KEY, PICTURE, Verdict, on_a_loop
+from titjudge.testing.provider_spec import KEY, PICTURE, SampleVerdict, on_a_loop
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
 
 def ask(text: str = "Describe it.", *, schema: bool = False, **params: Any) -> Request:
-    return Request("", "m", (Message("user", (text,)),), params, schema_of(Verdict) if schema else None, "Verdict")
+    return Request(
+        "", "m", (Message("user", (text,)),), params, schema_of(SampleVerdict) if schema else None, "Verdict"
+    )
 
 
 def complete(provider: Any, request: Request | None = None) -> Reply:
@@ -82,7 +84,7 @@ def test_native_never_falls_back_and_a_bad_schema_is_no_reason(server: Server) -
 
 
 def test_words_go_to_the_end_of_the_last_user_turn(server: Server) -> None:
-    schema = schema_of(Verdict)
+    schema = schema_of(SampleVerdict)
     for parts in ((PICTURE, "Judge it."), ("Judge it.", PICTURE), ("Judge it.",)):
         request = Request("", "m", (Message("user", parts),), {}, schema, "Verdict")
         complete(openai(server, structured="prompt"), request)
@@ -92,7 +94,7 @@ def test_words_go_to_the_end_of_the_last_user_turn(server: Server) -> None:
 
 def test_gemma_takes_neither_a_system_turn_nor_a_schema(server: Server) -> None:
     request = Request(
-        "", "m", (Message("system", ("Be brief.",)), Message("user", (PICTURE, "Look."))), {}, schema_of(Verdict)
+        "", "m", (Message("system", ("Be brief.",)), Message("user", (PICTURE, "Look."))), {}, schema_of(SampleVerdict)
     )
     server.script('{"missing": [], "score": 5, "reason": null}')
     reply = complete(gemini(server, "gemma-3-27b-it"), request)

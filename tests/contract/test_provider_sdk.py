@@ -17,7 +17,7 @@ from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.json_schema import gemini, strict
 from titjudge.testing import Server
-from titjudge.testing.provider_spec import PICTURE, PIXELS, Verdict, on_a_loop
+from titjudge.testing.provider_spec import PICTURE, PIXELS, SampleVerdict, on_a_loop
 
 URL = f"data:image/webp;base64,{base64.b64encode(PIXELS).decode()}"
 SYSTEM, TEXT = "Be brief.", "Describe it — 用一句话 🍎"
@@ -94,15 +94,15 @@ def test_openai_conversation_equals_the_sdk(server: Server) -> None:
 def test_openai_structured_equals_the_sdk(server: Server) -> None:
     import openai
 
-    mine = ours(server, OpenAI, server.openai, request("gpt-4o", params={"max_tokens": 99}, schema=Verdict))
+    mine = ours(server, OpenAI, server.openai, request("gpt-4o", params={"max_tokens": 99}, schema=SampleVerdict))
     with openai.OpenAI(base_url=server.openai, api_key="k", max_retries=0, timeout=60) as client:
         answer = client.chat.completions.parse(
             model="gpt-4o",
             messages=OPENAI_MESSAGES,  # type: ignore[arg-type]
             max_tokens=99,
-            response_format=Verdict,
+            response_format=SampleVerdict,
         )
-    assert isinstance(answer.choices[0].message.parsed, Verdict)
+    assert isinstance(answer.choices[0].message.parsed, SampleVerdict)
     assert {**mine, "stream": False} == server.last.body
 
 
@@ -120,7 +120,7 @@ class Claims(BaseModel):
     sure: bool = True
 
 
-@pytest.mark.parametrize("model", [Verdict, Claims])
+@pytest.mark.parametrize("model", [SampleVerdict, Claims])
 def test_strict_schema_equals_the_sdk_but_for_defaults(model: type[BaseModel]) -> None:
     from openai.lib._pydantic import to_strict_json_schema
 

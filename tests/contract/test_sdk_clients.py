@@ -30,7 +30,7 @@ from titjudge.providers.hosted.embeddings import GeminiEmbedder
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.testing import Scripted, Seen, Server
-from titjudge.testing.provider_spec import PICTURE, Verdict
+from titjudge.testing.provider_spec import PICTURE, SampleVerdict
 
 VERTEX = {"vertexai": True, "project": "my-project", "location": "here"}
 TOKEN = "token-of-entra-or-google-1234567890"
@@ -85,7 +85,7 @@ def requests(model: str, params: dict[str, Any]) -> list[Request]:
         Message("user", ("Sure?",)),
     )
     tool = Tool("zoom", "Look closer.", {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]})
-    return [Request("", model, turns, params, schema_of(Verdict), "Verdict"), question(model, tools=(tool,))]
+    return [Request("", model, turns, params, schema_of(SampleVerdict), "Verdict"), question(model, tools=(tool,))]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.tool_calls import openai_calls, openai_tools, unknown_here
 from titjudge.providers.json_schema import strict
 from titjudge.testing import Scripted, Server
-from titjudge.testing.provider_spec import KEY, ProviderCase, Verdict, on_a_loop
+from titjudge.testing.provider_spec import KEY, ProviderCase, SampleVerdict, on_a_loop
 from titjudge.testing.wires import signature
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
@@ -338,7 +338,7 @@ def test_ids_and_signatures_of_calls_are_part_of_the_question() -> None:
 
 def test_nobody_changes_a_schema_that_is_shared(case: ProviderCase, server: Server) -> None:
     """litellm takes keywords out of the schemas it is given, in place; they are made once for all requests."""
-    before = json.dumps([openai_tools(TOOLS), strict(schema_of(Verdict))])
-    schema = replace(offer(case.model), tools=(), schema=schema_of(Verdict), schema_name="Verdict")
+    before = json.dumps([openai_tools(TOOLS), strict(schema_of(SampleVerdict))])
+    schema = replace(offer(case.model), tools=(), schema=schema_of(SampleVerdict), schema_name="Verdict")
     answered(case.provider(server, options={"tools": True}), offer(case.model), schema)
-    assert json.dumps([openai_tools(TOOLS), strict(schema_of(Verdict))]) == before
+    assert json.dumps([openai_tools(TOOLS), strict(schema_of(SampleVerdict))]) == before

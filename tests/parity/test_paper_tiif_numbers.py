@@ -11,7 +11,7 @@ import pytest
 
 from titjudge.core.prompts import PromptLibrary
 from titjudge.stats.generators.published_tables import published
-from titjudge.stats.people.element_agreement import Mark, element_agreement
+from titjudge.stats.people.element_agreement import ElementLabels, element_agreement
 from titjudge.stats.ranking.leaderboard import rank_correlation
 
 
@@ -45,7 +45,7 @@ def test_accuracy_and_recall_of_the_paper_follow_from_its_confusion_matrices(
 ) -> None:
     counts = {name: int(published("tiif-bench-confusion").column(name)[judge]) for name in ("TP", "FP", "FN", "TN")}
     labels = {"TP": ("yes", "yes"), "FP": ("yes", "no"), "FN": ("no", "yes"), "TN": ("no", "no")}
-    marks = [Mark("p", "2d", *labels[name]) for name, count in counts.items() for _ in range(count)]
+    marks = [ElementLabels("p", "2d", *labels[name]) for name, count in counts.items() for _ in range(count)]
     found = element_agreement(marks)["all"]
     assert (found.accuracy, found.recall) == pytest.approx((accuracy, recall))
 

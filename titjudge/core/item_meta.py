@@ -25,7 +25,7 @@ class HasMeta(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Form(Generic[T]):
+class MetaForm(Generic[T]):
     """The form of a value: in words, and as a test."""
 
     words: str
@@ -44,7 +44,7 @@ class MetaKey(Generic[T]):
     """
 
     name: str
-    form: Form[T]
+    form: MetaForm[T]
     written: str
     read: str
 
@@ -102,16 +102,16 @@ def _is_word(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-_TEXT: Form[str] = Form("a text", _is_text)
-_TEXTS: Form[list[str]] = Form("a list of texts", lambda value: _is_list(value, _is_text))
-_WORDS: Form[list[str]] = Form("a list of words", lambda value: _is_list(value, _is_word))
-_NUMBER: Form[float] = Form("a number", is_number)
-_WHOLE: Form[int] = Form("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
-_OBJECT: Form[Mapping[str, Any]] = Form("an object", lambda value: isinstance(value, Mapping))
-_OBJECTS: Form[list[Any]] = Form("a list of objects", lambda value: isinstance(value, list | tuple))
+_TEXT: MetaForm[str] = MetaForm("a text", _is_text)
+_TEXTS: MetaForm[list[str]] = MetaForm("a list of texts", lambda value: _is_list(value, _is_text))
+_WORDS: MetaForm[list[str]] = MetaForm("a list of words", lambda value: _is_list(value, _is_word))
+_NUMBER: MetaForm[float] = MetaForm("a number", is_number)
+_WHOLE: MetaForm[int] = MetaForm("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
+_OBJECT: MetaForm[Mapping[str, Any]] = MetaForm("an object", lambda value: isinstance(value, Mapping))
+_OBJECTS: MetaForm[list[Any]] = MetaForm("a list of objects", lambda value: isinstance(value, list | tuple))
 EDIT_TYPES = ("add", "adjust", "replace", "remove", "background", "style", "extract", "action", "compose")
-_EDIT_TYPE: Form[str] = Form(f"one of {', '.join(EDIT_TYPES)}", lambda value: value in EDIT_TYPES)
-_ANYTHING: Form[Any] = Form("anything", lambda value: True)
+_EDIT_TYPE: MetaForm[str] = MetaForm(f"one of {', '.join(EDIT_TYPES)}", lambda value: value in EDIT_TYPES)
+_ANYTHING: MetaForm[Any] = MetaForm("anything", lambda value: True)
 
 # What metrics ask about
 DESCRIPTION = MetaKey(

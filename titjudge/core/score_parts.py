@@ -113,7 +113,7 @@ def description(parts: Parts) -> str:
 # -- how steady a judge is ---------------------------------------------------------------------------------------------
 
 
-class Vote(TypedDict):
+class PanelVote(TypedDict):
     """One judge's vote in a panel."""
 
     judge: str
@@ -125,7 +125,7 @@ class Vote(TypedDict):
 class PanelVotes(TypedDict):
     """The votes of a panel; `disagreement` is the greatest minus the least value."""
 
-    votes: list[Vote]
+    votes: list[PanelVote]
     disagreement: float | None
 
 

@@ -13,7 +13,7 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.numbers import is_number
 from titjudge.core.samples import ONCE, Sample
-from titjudge.core.score_parts import TABLED, PanelVotes, Parts, Samples, Vote, objects
+from titjudge.core.score_parts import TABLED, PanelVote, PanelVotes, Parts, Samples, objects
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.ask import BoundAsk
 from titjudge.engine.budget import Reservation
@@ -142,7 +142,8 @@ class Panel:
     def _together(self, each: Sequence[tuple[str, Score]], item: Item, name: str) -> Score:
         given = [score.value for _, score in each if score.value is not None]
         votes = [
-            Vote(judge=label, value=score.value, status=str(score.status), reason=score.reason) for label, score in each
+            PanelVote(judge=label, value=score.value, status=str(score.status), reason=score.reason)
+            for label, score in each
         ]
         parts = PanelVotes(votes=votes, disagreement=max(given) - min(given) if given else None)
         replies = tuple(dict.fromkeys(key for _, score in each for key in score.replies))

@@ -63,7 +63,7 @@ Answers = list[float] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AnswerRule:
     """An answer rule.
 
     Attributes:
@@ -213,13 +213,13 @@ def _ones(questions: Sequence[Question]) -> str:
 
 
 RULES = {
-    "yes-no": Rule(_first_word, _yes),
-    "labels": Rule(_labels, _best_labels),
-    "score-list": Rule(_score_list, _ones),
-    "t2i-corebench": Rule(_any_word, _yes),
-    "oneig": Rule(_exactly_yes, _yes),
-    "dpg-bench": Rule(_plain_yes, _yes),
-    "wise": Rule(_wise_labels, _best_labels),
-    "wise-verified": Rule(_wise_score, lambda questions: "Score: 1"),
-    "unigenbench": Rule(_unigenbench, _ones),
+    "yes-no": AnswerRule(_first_word, _yes),
+    "labels": AnswerRule(_labels, _best_labels),
+    "score-list": AnswerRule(_score_list, _ones),
+    "t2i-corebench": AnswerRule(_any_word, _yes),
+    "oneig": AnswerRule(_exactly_yes, _yes),
+    "dpg-bench": AnswerRule(_plain_yes, _yes),
+    "wise": AnswerRule(_wise_labels, _best_labels),
+    "wise-verified": AnswerRule(_wise_score, lambda questions: "Score: 1"),
+    "unigenbench": AnswerRule(_unigenbench, _ones),
 }

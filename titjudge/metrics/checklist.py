@@ -101,7 +101,7 @@ def sub_capabilities(pillar: str, facets: int = FACETS[0]) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PillarMarks:
     """The judge's marks for one pillar, parsed.
 
     Attributes:
@@ -190,7 +190,7 @@ def plain_points(mark: Any) -> float | None:
 
 def judge_answer(
     text: Any, pillar: str, targeted: Sequence[Sequence[str]] | None = None, facets: int = FACETS[0]
-) -> Verdict:
+) -> PillarMarks:
     """Parse a judge's answer on one pillar.
 
     Args:
@@ -201,17 +201,17 @@ def judge_answer(
         facets: Number of facets in the rubric.
     """
     if text is None:
-        return Verdict("parse_failure", "no answer")
+        return PillarMarks("parse_failure", "no answer")
     if not isinstance(text, str):
-        return Verdict("invalid", f"the answer is a {type(text).__name__}, not a text")
+        return PillarMarks("invalid", f"the answer is a {type(text).__name__}, not a text")
     try:
         value = extract(text)
     except (ValueError, RecursionError) as error:
-        return Verdict("invalid", f"unreadable JSON: {type(error).__name__}")
+        return PillarMarks("invalid", f"unreadable JSON: {type(error).__name__}")
     if value is None:
-        return Verdict("parse_failure", "no JSON object in the answer" if text.strip() else "the answer is empty")
+        return PillarMarks("parse_failure", "no JSON object in the answer" if text.strip() else "the answer is empty")
     if not isinstance(value, dict):
-        return Verdict("invalid", f"the answer is a JSON {type(value).__name__}, not an object")
+        return PillarMarks("invalid", f"the answer is a JSON {type(value).__name__}, not an object")
     corrected = correct(value, pillar, facets)
     sub_of = sub_capabilities(pillar, facets)
     foreign = {f"{sub} / {facet}" for sub, marks in corrected.items() for facet in marks if sub_of.get(facet) != sub}
@@ -227,7 +227,7 @@ def judge_answer(
             sub: {facet: points_of(_score_in(mark)) for facet, mark in marks.items()} for sub, marks in counted.items()
         }
     except OverflowError:
-        return Verdict("invalid", "a score is Infinity", corrected=corrected, foreign=tuple(sorted(foreign)))
+        return PillarMarks("invalid", "a score is Infinity", corrected=corrected, foreign=tuple(sorted(foreign)))
     level2 = {sub: mean(points.values()) for sub, points in level3.items()}
     unread = [
         facet
@@ -237,7 +237,7 @@ def judge_answer(
     ]
     level1 = mean(level2.values())
     reason = "no facet was marked 0, 1 or 2" if level1 is None else ""
-    return Verdict("ok", reason, level1, level2, level3, corrected, tuple(sorted(foreign)), tuple(unread))
+    return PillarMarks("ok", reason, level1, level2, level3, corrected, tuple(sorted(foreign)), tuple(unread))
 
 
 def _score_in(mark: Any) -> Any:
@@ -277,7 +277,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
     activated = activated_facets(item)
     image = image_of(item)
     official = ask.protocol == "official"
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, PillarMarks] = {}
     outputs: dict[str, str] = {}
     failed: dict[str, tuple[Status, str]] = {}
     facets = FACETS[1] if item_meta.RUBRIC_FACETS.get(item) == FACETS[1] else FACETS[0]
@@ -331,7 +331,7 @@ def activated_facets(item: Item) -> Activated:
 
 
 def _score(
-    verdicts: Mapping[str, Verdict],
+    verdicts: Mapping[str, PillarMarks],
     outputs: Mapping[str, str],
     failed: Mapping[str, tuple[Status, str]],
     activated: Activated,

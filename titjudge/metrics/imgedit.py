@@ -30,7 +30,7 @@ RATINGS: dict[str, tuple[str, str, str]] = {
 Points = Annotated[int, Field(ge=1, le=5), BeforeValidator(plain_number)]
 
 
-class Answer(BaseModel):
+class RubricAnswer(BaseModel):
     """An answer to a rubric: the reasons, and below them the ratings."""
 
     model_config = ConfigDict(extra="ignore")
@@ -38,17 +38,17 @@ class Answer(BaseModel):
     reasoning: str = ""
 
 
-class EditScore(Answer):
+class EditScore(RubricAnswer):
     """Answer to `imgedit/uge`."""
 
     score: Points
 
 
 @cache
-def answer_model(edit_type: str) -> type[Answer]:
+def answer_model(edit_type: str) -> type[RubricAnswer]:
     """Make the model of an answer with the three ratings of a type of edit."""
     fields: dict[str, Any] = {field_name(rating): (Points, ...) for rating in RATINGS[edit_type]}
-    return create_model("Ratings", __base__=Answer, **fields)
+    return create_model("Ratings", __base__=RubricAnswer, **fields)
 
 
 def field_name(rating: str) -> str:

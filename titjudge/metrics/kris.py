@@ -22,7 +22,7 @@ from titjudge.core.structured_output import after_thinking, objects
 from titjudge.core.types import Ask, Item, Reply, Score
 from titjudge.metrics import metric
 from titjudge.metrics._shared import gather_answers, image_of, sources_of, unreadable
-from titjudge.metrics.imgedit import Answer, Points
+from titjudge.metrics.imgedit import Points, RubricAnswer
 
 PARTS = {"consistency_score": "VC", "instruction_score": "IF", "quality_score": "VQ", "knowledge_score": "KP"}
 """The names of the ratings in replies, and in tables."""
@@ -35,25 +35,25 @@ _ANY_DIGIT = (r"([1-5])\s*/\s*5", r"([1-5])\s+out\s+of\s+5", r"\b([1-5])\b")
 Family = Literal["kris", "bagel"]
 
 
-class ConsistencyRating(Answer):
+class ConsistencyRating(RubricAnswer):
     """Answer to `kris/consistency` and its forms for several sources."""
 
     consistency_score: Points
 
 
-class InstructionRating(Answer):
+class InstructionRating(RubricAnswer):
     """Answer to `kris/instruction` and its forms for kinds of edits."""
 
     instruction_score: Points
 
 
-class QualityRating(Answer):
+class QualityRating(RubricAnswer):
     """Answer to `kris/quality`."""
 
     quality_score: Points
 
 
-class KnowledgeRating(Answer):
+class KnowledgeRating(RubricAnswer):
     """Answer to `kris/instruction_and_knowledge`."""
 
     instruction_score: Points
@@ -62,7 +62,7 @@ class KnowledgeRating(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class KrisRequest:
     """One request about an edit.
 
     Attributes:
@@ -73,7 +73,7 @@ class Question:
 
     template: str
     images: Sequence[tuple[str, Path]]
-    schema: type[Answer]
+    schema: type[RubricAnswer]
     read: Callable[[str], Mapping[str, int | None]]
 
     @property
@@ -118,7 +118,7 @@ def read_knowledge(text: str) -> dict[str, int | None]:
     return {name: int(match[1]) if match else None for name, match in matches.items()}
 
 
-def questions(item: Item, *, official: bool) -> list[Question]:
+def questions(item: Item, *, official: bool) -> list[KrisRequest]:
     """Return the three requests about an edit, by its category.
 
     Raises:
@@ -138,7 +138,7 @@ def questions(item: Item, *, official: bool) -> list[Question]:
         ]
     middle = _question("kris/instruction", pair, InstructionRating)
     if category in KNOWLEDGE:
-        middle = Question("kris/instruction_and_knowledge", pair, KnowledgeRating, read_knowledge)
+        middle = KrisRequest("kris/instruction_and_knowledge", pair, KnowledgeRating, read_knowledge)
     elif category == "viewpoint_change":
         truth = ("This is the ground truth image:", Path(item_meta.REFERENCE_IMAGE.required(item)))
         middle = _question("kris/viewpoint", [*pair, truth], InstructionRating)
@@ -152,10 +152,10 @@ def questions(item: Item, *, official: bool) -> list[Question]:
 
 
 def _question(
-    template: str, images: Sequence[tuple[str, Path]], schema: type[Answer], *, by_name: bool = True
-) -> Question:
+    template: str, images: Sequence[tuple[str, Path]], schema: type[RubricAnswer], *, by_name: bool = True
+) -> KrisRequest:
     (name,) = (name for name in schema.model_fields if name in PARTS)
-    return Question(template, images, schema, partial(_one_rating, name, by_name))
+    return KrisRequest(template, images, schema, partial(_one_rating, name, by_name))
 
 
 def _one_rating(name: str, by_name: bool, text: str) -> dict[str, int | None]:
@@ -218,7 +218,7 @@ def _score(ratings: dict[str, int], missing: Sequence[Unanswered], *, official: 
     return Score.of(sum(percent.values()) / len(percent), reason="; ".join(notes), **parts)
 
 
-async def _rate(item: Item, ask: Ask, question: Question, family: Family) -> dict[str, int]:
+async def _rate(item: Item, ask: Ask, question: KrisRequest, family: Family) -> dict[str, int]:
     """Ask one question.
 
     Raises:
@@ -236,7 +236,7 @@ async def _rate(item: Item, ask: Ask, question: Question, family: Family) -> dic
 
 
 async def _reply(
-    item: Item, ask: Ask, question: Question, family: Family, labels: Sequence[str], images: Sequence[Path]
+    item: Item, ask: Ask, question: KrisRequest, family: Family, labels: Sequence[str], images: Sequence[Path]
 ) -> Reply:
     official = ask.protocol == "official"
     empty = official and family == "kris"

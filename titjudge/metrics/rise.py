@@ -19,7 +19,7 @@ from titjudge.core.structured_output import after_thinking, plain_number
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
 from titjudge.metrics._shared import gather_answers, image_of, sources_of, unreadable
-from titjudge.metrics.imgedit import Answer, Points
+from titjudge.metrics.imgedit import Points, RubricAnswer
 
 LOGICAL = "logical_reasoning"
 SPATIAL = "spatial_reasoning"
@@ -31,20 +31,20 @@ _FINAL = tuple(
 )
 
 
-class FinalScore(Answer):
+class FinalScore(RubricAnswer):
     """Answer to a question with a scale from 1 to 5."""
 
     final_score: Points
 
 
-class FinalMark(Answer):
+class FinalMark(RubricAnswer):
     """Answer to a question on a logical problem, which is 0 or 1."""
 
     final_score: Annotated[int, Field(ge=0, le=1), BeforeValidator(plain_number)]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RiseRequest:
     """One request about an edit.
 
     Attributes:
@@ -65,7 +65,7 @@ def read_final_score(text: str) -> int | None:
     return int(found[0]) if len(found) == 1 else None
 
 
-def questions(item: Item, *, official: bool) -> list[Question]:
+def questions(item: Item, *, official: bool) -> list[RiseRequest]:
     """Return the two or three requests about an edit, by its category.
 
     Raises:
@@ -83,38 +83,38 @@ def questions(item: Item, *, official: bool) -> list[Question]:
     spatial = category == SPATIAL
     found = [
         _reasoning(item, source, truth if spatial else None, result, "spatial_" if spatial else ""),
-        Question(PLAUSIBILITY, f"rise/{'spatial_' if spatial else ''}plausibility", [result], {}),
+        RiseRequest(PLAUSIBILITY, f"rise/{'spatial_' if spatial else ''}plausibility", [result], {}),
     ]
     if not item_meta.CONSISTENCY_FREE.get(item):
         template = f"rise/{'spatial_' if spatial else ''}consistency"
-        found.insert(0, Question(CONSISTENCY, template, [first, result], {"prompt": item.prompt}))
+        found.insert(0, RiseRequest(CONSISTENCY, template, [first, result], {"prompt": item.prompt}))
     return found
 
 
-def _reasoning(item: Item, source: Path, truth: Path | None, result: Path, start: str) -> Question:
+def _reasoning(item: Item, source: Path, truth: Path | None, result: Path, start: str) -> RiseRequest:
     if truth:
-        return Question(REASONING, f"rise/{start}reasoning_by_image", [truth, result], {"prompt": item.prompt})
+        return RiseRequest(REASONING, f"rise/{start}reasoning_by_image", [truth, result], {"prompt": item.prompt})
     variables = {"prompt": item.prompt, "reference": item_meta.REFERENCE.required(item)}
     if item_meta.REASONING_IMAGE.get(item):
-        return Question(REASONING, f"rise/{start}reasoning_with_source", [source, result], variables)
-    return Question(REASONING, f"rise/{start}reasoning", [result], variables)
+        return RiseRequest(REASONING, f"rise/{start}reasoning_with_source", [source, result], variables)
+    return RiseRequest(REASONING, f"rise/{start}reasoning", [result], variables)
 
 
-def _logical(item: Item, pair: Sequence[Path], truth: Path | None, result: Path) -> list[Question]:
+def _logical(item: Item, pair: Sequence[Path], truth: Path | None, result: Path) -> list[RiseRequest]:
     prompt, answer = {"prompt": item.prompt}, item_meta.REFERENCE_TEXT.get(item)
     if answer:
         reference = {"reference": answer}
         return [
-            Question(CONSISTENCY, "rise/logical_consistency_with_answer", pair, prompt | reference),
-            Question(REASONING, "rise/logical_reasoning", [result], reference),
+            RiseRequest(CONSISTENCY, "rise/logical_consistency_with_answer", pair, prompt | reference),
+            RiseRequest(REASONING, "rise/logical_reasoning", [result], reference),
         ]
     if truth is None:
         raise DataError("the item has neither reference_txt nor an image of the right result")
     wordless = item_meta.WITHOUT_INSTRUCTION.get(item)
     template = f"rise/logical_reasoning_{'without_instruction' if wordless else 'by_image'}"
     return [
-        Question(CONSISTENCY, "rise/logical_consistency", pair, prompt),
-        Question(REASONING, template, [truth, result], {} if wordless else prompt),
+        RiseRequest(CONSISTENCY, "rise/logical_consistency", pair, prompt),
+        RiseRequest(REASONING, template, [truth, result], {} if wordless else prompt),
     ]
 
 
@@ -165,7 +165,7 @@ async def rise(item: Item, ask: Ask) -> Score:
     )
 
 
-async def _rate(ask: Ask, question: Question, category: str) -> int:
+async def _rate(ask: Ask, question: RiseRequest, category: str) -> int:
     """Ask for a rating; of a logical problem 0 and 1 count as 1 and 5.
 
     Raises:

@@ -22,10 +22,10 @@ from titjudge.metrics._shared import unreadable
 MAX_DESCRIPTION_TOKENS = 512  # "max_new_tokens=512" of the official snippet
 
 
-class Verdict(BaseModel):
+class TitComparison(BaseModel):
     """What the judge of TIT-Score-LLM answers."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", title="Verdict")  # the name in requests and in keys of answers
 
     missing: list[str]
     contradicted: list[str]
@@ -112,7 +112,7 @@ async def _compare(item: Item, ask: Ask, role: str) -> Score:
     """Have a model compare the prompt with the description."""
     description = await describe(item, ask)
     text = description.text.strip()
-    reply = await ask("tit/compare", role=role, schema=Verdict, prompt=item.prompt, description=text)
-    verdict: Verdict = reply.data
+    reply = await ask("tit/compare", role=role, schema=TitComparison, prompt=item.prompt, description=text)
+    verdict: TitComparison = reply.data
     parts = Compared(missing=verdict.missing, contradicted=verdict.contradicted, description=description.text)
     return Score.of(verdict.score, reason=verdict.reason, status=description.status, **parts)

@@ -52,7 +52,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Duel:
+class PromptDuel:
     """A prompt with the images of two generators; `ahead` is the side that was scored higher, 0 or 1."""
 
     prompt: str
@@ -61,11 +61,11 @@ class Duel:
 
 
 @dataclass(frozen=True, slots=True)
-class Duels:
+class PromptDuels:
     """Prompts below a common title, such as those that a generator won most."""
 
     title: str
-    duels: tuple[Duel, ...]
+    duels: tuple[PromptDuel, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Opening:
 
     sentences: tuple[str, ...]
     notes: tuple[str, ...]
-    shown: tuple[Duels, ...] = ()
+    shown: tuple[PromptDuels, ...] = ()
 
     @property
     def images(self) -> set[int]:

@@ -8,7 +8,7 @@ from titjudge.core.formats import number
 from titjudge.core.run_records import BetterGenerator, JudgedExample, PromptExample, Verdict
 from titjudge.core.types import Item
 from titjudge.report.model import Loaded, Report
-from titjudge.report.sections import Duel, Duels, Opening, Side
+from titjudge.report.sections import Opening, PromptDuel, PromptDuels, Side
 from titjudge.stats.verdict.judged_runs import JudgedRun
 from titjudge.stats.verdict.sentences import sentences
 from titjudge.stats.verdict.verdict import verdict
@@ -58,7 +58,7 @@ def judged_run(run: Loaded) -> JudgedRun:
 # -- prompts that show it ----------------------------------------------------------------------------------------------
 
 
-def _duels(report: Report, record: BetterGenerator | None) -> tuple[Duels, ...]:
+def _duels(report: Report, record: BetterGenerator | None) -> tuple[PromptDuels, ...]:
     """Show the prompts on which the first of the two generators was furthest ahead, and furthest behind."""
     if record is None or not record.second:
         return ()
@@ -66,20 +66,22 @@ def _duels(report: Report, record: BetterGenerator | None) -> tuple[Duels, ...]:
     places = _places(report, wanted)
     lists = (("won", record.won), ("lost", record.lost))
     titles = {what: f"What {record.first} {what} most against {record.second}" for what, _ in lists}
-    made = [Duels(titles[what], tuple(_duel(report, record, each, places) for each in won)) for what, won in lists]
+    made = [
+        PromptDuels(titles[what], tuple(_duel(report, record, each, places) for each in won)) for what, won in lists
+    ]
     return tuple(duels for duels in made if duels.duels)
 
 
 def _duel(
     report: Report, record: BetterGenerator, example: PromptExample, places: Mapping[tuple[str, str], int]
-) -> Duel:
+) -> PromptDuel:
     sides = [
         _side(name, record, each, places)
         for name, each in ((record.first, example.first), (record.second, example.second))
     ]
     known = [report.entries[side.image].prompt for side in sides if side.image is not None]
     prompt = known[0].strip() if known else example.prompt_id
-    return Duel(prompt[:_PROMPT], (sides[0], sides[1]), ahead=0 if example.difference > 0 else 1)
+    return PromptDuel(prompt[:_PROMPT], (sides[0], sides[1]), ahead=0 if example.difference > 0 else 1)
 
 
 def _side(name: str, record: BetterGenerator, example: JudgedExample, places: Mapping[tuple[str, str], int]) -> Side:

@@ -11,7 +11,7 @@ from titjudge.core.types import Item, Score
 from titjudge.report.model import StoredScores
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.people.agreement_tables import UNNAMED
-from titjudge.stats.verdict.judged_runs import JudgedRun, Scores
+from titjudge.stats.verdict.judged_runs import JudgedRun, RunScores
 from titjudge.stats.verdict.verdict import verdict
 
 MOST_WITH_TEXTS = 100_000  # images
@@ -35,7 +35,7 @@ def verdict_on(folder: RunFolder, results: Results, again: Mapping[tuple[str, st
     return _verdict(folder, results, items, stored if again is None else _ScoresAgain(stored, again))
 
 
-def _verdict(folder: RunFolder, results: Results, items: Mapping[str, Item], scores: Scores) -> Verdict:
+def _verdict(folder: RunFolder, results: Results, items: Mapping[str, Item], scores: RunScores) -> Verdict:
     return verdict([JudgedRun(UNNAMED, folder.manifest(), results, items, scores)])
 
 

@@ -20,7 +20,7 @@ from titjudge.data.data_paths import inside
 from titjudge.data.tables import scan_table
 from titjudge.metrics.answer_rules import Question
 from titjudge.suites.prompt_places import filled
-from titjudge.suites.question_schema import Columns, Prompts, QuestionSpec
+from titjudge.suites.question_schema import PromptFiles, QuestionColumns, QuestionSpec
 
 Row = tuple[int, dict[str, Any] | DataError]
 
@@ -101,7 +101,7 @@ def read_prompts(
     return {name: record for name, record in found.items() if name not in wrong}, problems
 
 
-def find_files(folder: Path, prompts: Prompts) -> list[Path]:
+def find_files(folder: Path, prompts: PromptFiles) -> list[Path]:
     """List the files of the first folder that has any.
 
     Raises:
@@ -138,7 +138,7 @@ def _rows(file: Path) -> Iterator[Row]:
         )
 
 
-def _id(row: Mapping[str, Any], prompts: Prompts, file: Path) -> str:
+def _id(row: Mapping[str, Any], prompts: PromptFiles, file: Path) -> str:
     name = _one(row, prompts.id, file)
     if not isinstance(name, str | int) or isinstance(name, bool) or not str(name).strip():
         raise DataError(f"'{prompts.id}' is no id: {name!r:.40}")
@@ -180,7 +180,7 @@ def counts(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
     return True
 
 
-def _questions(row: Mapping[str, Any], columns: Columns, file: Path, each: str) -> list[Question]:
+def _questions(row: Mapping[str, Any], columns: QuestionColumns, file: Path, each: str) -> list[Question]:
     named = {key: column for key, column in columns.model_dump().items() if column}
     lists = {key: values(row, column, file) for key, column in named.items()}
     counts = {key: len(found) for key, found in lists.items()}

@@ -23,7 +23,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Prompts(_Strict):
+class PromptFiles(_Strict):
     """Where prompts are below the data folder.
 
     A column is a key of a row; `a.b` is the key b of the object a (which may be JSON in a text), `a[]` every entry of a list,
@@ -74,7 +74,7 @@ class SourceImages(_Strict):
     reference: str = ""
 
 
-class Columns(_Strict):
+class QuestionColumns(_Strict):
     """The columns of the questions; lists in several columns are combined entry by entry."""
 
     question: str
@@ -157,9 +157,9 @@ class QuestionSpec(_Strict):
     version: str = "1"
     source: str = ""
     images: list[str] = ["images/{generator}/{prompt_id}_{sample}", "images/{generator}/{prompt_id}"]
-    prompts: Prompts
+    prompts: PromptFiles
     sources: SourceImages = SourceImages()
-    questions: Columns | list[Question] = []
+    questions: QuestionColumns | list[Question] = []
     metric: str = "questions"
     ask: Asking = Asking()
     official: Official = Official()

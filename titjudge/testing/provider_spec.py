@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status, Usage
@@ -30,8 +30,10 @@ PIXELS = b"\xff\xd8\xff\xe0 not really a photograph, but bytes all the same \x00
 PICTURE = ImageFile(hashlib.sha256(PIXELS).hexdigest(), "image/webp", 640, 480, Path("photo.webp"), lambda: PIXELS)
 
 
-class Verdict(BaseModel):
+class SampleVerdict(BaseModel):
     """What a judge says."""
+
+    model_config = ConfigDict(title="Verdict")
 
     missing: list[str]
     score: float = Field(ge=0, le=100)
@@ -158,19 +160,21 @@ class ProviderSpec:
     def test_structured_answer_is_asked_for_natively(self, case: ProviderCase, server: Server) -> None:
         """A schema is sent where the model takes one, else written into the prompt."""
         provider = case.provider(server)
-        reply = reply_of(provider, ask(case, "Judge it.", schema=Verdict))
+        reply = reply_of(provider, ask(case, "Judge it.", schema=SampleVerdict))
         if not provider.schema:
             assert reply.flags == ("schema-in-prompt",)
             return
         assert server.last.schema is not None
         assert "score" in server.last.schema["properties"]
-        assert Verdict.model_validate_json(reply.text)
+        assert SampleVerdict.model_validate_json(reply.text)
         assert reply.flags == ()
 
     def test_structured_prompt_asks_in_words(self, case: ProviderCase, server: Server) -> None:
         """With `structured=prompt` a schema is written into the prompt."""
         server.script('{"missing": [], "score": 3, "reason": null}')
-        reply = reply_of(case.provider(server, structured="prompt"), ask(case, PICTURE, "Judge it.", schema=Verdict))
+        reply = reply_of(
+            case.provider(server, structured="prompt"), ask(case, PICTURE, "Judge it.", schema=SampleVerdict)
+        )
         assert server.last.schema is None
         assert '"maximum": 100' in server.last.text
         assert reply.flags == ("schema-in-prompt",)
@@ -299,7 +303,7 @@ class ProviderSpec:
     def test_usage_bound_holds(self, case: ProviderCase, server: Server) -> None:
         """The bound of a request covers its text, its image and its limit."""
         provider = case.provider(server)
-        request = ask(case, PICTURE, "Describe it, please. " * 20, schema=Verdict, max_tokens=64)
+        request = ask(case, PICTURE, "Describe it, please. " * 20, schema=SampleVerdict, max_tokens=64)
         bound = provider.usage_bound(request)
         assert isinstance(bound, Usage)
         assert bound.output == 64

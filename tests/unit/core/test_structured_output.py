@@ -11,7 +11,7 @@ from titjudge.core.structured_output import objects, problem, validated
 from titjudge.metrics.agent.state import ClaimVerdict
 from titjudge.metrics.dsg import SceneQuestion
 from titjudge.metrics.lmm_score import Rating
-from titjudge.metrics.tit import Verdict
+from titjudge.metrics.tit import TitComparison
 from titjudge.metrics.viescore import Semantics
 
 
@@ -102,7 +102,7 @@ def test_an_object_under_one_key_is_unwrapped_and_flagged() -> None:
 @pytest.mark.parametrize("text", ["true", '"1_0"', '"١٢"', '" 1 2 "', '"NaN"', '"ten"', '"+1"', "null"])
 def test_what_is_no_number_in_json_is_no_score(text: str) -> None:
     answers = (
-        (Verdict, f'{{"missing": [], "contradicted": [], "reason": "", "score": {text}}}'),
+        (TitComparison, f'{{"missing": [], "contradicted": [], "reason": "", "score": {text}}}'),
         (Rating, f'{{"reason": "", "score": {text}}}'),
         (Semantics, f'{{"score": [{text}]}}'),
         (ClaimVerdict, f'{{"verdict": "met", "evidence": "E1", "claim": {text}}}'),

@@ -36,7 +36,7 @@ from titjudge.metrics import (
 from titjudge.metrics.agent import claims, state
 
 SHA = {
-    tit.Verdict: "f0629d9a8f03a575",
+    tit.TitComparison: "f0629d9a8f03a575",
     pairwise.Preference: "db3254fe401fdb56",
     lmm_score.Rating: "6a9c8df335afbcc6",
     viescore.Semantics: "5b804de930e6e814",

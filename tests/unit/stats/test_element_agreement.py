@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from report_runs import write_run
 
 from titjudge.core.types import Item, Score
-from titjudge.stats.people.element_agreement import Mark, element_agreement
+from titjudge.stats.people.element_agreement import ElementLabels, element_agreement
 
 
-def table(tp: int, fp: int, fn: int, tn: int) -> list[Mark]:
+def table(tp: int, fp: int, fn: int, tn: int) -> list[ElementLabels]:
     cells = [("yes", "yes", tp), ("yes", "no", fp), ("no", "yes", fn), ("no", "no", tn)]
-    marks = [Mark("", "q", judge, people) for judge, people, count in cells for _ in range(count)]
-    return [Mark(f"p{number % 20}", "q", mark.judge, mark.people) for number, mark in enumerate(marks)]
+    marks = [ElementLabels("", "q", judge, people) for judge, people, count in cells for _ in range(count)]
+    return [ElementLabels(f"p{number % 20}", "q", mark.judge, mark.people) for number, mark in enumerate(marks)]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_confusion_tables_of_the_tiif_paper(counts: tuple[int, int, int, int], a
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["0", "1", "2", "n/a"]), st.sampled_from(["0", "1", "2", "n/a"])), min_size=2))  # fmt: skip
 def test_kappa_is_the_brute_force_one(rows: list[tuple[str, str, str]]) -> None:
-    found = element_agreement(Mark(prompt, "k", judge, people) for prompt, judge, people in rows)["all"]
+    found = element_agreement(ElementLabels(prompt, "k", judge, people) for prompt, judge, people in rows)["all"]
     observed = sum(judge == people for _, judge, people in rows) / len(rows)
     chance = (
         sum(
@@ -54,7 +54,7 @@ def test_kappa_is_the_brute_force_one(rows: list[tuple[str, str, str]]) -> None:
 
 
 def test_kinds_stand_beside_all_of_them() -> None:
-    found = element_agreement([Mark("p", "entity", "yes", "yes"), Mark("q", "relation", "no", "yes")])
+    found = element_agreement([ElementLabels("p", "entity", "yes", "yes"), ElementLabels("q", "relation", "no", "yes")])
     assert {kind: each.accuracy for kind, each in found.items()} == {"all": 0.5, "entity": 1.0, "relation": 0.0}
 
 

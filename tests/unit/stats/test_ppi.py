@@ -7,7 +7,7 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair
-from titjudge.stats.ppi.inference import Columns, Estimate, fit, join, ppi_mean, quantile, win_rate
+from titjudge.stats.ppi.inference import Estimate, PreferenceArrays, fit, join, ppi_mean, quantile, win_rate
 from titjudge.stats.ppi.ppi_leaderboard import _columns, more_labels, people_board
 
 RUNS = 1000
@@ -234,7 +234,7 @@ def test_the_number_of_further_labels_gives_the_power_it_promises() -> None:
     assert np.mean(apart) == pytest.approx(0.8, abs=3 * np.sqrt(0.16 / 150))
 
 
-def board_columns(human: list[Pair], judge: list[Pair], names: dict[str, str]) -> tuple[Columns, object]:
+def board_columns(human: list[Pair], judge: list[Pair], names: dict[str, str]) -> tuple[PreferenceArrays, object]:
     return _columns(join(human, judge), sorted(set(names.values())), names)
 
 

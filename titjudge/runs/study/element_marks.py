@@ -21,13 +21,13 @@ from titjudge.data.tables import read_table
 from titjudge.metrics.checklist import POINTS
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.human_study import choose_metric
-from titjudge.stats.people.element_agreement import Mark
+from titjudge.stats.people.element_agreement import ElementLabels
 
 _MEANING = {"true": "yes", "false": "no", "na": "n/a"}
 _MARKS = {points: str(mark) for mark, points in POINTS.items()}
 
 
-def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[str, list[Mark], list[str]]:
+def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[str, list[ElementLabels], list[str]]:
     """Join the elements that a metric of a run has judged with people's marks.
 
     Args:
@@ -53,14 +53,14 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
         raise DataError("no score of it has elements (yes-no, checklist, graph-alignment and fga-blip2 have)", run)
     notes: list[str] = []
     chosen = choose_metric({score.metric for score in with_elements}, metric, folder, notes)
-    marks: dict[tuple[str, str], Mark] = {}
+    marks: dict[tuple[str, str], ElementLabels] = {}
     for score in with_elements:
         if score.metric == chosen:
             item = items[score.item_id]
             for element, kind, value in _elements(item, score):
                 key = (item.id, element.casefold())
                 if key in people:
-                    marks.setdefault(key, Mark(item.prompt_id, kind, value, _same_scale(people[key], value)))
+                    marks.setdefault(key, ElementLabels(item.prompt_id, kind, value, _same_scale(people[key], value)))
     if not marks:
         first = next(iter(people), None)
         raise DataError(f"no element of it is one of {chosen} of this run{f', not {first}' if first else ''}", human)

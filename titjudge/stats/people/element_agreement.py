@@ -18,7 +18,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ElementLabels:
     """The labels of judge and people for one element of an image: `yes` or `no`, or 0, 1, 2 and `n/a` for a facet."""
 
     prompt_id: str
@@ -75,21 +75,21 @@ class ElementAgreement:
         }  # fmt: skip
 
 
-def element_agreement(marks: Iterable[Mark]) -> dict[str, ElementAgreement]:
+def element_agreement(marks: Iterable[ElementLabels]) -> dict[str, ElementAgreement]:
     """Compute the agreement over all elements and over each kind, in order of first appearance.
 
     Args:
         marks: Of elements that both judge and people have labelled; at least one.
     """
     listed = list(marks)
-    by_kind: dict[str, list[Mark]] = {}
+    by_kind: dict[str, list[ElementLabels]] = {}
     for mark in listed:
         by_kind.setdefault(mark.kind, []).append(mark)
     kinds = {kind: _agreement(kind, members) for kind, members in by_kind.items()} if len(by_kind) > 1 else {}
     return {ALL: _agreement(ALL, listed)} | kinds
 
 
-def _agreement(kind: str, marks: Sequence[Mark]) -> ElementAgreement:
+def _agreement(kind: str, marks: Sequence[ElementLabels]) -> ElementAgreement:
     prompt, prompts = codes(mark.prompt_id for mark in marks)
     label, labels = codes(value for mark in marks for value in (mark.judge, mark.people))
     judge, people = label[::2], label[1::2]

@@ -55,7 +55,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class PreferenceArrays:
     """Preferences as arrays, for K estimates at once.
 
     Attributes:
@@ -104,7 +104,7 @@ class Fit:
     naive_effective: Floats
 
 
-def fit(columns: Columns) -> Fit:
+def fit(columns: PreferenceArrays) -> Fit:
     """Compute the power-tuned estimate of every column; NaN for a column without labelled rows."""
     people, a = _linear(columns.people, columns.mask, columns.group, columns.groups)
     judge, b = _linear(columns.judge, columns.mask, columns.group, columns.groups)
@@ -202,7 +202,7 @@ def ppi_mean(
         return Estimate(None, None, 0.0, None, None, None, None, 0, len(r), 0, None, "people labelled no pair")
     group, known = codes([*labels, *others])
     ones = np.ones((len(y), 1)), np.ones((len(r), 1))
-    columns = Columns(
+    columns = PreferenceArrays(
         y[:, None], f[:, None], ones[0], group[: len(y)], r[:, None], ones[1], group[len(y) :], len(known)
     )
     return estimate(fit(columns), columns, 0, level=level, bounds=bounds, skewed=skewed)
@@ -210,7 +210,7 @@ def ppi_mean(
 
 def estimate(
     fitted: Fit,
-    columns: Columns,
+    columns: PreferenceArrays,
     k: int,
     *,
     level: float = LEVEL,
@@ -241,7 +241,7 @@ def estimate(
     )
 
 
-def undefined(fitted: Fit, columns: Columns, k: int) -> str:
+def undefined(fitted: Fit, columns: PreferenceArrays, k: int) -> str:
     """Return why column `k` has no interval; empty when it has one."""
     if not columns.mask[:, k].any():
         return "people labelled no pair"

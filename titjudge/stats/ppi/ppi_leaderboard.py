@@ -15,10 +15,10 @@ from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, codes
 from titjudge.stats.equality import with_ties
 from titjudge.stats.ppi.inference import (
-    Columns,
     Estimate,
     Fit,
     Joined,
+    PreferenceArrays,
     estimate,
     fit,
     join,
@@ -31,7 +31,7 @@ POWER = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class RankedGenerator:
+class GeneratorRank:
     """One generator: its win rate against the others (ties count half), its rank, and the range of ranks it may have."""
 
     generator: str
@@ -72,7 +72,7 @@ class Couple:
 class PeopleBoard:
     """Best first. `power` is lambda, the judge's weight; `level` that of all intervals."""
 
-    standings: tuple[RankedGenerator, ...]
+    standings: tuple[GeneratorRank, ...]
     gaps: tuple[Gap, ...]
     couples: tuple[Couple, ...]
     power: float
@@ -178,7 +178,7 @@ def people_board(
     order = sorted(range(len(names)), key=lambda k: (estimates[k].value is None, -rates[k], names[k]))
     place = {k: i + 1 for i, k in enumerate(order) if estimates[k].value is not None}
     ranks = _ranks(fitted, columns, len(names), level)
-    standings = tuple(RankedGenerator(names[k], estimates[k], place.get(k), ranks[k]) for k in order)
+    standings = tuple(GeneratorRank(names[k], estimates[k], place.get(k), ranks[k]) for k in order)
     gaps = tuple(_gap(fitted, columns, names, k, j, level) for k, j in pairwise(order))
     warnings = [*_sampled(couples), *sorted({one.reason for one in estimates if one.reason})]
     if joined.unjudged:
@@ -206,7 +206,7 @@ def _pairwise(
 
 def _columns(
     joined: Joined, names: Sequence[str], generator_of: Mapping[str, str]
-) -> tuple[Columns, Mapping[tuple[str, str], list[int]]]:
+) -> tuple[PreferenceArrays, Mapping[tuple[str, str], list[int]]]:
     """Arrange wins by generator; also count the labelled and the unlabelled pairs of each couple."""
     number = {name: k for k, name in enumerate(names)}
     couples: dict[tuple[str, str], list[int]] = {}
@@ -225,7 +225,7 @@ def _columns(
     people, mask = _spread([(x, y, joined.labelled[key][0]) for key, x, y in labelled], len(names))
     judge, _ = _spread([(x, y, joined.labelled[key][1]) for key, x, y in labelled], len(names))
     other, rest_mask = _spread([(x, y, joined.rest[key]) for key, x, y in rest], len(names))
-    return Columns(people, judge, mask, group[:size], other, rest_mask, group[size:], len(groups)), couples
+    return PreferenceArrays(people, judge, mask, group[:size], other, rest_mask, group[size:], len(groups)), couples
 
 
 def _spread(rows: Sequence[tuple[int, int, float]], size: int) -> tuple[Floats, Floats]:
@@ -243,7 +243,7 @@ def _difference(fitted: Fit, k: int, j: int) -> tuple[float, float]:
     return float(fitted.value[k] - fitted.value[j]), float(spread[k, k] + spread[j, j] - 2 * spread[k, j])
 
 
-def _ranks(fitted: Fit, columns: Columns, size: int, level: float) -> list[tuple[int, int] | None]:
+def _ranks(fitted: Fit, columns: PreferenceArrays, size: int, level: float) -> list[tuple[int, int] | None]:
     couples = max(size * (size - 1) // 2, 1)
     wide = quantile(float(fitted.effective[fitted.effective > 0].min()), 1 - (1 - level) / couples)
     usable = [not undefined(fitted, columns, k) for k in range(size)]
@@ -263,7 +263,7 @@ def _ranks(fitted: Fit, columns: Columns, size: int, level: float) -> list[tuple
     return out
 
 
-def _gap(fitted: Fit, columns: Columns, names: Sequence[str], k: int, j: int, level: float) -> Gap:
+def _gap(fitted: Fit, columns: PreferenceArrays, names: Sequence[str], k: int, j: int, level: float) -> Gap:
     reason = undefined(fitted, columns, k) or undefined(fitted, columns, j)
     if reason:
         return Gap(names[k], names[j], None, None, False, None, reason)

@@ -9,13 +9,13 @@ from typing import Any
 from titjudge.core.score_parts import alignment, claims, questions, sequence
 from titjudge.core.types import Item, Score
 from titjudge.core.words import count_words
-from titjudge.stats.scores.forgetting import Claim
+from titjudge.stats.scores.forgetting import SettledClaim
 
 _PLACE = ("position", "span", "start")
 _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
 
 
-def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
+def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[SettledClaim]:
     """List the claims of all scores that have some, with their position in the prompt.
 
     `parts["claims"]` (of the agentic judge) is a list of `{"claim", "kind", "met" or "verdict", "position"}`; instead of a
@@ -30,13 +30,15 @@ def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
     return [claim for score in scores if score.item_id in known for claim in _of(known[score.item_id], score)]
 
 
-def _of(item: Item, score: Score) -> Iterator[Claim]:
+def _of(item: Item, score: Score) -> Iterator[SettledClaim]:
     rows, aligned = claims(score.parts), alignment(score.parts)
     facts = {"generator": item.generator, "prompt_id": item.prompt_id, "words": count_words(item.prompt)}
     if rows:
         for row in rows:
             if any(row.get(key) is not None for key in _PLACE):
-                yield Claim.of({**row, "met": _met(row, score), "position": _position(row, len(item.prompt)), **facts})
+                yield SettledClaim.of(
+                    {**row, "met": _met(row, score), "position": _position(row, len(item.prompt)), **facts}
+                )
     elif aligned is not None:
         for kind, marks in aligned.items():
             for element, met in _elements(marks):
@@ -56,11 +58,11 @@ def _elements(marks: Any) -> Iterator[tuple[list[str], bool]]:
 
 def _named(
     claim: str, kind: str, names: Sequence[str], met: bool, item: Item, facts: Mapping[str, Any]
-) -> Iterator[Claim]:
+) -> Iterator[SettledClaim]:
     """Yield the claim at the position of the first of the names that the prompt contains; nothing where it contains none."""
     place = next((at for name in names if (at := place_of(name, item.prompt)) is not None), None)
     if place is not None:
-        yield Claim.of({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
+        yield SettledClaim.of({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
 
 
 def _asked(question: Mapping[str, Any]) -> tuple[str, list[str], bool] | None:

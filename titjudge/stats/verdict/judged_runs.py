@@ -22,7 +22,7 @@ from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 
-class Scores(Protocol):
+class RunScores(Protocol):
     """The scores of a run by item and metric, which may lack what no statistic needs; `whole` reads one completely."""
 
     def items(self) -> Iterable[tuple[tuple[str, str], Score]]: ...
@@ -45,7 +45,7 @@ class JudgedRun:
     manifest: Manifest
     results: Results
     items: Mapping[str, Item]
-    scores: Scores
+    scores: RunScores
 
     @property
     def metrics(self) -> list[str]:

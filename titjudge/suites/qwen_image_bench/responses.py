@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.metrics.checklist import COLUMNS, Verdict, gate, judge_answer, rubric
+from titjudge.metrics.checklist import COLUMNS, PillarMarks, gate, judge_answer, rubric
 from titjudge.suites.qwen_image_bench.dataset import Metadata, Problem, id_text, read_rows
 
 
@@ -50,8 +50,8 @@ class JudgedResponse:
         problems: What was left out.
     """
 
-    cases: dict[str, Verdict] = field(default_factory=dict)
-    rows: dict[str, dict[tuple[str, int], dict[str, Verdict]]] = field(default_factory=dict)
+    cases: dict[str, PillarMarks] = field(default_factory=dict)
+    rows: dict[str, dict[tuple[str, int], dict[str, PillarMarks]]] = field(default_factory=dict)
     lines: dict[tuple[str, str, int], int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
@@ -135,7 +135,7 @@ def _add(found: JudgedResponse, response: Response, metadata: Metadata, protocol
         case = f"{case} ({again})"
     known = response.pillar in rubric()
     targeted = gate(protocol, metadata.facets.get(response.id, {}), response.pillar)
-    verdict = Verdict("invalid", f"there is no pillar '{response.pillar}'")
+    verdict = PillarMarks("invalid", f"there is no pillar '{response.pillar}'")
     if known:
         verdict = judge_answer(response.text, response.pillar, targeted, facets)
     found.cases[case] = verdict

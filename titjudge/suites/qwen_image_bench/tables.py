@@ -11,7 +11,7 @@ from titjudge.core import item_meta
 from titjudge.core.files import write_atomic, write_json
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Score, Table
-from titjudge.metrics.checklist import COLUMNS, Verdict, judge_answer, rubric, sub_capabilities
+from titjudge.metrics.checklist import COLUMNS, PillarMarks, judge_answer, rubric, sub_capabilities
 from titjudge.suites.base import first_rows
 from titjudge.suites.qwen_image_bench.dataset import Facets, Problem
 from titjudge.suites.spreadsheet import write_sheets
@@ -28,7 +28,7 @@ _SUMMARY = "Level-1 Summary"
 _ORDER = ("Quality", "Aesthetics", "Alignment", "Creative Generation", "Real-world Fidelity")  # of compute_scores.py
 
 
-def levels(row: Mapping[str, Verdict]) -> Levels:
+def levels(row: Mapping[str, PillarMarks]) -> Levels:
     """Collect the three levels of one image from the verdicts on its pillars; failed pillars drop out."""
     return {
         level: {pillar: getattr(verdict, level) for pillar, verdict in row.items() if verdict.status == "ok"}
