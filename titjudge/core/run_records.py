@@ -24,7 +24,7 @@ Interval = tuple[float, float]
 """A 95% confidence interval."""
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
     """A JSON object of a file; unknown keys are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
@@ -47,7 +47,7 @@ class _Record(BaseModel):
         return self.model_copy(update=keys)
 
 
-class _File(_Record):
+class _File(Record):
     schema_version: int = Field(default=SCHEMA_VERSION, le=SCHEMA_VERSION)
     """Version of this format; a program that reads version 1 does not read a later one."""
 
@@ -77,7 +77,7 @@ class _File(_Record):
             raise DataError(f"damaged: {where}{first['msg']}; {repair}", file) from error
 
 
-class AnsweredRecord(_Record):
+class AnsweredRecord(Record):
     """Number of answers of one version of a model at one endpoint."""
 
     version: str = ""
@@ -85,7 +85,7 @@ class AnsweredRecord(_Record):
     answers: int = 0
 
 
-class Tokens(_Record):
+class Tokens(Record):
     """Tokens that a role has used."""
 
     input: int = 0
@@ -93,7 +93,7 @@ class Tokens(_Record):
     thinking: int = 0
 
 
-class RoleRecord(_Record):
+class RoleRecord(Record):
     """The model of a role (captioner, judge, embedder, ...) and its counts."""
 
     model: str = ""
@@ -138,7 +138,7 @@ class RoleRecord(_Record):
         )
 
 
-class MetricRecord(_Record):
+class MetricRecord(Record):
     """A metric, as it was during the run."""
 
     version: str = ""
@@ -157,14 +157,14 @@ class MetricRecord(_Record):
         return self.range[0], self.range[1]
 
 
-class SuiteRecord(_Record):
+class SuiteRecord(Record):
     name: str = ""
     version: str = ""
     deviations: list[str] = []
     """Deviations of the suite from its source."""
 
 
-class ProgressRecord(_Record):
+class ProgressRecord(Record):
     """The progress of a run."""
 
     total: int | None = None
@@ -182,7 +182,7 @@ class ProgressRecord(_Record):
     """Answers that it is likely to get in all; None where nobody knows."""
 
 
-class MergedRecord(_Record):
+class MergedRecord(Record):
     """A run that was merged into this one."""
 
     run: str = ""
@@ -190,7 +190,7 @@ class MergedRecord(_Record):
     status: str | None = None
 
 
-class CanaryRecord(_Record):
+class CanaryRecord(Record):
     """The result of the canaries: frozen questions, asked before a run, that show whether a model has changed."""
 
     state: str = ""
@@ -256,7 +256,7 @@ class Manifest(_File):
     """First 16 hexadecimal digits of the SHA-256 over the other keys, sorted."""
 
 
-class MetricResult(_Record):
+class MetricResult(Record):
     """The results of one metric. An undefined statistic is null, and `reasons` says why."""
 
     mean: float | None = None
@@ -311,7 +311,7 @@ class MetricResult(_Record):
     reasons: dict[str, str] = {}
 
 
-class PlaceRecord(_Record):
+class PlaceRecord(Record):
     """The place of a generator by one metric, or by people."""
 
     rank: int | None = None
@@ -330,7 +330,7 @@ class PlaceRecord(_Record):
     """Of people: prompts on which no generator has a better rank, where people's ranks are given."""
 
 
-class StandingRecord(_Record):
+class StandingRecord(Record):
     """One generator of the leaderboard."""
 
     generator: str = ""
@@ -338,7 +338,7 @@ class StandingRecord(_Record):
     human: PlaceRecord | None = None
 
 
-class GeneratorStrength(_Record):
+class GeneratorStrength(Record):
     """Log strength of a generator, mean 0 over generators: a lead of d means e^d wins for each loss."""
 
     generator: str = ""
@@ -347,7 +347,7 @@ class GeneratorStrength(_Record):
     """95%, by resampling prompts; null for an infinite end."""
 
 
-class BradleyTerryRecord(_Record):
+class BradleyTerryRecord(Record):
     """Strengths of generators by the Bradley-Terry model with ties, strongest first."""
 
     generators: list[GeneratorStrength] = []
@@ -364,7 +364,7 @@ class BradleyTerryRecord(_Record):
     reason: str = ""
 
 
-class PairRecord(_Record):
+class PairRecord(Record):
     """A human preference between two images of a prompt, whose id earlier versions called `group`."""
 
     prompt_id: str = Field("", validation_alias=AliasChoices("prompt_id", "group"))
@@ -384,7 +384,7 @@ class PairRecord(_Record):
         return record.model_copy(update=marks) if marks else record
 
 
-class TableRecord(_Record):
+class TableRecord(Record):
     title: str = ""
     columns: list[str] = []
     rows: list[list[Any]] = []
@@ -400,14 +400,14 @@ class TableRecord(_Record):
         return cls(title=table.title, columns=list(table.columns), rows=rows, notes=list(table.all_notes))
 
 
-class InvalidRecord(_Record):
+class InvalidRecord(Record):
     """An input that could not be judged."""
 
     id: str = ""
     reason: str = ""
 
 
-class FailureRecord(_Record):
+class FailureRecord(Record):
     """A score, or an input, without a value."""
 
     item: str = ""
@@ -415,7 +415,7 @@ class FailureRecord(_Record):
     reason: str = ""
 
 
-class CutRecord(_Record):
+class CutRecord(Record):
     """Texts that a model truncated; lengths in tokens."""
 
     scores: int = 0
@@ -423,7 +423,7 @@ class CutRecord(_Record):
     longest: int = 0
 
 
-class QuestionsRecord(_Record):
+class QuestionsRecord(Record):
     """Questions about the images that have a score (`asked`), those without an answer, and the images with such."""
 
     asked: int = 0
@@ -431,7 +431,7 @@ class QuestionsRecord(_Record):
     images: int = 0
 
 
-class SettledPair(_Record):
+class SettledPair(Record):
     """The verdict on two generators (`a`, `b`), or on several that raced for the best (`generators`)."""
 
     a: str = ""
@@ -460,7 +460,7 @@ class SettledPair(_Record):
         return self.generators or [self.a, self.b]
 
 
-class SettleRecord(_Record):
+class SettleRecord(Record):
     """Which generator is better, for a run that stopped as soon as that was decided."""
 
     metric: str = ""
@@ -477,7 +477,7 @@ class SettleRecord(_Record):
     """USD that judging the remaining images would have cost, at list price."""
 
 
-class JudgedExample(_Record):
+class JudgedExample(Record):
     """The image of one generator for a prompt of a verdict."""
 
     run: str = ""
@@ -488,7 +488,7 @@ class JudgedExample(_Record):
     """What the judge said of it; empty for a metric that gives no reason."""
 
 
-class PromptExample(_Record):
+class PromptExample(Record):
     """A prompt on which two generators differ most: `difference` is the score of the first minus that of the second."""
 
     prompt_id: str = ""
@@ -497,7 +497,7 @@ class PromptExample(_Record):
     second: JudgedExample = JudgedExample()
 
 
-class WeakSpot(_Record):
+class WeakSpot(Record):
     """A category of prompts, or a kind of claim, in which one of two generators is shown to be the worse."""
 
     column: str = ""
@@ -511,7 +511,7 @@ class WeakSpot(_Record):
     prompts: int = 0
 
 
-class WeakPart(_Record):
+class WeakPart(Record):
     """The kind of claim, or the part of a score, in which a generator does worst."""
 
     column: str = ""
@@ -521,7 +521,7 @@ class WeakPart(_Record):
     """In units of the score; of claims the share that is met."""
 
 
-class RankedGenerator(_Record):
+class RankedGenerator(Record):
     """A generator of a verdict."""
 
     generator: str = ""
@@ -531,7 +531,7 @@ class RankedGenerator(_Record):
     """1 is best; a tier ends before the first that is clearly worse than its best. Null with too few prompts."""
 
 
-class PromptsNeeded(_Record):
+class PromptsNeeded(Record):
     """How many prompts would show a difference between two generators, with a power of 80%."""
 
     difference: float
@@ -540,7 +540,7 @@ class PromptsNeeded(_Record):
     """What the prompts at hand leave open."""
 
 
-class BetterGenerator(_Record):
+class BetterGenerator(Record):
     """Which generator is better by one metric: the best (`first`) against the runner-up, or the baseline (`second`)."""
 
     metric: str = ""
@@ -580,7 +580,7 @@ class BetterGenerator(_Record):
     """Why nothing can be told, where it is not for want of prompts."""
 
 
-class RankedJudge(_Record):
+class RankedJudge(Record):
     """How often a metric agrees with people."""
 
     metric: str = ""
@@ -591,7 +591,7 @@ class RankedJudge(_Record):
     """Probability of as much agreement by guessing, one-sided."""
 
 
-class BestJudge(_Record):
+class BestJudge(Record):
     """Which metric agrees best with people: the best (`first`) against the runner-up (`second`), on the pairs that both scored."""
 
     reference: str = "people"
@@ -614,7 +614,7 @@ class BestJudge(_Record):
     """The metrics that cannot be told from the first."""
 
 
-class Verdict(_Record):
+class Verdict(Record):
     """What is to be known first: which generator is better, and with human pairs which metric can be trusted."""
 
     runs: list[str] = []

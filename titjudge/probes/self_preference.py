@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from titjudge.core.card_record import OPEN
 from titjudge.core.types import Item
 from titjudge.probes.battery import ROBUST
 from titjudge.probes.item_scorer import Prober
-from titjudge.probes.trust_card import OPEN, Line, line
+from titjudge.probes.trust_card import Line, line
 
 NAME = "self-preference"
 Scores = Mapping[str, float]  # item -> score, in spans of the judge

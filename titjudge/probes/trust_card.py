@@ -16,20 +16,19 @@ the whole range of its metric, and twice as many where it is half of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum, inf
 from typing import Any
 
-from titjudge.core.tables import Table, p_value, plain
+from titjudge.core.card_record import CAUGHT, MOST_PROMPTS, OPEN, PASS, CardLine, CardRecord
+from titjudge.core.tables import Table
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.bounds import approximate_bound, below, bound
 
-CAUGHT, PASS, OPEN = "caught", "pass", "not enough data"
 ALPHA = 0.01
 FEWEST = 3  # prompts
 TAIL = 0.025  # of a 95% interval
-MOST_PROMPTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,9 @@ class Line:
         """The least and the greatest effect that the rule allows."""
         return _allowed(self.rule, self.limit)
 
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("ends", "means")}
+    def record(self) -> CardLine:
+        """Return the line as card.json holds it."""
+        return CardLine(**{name: getattr(self, name) for name in CardLine.model_fields})
 
 
 def _allowed(rule: str, limit: float) -> tuple[float, float]:
@@ -235,66 +235,23 @@ class Card:
         """The lines in which the judge was caught."""
         return [line for line in self.lines if line.verdict == CAUGHT]
 
+    def record(self) -> CardRecord:
+        """Return the card as card.json holds it."""
+        return CardRecord(
+            metric=self.metric,
+            models=self.models,
+            versions=self.versions,
+            span=self.span,
+            scores=self.scores,
+            price_per_1000=self.price,
+            seconds_per_1000=self.seconds,
+            lines=[line.record() for line in self.lines],
+            skipped=self.skipped,
+            notes=list(self.notes),
+        )
+
     def to_json(self) -> dict[str, Any]:
-        return {
-            "metric": self.metric,
-            "models": self.models,
-            "versions": self.versions,
-            "span": self.span,
-            "scores": self.scores,
-            "price_per_1000": self.price,
-            "seconds_per_1000": self.seconds,
-            "lines": [line.to_json() for line in self.lines],
-            "skipped": self.skipped,
-            "notes": list(self.notes),
-        }
+        return self.record().to_json()
 
     def tables(self) -> list[Table]:
-        rows = tuple(
-            (
-                line.family,
-                line.name,
-                plain(line.effect, line.interval),
-                f"{line.rule} {line.limit:g}",
-                p_value(line.p_value),
-                line.verdict,
-                _counts(line),
-                _lacks(line),
-            )
-            for line in self.lines
-        )
-        columns = ("", "test", "effect [95%]", "should be", "p", "verdict", "trials", "lacks")
-        notes = [
-            ", ".join(f"{sum(line.verdict == kind for line in self.lines)} {kind}" for kind in (PASS, CAUGHT, OPEN))
-        ]
-        models = ", ".join(f"{role} {model}" for role, model in self.models.items())
-        unit = "shares" if self.span is None else f"on scores in units of the judge's own span, {self.span:.4g}"
-        notes += [
-            f"{self.metric} ({models}); {self.scores} scores; effects {unit}",
-            *self.notes,
-            *_not_tested(self.skipped),
-        ]
-        price = "unknown" if self.price is None else f"{self.price:.2f} USD"
-        seconds = "unknown" if self.seconds is None else f"{self.seconds:.0f} s of model time"
-        notes.append(f"per 1,000 scores: {price}, {seconds}")
-        return [Table("Trust card", columns, rows, tuple(notes))]
-
-
-def _not_tested(skipped: Mapping[str, str]) -> list[str]:
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in skipped.items():
-        by_reason.setdefault(reason, []).append(name)
-    return [f"not tested: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
-
-
-def _lacks(line: Line) -> str | None:
-    """Write what a line lacks for a verdict, and its note."""
-    if line.verdict != OPEN or line.deviation is None:
-        return line.note or ("more answers" if line.verdict == OPEN and line.trials else None)
-    prompts = f"over {MOST_PROMPTS} prompts" if line.more is None else f"about {line.more} prompts"
-    return f"{prompts}; {line.note}" if line.note else prompts
-
-
-def _counts(line: Line) -> str:
-    prompts = f" of {line.prompts} prompts" if line.prompts else ""
-    return f"{line.trials}{prompts}" + (f", {line.failed} without a score" if line.failed else "")
+        return [self.record().table()]

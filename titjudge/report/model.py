@@ -14,6 +14,7 @@ import numpy as np
 import orjson
 
 from titjudge.core import item_meta
+from titjudge.core.card_record import CardRecord
 from titjudge.core.files import JsonlReader
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
@@ -178,7 +179,7 @@ class Loaded:
     scores: StoredScores
     replies: StoredAnswers
     vectors: StoredAnswers
-    card: Json = field(default_factory=dict)
+    card: CardRecord = field(default_factory=CardRecord)
     stats: dict[str, Any] = field(default_factory=dict)  # size and time of each item's image file when it was listed
     source_stats: dict[str, Any] = field(default_factory=dict)  # likewise of the sources of each edit
 
@@ -261,16 +262,16 @@ def _load(run: StoredRun, name: str, *, alone: bool) -> Loaded:
     )  # fmt: skip
 
 
-def _card(*files: Path) -> Json:
-    """Read the trust card in the first of the files that holds one; empty where none does."""
+def _card(*files: Path) -> CardRecord:
+    """Read the trust card in the first of the files that holds one; an empty one where none does."""
     for file in files:
         try:
-            card = orjson.loads(file.read_bytes())
+            card = CardRecord.of_json(orjson.loads(file.read_bytes()))
         except (OSError, orjson.JSONDecodeError):
             continue
-        if isinstance(card, dict) and isinstance(card.get("lines"), list):
+        if card is not None:
             return card
-    return {}
+    return CardRecord()
 
 
 def _names(runs: Sequence[StoredRun]) -> list[str]:

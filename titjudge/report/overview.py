@@ -7,12 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from titjudge.core.formats import DASH, ends_of, number, p_value, percentage, spending
-from titjudge.core.numbers import is_number
+from titjudge.core.formats import DASH, number, percentage, spending
 from titjudge.core.run_records import Manifest, SettleRecord
-from titjudge.core.tables import Cell, Form, Table, dollars, plain, says_something
+from titjudge.core.tables import Cell, Form, Table, dollars, says_something
 from titjudge.core.types import Item
-from titjudge.report.cells import fragment, linked, mapping, strings
+from titjudge.report.cells import fragment, linked
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.sections import Fact, Headline, Section, single
 from titjudge.report.side_by_side import comparisons
@@ -43,7 +42,7 @@ def overview_tables(report: Report) -> list[Table]:
         *comparisons(report),
         *(table for run in report.runs for table in _settled(run)),
         *(table for _, tables in made for table in tables if not table.title.startswith(_AGREEMENT)),
-        *(_card(run, several=len(report.runs) > 1) for run in report.runs if _card_lines(run)),
+        *_cards(report),
     ]
 
 
@@ -226,30 +225,8 @@ def _settled(run: Loaded) -> list[Table]:
     return [Table("The question that was to be settled", columns, tuple(rows), notes)] if rows else []
 
 
-def _card(run: Loaded, *, several: bool) -> Table:
-    """Tabulate the trust card in the run folder or beside it."""
-    rows = []
-    for line in _card_lines(run):
-        wanted = f"{line.get('rule', '')} {line['limit']:g}" if is_number(line.get("limit")) else None
-        trials = f"{line.get('prompts')} prompts" if line.get("prompts") else ""
-        p, effect = line.get("p_value"), line.get("effect")
-        rows.append((
-            Cell(str(line.get("name", "")), note=str(line.get("family") or "")),
-            Cell(str(line.get("verdict") or DASH), note=f"p {p_value(p)}" if is_number(p) else ""),
-            plain(effect, ends_of(line.get("interval"))) if is_number(effect) else None, wanted,
-            Cell(str(line.get("trials", DASH)), note=trials),
-        ))  # fmt: skip
-    models = ", ".join(f"{role} {model}" for role, model in mapping(run.card.get("models")).items())
-    skipped = [f"Not tested: {name}: {reason}." for name, reason in mapping(run.card.get("skipped")).items()]
-    notes = (
-        f"How far {run.card.get('metric', 'the judge')} ({models}) can be believed, as probed; effects in units of its own span.",
-        *strings(run.card.get("notes")),
-        *skipped,
-    )
-    title = f"Trust card, {run.name}" if several else "Trust card"
-    return Table(title, ("test", "verdict", "effect", "should be", "trials"), tuple(rows), notes)
-
-
-def _card_lines(run: Loaded) -> list[dict[str, Any]]:
-    lines = run.card.get("lines")
-    return [line for line in lines if isinstance(line, dict)] if isinstance(lines, list) else []
+def _cards(report: Report) -> list[Table]:
+    """Tabulate the trust cards in the run folders or beside them."""
+    tables = [(run, run.card.table()) for run in report.runs if run.card.lines]
+    several = len(report.runs) > 1
+    return [replace(table, title=f"{table.title}, {run.name}") if several else table for run, table in tables]

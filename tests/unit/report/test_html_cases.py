@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import PROMPT, agent_parts, agent_run, score, small_run, write_run
 
+from titjudge.core.card_record import CardRecord
 from titjudge.core.tables import Table, text_of
 from titjudge.core.types import Item
 from titjudge.report.claims import claims
@@ -131,9 +132,12 @@ def test_a_card_in_the_run_or_beside_it_is_shown(tmp_path: Path) -> None:
     (tmp_path / "runs" / "card.json").write_bytes(orjson.dumps(card))
     (table,) = cards(run)
     assert list(map(text_of, table.rows[0])) == [
-        "known pairs, sees", "pass, p 0.5", "0.900 [0.800, 1.000]", "at least 0.7", "30, 10 prompts"
+        "sees", "known pairs", "0.900 [0.800, 1.000]", "at least 0.7", "0.5", "pass", "30 of 10 prompts", "–"
     ]  # fmt: skip
-    assert "Not tested: order: none given." in table.notes
+    assert "not tested: order: none given" in table.notes
+    record = CardRecord.of_json(card)
+    assert record is not None
+    assert table == record.table(), "the report and `probe` say the same"
     (run.path / "card.json").write_text("{")
     assert len(cards(run)) == 1
     (run.path / "card.json").write_bytes(orjson.dumps({**card, "lines": []}))
