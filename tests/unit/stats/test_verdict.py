@@ -100,7 +100,7 @@ def test_prompts_too_few_to_plan_from_say_what_they_would_have_shown() -> None:
     record = verdict([run]).generators
     assert record is not None
     assert record.needed is None
-    assert "so many prompts show a difference of" in lead(run)
+    assert "so few prompts can only show a difference of" in lead(run)
 
 
 def test_a_handful_of_prompts_decides_nothing() -> None:

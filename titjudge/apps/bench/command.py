@@ -15,6 +15,7 @@ import click
 from titjudge.cli.commands import JUDGE, Command
 from titjudge.cli.options import (
     DRY_RUN,
+    EXPLAIN,
     JSON,
     config_of,
     key_option,
@@ -78,6 +79,7 @@ _BUDGET_REACHED = 3  # exit code, as of `judge`
 @option("--out", "The folder for images, run and report.", "DIR", default="bench")
 @DRY_RUN
 @JSON
+@EXPLAIN
 def bench(**flags: Any) -> int:
     """Say which generator is better: make the images of PROMPTS, judge them, and stop before the cap is passed.
 

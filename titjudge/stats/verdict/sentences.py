@@ -102,7 +102,7 @@ def _what_would_tell(record: BetterGenerator) -> str:
         size = "this size" if this else number(record.needed.difference, _digits(record))
         return f"about {record.needed.prompts:,} prompts would show a difference of {size}"
     if record.detectable is not None:
-        return f"so many prompts show a difference of {number(record.detectable, _digits(record))} or more"
+        return f"so few prompts can only show a difference of {number(record.detectable, _digits(record))} or more"
     return ""
 
 
