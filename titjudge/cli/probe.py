@@ -16,7 +16,7 @@ from titjudge.cli.terminal import say
 @option("--data", "A folder of images with known errors (`known-answer make`)  [default: the bundled example].", "DIR")
 @option(
     "--metric",
-    "The metric that asks the judge; see `metrics`  [default: tit-llm, or lmm-score without a --judge].",
+    "The metric that asks the judge; see `metrics`  [default: tit-llm, or lmm-critique without a --judge].",
     "NAME",
     default=None,
 )
@@ -48,7 +48,7 @@ def probe(**flags: Any) -> int:
       python cli.py probe --judge openai/gpt-4o --judge gemini/gemini-2.5-flash
       recorded descriptions, so that no image is sent:
       python cli.py probe --judge gemini/gemini-2.5-flash
-      python cli.py probe --metric lmm-score --provider gemini --edits 2
+      python cli.py probe --metric lmm-critique --provider gemini --edits 2
       no key, no network:
       python cli.py probe --metric tit
     """
@@ -56,7 +56,7 @@ def probe(**flags: Any) -> int:
     from titjudge.runs.probe_run import dry_run, probe_folder, run_probe
 
     config = config_of(flags)
-    metric = flags["metric"] or (config.metrics[0] if config.metrics else "tit-llm" if config.judge else "lmm-score")
+    metric = flags["metric"] or (config.metrics[0] if config.metrics else "tit-llm" if config.judge else "lmm-critique")
     config = config_of(flags, metrics=[metric])
     judges = [config.judge, *config.panel]
     configs = []

@@ -44,6 +44,7 @@ TABLES: dict[str, dict[str, str]] = {
         "tit-llm": "titjudge.metrics.tit:tit_llm",
         "self-eval": "titjudge.metrics.tit:self_eval",
         "lmm-score": "titjudge.metrics.lmm_score:lmm_score",
+        "lmm-critique": "titjudge.metrics.lmm_score:lmm_critique",
         **{
             name: f"titjudge.metrics.answer_probability:{name.replace('-', '_')}"
             for name in ("vqascore", "lmm-score-expected", "q-eval")

@@ -87,21 +87,26 @@ class Bounds(TypedDict):
     upper: float
 
 
-class Compared(TypedDict):
-    """A judge's comparison of prompt and description: `tit-llm`, `self-eval`."""
+class Faults(TypedDict):
+    """What a judge finds wrong: `lmm-critique`."""
 
     missing: list[str]
     contradicted: list[str]
+
+
+class Compared(Faults):
+    """A judge's comparison of prompt and description: `tit-llm`, `self-eval`."""
+
     description: str
 
 
 def missing(parts: Parts) -> Sequence[Any]:
-    """Return what the description does not mention."""
+    """Return what the description or the image lacks."""
     return sequence(parts.get("missing"))
 
 
 def contradicted(parts: Parts) -> Sequence[Any]:
-    """Return what the description contradicts."""
+    """Return what the description or the image contradicts."""
     return sequence(parts.get("contradicted"))
 
 

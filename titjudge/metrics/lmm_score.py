@@ -1,9 +1,10 @@
-"""LMM score: the vision-language model rates how well an image matches its prompt (TIT-Score paper, Table 4)."""
+"""LMM scores: the vision-language model sees image and prompt and rates the match (TIT-Score paper, Table 4)."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from titjudge.core.score_parts import Faults
 from titjudge.core.structured_output import Number
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
@@ -19,8 +20,30 @@ class Rating(BaseModel):
     score: Number = Field(ge=0, le=100, allow_inf_nan=False)
 
 
+class Critique(BaseModel):
+    """What the model answers: the faults before the score, as a model without thinking rates what it has written."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    missing: list[str]
+    contradicted: list[str]
+    reason: str
+    score: Number = Field(ge=0, le=100, allow_inf_nan=False)
+
+
 @metric("lmm-score", roles=("captioner",), range=(0, 100), source="TIT-Score paper, Table 4; template ours")
 async def lmm_score(item: Item, ask: Ask) -> Score:
     """Ablation: the captioner model sees image and prompt and rates the match."""
     reply = await ask("lmm_score/rate", role="captioner", images=[image_of(item)], schema=Rating, prompt=item.prompt)
     return Score.of(reply.data.score, reason=reply.data.reason)
+
+
+@metric("lmm-critique", roles=("captioner",), range=(0, 100), source="TIT-Score paper, Table 4; template ours")
+async def lmm_critique(item: Item, ask: Ask) -> Score:
+    """LMM score that lists what is missing and what is contradicted before it rates."""
+    reply = await ask(
+        "lmm_score/critique", role="captioner", images=[image_of(item)], schema=Critique, prompt=item.prompt
+    )
+    found: Critique = reply.data
+    faults = Faults(missing=found.missing, contradicted=found.contradicted)
+    return Score.of(found.score, reason=found.reason, **faults)

@@ -39,6 +39,7 @@ SHA = {
     tit.TitComparison: "f0629d9a8f03a575",
     pairwise.Preference: "db3254fe401fdb56",
     lmm_score.Rating: "6a9c8df335afbcc6",
+    lmm_score.Critique: "d3e6803cc144f28c",
     viescore.Semantics: "5b804de930e6e814",
     viescore.Quality: "fa9a40b857d1b56e",
     viescore_edit.EditSemantics: "bbe02fd97f93e1da",
