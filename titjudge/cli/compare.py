@@ -32,6 +32,7 @@ def compare() -> None:
       python cli.py compare cascade runs/sweep
       python cli.py compare forgetting runs/first --plot curve.svg
       python cli.py compare elements runs/mine --human marks.jsonl
+      python cli.py compare costs runs/recorded --priced-as openai/gpt-4o
     """
 
 

@@ -1,7 +1,8 @@
-"""`compare people`, `cascade`, `forgetting`, `elements` and `bridge`: what finished runs say beyond their scores."""
+"""`compare people`, `cascade`, `forgetting`, `elements`, `bridge` and `costs`: what finished runs say beyond their scores."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,15 @@ from titjudge.core.formats import p_value
 
 if TYPE_CHECKING:
     from titjudge.runs.study.human_study import Study
+
+
+PRICES = option(
+    "--price",
+    "USD per million tokens, for answers stored without a price; repeatable.",
+    "MODEL=IN,OUT[,CACHED]",
+    name="prices",
+    multiple=True,
+)
 
 
 @click.command(short_help="Rank generators as people would, from few human pairs and many judge scores.")
@@ -104,13 +114,7 @@ def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
     default=0.01,
 )
 @option("--longest", "The most judges in a chain.", "N", type=click.IntRange(1, 3), default=2)
-@option(
-    "--price",
-    "USD per million tokens, for answers stored without a price; repeatable.",
-    "MODEL=IN,OUT[,CACHED]",
-    name="prices",
-    multiple=True,
-)
+@PRICES
 @JSON
 def cascade(
     sweep: Path, pairs_file: Path | None, max_price: float | None, tolerance: float, longest: int,
@@ -258,4 +262,43 @@ def bridge(old: Path, new: Path, metric: str | None, files: OutputFiles) -> int:
     return 0
 
 
-COMMANDS = (people, cascade, forgetting, elements, bridge)
+@click.command(short_help="Show what the answers of runs cost, by metric: looks, tokens, list price.")
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+@option(
+    "--priced-as",
+    "Price every answer as this model's, recorded and local ones too, whose tokens are estimated.",
+    "PROVIDER/MODEL",
+    default="",
+)
+@PRICES
+@TABLE_FILE
+@JSON
+def costs(
+    runs: tuple[Path, ...], priced_as: str, prices: tuple[str, ...], out: Path | None, json_file: Path | None
+) -> int:
+    """Show what the answers behind the scores of RUNS cost: questions, looks at the image, tokens and list price by metric.
+
+    A recording costs nothing: --priced-as says what the same answers would have cost. --json has each image.
+
+    \b
+    Examples:
+      python cli.py compare costs runs/first
+      python cli.py compare costs runs/recorded --priced-as openai/gpt-4o
+    """
+    from titjudge.engine.prices import parse_price_flag
+    from titjudge.runs.folder.run_folder import RunFolder
+    from titjudge.runs.study.answer_costs import Pricing, answer_costs, costs_table
+
+    files = OutputFiles(None, out, json_file)
+    files.check()
+    pricing = Pricing(priced_as, dict(map(parse_price_flag, prices)))
+    found = [(run, answer_costs(RunFolder(run), pricing)) for run in runs]
+    tables = [costs_table(costs, pricing) for _, costs in found]
+    if len(runs) > 1:
+        tables = [replace(table, title=f"{table.title}, {run}") for table, run in zip(tables, runs, strict=True)]
+    record = {"priced_as": priced_as, "runs": {str(run): [cost.to_json() for cost in costs] for run, costs in found}}
+    files.finish(tables, record)
+    return 0
+
+
+COMMANDS = (people, cascade, forgetting, elements, bridge, costs)

@@ -1,0 +1,181 @@
+"""What the answers behind the scores of a run cost: requests, looks, tokens and list price, by metric and by image.
+
+Answers that nobody was paid for (recorded ones, those of a local model) are priced as if a hosted model had given them: their
+tokens are estimated from the texts that were sent and answered, and from the sizes of the images.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from titjudge.core.errors import ConfigError, TitjudgeError
+from titjudge.core.numbers import known_sum
+from titjudge.core.registry import listed
+from titjudge.core.tables import Table, plain
+from titjudge.core.types import Item, Score, Usage
+from titjudge.data.images import ImageFiles
+from titjudge.engine.prices import UserPrices, price_of
+from titjudge.providers.token_counts import image_tokens, text_tokens_estimate
+from titjudge.runs.folder.run_folder import RunFolder
+
+_USUAL_SIZE = 1024, 1024  # of an image that is not at hand
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCost:
+    """What one answer, or all answers behind one score, took.
+
+    Attributes:
+        requests: Questions that were answered; one that several scores use counts for each of them.
+        looks: Those of them that show an image.
+        input, output: Tokens.
+        cost: USD at list price; None where no price is known.
+        estimated: Questions whose tokens are estimated.
+    """
+
+    requests: int
+    looks: int
+    input: int
+    output: int
+    cost: float | None
+    estimated: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCost:
+    """What the scores of a metric took.
+
+    Attributes:
+        images: By image, in the order of the scores.
+    """
+
+    metric: str
+    images: Mapping[str, AnswerCost]
+
+    def mean(self, name: str) -> float | None:
+        """Average a number over the images; None where it is unknown for one of them."""
+        values = [getattr(cost, name) for cost in self.images.values()]
+        return None if None in values else fsum(values) / len(values)
+
+    def row(self) -> tuple[Any, ...]:
+        """Return the cells of the metric: means of an image, and USD for 1,000 images."""
+        price = self.mean("cost")
+        counts = (plain(self.mean(name), digits=2) for name in ("requests", "looks"))
+        tokens = (plain(self.mean(name), digits=0) for name in ("input", "output"))
+        return self.metric, len(self.images), *counts, *tokens, None if price is None else plain(1000 * price, digits=2)
+
+    def to_json(self) -> dict[str, Any]:
+        names = [field.name for field in fields(AnswerCost)]
+        images = {id: {name: getattr(cost, name) for name in names} for id, cost in self.images.items()}
+        return {"metric": self.metric, "means": {name: self.mean(name) for name in names}, "images": images}
+
+
+class Pricing:
+    """Prices answers: as they were billed, or as another model would bill them.
+
+    Args:
+        priced_as: `provider/model` that every answer is priced as; empty to take what each has cost.
+        prices: The user's prices.
+
+    Raises:
+        ConfigError: The model has no price.
+    """
+
+    def __init__(self, priced_as: str = "", prices: UserPrices | None = None) -> None:
+        self.name = priced_as
+        self._provider, _, self._model = priced_as.partition("/")
+        self._price = price_of(self._provider, self._model, prices) if priced_as else None
+        if priced_as and self._price is None:
+            raise ConfigError(f"the price of {priced_as} is not known: add --price {priced_as}=INPUT,OUTPUT")
+
+    def cost(self, reply: Mapping[str, Any], sizes: Mapping[str, tuple[int, int]]) -> AnswerCost:
+        """Price an answer; `sizes` are those of the images by the hash of their bytes."""
+        texts, images = _shown(reply["messages"])
+        used = Usage(*reply["usage"])
+        estimated = self._price is not None and not (used.input and used.output)
+        if estimated:
+            used = self._estimate(texts, [sizes.get(image, _USUAL_SIZE) for image in images], str(reply["text"]))
+        cost = reply["list_cost"] if self._price is None else self._price.cost(used)
+        return AnswerCost(1, bool(images), used.input, used.output, cost, estimated)
+
+    def _estimate(self, texts: Iterable[str], sizes: Iterable[tuple[int, int]], answer: str) -> Usage:
+        provider, model = listed(self._provider, self._model)
+        shown = sum(image_tokens(provider, model, *size) for size in sizes)
+        return Usage(sum(map(text_tokens_estimate, texts)) + shown, text_tokens_estimate(answer), image=shown)
+
+
+def answer_costs(run: RunFolder, pricing: Pricing) -> list[MetricCost]:
+    """Compute what the answers behind the scores of a run took, by metric in the order of the scores.
+
+    A score whose answers are not in the folder is left out.
+    """
+    sizes = asyncio.run(_sizes(item for item in run.items() if isinstance(item, Item)))
+    answers: dict[str, list[AnswerCost]] = {}
+    for reply in run.replies():
+        answers.setdefault(reply["key"], []).append(pricing.cost(reply, sizes))
+    metrics: dict[str, dict[str, AnswerCost]] = {}
+    for score in run.scores().values():
+        costs = _of_score(score, answers)
+        if costs:
+            metrics.setdefault(score.metric, {})[score.item_id] = _together(costs)
+    return [MetricCost(metric, images) for metric, images in metrics.items()]
+
+
+def costs_table(costs: Iterable[MetricCost], pricing: Pricing) -> Table:
+    """Tabulate what an image took by each metric."""
+    costs = list(costs)
+    columns = ("metric", "images", "requests", "looks", "tokens in", "tokens out", "USD per 1,000")
+    estimated = sum(cost.estimated for metric in costs for cost in metric.images.values())
+    notes = (
+        "Means of an image. Requests: questions to models, an answer from a cache or a file included; looks: those that show "
+        "an image. What several metrics share counts for each of them. Embeddings are not counted.",
+        f"Prices are those of {pricing.name}." if pricing.name else "Prices are those of the models that answered.",
+        *([f"The tokens of {estimated:,} answers are estimated."] if estimated else []),
+        *(["Recorded answers have no tokens: --priced-as openai/gpt-4o estimates them."] if _untold(costs) else []),
+    )
+    return Table("What the answers cost", columns, tuple(metric.row() for metric in costs), notes)
+
+
+def _untold(costs: Iterable[MetricCost]) -> bool:
+    """Tell whether an image was scored by answers of which nobody knows the tokens."""
+    return any(not cost.input and not cost.output for metric in costs for cost in metric.images.values())
+
+
+def _shown(messages: Iterable[Any]) -> tuple[list[str], list[str]]:
+    """Return the texts and the hashes of the images of stored messages."""
+    parts = [part for _, *turn in messages for part in turn]
+    texts = [part for part in parts if isinstance(part, str)]
+    return texts, [str(part["image"]) for part in parts if isinstance(part, Mapping) and "image" in part]
+
+
+def _of_score(score: Score, answers: Mapping[str, list[AnswerCost]]) -> list[AnswerCost]:
+    return [cost for key in score.replies for cost in answers.get(key, ())]
+
+
+def _together(costs: list[AnswerCost]) -> AnswerCost:
+    def total(name: str) -> int:
+        return sum(getattr(cost, name) for cost in costs)
+
+    price = known_sum(fsum(cost.cost or 0.0 for cost in costs), sum(cost.cost is None for cost in costs))
+    return AnswerCost(total("requests"), total("looks"), total("input"), total("output"), price, total("estimated"))
+
+
+async def _sizes(items: Iterable[Item]) -> dict[str, tuple[int, int]]:
+    """Return the sizes of the images that are still there, by the hash of their bytes."""
+    files, paths = ImageFiles(decode=False), set[Path]()
+    for item in items:
+        paths.update(path for path in (item.image, *item.sources) if path is not None)
+    sizes = {}
+    for path in sorted(paths):
+        try:
+            image = await files.open(path)
+        except (OSError, TitjudgeError):
+            continue
+        sizes[image.sha256] = (image.width, image.height)
+        files.forget(path)
+    return sizes
