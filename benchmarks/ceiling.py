@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
 from titjudge.core.types import Pair
-from titjudge.stats.bootstrap import Floats
-from titjudge.stats.pairwise_accuracy import Values, pairwise_accuracy
+from titjudge.stats.bootstrap import Floats, Interval
+from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.pairwise_accuracy import Values, pair_index, pairwise_accuracy
 from titjudge.stats.ppi.judge_pool import best_pool, standardised
 
 GENERATORS = ("DALLE2", "DeepFloydIF", "OpenJourney", "SD", "SDXL")
@@ -27,18 +29,30 @@ THREE = ("gpt4o_1shot", "gpt4v_0shot", "gemini_0shot")
 Image = tuple[str, str]  # generator, prompt
 
 
-def ratings(checkout: Path) -> dict[Image, list[float]]:
-    """Read how far each of three people found an image to be what the prompt says."""
-    folder = checkout / "paper_implementation" / "_human_annotations" / "ImagenHub_human_eval_results" / TASK
-    found: dict[Image, list[float]] = {}
+def marks(checkout: Path, task: str, sheet: str) -> dict[Image, list[list[float]]]:
+    """Read the marks of three people, [what was asked for, quality] each, of every image that all of them have marked.
+
+    Args:
+        checkout: A copy of VIEScore's repository.
+        task: Folder of the task, as `TASK`.
+        sheet: What the files of the raters are called, before `_rater1.tsv`.
+    """
+    folder = checkout / "paper_implementation" / "_human_annotations" / "ImagenHub_human_eval_results" / task
+    found: dict[Image, list[list[float]]] = {}
     for rater in (1, 2, 3):
-        head, *rows = (folder / f"Text-To-Image_rater{rater}.tsv").read_text(encoding="utf-8").strip().splitlines()
+        head, *rows = (folder / f"{sheet}_rater{rater}.tsv").read_text(encoding="utf-8").strip().splitlines()
         for row in rows:
             prompt, *cells = row.split("\t")
             for generator, cell in zip(head.split("\t")[1:], cells, strict=False):
-                if generator.strip() in GENERATORS:
-                    found.setdefault((generator.strip(), prompt), []).append(float(json.loads(cell)[0]))
+                if cell.strip():
+                    found.setdefault((generator.strip(), prompt), []).append([float(each) for each in json.loads(cell)])
     return {image: given for image, given in found.items() if len(given) == 3}
+
+
+def ratings(checkout: Path) -> dict[Image, list[float]]:
+    """Read how far each of three people found an image to be what the prompt says."""
+    found = marks(checkout, TASK, "Text-To-Image")
+    return {image: [each[0] for each in given] for image, given in found.items() if image[0] in GENERATORS}
 
 
 def replies(checkout: Path) -> dict[str, dict[Image, float]]:
@@ -70,20 +84,21 @@ def answers(checkout: Path, images: list[Image]) -> dict[str, Floats]:
     return found
 
 
-def pairs_of(images: list[Image], truth: Floats) -> list[Pair]:
+def pairs_of(images: Sequence[Image], truth: Floats, group: Callable[[str], str] = str) -> list[Pair]:
+    """Pair the images of each prompt on which the truth differs; `group` names the unit of statistics of a prompt."""
     value = dict(zip(images, truth.tolist(), strict=True))
     by_prompt: dict[str, list[Image]] = {}
     for image in images:
         by_prompt.setdefault(image[1], []).append(image)
     return [
-        Pair(prompt, "/".join(a), "/".join(b), "a" if value[a] > value[b] else "b")
+        Pair(group(prompt), "/".join(a), "/".join(b), "a" if value[a] > value[b] else "b")
         for prompt, some in by_prompt.items()
         for a, b in combinations(some, 2)
         if value[a] != value[b]
     ]
 
 
-def named(images: list[Image], column: Floats) -> Values:
+def named(images: Sequence[Image], column: Floats) -> Values:
     return {"/".join(image): float(value) for image, value in zip(images, column, strict=True)}
 
 
@@ -91,6 +106,29 @@ def accuracy(images: list[Image], truth: Floats, column: Floats) -> float:
     found = pairwise_accuracy(pairs_of(images, truth), named(images, column)).half_credit_accuracy
     assert found is not None
     return found
+
+
+def against_two(
+    images: Sequence[Image], people: Floats, columns: Sequence[Floats], group: Callable[[str], str] = str
+) -> tuple[float, Interval | None]:
+    """Agreement with two of three people minus the agreement of the third one with them, over each choice of the third.
+
+    Args:
+        people: ratings, shape (images, 3).
+        columns: what stands in for each third person in turn.
+        group: names the unit of statistics of a prompt.
+    """
+    prompts = sorted({group(prompt) for _, prompt in images})
+    gained, counted = np.zeros(len(prompts)), np.zeros(len(prompts))
+    for third in range(3):
+        index = pair_index(pairs_of(images, np.delete(people, third, axis=1).mean(axis=1), group))
+        ours, theirs = (
+            index.predictions(named(images, each)) * index.preference for each in (columns[third], people[:, third])
+        )
+        at = np.array([prompts.index(prompt) for prompt in index.groups])[index.group]
+        np.add.at(gained, at, (ours - theirs) / 2)
+        np.add.at(counted, at, 1)
+    return float(gained.sum() / counted.sum()), mean_intervals(gained, counted)[0]
 
 
 def reached(checkout: Path) -> dict[str, float]:

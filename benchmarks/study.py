@@ -1,8 +1,8 @@
-"""The study of docs/study.md: which judges agree with people, what they cost, and how many prompts a verdict takes.
+"""The study of docs/study.md and docs/study-edits.md: which judges agree with people, what they cost, and what a verdict takes.
 
-    python -m benchmarks.study [PART ...] [--viescore CHECKOUT] [--human FILE] [--tiif CHECKOUT] [--write | --check]
+    python -m benchmarks.study [PART ...] [--viescore CHECKOUT] [--genai CHECKOUT] [--human FILE] [--tiif CHECKOUT] [--write | --check]
 
-Parts are judges, prompts, two-judges and price. Each is computed from public data that are not part of this project; a
+Parts are judges, prompts, two-judges and price, and of edits edit-judges, edit-votes, edit-failures, edit-bridge and edit-parity. Each is computed from public data that are not part of this project; a
 part whose data are not named is skipped, and said to be. `--write` puts tables and figures into docs/, `--check` ends with
 exit code 1 where they are not what docs/ has. Nothing is asked over the network.
 """
@@ -14,6 +14,7 @@ import contextlib
 import io
 import json
 import math
+import os
 import re
 import sys
 import tempfile
@@ -24,7 +25,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import ceiling
-from benchmarks.svg import Drawing
+from benchmarks.study_edit_bridge import edit_bridge
+from benchmarks.study_edit_failures import edit_failures
+from benchmarks.study_edit_votes import edit_votes
+from benchmarks.study_edits import edit_judges, edit_parity
+from benchmarks.study_page import Found, figure, judges_figure, percent, rule, standalone, table
 from benchmarks.verdicts import HUMAN
 from titjudge.core.types import Pair
 from titjudge.runs.study.score_files import read_scores
@@ -33,7 +38,6 @@ from titjudge.stats.generators.generator_differences import generator_difference
 from titjudge.stats.generators.planning import prompts_needed
 from titjudge.stats.generators.replay_settling import replay_pairs
 from titjudge.stats.generators.sequential import OPEN
-from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values, pair_index, pairwise_accuracy
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
@@ -45,46 +49,7 @@ MODELS = ("openai/gpt-4o", "openai/gpt-6-luna", "gemini/gemini-3.8-flash")  # of
 TREES = "eval-results/testmini_subset_eval_results/testmini_subset_eval_results_"
 LEVEL, POWER, FOLDS, DIVISIONS, ORDERS, ENDLESS = 0.05, 0.8, 5, 20, 20, 10_000
 GAPS = (0.0, 0.02, 0.05, 0.1, 0.2, 1.0)
-Figures = dict[str, str]  # name of a file -> SVG
-Found = tuple[str, Figures]
 Calls = dict[tuple[str, str], float]  # two generators -> 1 or -1: which is better; 0: these prompts cannot tell
-
-_STYLE = (
-    "<style>svg{font-family:system-ui,sans-serif}.card{fill:#fff}.f-ink{fill:#1c2024}.f-soft{fill:#5b6470}.s-grid{stroke:#d9dde2}"
-    ".s-soft{stroke:#5b6470}.f-c0{fill:#1f6fb2}.s-c0{stroke:#1f6fb2}.f-c1{fill:#b5531c}.s-c1{stroke:#b5531c}"
-    "@media(prefers-color-scheme:dark){.card{fill:#1c2024}.f-ink{fill:#eceff2}.f-soft{fill:#a9b2bc}.s-grid{stroke:#3a424b}"
-    ".s-soft{stroke:#a9b2bc}.f-c0{fill:#6cb4ee}.s-c0{stroke:#6cb4ee}.f-c1{fill:#f0935a}.s-c1{stroke:#f0935a}}</style>"
-)
-
-
-def figure(width: float, height: float) -> Drawing:
-    """Begin a figure on a card of its own, so that it can be read on a page of either theme."""
-    drawing = Drawing(width, height)
-    drawing.add("rect", "card", x=0.0, y=0.0, width=width, height=height, rx=8.0)
-    return drawing
-
-
-def standalone(drawing: Drawing) -> str:
-    """Return the text of an SVG file that brings its colours with it."""
-    opened, _, rest = str(drawing).partition(">")
-    return opened.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + f">{_STYLE}{rest}\n"
-
-
-def rule(drawing: Drawing, start: tuple[float, float], end: tuple[float, float], name: str = "s-grid") -> None:
-    """Draw a thin line."""
-    drawing.add("line", name, x1=start[0], y1=start[1], x2=end[0], y2=end[1], stroke_width="1")
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write Markdown, numbers to the right."""
-    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(each)} |" for each in lines)
-
-
-def percent(value: float, interval: Interval | None = None) -> str:
-    """`68.3% [64.5, 71.7]`."""
-    ends = f" [{100 * interval[0]:.1f},\u00a0{100 * interval[1]:.1f}]" if interval else ""
-    return f"{100 * value:.1f}%{ends}"
 
 
 def calls(scores: ScoreTable) -> Calls:
@@ -127,29 +92,6 @@ def chosen_elsewhere(pairs: Sequence[Pair], columns: Mapping[str, Values], size:
     return float(np.concatenate(credit).mean())
 
 
-def against_two(
-    images: list[ceiling.Image], people: Floats, columns: Sequence[Floats]
-) -> tuple[float, Interval | None]:
-    """Agreement with two of three people minus the agreement of the third one with them, over each choice of the third.
-
-    Args:
-        people: ratings, shape (images, 3).
-        columns: what stands in for each third person in turn.
-    """
-    prompts = sorted({prompt for _, prompt in images})
-    gained, counted = np.zeros(len(prompts)), np.zeros(len(prompts))
-    for third in range(3):
-        index = pair_index(ceiling.pairs_of(images, np.delete(people, third, axis=1).mean(axis=1)))
-        ours, theirs = (
-            index.predictions(ceiling.named(images, each)) * index.preference
-            for each in (columns[third], people[:, third])
-        )
-        at = np.array([prompts.index(prompt) for prompt in index.groups])[index.group]
-        np.add.at(gained, at, (ours - theirs) / 2)
-        np.add.at(counted, at, 1)
-    return float(gained.sum() / counted.sum()), mean_intervals(gained, counted)[0]
-
-
 def judges(given: argparse.Namespace) -> Found:
     """Judges with published replies, pools of them and single people, against people's ratings of ImagenHub."""
     rated = ceiling.ratings(given.viescore)
@@ -179,7 +121,7 @@ def judges(given: argparse.Namespace) -> Found:
         drawn.append((name, agreement, found.half_credit_interval or (agreement, agreement)))
         rows.append([
             name, share, f"{percent(found.tie_rate or 0.0)} / {percent(decided)}", percent(agreement, found.half_credit_interval),
-            "{:+.1f} [{:+.1f},\u00a0{:+.1f}]".format(*(100 * each for each in _flat(against_two(images, people, columns)))),
+            "{:+.1f} [{:+.1f},\u00a0{:+.1f}]".format(*(100 * each for each in _flat(ceiling.against_two(images, people, columns)))),
             f"{same} / {opposite}", prompts,
         ])  # fmt: skip
 
@@ -208,41 +150,12 @@ def judges(given: argparse.Namespace) -> Found:
         f"Chosen on other prompts ({FOLDS} folds, mean of {DIVISIONS} divisions): the best judge {percent(alone)}, the best mean of three {percent(three)}. "
         f"The three raters together tell {len(known)} of {len(gold)} pairs of generators apart; their own *prompts*: {typical(ours)}."
     )  # fmt: skip
-    return text, {"study-judges.svg": _judges_figure(drawn, single)}
+    return text, {"study-judges.svg": judges_figure(drawn, single)}
 
 
 def _flat(found: tuple[float, Interval | None]) -> tuple[float, float, float]:
     value, interval = found
     return value, *(interval or (value, value))
-
-
-def _judges_figure(drawn: Sequence[tuple[str, float, Interval]], single: Sequence[float]) -> str:
-    left, right, top, high, low, most = 150.0, 690.0, 46.0, 21.0, 0.45, 0.8
-    drawing = figure(720, top + high * len(drawn) + 44)
-    bottom = top + high * len(drawn)
-
-    def at(share: float) -> float:
-        return left + (right - left) * (share - low) / (most - low)
-
-    drawing.add(
-        "rect", "f-c1", x=at(min(single)), y=top - 6, width=at(max(single)) - at(min(single)), height=bottom - top + 6,
-        fill_opacity="0.22",
-    )  # fmt: skip
-    drawing.text((at(min(single)) + at(max(single))) / 2, top - 14, "one person")
-    drawing.text(at(0.5), top - 14, "coin")
-    for k in range(8):
-        share = low + 0.05 * k
-        rule(drawing, (at(share), top - 6), (at(share), bottom), "s-soft" if k == 1 else "s-grid")
-        drawing.text(at(share), bottom + 16, f"{share:.0%}")
-    for k, (name, value, (first, last)) in enumerate(drawn):
-        y = top + high * (k + 0.5)
-        drawing.text(left - 10, y + 4, name, anchor="end", soft=False)
-        drawing.line([(at(max(first, low)), y), (at(min(last, most)), y)], 0)
-        drawing.mark(at(value), y, 0)
-    drawing.text(
-        (left + right) / 2, bottom + 34, "pairs of images ordered as people do, 95% interval; equal scores count half"
-    )
-    return standalone(drawing)
 
 
 def prompts(given: argparse.Namespace) -> Found:
@@ -377,33 +290,49 @@ MAKERS: Mapping[str, tuple[str | None, Callable[[argparse.Namespace], Found]]] =
     "prompts": ("human", prompts),
     "two-judges": ("tiif", two_judges),
     "price": (None, price),
+    "edit-judges": ("viescore", edit_judges),
+    "edit-failures": ("viescore", edit_failures),
+    "edit-parity": ("viescore", edit_parity),
+    "edit-votes": ("genai", edit_votes),
+    "edit-bridge": ("viescore", edit_bridge),
 }
 
 
 def stale(part: str, found: Found, docs: Path, *, write: bool) -> list[str]:
     """Name the files of `docs` that do not have the part as found, and write them if wanted."""
     text, figures = found
-    page = docs / "study.md"
-    old = page.read_text(encoding="utf-8")
+    pages = {page: page.read_text(encoding="utf-8") for page in sorted(docs.glob("study*.md"))}
     wanted = {
-        page: PART.sub(lambda match: f"{match[1]}\n{text}\n\n{match[3]}" if match[2] == part else match[0], old),
-        **{docs / name: svg for name, svg in figures.items()},
-    }
+        page: PART.sub(lambda match: f"{match[1]}\n{text}\n\n{match[3]}" if match[2] == part else match[0], old)
+        for page, old in pages.items()
+    } | {docs / name: svg for name, svg in figures.items()}
     behind = [path for path, new in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != new]
     for path in behind if write else ():
         path.write_text(wanted[path], encoding="utf-8")
     return [path.name for path in behind]
 
 
+def copy_of(name: str) -> Path | None:
+    """Find a copy of a repository in the folder that the environment variable TITJUDGE_STUDY_DATA names."""
+    place = os.environ.get("TITJUDGE_STUDY_DATA")
+    found = Path(place or ".", name)
+    return found if place and found.is_dir() else None
+
+
 def main(arguments: Sequence[str] | None = None, docs: Path = DOCS) -> None:
     """Print the parts whose data are at hand; write or check them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(MAKERS))
-    parser.add_argument("--viescore", type=Path, help="a checkout of TIGER-AI-Lab/VIEScore")
+    parser.add_argument(
+        "--viescore", type=Path, default=copy_of("VIEScore"), help="a checkout of TIGER-AI-Lab/VIEScore"
+    )
     parser.add_argument(
         "--human", type=Path, default=HUMAN if HUMAN.is_file() else None, help="LMM4LMM's marks as a table"
     )
     parser.add_argument("--tiif", type=Path, help="a checkout of A113N-W3I/TIIF-Bench")
+    parser.add_argument(
+        "--genai", type=Path, default=copy_of("GenAI-Bench"), help="a checkout of TIGER-AI-Lab/GenAI-Bench"
+    )
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args(arguments)

@@ -74,11 +74,11 @@ def test_the_study_tells_judges_from_one_person(checkout: Path, tmp_path: Path) 
 def test_one_person_is_held_against_the_same_two_as_a_judge() -> None:
     images = [(g, f"p{k}") for k in range(10) for g in "ab"]
     people = np.tile([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]], (10, 1))
-    gain, _ = study.against_two(images, people, [people[:, 0]] * 3)
+    gain, _ = ceiling.against_two(images, people, [people[:, 0]] * 3)
     assert gain == 0.0
-    loss, _ = study.against_two(images, people, [1 - people[:, 0]] * 3)
+    loss, _ = ceiling.against_two(images, people, [1 - people[:, 0]] * 3)
     assert loss == -1.0
-    coin, _ = study.against_two(images, people, [np.zeros(20)] * 3)
+    coin, _ = ceiling.against_two(images, people, [np.zeros(20)] * 3)
     assert coin == -0.5
 
 
@@ -93,7 +93,10 @@ def test_judges_are_chosen_on_other_prompts_than_they_are_marked_on() -> None:
     assert study.chosen_elsewhere(pairs, noise | {"knows": ceiling.named(images, truth)}, 1) == 1.0
 
 
-def test_a_part_without_its_data_is_skipped_and_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_without_its_data_is_skipped_and_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TITJUDGE_STUDY_DATA", raising=False)
     docs = page(tmp_path / "docs", "judges")
     study.main(["judges", "--write"], docs)
     assert "skipped: judges: name its data with --viescore" in capsys.readouterr().out

@@ -7,7 +7,7 @@ its coverage for generators that were left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,8 @@ class Bridge:
         unbridged: Largest difference between the two judges' scores of an anchor.
         prompts: Prompts that both judges have.
         left_out: Generators with a score for fewer than half of the common prompts.
+        lacking: How many of the common prompts a generator lacks a score for, by one of the judges that have it; those that lack none
+            are left out.
     """
 
     anchors: tuple[str, ...]
@@ -95,6 +97,7 @@ class Bridge:
     unbridged: float
     prompts: int
     left_out: tuple[str, ...]
+    lacking: dict[str, int]
 
     def to_json(self) -> dict[str, Any]:
         """Return the leaderboard, the line and its leave-one-out error."""
@@ -105,6 +108,7 @@ class Bridge:
             "leave_one_out": {"held": self.held, "of": len(self.anchors), "half_width": self.half_width,
                               "error_without_bridge": self.unbridged},
             "generators": list(self.standings), "left_out": list(self.left_out),
+            "lacking": self.lacking,
         }  # fmt: skip
 
 
@@ -148,7 +152,21 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
         unbridged=float(np.abs(pairs[:, 0] - pairs[:, 1]).max()),
         prompts=len(prompts),
         left_out=tuple(sorted({*old.generators, *new.generators} - {standing.generator for standing in standings})),
+        lacking=_lacking((old, new), prompts, boards),
     )
+
+
+def _lacking(
+    tables: Sequence[ScoreTable], prompts: Sequence[str], boards: Sequence[Mapping[str, Any]]
+) -> dict[str, int]:
+    """Count the prompts without a score of each generator on one of the boards, by name."""
+    known: dict[str, Any] = {}
+    for table, board in zip(tables, boards, strict=True):
+        rows = np.isfinite(_rows(table, prompts))
+        for name in board:
+            known[name] = rows[:, table.column(name)] & known.get(name, True)
+    counts = {name: len(prompts) - int(own.sum()) for name, own in sorted(known.items())}
+    return {name: count for name, count in counts.items() if count}
 
 
 def _rising_line(pairs: Floats, left: Sequence[Floats], old: str, new: str) -> BridgeLine:
@@ -221,6 +239,11 @@ def bridge_table(bridged: Bridge) -> Table:
         f"{bridged.line.spread:.4g}; of anchors left out one by one {bridged.held} of {len(bridged.anchors)} lie within their "
         f"interval, half-width {bridged.half_width:.4g} (without a bridge scores differ by up to {bridged.unbridged:.4g})",
     ]
+    if bridged.lacking:
+        named = ", ".join(f"{name} ({count:,})" for name, count in bridged.lacking.items())
+        notes.append(
+            f"prompts without a score, refused ones too, are left out for the generator that lacks it: {named}"
+        )
     if outside := [standing.generator for standing in bridged.standings if standing.outside]:
         notes.append(f"beyond the anchors, where the line is a guess: {', '.join(outside)}")
     if bridged.left_out:

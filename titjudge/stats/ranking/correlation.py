@@ -132,6 +132,70 @@ def generator_correlation(
     return GeneratorCorrelation(len(names), len(kept), float(whole[0]), ends[0], float(whole[1]), ends[1], reason)
 
 
+@dataclass(frozen=True, slots=True)
+class MeanCorrelation:
+    """Spearman's correlation within each stratum, averaged over strata, in [-1, 1], with a 95% interval over prompts.
+
+    `n` counts the images that have both numbers, `strata` those whose correlation is defined; None without any.
+    """
+
+    n: int
+    strata: int
+    srcc: float | None
+    srcc_interval: Interval | None
+
+
+def mean_correlation(
+    scores: Sequence[float | None],
+    human: Sequence[float | None],
+    strata: Sequence[str],
+    groups: Sequence[str],
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+    most: float | None = None,
+) -> MeanCorrelation:
+    """Compute Spearman's correlation within each stratum, and average it on Fisher's scale: tanh(mean(atanh(r))).
+
+    This is the number of the VIEScore paper, with the generators as strata. A perfect correlation is infinite on that scale, and one
+    such draw would decide the mean: that of n images counts as at most 1 - 1 / n, or `most`.
+
+    Args:
+        scores: One number an image; images with None or NaN are left out.
+        human: One number an image, in the same order; None or NaN likewise.
+        strata: Stratum of each image, as its generator.
+        groups: Prompt of each image, the unit of resampling.
+        resamples: Bootstrap draws of prompts for the interval.
+        seed: Of the draws.
+        most: The largest that a correlation counts as, below 1.
+    """
+    x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
+    both = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    x, y = with_ties(x[both]), with_ties(y[both])
+    stratum, names = codes(strata[k] for k in both.tolist())
+    group, distinct = codes(groups[k] for k in both.tolist())
+    own = [np.flatnonzero(stratum == k) for k in range(len(names))]
+    own = [rows for rows in own if len(rows) >= FEWEST and np.ptp(x[rows]) and np.ptp(y[rows])]
+    if not own:
+        return MeanCorrelation(len(both), 0, None, None)
+    ranks = [(rows, _ranks(x[rows]), _ranks(y[rows])) for rows in own]
+
+    ends = np.array([[most or 1 - 1 / len(rows)] for rows in own])
+
+    def of(weights: Floats) -> Floats:
+        columns = [(weights[:, group[rows]], first, second) for rows, first, second in ranks]
+        with np.errstate(invalid="ignore", divide="ignore"):  # a stratum without an image in a draw is left out of it
+            each = np.stack([_weighted(first(drawn), second(drawn), drawn) for drawn, first, second in columns])
+            z = np.arctanh(np.clip(each, -ends, ends))
+            mean: Floats = np.tanh(np.nansum(z, axis=0) / np.isfinite(z).sum(axis=0))
+        return mean
+
+    whole = float(of(np.ones((1, len(distinct))))[0])
+    blocks = [of(block) for block in multiplicities(len(distinct), resamples, seed)] if len(distinct) > 1 else []
+    interval = percentile_interval(np.concatenate(blocks), len(distinct)) if blocks else None
+    return MeanCorrelation(len(both), len(own), whole, interval)
+
+
 def _rank_rows(sums: Floats, weights: Floats) -> Floats:
     """Compute srcc and tau-b of the generators' two means for each row of weights of prompts: shape (draws, 2), NaN if undefined."""
     out = np.full((len(weights), 2), np.nan)
