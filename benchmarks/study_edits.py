@@ -104,7 +104,7 @@ def edit_judges(given: argparse.Namespace) -> Found:
     for task in TASKS:
         found, drawn, single = _judges_of(given.viescore, task, replies_of(given.viescore, task))
         texts.append(f"**{task_name(task).capitalize()}**\n\n{found}")
-        figures.setdefault("study-edits.svg", judges_figure(drawn, single, most=0.85, what="edits"))
+        figures.setdefault("study-edits.svg", judges_figure(drawn, single, most=0.9, what="edits"))
     return "\n\n".join(texts), figures
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders import png, write_lines
+from builders import png, read_lines, write_lines
 from commands import ROOT, cli
 
 from titjudge.core import registry
@@ -109,3 +109,15 @@ def test_refused_edits_are_no_zeros_on_the_bridge_and_are_named(place: Path, mon
     assert old["map"]["intercept"] == pytest.approx(1.5, abs=0.1)
     assert old["lacking"] == {"editor_0": 3}
     assert "editor_0 (3)" in said
+
+
+def test_instructions_that_changed_under_the_same_id_are_no_bridge(place: Path) -> None:
+    for name, word in (("edits", "warmer"), ("again", "colder")):
+        rows = read_lines(place / "edits" / f"{name}.jsonl")
+        told = [{**row, "prompt_id": Path(row["source_image"]).stem, "instruction": f"Make it {word}."} for row in rows]
+        write_lines(place / "edits" / f"{name}.jsonl", *told)
+    *first, bridge = walk()
+    for command in first:
+        cli(place, *command)
+    said = cli(place, *bridge, code=2)
+    assert "8 of 8 prompts have another text than in runs/edits-old under the same id ('0')" in said

@@ -9,11 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import png
 
 from benchmarks import edit_replies, study, study_edits
 from benchmarks.edit_replies import TASKS, people_of, replies_of, scores_of, source_of
 from benchmarks.study_edit_failures import boards_of
+from titjudge.core.types import Item
+from titjudge.metrics.viescore_edit import viescore_edit
 from titjudge.stats.ranking.correlation import mean_correlation
+from titjudge.testing import score_one
 
 EDITORS = ("E0", "E1", "E2", "E3", "E4", "E5")
 PARTS = ("edit-judges", "edit-failures", "edit-votes", "edit-bridge", "edit-parity")
@@ -206,3 +210,12 @@ def test_the_page_on_edits_is_current_and_published_numbers_come_out_again() -> 
     shares = {name: round(100 * float(np.mean([vote.correct for vote in votes[name]])), 2) for name in votes}
     published = {"gpt4o": 53.54, "gemini-1.5-pro": 55.93, "llava": 26.12, "random": 25.9, "cogvlm": 0.0}
     assert {name: shares[name] for name in published} == published
+
+
+def test_the_study_scores_recorded_replies_as_the_metric_does(checkout: Path, tmp_path: Path) -> None:
+    replies, edit = replies_of(checkout, TASKS[0])["gemini_0shot"], ("E4", "sample_0_0.jpg")
+    item = Item("e", "Make it red.", png(tmp_path / "after.png"), sources=(png(tmp_path / "before.png"),))
+    texts = [replies[part][edit].text for part in ("SC", "PQ")]
+    found = score_one(viescore_edit, item, texts, protocol="official").score
+    assert found.value == pytest.approx(scores_of(replies)["overall"][edit])
+    assert found.parts["SC"] == scores_of(replies)["success"][edit]

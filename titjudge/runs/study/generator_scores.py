@@ -92,11 +92,12 @@ def run_scores(
     ]
     if not entries:
         raise DataError(f"no score of {chosen}", first)
+    texts = {key(item): hash(item.prompt) for of in items.values() for item in of.values()}
     del items, scores, cells, label, key  # a long run leaves no room for them beside the table
     cost = sum(run.money().list_cost for run in folders.values())
     return score_table(
         entries, metric=chosen, source=", ".join(folders), categories=categories, notes=notes, parts=parts,
-        bounds=plugin.range, higher_is_better=plugin.higher_is_better, per_prompt=per_prompt,
+        bounds=plugin.range, higher_is_better=plugin.higher_is_better, per_prompt=per_prompt, texts=texts,
         cost=cost / len({entry.image for entry in entries}) or None,
     )  # fmt: skip
 

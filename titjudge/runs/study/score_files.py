@@ -57,6 +57,7 @@ def read_scores(
         categories={column: rows.category(column) for column in by},
         per_prompt=per_prompt.of_metric(bounds, True, str(path)),
         bounds=bounds,
+        texts={prompt: hash(text) for prompt, text in rows.texts.items()},
     )
 
 

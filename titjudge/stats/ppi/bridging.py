@@ -118,12 +118,15 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     Means are over the prompts that both judges have; a generator with fewer than half of them is left out.
 
     Raises:
-        DataError: Fewer than two common prompts or four common generators, anchors that all but one have the same old score
+        DataError: Prompts with the same id and another text, fewer than two common prompts or four common generators, anchors that all but one have the same old score
             or all the same new one, or a line that does not rise.
     """
     prompts = sorted(set(old.prompts) & set(new.prompts))
     if len(prompts) < 2:
         raise DataError(f"only {len(prompts)} prompts in common with {old.source}: a bridge needs two", new.source)
+    if other := [name for name in prompts if _other_text(name, old, new)]:
+        what = f"{len(other):,} of {len(prompts):,} prompts have another text than in {old.source} under the same id ('{other[0]}')"
+        raise DataError(f"{what}: both judges must have seen the same prompts", new.source)
     boards = [_means(table, prompts) for table in (old, new)]
     anchors = tuple(sorted(set(boards[0]) & set(boards[1])))
     if len(anchors) < FEWEST:
@@ -154,6 +157,11 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
         left_out=tuple(sorted({*old.generators, *new.generators} - {standing.generator for standing in standings})),
         lacking=_lacking((old, new), prompts, boards),
     )
+
+
+def _other_text(prompt: str, old: ScoreTable, new: ScoreTable) -> bool:
+    """Say whether a prompt has two texts; one that is not known is none."""
+    return prompt in old.texts and prompt in new.texts and old.texts[prompt] != new.texts[prompt]
 
 
 def _lacking(

@@ -46,6 +46,7 @@ class ScoreTable:
         cost: USD for one judged image, where known.
         slices: Column -> value -> means over the prompts (or the questions) with this value, NaN elsewhere; shape of `means`.
         part_bounds: Ends of the scale of those columns of slices that have their own.
+        texts: Hash of the text of each prompt, in this process, where texts are known.
     """
 
     generators: tuple[str, ...]
@@ -65,6 +66,7 @@ class ScoreTable:
     per_prompt: PerPrompt = MEAN
     part_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
     lost: Ints | None = None
+    texts: Mapping[str, int] = field(default_factory=dict)
 
     def on_scale_of(self, column: str) -> ScoreTable:
         """Return the table with the bounds of the slices by `column`."""
@@ -171,6 +173,7 @@ def score_table(
     notes: Sequence[str] = (),
     per_prompt: PerPrompt = MEAN,
     higher_is_better: bool = True,
+    texts: Mapping[str, int] | None = None,
 ) -> ScoreTable:
     """Average the answers to each image, and combine the images of each prompt and generator into one score.
 
@@ -188,6 +191,7 @@ def score_table(
         notes: Notes for the reader.
         per_prompt: How the images of a prompt become one score.
         higher_is_better: Whether more is better.
+        texts: Hash of the text of each prompt.
 
     Raises:
         ConfigError: `per_prompt` needs a score from which on an image is right, and neither it nor the scale gives one.
@@ -236,6 +240,7 @@ def score_table(
         per_prompt=rule,
         part_bounds={column: (0.0, 1.0) if column == ELEMENT else bounds for column in by_part},
         lost=_counts(without, shape),
+        texts=texts or {},
     )
 
 
