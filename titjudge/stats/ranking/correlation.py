@@ -157,7 +157,7 @@ def mean_correlation(
 ) -> MeanCorrelation:
     """Compute Spearman's correlation within each stratum, and average it on Fisher's scale: tanh(mean(atanh(r))).
 
-    This is the number of the VIEScore paper, with the generators as strata. A perfect correlation is infinite on that scale, and one
+    With the generators as strata this is what VIEScore means to report. A perfect correlation is infinite on that scale, and one
     such draw would decide the mean: that of n images counts as at most 1 - 1 / n, or `most`.
 
     Args:
