@@ -258,6 +258,81 @@ def test_edited_images_are_refused_unless_their_inputs_may_be_ignored(judge: Ser
             assert str(expected(A, "p")).encode() in content or path == "/"
 
 
+def edits(*samples: tuple[bytes, bytes, str]) -> dict[str, tuple[str, bytes]]:
+    """Results with their sources and instructions as each client of edits sends them, for the metric `preservation-l1`."""
+    results, sources, texts = zip(*samples, strict=True)
+    shown = [text_of(image) for image in results]
+    before = [text_of(image) for image in sources]
+    turns = [
+        [{"text": text, "image_b64": source}, {"text": text, "image_b64": result}]
+        for result, source, text in zip(shown, before, texts, strict=True)
+    ]
+    return {
+        "editscore": ("/preservation-l1", pickle.dumps({
+            "input_images": [[source] for source in sources], "output_image": list(results), "server_type": "vlm",
+            "meta_datas": [json.dumps({"instruction": text}) for text in texts],
+        })),
+        "flow_factory": ("/preservation-l1/compute", json.dumps(
+            {"prompt": texts, "image": shown, "condition_images": [[source] for source in before]}
+        ).encode()),
+        "unirl": ("/score", json.dumps(
+            {"requests": [{"history": history, "required_rewards": ["preservation-l1"]} for history in turns]}
+        ).encode()),
+        "own": ("/v1/rewards", json.dumps({"metrics": ["preservation-l1"], "samples": [
+            {"prompt": text, "image": result, "sources": [source]}
+            for result, source, text in zip(shown, before, texts, strict=True)
+        ]}).encode()),
+    }  # fmt: skip
+
+
+def edit_rewards(name: str, content: bytes) -> list[float]:
+    answer = pickle.loads(content) if name == "editscore" else json.loads(content)  # noqa: S301 - ours
+    if name == "unirl":
+        return [each["preservation-l1"]["preservation-l1"] for each in answer["results"]]
+    return [each["preservation-l1"]["value"] for each in answer["results"]] if name == "own" else answer["rewards"]
+
+
+def test_a_metric_of_edits_gets_the_sources_in_every_format(judge: Server, tmp_path: Path) -> None:
+    far, near = picture(255), picture(3)  # both from picture(1)
+    with serving(judge.openai, tmp_path, metrics=("lmm-score", "preservation-l1")) as address:
+        for name, (path, body) in edits((near, A, "p"), (far, A, "p"), (near, B, "p")).items():
+            status, content = ask(address, path, body)
+            assert status == 200, content
+            first, second, third = edit_rewards(name, content)
+            assert first == pytest.approx(2 / 255 / 3), name
+            assert second == pytest.approx(254 / 255 / 3), name
+            assert third == pytest.approx(1 / 255 / 3), name
+    records = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    assert len({record["item"] for record in records}) == 3  # one result from two sources is two edits
+    assert judge.count() == 0
+
+
+def test_a_metric_of_edits_has_no_reward_for_an_image_without_a_source(judge: Server, tmp_path: Path) -> None:
+    with serving(judge.openai, tmp_path, metrics=("preservation-l1",)) as address:
+        body = json.dumps({"samples": [{"prompt": "p", "image": text_of(A)}]}).encode()
+        result = json.loads(ask(address, "/v1/rewards", body)[1])["results"][0]["preservation-l1"]
+    assert (result["value"], result["status"]) == (None, "bad_input")
+    assert "no source image" in result["reason"]
+
+
+def test_the_group_of_a_missing_reward_of_an_edit_has_the_same_source(judge: Server, tmp_path: Path) -> None:
+    broken = A[:40]
+    samples = (broken, A, "p"), (picture(255), A, "p"), (picture(3), B, "p")
+    with serving(judge.openai, tmp_path, metrics=("preservation-l1",), missing="group-mean") as address:
+        status, content = ask(address, *edits(*samples)["flow_factory"])
+    assert status == 200, content
+    first, second, third = json.loads(content)["rewards"]
+    assert first == second != third
+
+
+def test_turns_with_several_instructions_are_refused(judge: Server, tmp_path: Path) -> None:
+    turns = [{"text": text, "image_b64": text_of(image)} for text, image in (("make it red", A), ("now blue", B))]
+    with serving(judge.openai, tmp_path) as address:
+        body = json.dumps({"requests": [{"history": turns, "required_rewards": ["lmm-score"]}]}).encode()
+        status, content = ask(address, "/score", body)
+    assert (status, b"each turn is an edit of its own" in content) == (400, True)
+
+
 def test_a_compressed_body_is_refused_with_a_word_that_says_so(judge: Server, tmp_path: Path) -> None:
     with serving(judge.openai, tmp_path) as address:
         status, content = ask(address, "/v1/rewards", gzip.compress(b"{}"), **{"Content-Encoding": "gzip"})

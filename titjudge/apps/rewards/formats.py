@@ -5,10 +5,10 @@
 | flow_grpo               | /, /METRIC          | pickle: images, prompts                             | outputs                |
 | flow_grpo (GenEval)     | /, /METRIC          | pickle: images, meta_datas, only_strict             | scores, rewards, ...   |
 | verl-omni               | /, /METRIC          | pickle: images, prompts, metadata                   | scores                 |
-| EditScore, OmniGen2-RL  | /, /METRIC          | pickle: output_image, meta_datas, server_type       | scores, rewards, ...   |
-| Flow-Factory            | /compute, /METRIC/… | JSON: prompt, image                                 | rewards                |
+| EditScore, OmniGen2-RL  | /, /METRIC          | pickle: output_image, input_images, meta_datas      | scores, rewards, ...   |
+| Flow-Factory            | /compute, /METRIC/… | JSON: prompt, image, condition_images               | rewards                |
 | UniRL                   | /score              | JSON: requests with history and required_rewards    | results, errors        |
-| any                     | /v1/rewards         | JSON: samples with prompt and image, metrics        | results                |
+| any                     | /v1/rewards         | JSON: samples with prompt, image, sources; metrics  | results                |
 
 A missing reward is NaN in lists and null in the last format.
 """
@@ -28,6 +28,7 @@ import orjson
 
 from titjudge.apps.rewards import pickles
 from titjudge.core.errors import nearest
+from titjudge.runs.api.image_scorer import Entry
 
 _PROMPT_KEYS = ("prompt", "instruction")  # in a sample's metadata
 
@@ -59,18 +60,16 @@ class Batch:
     """The content of one request.
 
     Attributes:
-        pairs: Images, as `Judge.score` takes them, each with its prompt.
+        pairs: Images, as `Judge.score` takes them, each with its prompt; of an edit also with the images it was made from.
         wanted: The names of the metrics for each pair.
         shape: The variant of the answer that the client expects.
         echo: Data that is sent back unchanged.
-        has_inputs: Whether there are input images, as in image editing.
     """
 
-    pairs: list[tuple[Any, str]]
+    pairs: list[Entry]
     wanted: list[tuple[str, ...]]
     shape: str = ""
     echo: Any = None
-    has_inputs: bool = False
 
 
 class WireFormat:
@@ -115,7 +114,7 @@ class Pickled(WireFormat):
         if "output_image" in data:
             metas = _listed(data, "meta_datas")
             images, prompts = _listed(data, "output_image"), [_prompt_of(meta) for meta in metas]
-            return _batch(images, prompts, metric, "edit", metas, bool(_any_image(data.get("input_images"))))
+            return _batch(images, prompts, metric, "edit", metas, _sources(data, "input_images", len(images)))
         images = _listed(data, "images")
         if "meta_datas" in data:
             return _batch(images, [_prompt_of(meta) for meta in _listed(data, "meta_datas")], metric, "geneval")
@@ -143,7 +142,8 @@ class FlowFactory(WireFormat):
         if data.get("video") or data.get("condition_videos"):
             raise BadRequest("videos are not judged here")
         images = [_decoded(image) for image in _listed(data, "image")]
-        return _batch(images, _listed(data, "prompt"), metric, inputs=bool(_any_image(data.get("condition_images"))))
+        sources = [list(map(_decoded, given)) for given in _sources(data, "condition_images", len(images))]
+        return _batch(images, _listed(data, "prompt"), metric, sources=sources)
 
     def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
         return json.dumps({"rewards": _numbers(rewards)}).encode()  # its client reads NaN, which orjson does not write
@@ -153,18 +153,23 @@ class UniRL(WireFormat):
     tells_errors = True
 
     def read(self, body: bytes, metric: str) -> Batch:
-        pairs, wanted, inputs = [], [], False
+        pairs: list[Entry] = []
+        wanted = []
         for sample in _listed(_json(body), "requests"):
             turns, names = _of(sample, "history"), _of(sample, "required_rewards")
             if not (isinstance(turns, list) and turns and isinstance(turns[-1], dict)):
                 raise BadRequest("a request needs a history of turns with text and image_b64")
             if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
                 raise BadRequest("required_rewards is a list of names")
-            turn = turns[-1]
-            pairs.append((_decoded(turn.get("image_b64")), _text(turn.get("text"))))
+            text = _text(turns[-1].get("text"))
+            if any(_of(turn, "text") not in ("", text) for turn in turns):
+                raise BadRequest(
+                    "the turns of a history have one text, the instruction: each turn is an edit of its own"
+                )
+            *sources, image = [_decoded(_of(turn, "image_b64")) for turn in turns]
+            pairs.append((image, text, sources))
             wanted.append(tuple(names))
-            inputs |= len(turns) > 1
-        return Batch(pairs, wanted, has_inputs=inputs)
+        return Batch(pairs, wanted)
 
     def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
         results = [{n: {n: r.value} for n, r in pair.items() if r.value is not None} for pair in rewards]
@@ -182,9 +187,13 @@ class Own(WireFormat):
         if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
             raise BadRequest("'metrics' is a list of names")
         _check_keys("the request", data, ("samples", "metrics"))
-        pairs = [(_decoded(_of(sample, "image")), _text(_of(sample, "prompt"))) for sample in samples]
+        pairs: list[Entry] = []
         for sample in samples:
-            _check_keys("a sample", sample, ("prompt", "image"))
+            image, prompt = _decoded(_of(sample, "image")), _text(_of(sample, "prompt"))
+            _check_keys("a sample", sample, ("prompt", "image", "sources"))
+            if not isinstance(sources := sample.get("sources") or [], list):
+                raise BadRequest("'sources' is a list of images")
+            pairs.append((image, prompt, list(map(_decoded, sources))))
         return Batch(pairs, [tuple(names)] * len(pairs))
 
     def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
@@ -199,12 +208,18 @@ def _numbers(rewards: Iterable[Mapping[str, Reward]]) -> list[float]:
 
 
 def _batch(
-    images: list[Any], prompts: list[Any], metric: str, shape: str = "", echo: Any = None, inputs: bool = False
+    images: list[Any],
+    prompts: list[Any],
+    metric: str,
+    shape: str = "",
+    echo: Any = None,
+    sources: Sequence[Sequence[Any]] = (),
 ) -> Batch:
     if len(images) != len(prompts):
         raise BadRequest(f"there are {len(images)} images and {len(prompts)} prompts")
-    pairs = [(_image(image), _text(prompt)) for image, prompt in zip(images, prompts, strict=True)]
-    return Batch(pairs, [(metric,)] * len(pairs), shape, echo, inputs)
+    each = zip(images, prompts, sources or [()] * len(images), strict=True)
+    pairs: list[Entry] = [(_image(image), _text(prompt), list(map(_image, given))) for image, prompt, given in each]
+    return Batch(pairs, [(metric,)] * len(pairs), shape, echo)
 
 
 def _json(body: bytes) -> dict[str, Any]:
@@ -271,6 +286,10 @@ def _decoded(image: Any) -> bytes:
         raise BadRequest(f"an image is no base64: {error}") from error
 
 
-def _any_image(inputs: Any) -> bool:
-    """Tell whether nested lists hold an image."""
-    return any(map(_any_image, inputs)) if isinstance(inputs, list | tuple) else inputs is not None
+def _sources(data: Mapping[str, Any], key: str, images: int) -> list[list[Any]]:
+    """Read the images that each edit was made from: one, a list, or none, for each of so many results."""
+    given = _listed(data, key) if data.get(key) is not None else []
+    if given and len(given) != images:
+        raise BadRequest(f"there are {images} images, and '{key}' is for {len(given)}")
+    each = [list(one) if isinstance(one, list | tuple) else [] if one is None else [one] for one in given]
+    return each or [[]] * images

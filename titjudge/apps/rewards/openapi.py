@@ -12,7 +12,11 @@ def description(metrics: Sequence[str]) -> dict[str, Any]:
     """Make the description for a server with these metrics."""
     name = {"type": "string", "enum": list(metrics)}
     image = {"type": "string", "description": "An image file (PNG, JPEG, WebP, ...) as base64."}
-    sample = {**_object({"prompt": _TEXT, "image": image}), "additionalProperties": False}
+    sources = {
+        **_list(image),
+        "description": "Of an edit, the images it was made from, in the order of the instruction.",
+    }
+    sample = {**_object({"prompt": _TEXT, "image": image}, sources=sources), "additionalProperties": False}
     request = {**_object({"samples": _list(sample)}, metrics=_list(name)), "additionalProperties": False}
     reward = _object({"value": {"type": ["number", "null"]}, "status": _TEXT, "reason": _TEXT})
     rewards = _object({"results": _list({"type": "object", "additionalProperties": reward})})

@@ -7,7 +7,7 @@ import contextlib
 import gc
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from titjudge.core.files import Appender
 from titjudge.core.serialization import item_record, with_checksum
 from titjudge.core.types import Item, Score
 from titjudge.providers.base import Model
-from titjudge.runs.api.image_scorer import ImageScorer
+from titjudge.runs.api.image_scorer import Entry, ImageScorer
 from titjudge.runs.api.images_in_memory import HeldImages, check
 from titjudge.runs.api.judged_scores import JudgedScore
 from titjudge.runs.folder.identity import default_folder
@@ -62,6 +62,7 @@ class Rewards:
             stack.callback(self._items.close)
             self._stack = stack.pop_all()
         self.names = tuple(run.metrics)
+        self.see_sources = frozenset(name for name, metric in run.metrics.items() if metric.sources != "ignored")
         self._item_ids = {item.id for item in self._folder.items(slim=True)}
         scores = self._folder.scores(slim=True).items()
         self._scored = {key: score.value for key, score in scores if score.value is not None}  # as last written
@@ -126,30 +127,44 @@ class Rewards:
             BadRequest: One of its images is none.
             FatalProviderError, CacheWriteError: Nothing can be judged any more.
         """
-        for number, (image, _) in enumerate(batch.pairs):
+        for number, pair in enumerate(batch.pairs):
             try:
-                check(image)
+                for image in (pair[0], *(pair[2] if len(pair) == 3 else ())):
+                    check(image)
             except (TypeError, ValueError) as error:
                 raise BadRequest(f"image {number}: {error}") from error
         scores: list[dict[str, Score]] = [{} for _ in batch.pairs]
-        by_metrics: dict[tuple[str, ...], list[int]] = {}  # numbers of the pairs
-        for number, names in enumerate(batch.wanted):
-            by_metrics.setdefault(tuple(dict.fromkeys(names)), []).append(number)
+        by_metrics: dict[tuple[str, ...], dict[int, Entry]] = {}  # pairs by their numbers
+        for number, (pair, names) in enumerate(zip(batch.pairs, batch.wanted, strict=True)):
+            for some, entry in self._entries(pair, tuple(dict.fromkeys(names))):
+                by_metrics.setdefault(some, {})[number] = entry
 
-        async def score_by(names: tuple[str, ...], numbers: list[int]) -> None:
-            async for score in self._scorer.stream([batch.pairs[number] for number in numbers], names):
+        async def score_by(names: tuple[str, ...], pairs: dict[int, Entry]) -> None:
+            numbers = list(pairs)
+            async for score in self._scorer.stream(list(pairs.values()), names):
                 scores[numbers[score.number]][score.metric] = score
                 self._store(score)
 
-        await asyncio.gather(*(score_by(names, numbers) for names, numbers in by_metrics.items()))
+        await asyncio.gather(*(score_by(names, pairs) for names, pairs in by_metrics.items()))
         return scores
+
+    def _entries(self, pair: Entry, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Entry]]:
+        """Yield metrics with what they get of a pair: those that do not look at the sources of an edit get none."""
+        blind = tuple(name for name in names if name not in self.see_sources)
+        if len(pair) == 2 or not pair[2] or not blind:
+            yield names, pair
+            return
+        yield blind, pair[:2]
+        if seeing := tuple(name for name in names if name in self.see_sources):
+            yield seeing, pair
 
     def _store(self, score: JudgedScore) -> None:
         """Write a score to the run folder, unless the last one there is the same.
 
         A metric that compares images gives an image another score in another group: that is another line.
         """
-        digest = hashlib.sha256(score.prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        told = score.prompt_id or score.prompt  # of an edit with its sources
+        digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         item = f"{score.item_id[:24]}-{digest}"  # picture-0123456789abcdef-0123456789abcdef
         has_value = score.value is not None and math.isfinite(score.value)
         self._run.progress.failed += not has_value

@@ -14,7 +14,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from titjudge.apps.rewards.formats import FLOW_FACTORY, OWN, PICKLED, UNIRL, BadRequest, Batch, Reward, WireFormat
@@ -56,6 +56,11 @@ class Judging(Protocol):
     @property
     def names(self) -> Sequence[str]:
         """The names of the metrics; the first one is used if a request names none."""
+        ...
+
+    @property
+    def see_sources(self) -> Collection[str]:
+        """The metrics that look at the images that an edit was made from."""
         ...
 
     async def start(self) -> None: ...
@@ -272,14 +277,19 @@ class _Server:
         batch = await _in_thread(len(body), format.read, body, metric)
         if unknown := sorted({name for wanted in batch.wanted for name in wanted} - set(names)):
             raise BadRequest(_no_metric(unknown[0], names), 404)
-        if batch.has_inputs and not self._ignore_inputs:
+        if not self._ignore_inputs and (blind := self._blind(batch)):
             raise BadRequest(
-                "there are input images, which are not looked at: `serve --ignore-inputs` judges the image by its prompt "
-                "alone"
+                f"there are input images, which {blind} does not look at: `serve --ignore-inputs` judges the image by its "
+                "prompt alone"
             )
         scores = await self._judging.scores(batch)
         rewards = self._rewards(batch, scores, tells_errors=format.tells_errors)
         return await _in_thread(len(body), format.write, batch, rewards)
+
+    def _blind(self, batch: Batch) -> str:
+        """Name a metric that is to judge an edit and does not look at its source; empty where there is none."""
+        edits = (wanted for pair, wanted in zip(batch.pairs, batch.wanted, strict=True) if pair[2:] and pair[2])
+        return next((name for wanted in edits for name in wanted if name not in self._judging.see_sources), "")
 
     async def _body(self, request: Any) -> bytes:
         if (coding := request.headers.get("content-encoding", "identity")) != "identity":
@@ -307,14 +317,14 @@ class _Server:
         """
         rewards: list[dict[str, Reward]] = []
         without: list[Score] = []
-        for (_, prompt), wanted, by_metric in zip(batch.pairs, batch.wanted, scores, strict=True):
+        for wanted, by_metric in zip(batch.wanted, scores, strict=True):
             rewards.append({})
             for name in wanted:
                 score = by_metric[name]
                 self._count("rewards_total", metric=name, status=str(score.status))
                 value = score.value
                 if value is None or not math.isfinite(value):
-                    value = self._mean(batch, scores, prompt, name) if self._missing == "group-mean" else None
+                    value = self._mean(scores, score) if self._missing == "group-mean" else None
                     self._count("rewards_missing_total", metric=name, policy=self._missing)
                     _log.warning("no %s (%s): %s", name, score.status, score.reason)
                     without += [score] if value is None else []
@@ -326,11 +336,10 @@ class _Server:
         return rewards
 
     @staticmethod
-    def _mean(batch: Batch, scores: Sequence[Mapping[str, Score]], prompt: str, name: str) -> float | None:
-        """Compute the mean reward of the other images of a prompt; None if none has one."""
-        group = [by_metric.get(name) for by_metric in scores]
-        values = [None if score is None else score.value for score in group]
-        return group_mean(prompt, (other for _, other in batch.pairs), values)
+    def _mean(scores: Sequence[Mapping[str, Score]], missing: Score) -> float | None:
+        """Compute the mean reward of the other images of a prompt, of an edit with the same sources; None if none has one."""
+        group = [score for by_metric in scores if (score := by_metric.get(missing.metric)) is not None]
+        return group_mean(missing.prompt_id, (score.prompt_id for score in group), [score.value for score in group])
 
 
 def _code(without: Sequence[Score]) -> int:

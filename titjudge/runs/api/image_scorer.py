@@ -136,7 +136,10 @@ class ImageScorer:
             prompt = pairs[number][1]
             placed, *sources = all_placed[number] if in_groups else await place_all(pairs[number])
             if refusal := _refusal(placed, *sources):
-                refused = [Score(placed.name, name, None, Status.BAD_INPUT, refusal) for name in metrics]
+                group = _prompt_id(without_surrogates(prompt), *sources)
+                refused = [
+                    Score(placed.name, name, None, Status.BAD_INPUT, refusal, prompt_id=group) for name in metrics
+                ]
                 return [JudgedScore.judged(score, number, prompt, None, None) for score in refused]
             item = items[number] if in_groups else _item(prompt, placed, *sources)
             try:
@@ -202,11 +205,11 @@ class ImageScorer:
 
     async def _measure(self, engine: Engine, item: Item, name: str) -> Score:
         if not item.prompt.strip():
-            return Score(item.id, name, None, Status.BAD_INPUT, "the prompt is empty")
+            return Score(item.id, name, None, Status.BAD_INPUT, "the prompt is empty", prompt_id=item.prompt_id)
         try:
             return (await self._panel.score(engine, item, name, self.metrics[name]))[0]
         except BudgetExhausted as error:
-            return Score(item.id, name, None, Status.BUDGET, str(error))
+            return Score(item.id, name, None, Status.BUDGET, str(error), prompt_id=item.prompt_id)
 
 
 def _cached_cost(engine: Engine) -> float:
@@ -220,10 +223,13 @@ def _without_path(score: Score, path: Path) -> Score:
 
 
 def _item(prompt: str, placed: Placed, *sources: Placed) -> Item:
-    """Make an item; the same instruction for other sources counts as another prompt."""
-    prompt = without_surrogates(prompt)
-    prompt_id = " <- ".join((prompt, *(source.name for source in sources)))
-    return Item(placed.name, prompt, placed.path, prompt_id=prompt_id, sources=tuple(source.path for source in sources))
+    prompt, places = without_surrogates(prompt), tuple(source.path for source in sources)
+    return Item(placed.name, prompt, placed.path, prompt_id=_prompt_id(prompt, *sources), sources=places)
+
+
+def _prompt_id(prompt: str, *sources: Placed) -> str:
+    """Name a prompt; the same instruction for other sources counts as another prompt."""
+    return " <- ".join((prompt, *(source.name for source in sources)))
 
 
 def _refusal(*placed: Placed) -> str:
