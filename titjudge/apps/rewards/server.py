@@ -288,7 +288,7 @@ class _Server:
 
     def _blind(self, batch: Batch) -> str:
         """Name a metric that is to judge an edit and does not look at its source; empty where there is none."""
-        edits = (wanted for pair, wanted in zip(batch.pairs, batch.wanted, strict=True) if pair[2:] and pair[2])
+        edits = (wanted for pair, wanted in zip(batch.pairs, batch.wanted, strict=True) if len(pair) == 3 and pair[2])
         return next((name for wanted in edits for name in wanted if name not in self._judging.see_sources), "")
 
     async def _body(self, request: Any) -> bytes:
