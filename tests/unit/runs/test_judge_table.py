@@ -83,3 +83,30 @@ def test_a_data_set_comes_back_with_columns(judge: Judge) -> None:
     assert list(found["lmm-score_status"]) == ["ok", "bad_input"]
     assert found["lmm-score"][0] == 0
     assert math.isnan(found["lmm-score"][1])
+
+
+def test_a_table_of_edits_has_a_column_of_sources(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({
+        "after": [encoded(11), encoded(1), encoded(1)], "before": [encoded(1), encoded(1), None], "edit": "make it red",
+    })  # fmt: skip
+    with Judge(["preservation-l1", "lmm-score"], captioner="fake/x", cache=tmp_path) as judge:
+        found = judge.judge_table(frame, image="after", prompt="edit", sources="before")
+        without = judge.judge_table(frame, image="after", prompt="edit")
+        with pytest.raises(UserError, match="no column 'befor'"):
+            judge.judge_table(frame, image="after", prompt="edit", sources=["befor"])
+    assert list(found["preservation-l1"][:2]) == pytest.approx([10 / 255 / 3, 0])
+    assert list(found["preservation-l1_status"]) == ["ok", "ok", "bad_input"]
+    assert "not NoneType" in found["preservation-l1_reason"][2]
+    assert set(found["lmm-score_status"]) == {"bad_input"}  # it does not look at sources
+    assert "no source image" in without["preservation-l1_reason"][0]
+    assert set(without["lmm-score_status"]) == {"ok"}
+
+
+def test_a_data_set_of_edits_has_several_columns_of_sources(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the package datasets")
+    cells = {name: [{"bytes": encoded(red), "path": None}] for name, red in (("a", 1), ("b", 9), ("image", 5))}
+    kinds = {name: datasets.Image() for name in cells} | {"prompt": datasets.Value("string")}
+    made = datasets.Dataset.from_dict({**cells, "prompt": ["put both together"]}, features=datasets.Features(kinds))
+    with Judge("viescore-edit", judge="fake/x", cache=tmp_path) as judge:
+        found = judge.judge_table(made, sources=["a", "b"])
+    assert list(found["viescore-edit_status"]) == ["ok"]

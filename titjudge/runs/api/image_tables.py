@@ -25,7 +25,7 @@ class ImageTable:
         UserError: It has no such column.
     """
 
-    def __init__(self, table: Any, image: str, prompt: str) -> None:
+    def __init__(self, table: Any, image: str, prompt: str, sources: Sequence[str] = ()) -> None:
         library = type(table).__module__.partition(".")[0]
         if library == "pandas" and hasattr(table, "iloc") and hasattr(table, "columns"):
             self._columns = [str(name) for name in table.columns]
@@ -35,21 +35,29 @@ class ImageTable:
             kind = f"{type(table).__module__}.{type(table).__qualname__}"
             raise TypeError(f"judge_table takes a pandas.DataFrame or a datasets.Dataset; not {kind}")
         self._table, self._is_pandas = table, library == "pandas"
-        for name in (image, prompt):
+        for name in (image, prompt, *sources):
             if self._columns.count(name) != 1:
                 has = "two columns" if name in self._columns else "no column"
                 raise UserError(
                     f"the table has {has} '{name}'.{nearest(name, self._columns)} It has: {', '.join(self._columns)}"
                 )
-        self._images = table[image] if self._is_pandas else table.select_columns([image])
-        self._image = image
+        names = list(dict.fromkeys((image, *sources)))
+        self._images = table[names] if self._is_pandas else table.select_columns(names)
+        self._image, self._sources = image, sources
         self._prompts = [text if isinstance(text, str) else "" for text in table[prompt]]
 
-    def pairs(self) -> list[tuple[ImageInTable, str]]:
-        return [(ImageInTable(lambda row=row: self._load(row)), prompt) for row, prompt in enumerate(self._prompts)]  # type: ignore[misc]
+    def entries(self) -> list[tuple[ImageInTable, str, list[ImageInTable]]]:
+        """Return the image of each row with its prompt and its sources; none is read yet."""
+        return [
+            (self._cell(row, self._image), prompt, [self._cell(row, source) for source in self._sources])
+            for row, prompt in enumerate(self._prompts)
+        ]
 
-    def _load(self, row: int) -> Any:
-        value = self._images.iloc[row] if self._is_pandas else self._images[row][self._image]
+    def _cell(self, row: int, column: str) -> ImageInTable:
+        return ImageInTable(lambda: self._load(row, column))
+
+    def _load(self, row: int, column: str) -> Any:
+        value = self._images[column].iloc[row] if self._is_pandas else self._images[row][column]
         if isinstance(value, dict) and {"bytes", "path"} & set(value):
             value = value.get("bytes") or value.get("path")
         return value

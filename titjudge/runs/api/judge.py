@@ -254,6 +254,7 @@ class Judge:
         image: str = "image",
         prompt: str = "prompt",
         *,
+        sources: str | Sequence[str] = (),
         prefix: str = "",
         progress: bool | None = None,
     ) -> Any:
@@ -265,7 +266,9 @@ class Judge:
         Args:
             table: The table; it is not changed.
             image: Its column with images: what `score` takes, or `{bytes, path}`. Paths count from the working directory.
-            prompt: Its column with prompts.
+            prompt: Its column with prompts; of edits, with instructions.
+            sources: Of edits, the column with the images that they were made from, or several in the order of the
+                instruction, one image a cell.
             prefix: Goes before the names of the new columns.
             progress: As for `score_many`.
 
@@ -273,19 +276,30 @@ class Judge:
             TypeError: It is no such table.
             UserError: A column is missing, or one of the new columns is there already.
         """
-        source, columns = self._rows(table, image, prompt, prefix)
-        return _with_scores(source, columns, self._scored(source.pairs(), progress))
+        rows, columns = self._rows(table, image, prompt, sources, prefix)
+        return _with_scores(rows, columns, self._scored(rows.entries(), progress))
 
-    async def ajudge_table(self, table: Any, image: str = "image", prompt: str = "prompt", *, prefix: str = "") -> Any:
+    async def ajudge_table(
+        self,
+        table: Any,
+        image: str = "image",
+        prompt: str = "prompt",
+        *,
+        sources: str | Sequence[str] = (),
+        prefix: str = "",
+    ) -> Any:
         """Score every row of a table as `judge_table` does, without blocking the event loop that runs."""
-        source, columns = self._rows(table, image, prompt, prefix)
-        return _with_scores(source, columns, await self._streamed(source.pairs()))
+        rows, columns = self._rows(table, image, prompt, sources, prefix)
+        return _with_scores(rows, columns, await self._streamed(rows.entries()))
 
-    def _rows(self, table: Any, image: str, prompt: str, prefix: str) -> tuple[ImageTable, list[list[str]]]:
+    def _rows(
+        self, table: Any, image: str, prompt: str, sources: str | Sequence[str], prefix: str
+    ) -> tuple[ImageTable, list[list[str]]]:
         """Check a table, and name its new columns."""
-        source, columns = ImageTable(table, image, prompt), list(score_columns(self.metrics, prefix).values())
-        source.check_free(name for names in columns for name in names)
-        return source, columns
+        rows = ImageTable(table, image, prompt, [sources] if isinstance(sources, str) else list(sources))
+        columns = list(score_columns(self.metrics, prefix).values())
+        rows.check_free(name for names in columns for name in names)
+        return rows, columns
 
     async def aclose(self) -> None:
         """Close as `close` does, without blocking the event loop that runs."""
