@@ -40,12 +40,19 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
     "more images than one file lists, 25,000).",
     is_flag=True,
 )
+@option(
+    "--site",
+    "Write a board for any web server: pages that read without scripts, thumbnails, scores, and the runs, which `verify` accepts. "
+    "A board that is there gets these runs besides its own.",
+    "DIR",
+)
+@option("--title", "With --site: the title of the board  [default: Leaderboard].", "TEXT")
 @option("--force", "Replace a report even if the new one shows fewer images.", is_flag=True)
 @sink_options
 @JSON
 def report(
     runs: tuple[Path, ...], out: Path | None, kind: str, reference: str | None, baseline: str, full_images: bool, folder: bool,
-    force: bool, sinks: tuple[str, ...], step: int | None, json_file: Path | None,
+    site: str | None, title: str | None, force: bool, sinks: tuple[str, ...], step: int | None, json_file: Path | None,
 ) -> int:  # fmt: skip
     """Write one self-contained HTML report of one or several runs, or a folder of many images.
 
@@ -56,6 +63,7 @@ def report(
       python cli.py report runs/first --format markdown --out summary.md
       python cli.py report runs/first --baseline old-checkpoint
       python cli.py report runs/large --folder
+      python cli.py report runs/first --site board --title "Our generators"
       python cli.py report runs/first --reference qwen-image-bench
       python cli.py report runs/first --sink wandb:my_model/run7 --step 4000
     """
@@ -76,6 +84,12 @@ def report(
         )
     if folder and kind != "html":
         raise ConfigError("--folder goes with the page, not with --format")
+    if title is not None and site is None:
+        raise ConfigError("--title goes with --site")
+    if site is not None:
+        if kind != "html" or folder or reference is not None or baseline or out is not None or sinks:
+            raise ConfigError("--site goes with --title and --full-images alone")
+        return _write_site(runs, Path(site), title or "Leaderboard", full_images, json_file)
     placed = _standings(folders[0], reference) if reference is not None else []
     name = "report.html" if kind == "html" else f"export.{_SUFFIX.get(kind, kind)}"
     place = runs[0] / name if out is None else out / name if out.is_dir() else out
@@ -93,6 +107,20 @@ def report(
     write_json(json_file, [run.results().to_json() for run in folders])
     sent = [send_to_sinks(run, targets, step) for run in runs]  # all of them, even if one fails
     return 0 if all(sent) else 1
+
+
+def _write_site(runs: Sequence[Path], place: Path, title: str, full_images: bool, json_file: Path | None) -> int:
+    """Write a board, and say what to do with it."""
+    from titjudge.runs.publishing import publish
+
+    board = publish(runs, place, title=title, full_images=full_images)
+    say(f"board {board.index}")
+    say(f"  {board.written:,} files written, {board.unchanged:,} as they were, {board.removed:,} removed")
+    for run in board.runs:
+        say(f"  check it with `verify {run}`")
+    write_json(json_file, {"index": str(board.index), "runs": [str(run) for run in board.runs],
+               "written": board.written, "unchanged": board.unchanged, "removed": board.removed})  # fmt: skip
+    return 0
 
 
 def _standings(run: RunFolder, reference: str) -> list[Table]:

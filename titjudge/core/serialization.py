@@ -234,14 +234,19 @@ def item_record(item: Item | InvalidItem) -> dict[str, Any]:
     }
 
 
-def item_from(record: Mapping[str, Any]) -> Item | InvalidItem:
+def item_from(record: Mapping[str, Any], folder: Path = Path()) -> Item | InvalidItem:
+    """Make an item from what `item_record` returned; `folder` is the run's, to which images of a published run are relative."""
     if "bad" in record:
         return InvalidItem(record["id"], record["bad"], record["generator"], record["prompt_id"])
-    image = Path(record["image"]) if record["image"] else None
+    image = _placed(record["image"], folder) if record["image"] else None
     return Item(
         record["id"], record["prompt"], image, record["generator"], record["prompt_id"], record["meta"],
-        record.get("sample", 0), sources=tuple(map(Path, record.get("sources", ()))),
+        record.get("sample", 0), sources=tuple(_placed(source, folder) for source in record.get("sources", ())),
     )  # fmt: skip
+
+
+def _placed(image: str, folder: Path) -> Path:
+    return Path(image) if os.path.isabs(image) else Path(os.path.normpath(folder / image))
 
 
 # Parts of a score that only a case of a report shows.

@@ -199,11 +199,13 @@ def listed_in(page: bytes) -> tuple[int, int]:
 def render_page(name: str, styles: Sequence[str], scripts: Sequence[str] = (), **content: Any) -> str:
     """Render a template of the folder `web` with its styles and scripts, and their hashes for the content security policy."""
     style, script = joined(styles), joined(scripts) if scripts else ""
-    return (
-        _environment()
-        .get_template(name)
-        .render(style=style, style_hash=sha256(style), script=script, script_hash=sha256(script), **content)
-    )
+    hashes = {"style_hash": sha256(style), "script_hash": sha256(script)}
+    return fill(name, style=style, script=script, **hashes, **content)
+
+
+def fill(name: str, **content: Any) -> str:
+    """Fill a template of the folder `web`; text is escaped."""
+    return _environment().get_template(name).render(**content)
 
 
 @functools.cache

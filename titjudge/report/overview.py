@@ -29,7 +29,7 @@ _AGREEMENT, _LEADERBOARD = "Agreement with people", "Leaderboard"
 def overview(report: Report) -> Section:
     """Make the section."""
     headlines = [_headline(report, number) for number in range(len(report.runs))]
-    first = opening(report, _counts(report.runs[0]) if len(report.runs) == 1 else "")
+    first = opening(report, counts_of(report.runs[0]) if len(report.runs) == 1 else "")
     parts = single(first, headlines, overview_tables(report))
     return Section("overview", "Overview", "Overview", titled=False, parts=parts)
 
@@ -56,7 +56,7 @@ def _headline(report: Report, place: int) -> Headline:
     ]
     return Headline(
         run.name if len(report.runs) > 1 else "",
-        _counts(run) if len(report.runs) > 1 else "",
+        counts_of(run) if len(report.runs) > 1 else "",
         run.manifest.status,
         (*facts, *_run_facts(run, [judge for _, judge in judges])),
         tuple(run.results.warnings),
@@ -91,7 +91,7 @@ def _coverage(run: Loaded, judges: list[JudgedMetric]) -> tuple[int, int]:
     return scored, max(scored, len(run.items) * len(judges))
 
 
-def _counts(run: Loaded) -> str:
+def counts_of(run: Loaded) -> str:
     """Summarise the size of a run, its suite and its date in one line."""
     prompts = len({item.prompt_id for item in run.items if item.prompt_id})
     makers = len({item.generator for item in run.items if item.generator})

@@ -36,7 +36,7 @@ def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> 
     """
     if not pictures:
         return []
-    with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=_workers()) as pool:
+    with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=workers()) as pool:
         warnings.simplefilter("ignore")  # Pillow warns of odd files; `read` and the pixel limit refuse dangerous ones
         if full:
             return list(pool.map(lambda one: thumbnail(one, *FULL), pictures))
@@ -56,7 +56,7 @@ def each_thumbnail(pictures: Sequence[Judged], room: int, *, full: bool = False)
     """
     if not pictures:
         return
-    with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=_workers()) as pool:
+    with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=workers()) as pool:
         warnings.simplefilter("ignore")  # as above
         size = FULL if full else LADDER[_choose(pictures, room, pool)[0]]
         for start in range(0, len(pictures), _AHEAD):
@@ -122,5 +122,6 @@ def _size(thumbs: Sequence[Thumbnail]) -> int:
     return sum(len(one) for one in thumbs if isinstance(one, bytes))
 
 
-def _workers() -> int:
+def workers() -> int:
+    """Return how many images are made at once."""
     return min(8, os.cpu_count() or 1)

@@ -24,9 +24,15 @@ def verdict_of(report: Report) -> Verdict:
     return recorded or verdict([judged_run(run) for run in report.runs], report.baseline)
 
 
-def opening(report: Report, counts: str) -> Opening:
-    """Make the first lines of the page: for one run, or for several together; `counts` says how much was judged."""
-    whole = verdict_of(report)
+def opening(report: Report, counts: str, known: Verdict | None = None) -> Opening:
+    """Make the first lines of the page: for one run, or for several together.
+
+    Args:
+        report: The runs.
+        counts: How much was judged.
+        known: Their verdict, where it was computed before.
+    """
+    whole = known or verdict_of(report)
     said = _said(report.runs[0], whole) if len(report.runs) == 1 else sentences(whole)
     notes = [counts, *([] if any(run.results.pairs for run in report.runs) else [_UNKNOWN])]
     if not said:

@@ -339,6 +339,7 @@ class _Bench:
 
     def _finish(self, ended: str) -> int:
         """Print the results of what was judged, write the report, and say what was spent; returns the exit code."""
+        from titjudge.apps.bench.benchmark import RUN
         from titjudge.cli.judge import run_images
 
         code = 1
@@ -347,6 +348,8 @@ class _Bench:
         images, whole = self._benchmark.spent_on_images(), self._benchmark.spent()
         say(f"spent ${whole:.4f} in all: ${images:.4f} for images, ${whole - images:.4f} for judging")
         short = self._judged < len(self._prompts) and ended != "settled"
+        if self._judged:
+            say(f"`report {self._benchmark.folder / RUN} --site DIR` publishes all of it as pages for a web server")
         if not short:
             return self._gate() or code
         why = ended or "the money left pays for no further prompt"

@@ -131,7 +131,7 @@ async def _verify(folder: RunFolder) -> Verification:
     stored, images = Stored(folder.path, result.add), StoredImages(result.add)
     slim_items, slim = slimness(suite, metrics)
     scores = _StoredScores(folder, result, slim=slim)
-    listed = (item_from(record) for _, record in _located(folder, "items.jsonl", result))
+    listed = (item_from(record, folder.path) for _, record in _located(folder, "items.jsonl", result))
     items = [lean_item(item, counted=True) if slim_items else item for item in listed]
     result.checked["items"] = len(items)
     if (folder.path / "billing.jsonl").is_file():

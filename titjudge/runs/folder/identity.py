@@ -15,6 +15,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.retirements import default_model, listed_default
 from titjudge.providers.hosted.http import Endpoint
 
+PROMPTS, SUITE = "prompts", "suite.yaml"  # of a published run, in its folder
 _EXTENSIBLE = ("metrics", "metric_options", "captioner", "judge")  # keys to which a resumed run may add
 _UNRELATED = (  # keys that do not change what the scores mean
     "limits prices cache out limit limit_seed pairs report canary retry_failed image_root per_prompt "
@@ -70,13 +71,19 @@ def config_of(identity: Mapping[str, Any], path: Path) -> RunConfig:
         DataError: this version cannot read it.
     """
     try:
-        return RunConfig.model_validate(begun_with(identity))
+        return RunConfig.model_validate(begun_with(_beside(identity, path)))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise DataError(
             f"its configuration cannot be read ({where}: {first['msg']})", path / "manifest.json"
         ) from error
+
+
+def _beside(identity: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """Find the templates and the suite of a published run in its folder (`published_copy`)."""
+    own = {key: str(path / str(identity[key])) for key in ("prompts", "suite") if identity.get(key) in (PROMPTS, SUITE)}
+    return {**identity, **{key: name for key, name in own.items() if Path(name).exists()}}
 
 
 def without_credentials(addresses: str) -> str:

@@ -77,7 +77,7 @@ class RunFolder:
     def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
         """Read the items; `slim` leaves out prompt, image and meta, to save memory where items are only counted."""
         for record in self.read("items.jsonl"):
-            item = item_from(record)
+            item = item_from(record, self.path)
             yield lean_item(item, counted=True) if slim else item
 
     def judged(self) -> Iterator[Item]:
