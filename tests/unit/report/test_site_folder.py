@@ -88,7 +88,7 @@ def test_a_list_that_names_files_elsewhere_removes_none_of_them(tmp_path: Path) 
 def test_a_session_that_fails_removes_nothing_and_knows_its_files(tmp_path: Path) -> None:
     written(tmp_path / "board", a="one")
     site = SiteFolder(tmp_path / "board")
-    with pytest.raises(OSError, match="exists|directory"), site:
+    with pytest.raises(OSError, match=r"exists|directory"), site:
         _put_both(site)
     assert (tmp_path / "board" / "a.html").exists()
     written(tmp_path / "board", c="three")
