@@ -124,8 +124,8 @@ class Board:
                 values = {self.column(place): score.value for place, score in entry.scores.items()}
                 runs = "+".join(self.report.runs[run].name for run in entry.runs)
                 cells = ["" if (value := values.get(name)) is None else value for name in metrics]
-                rows.append((prompt, generator, f"{runs}/{entry.id}", self.prompts[prompt], *cells))
-        return csv_text(("prompt_id", "generator", "image", "prompt", *metrics), rows).encode(errors="replace")
+                rows.append((prompt, generator, f"{runs}/{entry.id}", *cells))
+        return csv_text(("prompt_id", "generator", "image", *metrics), rows).encode(errors="replace")
 
     def record(self) -> dict[str, object]:
         """Return what results.json of the board holds."""
