@@ -5,6 +5,7 @@
 The scenes are those of `known-answer make --hard`, planned but not rendered: what they show is known by construction. Eyes
 that see the whole image report an element wrongly with the rate `--whole`, and a description mentions a share `--mentioned`
 of them; eyes that see one tray report each of its elements, wrongly with the rate `--crop`. The metrics are the real ones.
+"unverified" is tit-agent with an orchestrator that does not look at verdicts of the description once more.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.metrics.tit import tit_llm
 
-METRICS = {"lmm-score": lmm_score, "tit-llm": tit_llm, "tit-agent": tit_agent}
+METRICS = {"lmm-score": lmm_score, "tit-llm": tit_llm, "tit-agent": tit_agent, "unverified": tit_agent}
 LOOKS = 16  # at an image: the description, and one at each tray
 MARK = re.compile(r"#(\d+)=([01])")
 
@@ -40,10 +41,10 @@ class Scripted:
 
     protocol, siblings = "strict", ()
 
-    def __init__(self, scene: ScenePlan, level: int, rates: argparse.Namespace) -> None:
+    def __init__(self, scene: ScenePlan, level: int, rates: argparse.Namespace, *, verifies: bool = True) -> None:
         found = annotation.marks(scene.graph, scene.shown[level].scene)
         assert found is not None
-        self.scene, self.rates, self.truth = scene, rates, found.all()
+        self.scene, self.rates, self.truth, self.verifies = scene, rates, found.all(), verifies
         self.rng = Random(f"{scene.prompt_id}/{level}")
         self.whole = [self._seen(number, rates.whole) for number in range(len(self.truth))]
         self.mentioned = [number for number in range(len(self.truth)) if self.rng.random() < rates.mentioned]
@@ -90,10 +91,13 @@ class Scripted:
     def _agent_orchestrate(self, given: Any) -> str:
         settle, places = [], set[tuple[int, int]]()
         where = {name: place for place, name in self.trays.items()}
+        again = set(re.findall(r"\d+", given["verify"])) if self.verifies else set[str]()
         for line in given["claims"]:
             number, element = map(int, re.findall(r"^(\d+)\..*#(\d+)", line)[0])
             reports = [(e.split()[0], mark == "1") for e in given["evidence"] for k, mark in MARK.findall(e) if int(k) == element]  # fmt: skip
-            if reports:
+            if reports and str(number) in again and reports[-1][0] == "E1" and self.about[element] in where:
+                places.add(where[self.about[element]])
+            elif reports:
                 evidence, held = reports[-1]
                 settle.append({"claims": [number], "verdict": "met" if held else "not_met", "evidence": evidence})
             elif self.about[element] in where:
@@ -122,8 +126,8 @@ def measure(rates: argparse.Namespace) -> dict[str, tuple[list[float], float, fl
             for scene in scenes:
                 values = []
                 for level in LEVELS:
-                    ask = Scripted(scene, level, rates)
-                    meta = {"max_looks": LOOKS} if name == "tit-agent" else {}
+                    ask = Scripted(scene, level, rates, verifies=name != "unverified")
+                    meta = {"max_looks": LOOKS} if metric is tit_agent else {}
                     score = asyncio.run(metric(Item("i", scene.prompt, image, "g", "p", meta), ask))  # type: ignore[arg-type]
                     assert score.value is not None, score.reason
                     values.append(score.value)

@@ -81,7 +81,7 @@ def element_scores(parts: Parts) -> Iterator[tuple[str, str, float]]:
 
 
 class Bounds(TypedDict):
-    """Bounds of a score for which only the likeliest tokens of an answer are known."""
+    """Bounds of a score of which not all is known: only the likeliest tokens of an answer, or claims that stay open."""
 
     lower: float
     upper: float

@@ -118,9 +118,11 @@ def check_request(look: Look) -> LookRequest | Refused:
     question = " ".join(look.question.split()) if tool in ASKING else ""
     if tool in ASKING and not any(char.isalnum() for char in question):
         return Refused("empty_questions", f"{tool} needs a question")
-    fit = fit_box(look.box) if tool == "zoom" or (tool == "describe" and look.box) else BoxFit()
+    fit = fit_box(look.box) if tool == "zoom" or look.box else BoxFit()
     if fit.problem:
         return Refused("bad_boxes", f"{tool}: {fit.problem}")
+    if tool == "ask" and fit.box is not None:
+        tool = "zoom"  # a question about a part of the image
     cut = len(question) > MAX_QUESTION
     return LookRequest(tool, question[:MAX_QUESTION].rstrip(), fit.box, fit.clamped, cut)
 
@@ -188,13 +190,15 @@ class ImageInspector:
         """
         if request.tool == "describe" and request.box is None:
             return await self._describe()
+        image = self._image if request.box is None else await self._part(request.box)
         if request.tool == "read_text":
-            return await self._read_text()
+            return await self._read_text(image)
         if request.tool == "count":
-            return await self._question("agent/count", self._image, thing=fenced(request.question))
-        if request.box is not None:
-            return await self._part(request, request.box)
-        return await self._question("agent/ask", self._image, question=fenced(request.questions))
+            return await self._question("agent/count", image, thing=fenced(request.question))
+        if request.tool == "describe":
+            return await self._question("agent/describe", image)
+        template = "agent/ask" if request.box is None else "agent/zoom"
+        return await self._question(template, image, question=fenced(request.questions))
 
     async def _describe(self) -> Observation:
         """Describe the image with the request of the TIT metrics, so that all of them share one reply."""
@@ -206,15 +210,12 @@ class ImageInspector:
             reply = failure.reply  # a truncated description is still evidence
         return _observation_of(reply, MAX_DESCRIPTION)
 
-    async def _part(self, request: LookRequest, box: Box) -> Observation:
-        """Ask about a part of the image, or have it described."""
+    async def _part(self, box: Box) -> Path:
+        """Cut out a part of the image, enlarged."""
         try:
-            part = await self._crops.cut(self._image, box)
+            return await self._crops.cut(self._image, box)
         except DataError as error:
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
-        if request.tool == "describe":
-            return await self._question("agent/describe", part)
-        return await self._question("agent/zoom", part, question=fenced(request.questions))
 
     async def _question(
         self, template: str, image: Path, params: Mapping[str, Any] = DECODING, **variables: Any
@@ -224,13 +225,13 @@ class ImageInspector:
         )
         return _observation_of(reply, MAX_REPORT)
 
-    async def _read_text(self) -> Observation:
+    async def _read_text(self, image: Path) -> Observation:
         """Read the text by OCR where it is installed and can read the file, else by the captioner."""
         try:
-            strings = await ocr.read_text_async(self._image)
+            strings = await ocr.read_text_async(image)
         except (MissingExtra, ValueError):
             params = {**DECODING, "max_tokens": TEXT_TOKENS}
-            return await self._question("agent/read_text", self._image, params)
+            return await self._question("agent/read_text", image, params)
         text = " | ".join(strings)
         return Observation(
             shortened(text, MAX_REPORT) or "no text was found", len(text) > MAX_REPORT, source=ocr.engine_version()

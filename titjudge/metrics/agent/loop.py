@@ -9,6 +9,8 @@ Only verdicts and looks that validate have an effect. The loop ends for one of s
     budget        the item's questions have cost `max_cost` (one last round settles what the evidence decides)
     no progress   two rounds in a row with neither a look nor a new verdict
     rounds        `max_looks + 3` rounds
+
+Before it ends as covered or with little left, verdicts that rest on the description alone are looked at once more (`verify`).
 """
 
 from __future__ import annotations
@@ -31,12 +33,14 @@ from titjudge.metrics.agent.state import (
     SettledClaim,
 )
 from titjudge.metrics.agent.tool_calls import TOOLS, as_calls, conversation_so_far, parse_turn, record_outcomes
+from titjudge.metrics.agent.verify import verifying
 
 SPARE_ROUNDS = 3  # rounds beyond one for each look
 IDLE = 2  # rounds without progress that end the loop
 LITTLE_PERCENT = 5  # of the claims' weight
 EXPECTED_LOOKS = 2  # at an image, the description included: what a dry run prices
 DECODING = {"temperature": 0, "max_tokens": 6144}
+_NOT_TAKEN = "what is still open weighs too little for a look"
 _FATAL = (Status.FAILED, Status.BAD_INPUT)  # statuses of a look (outage, bad image) after which the item has no score
 
 
@@ -56,7 +60,7 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
             state.conversation = None  # this request has shown that the server has no tools
     reply = await ask(
         "agent/orchestrate", role="judge", schema=AgentTurn, params=DECODING, planned=planned.model_dump(),
-        **state.variables(looks_left),
+        verify=state.to_verify if looks_left else "", **state.variables(looks_left),
     )  # fmt: skip
     state.notes = []
     turn: AgentTurn = reply.data
@@ -100,24 +104,35 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         paid = max_cost is not None and ask.cost >= max_cost
         last = paid or state.counts["rounds"] >= max_looks + SPARE_ROUNDS
         left = 0 if last else max_looks - state.counts["looks"]
-        turn, protocol = await consult(state, ask, left)
+        try:
+            turn, protocol = await consult(state, ask, left)
+        except Unanswered as failure:
+            if failure.status is not Status.MISSING or not state.unverified:
+                raise
+            state.stopped = (
+                "covered" if not state.open else "little left"
+            )  # a recording from before there were verifications
+            break
         entry = state.begin_round(turn.thought, protocol)
         settled = _settle(state, turn.settle, entry)
-        if not state.open:
-            state.stopped = "covered"
-        elif _little_left(state):
-            state.stopped = "little left"
-        outcomes = [] if state.stopped else _check_requests(state, turn.looks, left)
+        end = "covered" if not state.open else "little left" if _little_left(state) else ""
+        begins = bool(end) and state.verification is None
+        if end and not verifying(state, left, progress=bool(settled or turn.looks)):
+            state.stopped = end
+        if begins and not state.stopped:  # these looks were wanted before it was said what is to be verified
+            outcomes: list[LookRequest | str] = [_NOT_TAKEN] * len(turn.looks)
+        else:
+            outcomes = [] if state.stopped else _check_requests(state, turn.looks, left)
         requests = list({id(outcome): outcome for outcome in outcomes if isinstance(outcome, LookRequest)}.values())
         await _carry_out(state, inspector, requests, entry)
         entry["refused"] = list(state.notes)
         idle = 0 if settled or requests else idle + 1
-        if idle:
+        if idle and not state.stopped:
             state.note("idle_rounds", "nothing new was settled and no look was taken; claims are still open")
         if not state.stopped and not left:
             state.stopped = "looks" if state.counts["looks"] >= max_looks else "budget" if paid else "rounds"
         if not state.stopped and idle >= IDLE:
-            state.stopped = "no progress"
+            state.stopped = end or "no progress"
         record_outcomes(state, outcomes, settled)
 
 
@@ -170,16 +185,25 @@ def _evidence(state: AgentState, name: str) -> Evidence | None:
 def _settle_claim(state: AgentState, claim: int, verdict: str, evidence: Evidence, entry: RoundRow) -> bool:
     """Settle a claim, or revise its verdict where the evidence is newer; return whether anything changed."""
     old = state.settled.get(claim)
-    if old is not None and old.verdict == verdict:
+    confirmed = old is not None and old.verdict == verdict
+    verified = old is not None and _is_verified(state, claim, evidence)
+    if confirmed and not verified:
         return False
     if old is not None and evidence.number <= old.evidence:
         state.note("unsupported", f"claim {claim} is settled by E{old.evidence}: only newer evidence changes that")
         return False
     before = () if old is None else (*old.before, (old.verdict, old.evidence))
-    state.counts["revised"] += old is not None
+    state.counts["revised"] += old is not None and not confirmed
+    state.counts["verified"] += verified
     state.settled[claim] = SettledClaim(verdict, evidence.number, before)
     entry["settled"].append({"claim": claim, "verdict": verdict, "evidence": evidence.id})
     return True
+
+
+def _is_verified(state: AgentState, claim: int, evidence: Evidence) -> bool:
+    """Tell whether this evidence verifies the verdict on a claim that is to be verified."""
+    wanted = state.verification
+    return wanted is not None and evidence.number > wanted.since and any(c.number == claim for c in state.unverified)
 
 
 def _check_requests(state: AgentState, looks: list[Look], left: int) -> list[LookRequest | str]:

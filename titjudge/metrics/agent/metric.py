@@ -1,7 +1,7 @@
 """tit-agent, the agentic judge: an orchestrator looks at the image until the claims of a long prompt are settled.
 
 `scale` turns verdicts into a score. Claims that cannot be seen (looked for, and the image cannot show it either way)
-and claims that stay open do not enter; where less than 60% of the claims' weight is decided there is no score.
+and claims that stay open do not enter (`lower` and `upper` say what the open ones could make of it); where less than 60% of the claims' weight is decided there is no score.
 `titjudge.core.score_parts.AgentParts` describes what a score keeps.
 """
 
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
-from titjudge.core.score_parts import AgentParts, ClaimRow
+from titjudge.core.score_parts import AgentParts, Bounds, ClaimRow
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric, ocr
 from titjudge.metrics._shared import image_of
@@ -22,21 +22,22 @@ from titjudge.metrics.agent.claims import Claim, shortened, split, words_of
 from titjudge.metrics.agent.crops import Crops
 from titjudge.metrics.agent.looks import CostTrackingAsk, ImageInspector
 from titjudge.metrics.agent.loop import investigate
-from titjudge.metrics.agent.scale import SHARES, adherence_score, group_of, weights
-from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, Bounds, SettledClaim
+from titjudge.metrics.agent.scale import SHARES, adherence_score, group_of, score_bounds, weights
+from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, LookBounds, SettledClaim
 
 MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included
 DECIDED_PERCENT = 60
 """Least share of the claims' weight that must be decided (met or not met) for an item to have a score."""
 
 _VERDICTS = (*VERDICTS, "open")
+_SAME = 0.05  # points that the bounds of a score may differ and still be one number
 
 
 @metric(
     "tit-agent",
     roles=("captioner", "judge"),
     range=(0, 100),
-    version="4",
+    version="5",
     source="titjudge; macro and micro level of adherence as in the TIT-Score paper, A.11; weights ours",
 )
 async def tit_agent(
@@ -79,7 +80,7 @@ async def tit_agent(
     image_of(item)
     if not words_of(item.prompt):
         return Score.none(Status.BAD_INPUT, "the prompt is empty")
-    state, tracked = AgentState(Bounds(looks, max_cost)), CostTrackingAsk(ask, priced=max_cost is not None)
+    state, tracked = AgentState(LookBounds(looks, max_cost)), CostTrackingAsk(ask, priced=max_cost is not None)
     return await _judge(item, tracked, state)
 
 
@@ -118,7 +119,11 @@ def _scored(item: Item, state: AgentState) -> Score:
         if blind:
             reason = f"no look brought anything: {blind[0].reason}"
         return Score.none(blind[0].status if blind else Status.UNPARSED, reason, **parts)
-    return Score.of(value, reason=_summary(parts), **parts)
+    bounds = score_bounds(state.claims.claims, verdicts)
+    if bounds is None or bounds[1] - bounds[0] < _SAME:
+        return Score.of(value, reason=_summary(parts), **parts)
+    known = f"{bounds[0]:.1f} to {bounds[1]:.1f} by what is open"
+    return Score.of(value, reason=f"{_summary(parts)}; {known}", **parts, **Bounds(lower=bounds[0], upper=bounds[1]))
 
 
 def _summary(parts: AgentParts) -> str:

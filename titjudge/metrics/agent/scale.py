@@ -86,6 +86,17 @@ def adherence_score(claims: Collection[Claim], verdicts: Mapping[int, str]) -> f
     return min(leading, CLEAR_ERROR**errors) * adherence
 
 
+def score_bounds(claims: Collection[Claim], verdicts: Mapping[int, str]) -> tuple[float, float] | None:
+    """Bound the score by what the open claims may turn out to be: all not met, or all met; None where nothing is open.
+
+    Args: as `adherence_score`. A claim that cannot be seen is not open.
+    """
+    left = [claim.number for claim in claims if claim.number not in verdicts]
+    scores = [adherence_score(claims, {**verdicts, **dict.fromkeys(left, verdict)}) for verdict in ("not_met", "met")]
+    low, high = scores
+    return (low, high) if left and low is not None and high is not None else None
+
+
 def clear_claims(claims: Collection[Claim]) -> list[Claim]:
     """List the claims that are a clear error when they are not met: those about a core subject, and exclusions."""
     core = {claim.introduces for claim in claims if claim.level == "macro"} - {""}

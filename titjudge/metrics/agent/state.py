@@ -23,7 +23,7 @@ COUNTS = (
     "looks", "rounds", "failed_looks", "cut_answers", "boxes_clamped", "cut_questions",
     "repeats_refused", "invented_tools", "bad_boxes", "empty_questions", "looks_over_limit",
     "unknown_claims", "unknown_verdicts", "unsupported", "contradictory", "revised", "idle_rounds",
-    "bad_arguments", "calls_over_limit", "no_calls",
+    "bad_arguments", "calls_over_limit", "no_calls", "verified",
 )  # fmt: skip
 """The counts that a score keeps: work done, answers truncated, and everything that was refused."""
 
@@ -130,18 +130,31 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class LookBounds:
     """The most that one image may cost: looks, the description included, and USD by list price (None: no bound)."""
 
     looks: int
     cost: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Verdicts that rest on the description alone and are looked at once more.
+
+    Attributes:
+        claims: Numbers of their claims.
+        since: Number of looks when it began: what is seen later verifies.
+    """
+
+    claims: tuple[int, ...]
+    since: int
+
+
 @dataclass(slots=True)
 class AgentState:
     """The state of the loop on one image."""
 
-    bounds: Bounds
+    bounds: LookBounds
     claims: Claims = field(default_factory=lambda: Claims(()))
     settled: dict[int, SettledClaim] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list)
@@ -150,6 +163,7 @@ class AgentState:
     notes: list[str] = field(default_factory=list)
     failures: list[Unanswered] = field(default_factory=list)
     conversation: Conversation | None = None
+    verification: Verification | None = None
     stopped: str = ""
 
     @property
@@ -169,6 +183,23 @@ class AgentState:
         """The claims without a verdict."""
         settled = self.verdicts
         return [claim for claim in self.claims.claims if claim.number not in settled]
+
+    @property
+    def unverified(self) -> list[Claim]:
+        """The claims whose verdicts are to be looked at once more, and have not been."""
+        wanted = self.verification
+        if wanted is None:
+            return []
+        return [
+            claim
+            for claim in self.claims.claims
+            if claim.number in wanted.claims and self.settled[claim.number].evidence <= wanted.since
+        ]
+
+    @property
+    def to_verify(self) -> str:
+        """The numbers of the claims whose verdicts are to be looked at once more; empty where there are none."""
+        return _numbers(self.unverified) if self.unverified else ""
 
     def note(self, count: str, text: str) -> str:
         """Count a refusal, note it for the orchestrator's next turn, and return the (truncated) note."""
@@ -202,7 +233,7 @@ class AgentState:
         """Return the variables of the orchestrator's template, with texts truncated and escaped."""
         claims = [
             f"{c.number}. {'' if c.level == 'micro' else f'[{c.level}] '}{fenced(shortened(c.text, MAX_CLAIM))}"
-            for c in (self.open or self.claims.claims)
+            for c in (sorted({*self.open, *self.unverified}, key=lambda c: c.number) or self.claims.claims)
         ]
         return {
             "claims": claims,

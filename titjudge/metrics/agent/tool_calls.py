@@ -36,6 +36,7 @@ _BOX = {
     "items": {"type": "number"},
     "description": "[left, top, right, bottom], fractions of width and height from the top left",
 }
+_PART = {**_BOX, "description": f"{_BOX['description']}: a part that is enlarged; empty for the whole image"}
 _VERDICT = {
     "type": "object",
     "properties": {
@@ -50,8 +51,13 @@ TOOLS = (
     _tool("ask", "Ask about the whole image.", question=_QUESTION),
     _tool("zoom", "Ask about one part of the image, enlarged.", question=_QUESTION, box=_BOX),
     _tool("describe", "Have one part of the image described, enlarged.", box=_BOX),
-    _tool("count", "Have things counted in the image.", thing={"type": "string", "description": "what is counted"}),
-    _tool("read_text", "Have all words read that stand in the image."),
+    _tool(
+        "count",
+        "Have things counted in the image, or in one part of it.",
+        box=_PART,
+        thing={"type": "string", "description": "what is counted"},
+    ),
+    _tool("read_text", "Have all words read that stand in the image, or in one part of it.", box=_PART),
     _tool(SETTLE, "Settle claims by evidence.", verdicts={"type": "array", "items": _VERDICT}),
 )
 
@@ -73,6 +79,8 @@ def _open_claims(state: AgentState, conversation: Conversation, looks_left: int)
         f"Open claims: {', '.join(str(claim.number) for claim in state.open) or 'none'}",
         f"Looks left: {looks_left}",
     ]
+    if state.to_verify and looks_left:
+        lines.append(f"Verify: {state.to_verify}")
     if notes := [note for note in state.notes if not any(note in outcomes for outcomes in conversation.outcomes)]:
         lines += ["What was not accepted:", *(f"- {fenced(note)}" for note in notes)]
     return "\n".join(lines if looks_left else [*lines, NO_LOOK_LEFT])

@@ -281,7 +281,7 @@ def test_questions_about_one_place_share_one_look(image: Path) -> None:
 
 def test_several_claims_are_settled_in_one_line(image: Path) -> None:
     grouped = [{"claims": [1, 2, 4, 5], "verdict": "met", "evidence": "E1"}, {"claims": [3, 6, 99], "verdict": "not_met", "evidence": "E1"}]  # fmt: skip
-    score = judged(StandIn(json.dumps({"thought": "", "settle": grouped, "looks": []})), image)
+    score = judged(StandIn(json.dumps({"thought": "", "settle": grouped, "looks": []}), turn()), image)
     assert verdicts(score) == ["met", "met", "not_met", "met", "met", "not_met"]
     assert score.parts["counts"]["unknown_claims"] == 1
 

@@ -1,0 +1,163 @@
+"""Before the work ends, verdicts of the description are looked at once more: contradicted ones, and some that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_agent_loop import PROMPT, StandIn, all_met, image, judged, turn
+
+from titjudge.core.errors import Unanswered
+from titjudge.core.types import Score, Status
+from titjudge.metrics.agent.claims import Claim
+from titjudge.metrics.agent.scale import adherence_score, score_bounds
+
+__all__ = ["image"]
+
+ZOOM = ("zoom", "how many are there?", [0, 0, 0.5, 0.5])
+
+
+def ends(score: Score) -> tuple[Any, ...]:
+    counts = score.parts["counts"]
+    return score.parts["stopped"], counts["verified"], counts["revised"], counts["looks"]
+
+
+def test_a_contradicted_claim_is_looked_at_once_more_and_mended(image: Path) -> None:
+    seen: list[str] = []
+
+    def verify(text: str) -> str:
+        seen.append(text)
+        return turn(looks=[ZOOM])
+
+    ask = StandIn(turn(all_met(but={3: "not_met"})), verify, turn([(3, "met", "E2"), (6, "met", "E2")]), turn())
+    score = judged(ask, image)
+    assert ends(score)[2:] == (1, 2)
+    assert score.value == 100
+    assert score.parts["claims"][2]["before"] == [["not_met", "E1"]]
+    assert "Verify: " in seen[0]
+    assert "3. The bowl holds three oranges" in seen[0]
+
+
+def test_a_verdict_that_is_confirmed_rests_on_the_newer_look(image: Path) -> None:
+    ask = StandIn(turn(all_met(but={3: "not_met"})), turn(looks=[ZOOM]), turn([(3, "not_met", "E2")]), turn())
+    score = judged(ask, image)
+    third = score.parts["claims"][2]
+    assert (third["verdict"], third["evidence"], ends(score)) == ("not_met", "E2", ("covered", 1, 0, 2))
+
+
+def test_as_many_claims_that_hold_are_drawn_so_that_scores_do_not_only_rise(image: Path) -> None:
+    """The other verdict of the draw falls."""
+    numbers: list[int] = []
+
+    def verify(text: str) -> str:
+        line = next(line for line in text.splitlines() if line.startswith("Verify: "))
+        numbers.extend(map(int, line.removeprefix("Verify: ").split(", ")))
+        return turn(looks=[ZOOM])
+
+    ask = StandIn(
+        turn(all_met(but={3: "not_met"})),
+        verify,
+        lambda _: turn([(n, "not_met", "E2") for n in numbers]),
+        turn(),
+    )
+    first = judged(ask, image)
+    assert len(numbers) == 2
+    assert 3 in numbers
+    assert ends(first) == ("covered", 2, 1, 2)
+    again: list[int] = list(numbers)
+    numbers.clear()
+    ask.turns = [turn(all_met(but={3: "not_met"})), verify, turn()]
+    judged(ask, image)
+    assert numbers == again, "the draw is the same whenever the image is judged"
+
+
+@pytest.mark.parametrize("but", [{}, dict.fromkeys(range(1, 7), "not_met")])
+def test_nothing_is_verified_where_nothing_is_contradicted_or_everything_is(image: Path, but: dict[int, str]) -> None:
+    ask = StandIn(turn(all_met(but=but)))
+    assert ends(judged(ask, image)) == ("covered", 0, 0, 1)
+    assert ask.count("agent/orchestrate") == 1
+
+
+def test_a_verdict_of_a_look_of_its_own_is_not_verified(image: Path) -> None:
+    ask = StandIn(turn(all_met(but={3: "cannot_be_seen"}), [("count", "oranges")]), turn([(3, "not_met", "E2")]))
+    ask.turns[0] = turn([(n, "met", "E1") for n in (1, 2, 4, 5, 6)], [("count", "oranges")])
+    assert ends(judged(ask, image)) == ("covered", 0, 0, 2)
+
+
+def test_without_a_look_left_nothing_is_verified(image: Path) -> None:
+    ask = StandIn(turn(all_met(but={3: "not_met"})))
+    assert ends(judged(ask, image, max_looks=1)) == ("covered", 0, 0, 1)
+
+
+def test_an_orchestrator_that_does_not_verify_ends_as_before(image: Path) -> None:
+    ask = StandIn(turn(all_met(but={3: "not_met"})), turn())
+    assert ends(judged(ask, image)) == ("covered", 0, 0, 1)
+    assert ask.count("agent/orchestrate") == 2
+
+
+def test_a_recording_without_verifications_keeps_its_scores_and_an_outage_has_none(image: Path) -> None:
+    first = turn(all_met(but={3: "not_met"}))
+    kept = judged(StandIn(first, Unanswered(Status.MISSING, "no answer on file")), image)
+    assert (ends(kept), kept.status) == (("covered", 0, 0, 1), Status.OK)
+    lost = judged(StandIn(first, Unanswered(Status.FAILED, "down")), image)
+    assert (lost.value, lost.status) == (None, Status.FAILED)
+
+
+def test_counts_and_words_are_looked_for_in_a_part_and_a_question_about_a_part_is_a_zoom(image: Path) -> None:
+    box = [0.5, 0, 1, 0.5]
+    looks = [
+        ("count", "oranges"), ("count", "oranges", box), ("count", "oranges", [0, 0, 0.5, 0.5]), ("count", "oranges", box),
+        ("ask", "what colour?", box),
+    ]  # fmt: skip
+    ask = StandIn(turn(looks=looks), turn(all_met("E2")))
+    score = judged(ask, image)
+    rows = score.parts["evidence"][1:]
+    assert [(row["tool"], row["box"]) for row in rows] == [
+        ("count", None), ("count", box), ("count", [0, 0, 0.5, 0.5]), ("zoom", box)
+    ]  # fmt: skip
+    sizes = [each["sizes"] for each in ask.asked if each["template"] == "agent/count"]
+    assert sorted(sizes) == [[(400, 200)]] * 3, "a part is enlarged to the size of the image"
+    assert score.parts["counts"]["repeats_refused"] == 1
+
+
+def test_words_of_a_part_are_read_in_the_enlarged_part(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from titjudge.metrics import ocr
+
+    read: list[Path] = []
+    monkeypatch.setattr(ocr, "read_text", lambda path: read.append(path) or ["FRESH"])
+    ask = StandIn(turn(looks=[("read_text", "", [0, 0, 0.5, 0.5]), ("read_text",)]), turn(all_met("E2")))
+    judged(ask, image)
+    assert len(set(read)) == 2
+    assert image in read
+
+
+def test_a_bad_box_is_refused_for_every_tool(image: Path) -> None:
+    ask = StandIn(
+        turn(looks=[("count", "oranges", [10, 10, 300, 300]), ("read_text", "", [0, 0, 0, 0])]), turn(all_met())
+    )
+    assert judged(ask, image).parts["counts"]["bad_boxes"] == 2
+
+
+def test_what_stays_open_makes_bounds_of_the_score(image: Path) -> None:
+    many = [(f"Claim {n}", "entity", "macro" if n < 20 else "micro", "bowl") for n in range(40)]
+    score = judged(StandIn(turn([(n, "met", "E1") for n in range(1, 40)]), claims=many), image)
+    assert score.value == score.parts["upper"] == 100
+    assert score.parts["lower"] == pytest.approx(100 * (5 + 4 * 19 / 20) / 9)
+    assert f"{score.parts['lower']:.1f} to 100.0 by what is open" in score.reason
+    whole = judged(StandIn(turn(all_met())), image, PROMPT)
+    assert "lower" not in whole.parts
+
+
+@given(st.lists(st.tuples(st.sampled_from(["macro", "micro", "generic"]), st.sampled_from(["met", "not_met", None])), min_size=1, max_size=12))  # fmt: skip
+def test_the_score_lies_within_its_bounds(drawn: Sequence[tuple[str, str | None]]) -> None:
+    claims = [Claim(n, f"c{n}", "attribute", level, 0, 1, (f"t{n}",)) for n, (level, _) in enumerate(drawn)]
+    verdicts = {n: verdict for n, (_, verdict) in enumerate(drawn) if verdict}
+    value, bounds = adherence_score(claims, verdicts), score_bounds(claims, verdicts)
+    if bounds is None:
+        assert len(verdicts) == len(claims) or value is None
+    elif value is not None:
+        assert bounds[0] - 1e-9 <= value <= bounds[1] + 1e-9
