@@ -114,5 +114,7 @@ def test_an_easy_image_costs_one_look_and_two_judgements_at_most(example: Path, 
     assert {score["parts"]["protocol"] for score in scores} == {"tools" if tools else "json"}
     easy = agent.billed - agent.bills["verify"]
     assert easy <= 2 * single.billed, f"{easy / single.billed:.2f} single judgements"
-    assert 0 < agent.asked["verify"] < len(scores) / 2, "where few things are contradicted it is asked whether that is so"
+    assert 0 < agent.asked["verify"] < len(scores) / 2, (
+        "where few things are contradicted it is asked whether that is so"
+    )
     assert agent.billed <= 2.4 * single.billed, f"{agent.billed / single.billed:.2f} single judgements"

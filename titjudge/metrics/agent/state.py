@@ -30,6 +30,12 @@ COUNTS = (
 _NOTE, _THOUGHT = 250, 500  # most characters
 _NOTES = 20  # most refusals of a round that the orchestrator is shown and the transcript keeps
 _NOTHING = Observation("")
+_VERIFY = (
+    "These verdicts rest on one look at the whole image, which may have misread it. Look once more at the place of each, "
+    'enlarged ("zoom", "count" and "read_text" take a box), neighbouring places together in one box, and ask openly; then '
+    "settle each of them again by the new report, whether its verdict holds or changes. For these claims looks may confirm "
+    "what was reported."
+)
 
 
 def _numbers(claims: Sequence[Claim]) -> str:
@@ -198,8 +204,8 @@ class AgentState:
 
     @property
     def to_verify(self) -> str:
-        """The numbers of the claims whose verdicts are to be looked at once more; empty where there are none."""
-        return _numbers(self.unverified) if self.unverified else ""
+        """Which verdicts are to be looked at once more, and how, for the orchestrator; empty where none are."""
+        return f"Verify: {_numbers(self.unverified)}\n{_VERIFY}" if self.unverified else ""
 
     def note(self, count: str, text: str) -> str:
         """Count a refusal, note it for the orchestrator's next turn, and return the (truncated) note."""

@@ -36,7 +36,7 @@ _BOX = {
     "items": {"type": "number"},
     "description": "[left, top, right, bottom], fractions of width and height from the top left",
 }
-_PART = {**_BOX, "description": f"{_BOX['description']}: a part that is enlarged; empty for the whole image"}
+_PART = {**_BOX, "description": "as of zoom; empty for the whole image"}
 _VERDICT = {
     "type": "object",
     "properties": {
@@ -53,11 +53,11 @@ TOOLS = (
     _tool("describe", "Have one part of the image described, enlarged.", box=_BOX),
     _tool(
         "count",
-        "Have things counted in the image, or in one part of it.",
+        "Have things counted in the image, or a part.",
         box=_PART,
         thing={"type": "string", "description": "what is counted"},
     ),
-    _tool("read_text", "Have all words read that stand in the image, or in one part of it.", box=_PART),
+    _tool("read_text", "Have all words read in the image, or a part.", box=_PART),
     _tool(SETTLE, "Settle claims by evidence.", verdicts={"type": "array", "items": _VERDICT}),
 )
 
@@ -80,7 +80,7 @@ def _open_claims(state: AgentState, conversation: Conversation, looks_left: int)
         f"Looks left: {looks_left}",
     ]
     if state.to_verify and looks_left:
-        lines.append(f"Verify: {state.to_verify}")
+        lines.append(state.to_verify)
     if notes := [note for note in state.notes if not any(note in outcomes for outcomes in conversation.outcomes)]:
         lines += ["What was not accepted:", *(f"- {fenced(note)}" for note in notes)]
     return "\n".join(lines if looks_left else [*lines, NO_LOOK_LEFT])
