@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,6 +19,8 @@ _STEPS = 2.0**30  # of the largest difference: sums of whole numbers are the sam
 _COLUMNS, _ROWS = 32, 16  # summed at once
 EXCHANGES = 1999  # of several columns
 _UNITS = 500  # prompts that are exchanged one by one; of more, neighbours in size are exchanged together
+_KEPT = 4096  # results of `range_p`: the verdict, the tiers and the tables of a report test the same scores
+_range_ps: dict[tuple[tuple[int, ...], bytes], float | None] = {}
 
 
 def sign_flip_p(differences: Floats) -> list[float]:
@@ -109,6 +112,15 @@ def range_p(scores: Floats) -> float | None:
     Returns:
         None where fewer than two prompts have a score in the last column and in another.
     """
+    key = scores.shape, hashlib.sha256(scores.tobytes()).digest()
+    if key not in _range_ps:
+        if len(_range_ps) >= _KEPT:
+            _range_ps.clear()
+        _range_ps[key] = _range_p(scores)
+    return _range_ps[key]
+
+
+def _range_p(scores: Floats) -> float | None:
     known = np.isfinite(scores)
     shared = known[:, -1] & (known.sum(axis=1) > 1)
     if shared.sum() < 2:
