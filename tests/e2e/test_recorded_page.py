@@ -43,7 +43,7 @@ def run(block: str) -> None:
 
 
 def test_the_walk_through_leads_from_questions_to_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds, judged, replaced, paid = blocks("sh")
+    rounds, judged, priced, replaced, paid = blocks("sh")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "my_model", raising=False)
@@ -62,6 +62,8 @@ def test_the_walk_through_leads_from_questions_to_a_run(tmp_path: Path, monkeypa
     run(judged)
     scores = RunFolder(tmp_path / "runs" / "recorded").scores()
     assert [score.value for score in scores.values()] == [70, 70]
+
+    run(priced)
 
     corrected = {"custom_id": json.loads(first[0])["custom_id"], "text": "seen better"}
     (tmp_path / "corrected.jsonl").write_text(json.dumps(corrected) + "\n")

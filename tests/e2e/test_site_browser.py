@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from commands import shell
 from test_report_browser import VENDOR, browser  # skipped without playwright, as that is
 
-from titjudge.runs.check.verify import verify
+from titjudge.runs.check.verify import Verification, verify
 
 __all__ = ["browser"]  # a fixture
 pytestmark = pytest.mark.slow
@@ -26,10 +27,16 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(folder / "board")
 
 
+def verified(run: Path) -> Verification:
+    """What `verify` finds, in a thread: the browser of this one has an event loop."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(verify, run).result()
+
+
 def test_the_copy_of_the_run_is_verified_with_its_images(board: Path, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(board, moved)
-    found = verify(moved / "runs" / "first")
+    found = verified(moved / "runs" / "first")
     assert found.holds, found.problems[:3]
     assert found.checked["images"] == found.checked["scores"] == 24
     assert found.checked["cells"] > 100
@@ -44,7 +51,7 @@ def test_a_changed_score_or_image_of_the_board_is_found(board: Path, tmp_path: P
     scores.write_bytes(orjson.dumps(record | {"value": record["value"] + 0.01}) + b"\n" + b"".join(others))
     one, other, *_ = sorted((moved / "images").rglob("*.jpg"))
     shutil.copy(one, other)
-    assert {problem.kind for problem in verify(moved / "runs" / "first").problems} >= {"score", "picture"}
+    assert {problem.kind for problem in verified(moved / "runs" / "first").problems} >= {"score", "picture"}
 
 
 @pytest.mark.parametrize("dark", [False, True])

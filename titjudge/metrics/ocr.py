@@ -6,6 +6,7 @@ Formulas: TIIF-Bench paper, 3.3 (GNED); cal_gned_and_recall_models.py (@3aae750)
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import functools
 import os
 import re
@@ -100,7 +101,12 @@ def _thread() -> ThreadPoolExecutor:
 
 
 def _after_fork() -> None:
-    """Begin without the threads of the parent process."""
+    """Begin without the threads of the parent process.
+
+    The engine of the parent is kept for good: its end would wait for threads that are not in this process.
+    """
+    if _engine.cache_info().currsize:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_engine()))
     for cached in (_engine, _thread):
         cached.cache_clear()
 

@@ -43,10 +43,17 @@ def test_each_exported_file_is_the_same_byte_by_byte(tmp_path: Path, name: str) 
         rules = {"gold": gold} if export == "export-gold" else EXPORTS.get(export, {})
         tables = export_labels(store, tmp_path / export, **rules).tables
         shown = [[table.title, table.columns, table.rows, table.notes] for table in tables]
-        assert json.loads(json.dumps(shown)) == then["tables"]
+        assert rounded(json.loads(json.dumps(shown))) == rounded(then["tables"])
         files = {file.name: file.read_text(encoding="utf-8") for file in (tmp_path / export).iterdir()}
         assert {file: files[file] for file in then["files"]} == then["files"]
         assert export != "export" or files.keys() == then["files"].keys()
+
+
+def rounded(value: Any) -> Any:
+    """The last digit of a sum was another one on each processor then; files have fewer."""
+    if isinstance(value, list):
+        return [rounded(each) for each in value]
+    return round(value, 12) if isinstance(value, float) else value
 
 
 def shown_to(service: Service) -> dict[str, Any]:

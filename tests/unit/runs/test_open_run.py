@@ -28,6 +28,7 @@ PARTS = {"Engine", "Roles", "AnswerCache", "Planner", "Budget", "make_manifest",
 ELSEWHERE = {
     ("engine/pipeline.py", "Budget"),  # of an engine without caps
     ("cli/catalog.py", "PromptLibrary"),  # lists templates and opens no run
+    ("report/site_pages.py", "PromptLibrary"),  # shows the templates of runs that are over
 }
 TEMPLATE = "lmm_score/rate"
 PRICE = {"gpt-4o": {"input": 1.0, "output": 10.0}}

@@ -348,7 +348,10 @@ def _alphas(table: Floats, weights: Floats, distance: Floats) -> Floats:
         distance: Disagreement of two choices, shape (choices, choices).
     """
     votes = table.sum(axis=1)
-    observed = weights @ ((table @ distance * table).sum(axis=1) / (votes - 1))
+    disagreements = (table @ distance * table).sum(axis=1)
+    observed = np.zeros(len(weights))
+    for count in np.unique(votes):  # sums of whole numbers are the same on every processor
+        observed += weights[:, votes == count] @ disagreements[votes == count] / (count - 1)
     totals = weights @ table
     expected = (totals @ distance * totals).sum(axis=1) / (weights @ votes - 1)
     alphas: Floats = 1 - np.divide(observed, expected, out=np.full(len(totals), np.nan), where=expected > 0)
