@@ -121,18 +121,25 @@ def _scored(item: Item, state: AgentState) -> Score:
         return Score.none(blind[0].status if blind else Status.UNPARSED, reason, **parts)
     bounds = score_bounds(state.claims.claims, verdicts)
     if bounds is None or bounds[1] - bounds[0] < _SAME:
-        return Score.of(value, reason=_summary(parts), **parts)
+        return Score.of(value, reason=_summary(parts, len(state.unverified)), **parts)
     known = f"{bounds[0]:.1f} to {bounds[1]:.1f} by what is open"
-    return Score.of(value, reason=f"{_summary(parts)}; {known}", **parts, **Bounds(lower=bounds[0], upper=bounds[1]))
+    return Score.of(
+        value,
+        reason=f"{_summary(parts, len(state.unverified))}; {known}",
+        **parts,
+        **Bounds(lower=bounds[0], upper=bounds[1]),
+    )
 
 
-def _summary(parts: AgentParts) -> str:
+def _summary(parts: AgentParts, unverified: int) -> str:
     number = parts["number"]
     text = f"{number['met']} of {number['met'] + number['not_met']} claims met"
     if number["cannot_be_seen"]:
         text += f", {number['cannot_be_seen']} cannot be seen"
     if number["open"]:
         text += f", {number['open']} open"
+    if unverified:  # no look was left, the judge declined, or no answer is on file
+        text += f", {unverified} chosen for a second look had none"
     return f"{text}; {parts['counts']['looks']} looks; stopped: {parts['stopped']}"
 
 

@@ -46,6 +46,7 @@ def test_a_verdict_that_is_confirmed_rests_on_the_newer_look(image: Path) -> Non
     ask = StandIn(turn(all_met(but={3: "not_met"})), turn(looks=[ZOOM]), turn([(3, "not_met", "E2")]), turn())
     score = judged(ask, image)
     third = score.parts["claims"][2]
+    assert "1 chosen for a second look had none" in score.reason, "the claim that holds was drawn and not settled again"
     assert (third["verdict"], third["evidence"], ends(score)) == ("not_met", "E2", ("covered", 1, 0, 2))
 
 
@@ -103,6 +104,7 @@ def test_a_recording_without_verifications_keeps_its_scores_and_an_outage_has_no
     first = turn(all_met(but={3: "not_met"}))
     kept = judged(StandIn(first, Unanswered(Status.MISSING, "no answer on file")), image)
     assert (ends(kept), kept.status) == (("covered", 0, 0, 1), Status.OK)
+    assert "2 chosen for a second look had none" in kept.reason, "it is said, as the answer may yet come"
     lost = judged(StandIn(first, Unanswered(Status.FAILED, "down")), image)
     assert (lost.value, lost.status) == (None, Status.FAILED)
 
