@@ -107,15 +107,13 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         try:
             turn, protocol = await consult(state, ask, left)
         except Unanswered as failure:
-            if failure.status is not Status.MISSING or not state.unverified:
+            if failure.status is not Status.MISSING or not (state.unverified and _end(state)):
                 raise
-            state.stopped = (
-                "covered" if not state.open else "little left"
-            )  # a recording from before there were verifications
+            state.stopped = _end(state)  # a recording from before there were verifications
             break
         entry = state.begin_round(turn.thought, protocol)
         settled = _settle(state, turn.settle, entry)
-        end = "covered" if not state.open else "little left" if _little_left(state) else ""
+        end = _end(state)
         begins = bool(end) and state.verification is None
         if end and not verifying(state, left, progress=bool(settled or turn.looks)):
             state.stopped = end
@@ -134,6 +132,13 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         if not state.stopped and idle >= IDLE:
             state.stopped = end or "no progress"
         record_outcomes(state, outcomes, settled)
+
+
+def _end(state: AgentState) -> str:
+    """Return why no further look is worth its price: `covered` or `little left`; empty where one is."""
+    if not state.open:
+        return "covered"
+    return "little left" if _little_left(state) else ""
 
 
 def _little_left(state: AgentState) -> bool:
@@ -186,7 +191,7 @@ def _settle_claim(state: AgentState, claim: int, verdict: str, evidence: Evidenc
     """Settle a claim, or revise its verdict where the evidence is newer; return whether anything changed."""
     old = state.settled.get(claim)
     confirmed = old is not None and old.verdict == verdict
-    verified = old is not None and _is_verified(state, claim, evidence)
+    verified = _is_verified(state, claim, evidence)
     if confirmed and not verified:
         return False
     if old is not None and evidence.number <= old.evidence:

@@ -109,6 +109,21 @@ def test_a_recording_without_verifications_keeps_its_scores_and_an_outage_has_no
     assert (lost.value, lost.status) == (None, Status.FAILED)
 
 
+def test_a_missing_answer_while_much_is_open_is_no_score(image: Path) -> None:
+    """A second look finds the bowl: what was settled by its absence is open again, and nobody has answered it."""
+    ask = StandIn(
+        turn([(1, "not_met", "E1"), *((n, "met", "E1") for n in (4, 5, 6))]),
+        turn(looks=[ZOOM]),
+        turn([(1, "met", "E2")]),
+        Unanswered(Status.MISSING, "no answer on file"),
+    )
+    things = [["bowl"], ["bowl"], ["bowl"], ["table"], ["sign"], []]
+    ask.claims = [{**claim, "things": named} for claim, named in zip(ask.claims, things, strict=True)]
+    score = judged(ask, image)
+    assert ask.count("agent/orchestrate") == 4
+    assert (score.value, score.status) == (None, Status.MISSING)
+
+
 def test_counts_and_words_are_looked_for_in_a_part_and_a_question_about_a_part_is_a_zoom(image: Path) -> None:
     box = [0.5, 0, 1, 0.5]
     looks = [
