@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -322,7 +323,9 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun
         f"\nspent {sum_words(spent, unpriced, f'${spent or 0.0:.4f}')} (list price of all answers used: {used}{unsure})"
     )
     if listed == 0 and not nothing:  # recorded answers, or those of a local model
-        say(f"at a hosted model's price: python cli.py compare costs {outcome.folder} --priced-as openai/gpt-4o")
+        say(
+            f"at a hosted model's price: python cli.py compare costs {shlex.quote(str(outcome.folder))} --priced-as openai/gpt-4o"
+        )
     if outcome.status not in ("complete", "settled"):
         say(how_to_resume(outcome.status, outcome.reason))
     for line in outcome.mixed:

@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import described_images
 from commands import cli
 
 from titjudge.core.errors import ConfigError
+from titjudge.data.images import ImageFiles
 from titjudge.providers.token_counts import text_tokens_estimate
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.answer_costs import Pricing, answer_costs, costs_table
+from titjudge.testing import Server
 
 GPT_4O = 2.5e-6, 10e-6  # USD for a token in and out
+RATING = json.dumps({"reason": "r", "score": 50})
 TILES = 765  # tokens of a square image of 1,024 pixels, as OpenAI publishes them
 
 
@@ -52,6 +56,62 @@ def test_what_a_model_was_billed_is_kept_and_an_answer_that_two_metrics_share_co
     other = Pricing("openai/gpt-4o").cost(paid, {})
     assert (other.input, other.output, other.estimated) == (900, 100, 0)
     assert other.cost == pytest.approx(900 * GPT_4O[0] + 100 * GPT_4O[1])
+
+
+PRICED = "--price", "house=1,10"  # USD for a million tokens
+
+
+def judged_by(server: Server, folder: Path, *more: str) -> RunFolder:
+    described_images(folder / "data", 1)
+    judge = (
+        "judge",
+        "--data",
+        "data",
+        "--metric",
+        "lmm-score",
+        "--captioner",
+        "openai/house",
+        "--base-url",
+        server.openai,
+    )
+    cli(folder, *judge, "--out", "run", "--no-report", *more, OPENAI_API_KEY="sk-test-0123456789")
+    return RunFolder(folder / "run")
+
+
+def test_an_answer_that_was_repaired_counts_once_with_both_of_its_turns(tmp_path: Path) -> None:
+    with Server() as server:
+        server.script("about fifty", RATING)
+        run = judged_by(server, tmp_path, *PRICED)
+        assert server.count() == 2
+    (cost,) = answer_costs(run, Pricing())
+    assert cost.mean("requests") == 1
+    assert cost.mean("cost") == pytest.approx(run.results().list_cost)
+
+
+def test_the_users_price_counts_where_none_was_known(tmp_path: Path) -> None:
+    with Server(lambda seen: RATING) as server:
+        run = judged_by(server, tmp_path)
+    (unknown,) = answer_costs(run, Pricing())
+    assert unknown.mean("cost") is None
+    (known,) = answer_costs(run, Pricing("", {"house": {"input": 1.0, "output": 10.0}}))
+    assert known.mean("cost") == pytest.approx(((known.mean("input") or 0) + 10 * (known.mean("output") or 0)) / 1e6)
+
+
+def test_images_are_opened_only_where_tokens_are_estimated(
+    recorded: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    read = ImageFiles.open
+
+    async def noted(files: ImageFiles, path: Path) -> Any:
+        opened.append(path)
+        return await read(files, path)
+
+    monkeypatch.setattr(ImageFiles, "open", noted)
+    answer_costs(recorded, Pricing())
+    assert not opened
+    answer_costs(recorded, Pricing("openai/gpt-4o"))
+    assert len(set(opened)) == 24
 
 
 def test_a_model_without_a_price_is_refused_until_it_has_one() -> None:

@@ -17,7 +17,7 @@ from titjudge.core.errors import ConfigError, TitjudgeError
 from titjudge.core.numbers import known_sum
 from titjudge.core.registry import listed
 from titjudge.core.tables import Table, plain
-from titjudge.core.types import Item, Score, Usage
+from titjudge.core.types import Item, Usage
 from titjudge.data.images import ImageFiles
 from titjudge.engine.prices import UserPrices, price_of
 from titjudge.providers.token_counts import image_tokens, text_tokens_estimate
@@ -87,7 +87,7 @@ class Pricing:
     """
 
     def __init__(self, priced_as: str = "", prices: UserPrices | None = None) -> None:
-        self.name = priced_as
+        self.name, self._prices = priced_as, prices
         self._provider, _, self._model = priced_as.partition("/")
         self._price = price_of(self._provider, self._model, prices) if priced_as else None
         if priced_as and self._price is None:
@@ -100,7 +100,7 @@ class Pricing:
         estimated = self._price is not None and not (used.input and used.output)
         if estimated:
             used = self._estimate(texts, [sizes.get(image, _USUAL_SIZE) for image in images], str(reply["text"]))
-        cost = reply["list_cost"] if self._price is None else self._price.cost(used)
+        cost = list_price(reply, self._prices) if self._price is None else self._price.cost(used)
         return AnswerCost(1, bool(images), used.input, used.output, cost, estimated)
 
     def _estimate(self, texts: Iterable[str], sizes: Iterable[tuple[int, int]], answer: str) -> Usage:
@@ -109,19 +109,27 @@ class Pricing:
         return Usage(sum(map(text_tokens_estimate, texts)) + shown, text_tokens_estimate(answer), image=shown)
 
 
+def list_price(reply: Mapping[str, Any], prices: UserPrices | None) -> float | None:
+    """Return the list price of a stored answer in USD: the stored one, else by the user's; None where neither is known."""
+    stored = reply.get("list_cost")
+    if stored is not None:
+        return float(stored)
+    price = price_of(str(reply.get("provider", "")), str(reply.get("model", "")), prices or {})
+    return None if price is None else price.cost(Usage(*reply["usage"]))
+
+
 def answer_costs(run: RunFolder, pricing: Pricing) -> list[MetricCost]:
     """Compute what the answers behind the scores of a run took, by metric in the order of the scores.
 
     A score whose answers are not in the folder is left out.
     """
-    sizes = asyncio.run(_sizes(item for item in run.items() if isinstance(item, Item)))
-    answers: dict[str, list[AnswerCost]] = {}
-    for reply in run.replies():
-        answers.setdefault(reply["key"], []).append(pricing.cost(reply, sizes))
+    items = (item for item in run.items() if isinstance(item, Item))
+    sizes = asyncio.run(_sizes(items)) if pricing.name else {}
+    # a repair turn is part of the answer that it repaired
+    answers = {reply["key"]: pricing.cost(reply, sizes) for reply in run.replies() if not reply["attempt"]}
     metrics: dict[str, dict[str, AnswerCost]] = {}
     for score in run.scores().values():
-        costs = _of_score(score, answers)
-        if costs:
+        if costs := [answers[key] for key in score.replies if key in answers]:
             metrics.setdefault(score.metric, {})[score.item_id] = _together(costs)
     return [MetricCost(metric, images) for metric, images in metrics.items()]
 
@@ -151,10 +159,6 @@ def _shown(messages: Iterable[Any]) -> tuple[list[str], list[str]]:
     parts = [part for _, *turn in messages for part in turn]
     texts = [part for part in parts if isinstance(part, str)]
     return texts, [str(part["image"]) for part in parts if isinstance(part, Mapping) and "image" in part]
-
-
-def _of_score(score: Score, answers: Mapping[str, list[AnswerCost]]) -> list[AnswerCost]:
-    return [cost for key in score.replies for cost in answers.get(key, ())]
 
 
 def _together(costs: list[AnswerCost]) -> AnswerCost:

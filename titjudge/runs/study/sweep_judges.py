@@ -11,9 +11,10 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import Pair, Usage
-from titjudge.engine.prices import UserPrices, price_of
+from titjudge.core.types import Pair
+from titjudge.engine.prices import UserPrices
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.study.answer_costs import list_price
 from titjudge.runs.study.human_study import oriented_values
 from titjudge.stats.pairwise_accuracy import Values
 
@@ -56,7 +57,7 @@ def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int
         run.manifest()
         for record in run.replies():
             if answers.get(record["key"], (None, ""))[0] is None:
-                answers[record["key"]] = _cost(record, prices or {}), str(record.get("model", ""))
+                answers[record["key"]] = list_price(record, prices), str(record.get("model", ""))
     scores = {name: run.scores() for name, run in runs.items()}
     values: dict[str, Values] = {}
     used: dict[str, set[str]] = {}
@@ -111,12 +112,3 @@ def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         return names
     models = [", ".join(f"{role} {row[role]}" for role in _ROLES if row.get(role)) for row in rows]
     return [f"{row['metric']} ({used}; {row['run']})" for row, used in zip(rows, models, strict=True)]
-
-
-def _cost(record: Mapping[str, Any], prices: UserPrices) -> float | None:
-    """Return the price of an answer in USD: the stored one, else by the given rates; None where neither is known."""
-    stored = record.get("list_cost")
-    if stored is not None:
-        return float(stored)
-    price = price_of(str(record.get("provider", "")), str(record.get("model", "")), prices)
-    return None if price is None else price.cost(Usage(*record["usage"]))
