@@ -7,11 +7,25 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import PromptRead
+from titjudge.core.structured_output import Number
 from titjudge.core.types import Item, Reply, Status
 
 T = TypeVar("T")
+
+
+class FaultsAndScore(BaseModel):
+    """What a model answers that lists the faults before it rates."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    missing: list[str]
+    contradicted: list[str]
+    reason: str
+    score: Number = Field(ge=0, le=100, allow_inf_nan=False)
 
 
 def image_of(item: Item) -> Path:

@@ -8,7 +8,7 @@ from titjudge.core.score_parts import Faults
 from titjudge.core.structured_output import Number
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.metrics._shared import image_of
+from titjudge.metrics._shared import FaultsAndScore, image_of
 
 
 class Rating(BaseModel):
@@ -20,15 +20,8 @@ class Rating(BaseModel):
     score: Number = Field(ge=0, le=100, allow_inf_nan=False)
 
 
-class Critique(BaseModel):
+class Critique(FaultsAndScore):
     """What the model answers: the faults before the score, as a model without thinking rates what it has written."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    missing: list[str]
-    contradicted: list[str]
-    reason: str
-    score: Number = Field(ge=0, le=100, allow_inf_nan=False)
 
 
 @metric("lmm-score", roles=("captioner",), range=(0, 100), source="TIT-Score paper, Table 4; template ours")

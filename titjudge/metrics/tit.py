@@ -10,27 +10,22 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict
 
 from titjudge.core import item_meta
 from titjudge.core.score_parts import Compared, TokensRead
-from titjudge.core.structured_output import Number, after_thinking
+from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Embedding, Item, Reply, Score
 from titjudge.metrics import metric
-from titjudge.metrics._shared import unreadable
+from titjudge.metrics._shared import FaultsAndScore, unreadable
 
 MAX_DESCRIPTION_TOKENS = 512  # "max_new_tokens=512" of the official snippet
 
 
-class TitComparison(BaseModel):
+class TitComparison(FaultsAndScore):
     """What the judge of TIT-Score-LLM answers."""
 
-    model_config = ConfigDict(extra="ignore", title="Verdict")  # the name in requests and in keys of answers
-
-    missing: list[str]
-    contradicted: list[str]
-    reason: str
-    score: Number = Field(ge=0, le=100, allow_inf_nan=False)
+    model_config = ConfigDict(title="Verdict")  # the name in requests and in keys of answers
 
 
 async def describe(item: Item, ask: Ask) -> Reply:

@@ -113,11 +113,14 @@ def range_p(scores: Floats) -> float | None:
         None where fewer than two prompts have a score in the last column and in another.
     """
     key = scores.shape, hashlib.sha256(scores.tobytes()).digest()
-    if key not in _range_ps:
-        if len(_range_ps) >= _KEPT:
-            _range_ps.clear()
-        _range_ps[key] = _range_p(scores)
-    return _range_ps[key]
+    try:
+        return _range_ps[key]
+    except KeyError:  # looked up once: another thread may clear the results in between
+        p = _range_p(scores)
+    if len(_range_ps) >= _KEPT:
+        _range_ps.clear()
+    _range_ps[key] = p
+    return p
 
 
 def _range_p(scores: Floats) -> float | None:

@@ -21,7 +21,7 @@ from titjudge.core.files import Appender
 from titjudge.core.serialization import item_record, with_checksum
 from titjudge.core.types import Item, Score
 from titjudge.providers.base import Model
-from titjudge.runs.api.image_scorer import Entry, ImageScorer
+from titjudge.runs.api.image_scorer import Entry, ImageScorer, entry_sources
 from titjudge.runs.api.images_in_memory import HeldImages, check
 from titjudge.runs.api.judged_scores import JudgedScore
 from titjudge.runs.folder.identity import default_folder
@@ -129,7 +129,7 @@ class Rewards:
         """
         for number, pair in enumerate(batch.pairs):
             try:
-                for image in (pair[0], *(pair[2] if len(pair) == 3 else ())):
+                for image in (pair[0], *entry_sources(pair)):
                     check(image)
             except (TypeError, ValueError) as error:
                 raise BadRequest(f"image {number}: {error}") from error
@@ -151,7 +151,7 @@ class Rewards:
     def _entries(self, pair: Entry, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Entry]]:
         """Yield metrics with what they get of a pair: those that do not look at the sources of an edit get none."""
         blind = tuple(name for name in names if name not in self.see_sources)
-        if len(pair) == 2 or not pair[2] or not blind:
+        if not entry_sources(pair) or not blind:
             yield names, pair
             return
         yield blind, pair[:2]

@@ -22,6 +22,7 @@ from titjudge.apps.rewards.missing import Missing, group_mean
 from titjudge.apps.rewards.openapi import description
 from titjudge.core.errors import TitjudgeError
 from titjudge.core.types import Score, Status
+from titjudge.runs.api.image_scorer import entry_sources
 from titjudge.web.http_guard import App, Guard, Receive, Scope, Send
 
 MAX_BODY = 256 * 2**20
@@ -288,7 +289,7 @@ class _Server:
 
     def _blind(self, batch: Batch) -> str:
         """Name a metric that is to judge an edit and does not look at its source; empty where there is none."""
-        edits = (wanted for pair, wanted in zip(batch.pairs, batch.wanted, strict=True) if len(pair) == 3 and pair[2])
+        edits = (wanted for pair, wanted in zip(batch.pairs, batch.wanted, strict=True) if entry_sources(pair))
         return next((name for wanted in edits for name in wanted if name not in self._judging.see_sources), "")
 
     async def _body(self, request: Any) -> bytes:

@@ -1,7 +1,8 @@
 """tit-agent, the agentic judge: an orchestrator looks at the image until the claims of a long prompt are settled.
 
 `scale` turns verdicts into a score. Claims that cannot be seen (looked for, and the image cannot show it either way)
-and claims that stay open do not enter (`lower` and `upper` say what the open ones could make of it); where less than 60% of the claims' weight is decided there is no score.
+and claims that stay open do not enter; `lower` and `upper` say what the open ones could make of it. Where less than 60%
+of the claims' weight is decided there is no score.
 `titjudge.core.score_parts.AgentParts` describes what a score keeps.
 """
 
@@ -119,16 +120,12 @@ def _scored(item: Item, state: AgentState) -> Score:
         if blind:
             reason = f"no look brought anything: {blind[0].reason}"
         return Score.none(blind[0].status if blind else Status.UNPARSED, reason, **parts)
-    bounds = score_bounds(state.claims.claims, verdicts)
-    if bounds is None or bounds[1] - bounds[0] < _SAME:
-        return Score.of(value, reason=_summary(parts, len(state.unverified)), **parts)
-    known = f"{bounds[0]:.1f} to {bounds[1]:.1f} by what is open"
-    return Score.of(
-        value,
-        reason=f"{_summary(parts, len(state.unverified))}; {known}",
-        **parts,
-        **Bounds(lower=bounds[0], upper=bounds[1]),
-    )
+    reason = _summary(parts, len(state.unverified))
+    low, high = score_bounds(state.claims.claims, verdicts) or (value, value)
+    if high - low < _SAME:
+        return Score.of(value, reason=reason, **parts)
+    bounds = Bounds(lower=low, upper=high)
+    return Score.of(value, reason=f"{reason}; {low:.1f} to {high:.1f} by what is open", **parts, **bounds)
 
 
 def _summary(parts: AgentParts, unverified: int) -> str:

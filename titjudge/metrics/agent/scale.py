@@ -92,9 +92,12 @@ def score_bounds(claims: Collection[Claim], verdicts: Mapping[int, str]) -> tupl
     Args: as `adherence_score`. A claim that cannot be seen is not open.
     """
     left = [claim.number for claim in claims if claim.number not in verdicts]
-    scores = [adherence_score(claims, {**verdicts, **dict.fromkeys(left, verdict)}) for verdict in ("not_met", "met")]
-    low, high = scores
-    return (low, high) if left and low is not None and high is not None else None
+    if not left:
+        return None
+    low, high = (
+        adherence_score(claims, {**verdicts, **dict.fromkeys(left, verdict)}) for verdict in ("not_met", "met")
+    )
+    return None if low is None or high is None else (low, high)
 
 
 def clear_claims(claims: Collection[Claim]) -> list[Claim]:

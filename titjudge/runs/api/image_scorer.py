@@ -34,6 +34,11 @@ Entry = tuple[Any, str] | tuple[Any, str, Sequence[Any]]
 _SMALL = 2**19  # bytes of an image that are hashed and kept about as fast as a thread is started
 
 
+def entry_sources(entry: Entry) -> Sequence[Any]:
+    """Return the images that the image of an entry was made from; none where it is no edit."""
+    return entry[2] if len(entry) == 3 else ()
+
+
 class ImageScorer:
     """Scores images in memory or files, many at a time, inside one event loop.
 
@@ -128,9 +133,9 @@ class ImageScorer:
                 return self._memory.place(image) if quick else await asyncio.to_thread(self._place, image)
 
         async def place_all(pair: Entry) -> tuple[Placed, ...]:
-            if len(pair) == 2:
+            if not (sources := entry_sources(pair)):
                 return (await place(pair[0]),)
-            return tuple(await asyncio.gather(place(pair[0]), *map(place, pair[2])))
+            return tuple(await asyncio.gather(place(pair[0]), *map(place, sources)))
 
         async def judged(number: int) -> list[JudgedScore]:
             prompt = pairs[number][1]
