@@ -45,6 +45,7 @@ def _number(request: Request) -> int:
 
 def working_folder(folder: Path) -> None:
     """Lay out what a reader has before the first command of a page."""
+    (folder / "examples").symlink_to(EXAMPLE.parent)
     my_images(folder / "my_images")
     for name in ("old/1_0.png", "new/1_0.png", "old/2_0.png", "new/2_0.png"):
         picture(folder / "out" / name)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,7 @@ def test_images_that_exist_compete_with_those_that_are_made(tmp_path: Path) -> N
         (("--generator", "openai/a", "--generator", "openai/b", "--baseline", "a"), "a gate takes both"),
         (("--generator", "openai/a", "--generator", "nowhere"), "neither a folder nor PROVIDER/MODEL"),
         (("--generator", "openai/a", "--generator", "openai/b", "--max-cost", "1"), "the price of openai/gpt-4o"),
+        (("nowhere.jsonl", "--generator", "openai/a", "--generator", "openai/b"), "nowhere.jsonl: No such file"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_before_anything_is_paid(
@@ -162,8 +165,23 @@ def test_what_is_wrong_is_said_before_anything_is_paid(
 ) -> None:
     prompts(tmp_path)
     keys = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
-    assert message in cli(tmp_path, "bench", "prompts.txt", *arguments, "--provider", "openai", code=2, **keys)
+    named = arguments if arguments[:1] == ("nowhere.jsonl",) else ("prompts.txt", *arguments)
+    assert message in cli(tmp_path, "bench", *named, "--provider", "openai", code=2, **keys)
     assert server.count() == 0
+
+
+def test_the_page_says_what_five_usual_set_ups_cost(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    part = (root / "docs" / "generating.md").read_text("utf-8").partition("### What it costs")[2].partition("\n## ")[0]
+    commands = re.findall(r"python cli.py (bench .*)", part.replace("\\\n", ""))
+    rows = re.findall(r"^\|[^|]+\| ([0-9.]+) \| ([0-9.]+) \| ([0-9.]+) \|$", part, re.MULTILINE)
+    assert len(commands) == len(rows) == 5
+    (tmp_path / "examples").symlink_to(root / "examples")
+    for command, row in zip(commands, rows, strict=True):
+        cli(tmp_path, *shlex.split(command), "--json", "it.json", OPENAI_API_KEY="sk-test", GEMINI_API_KEY="test")
+        said = json.loads((tmp_path / "it.json").read_text())
+        images = math.fsum(one["max_cost"] for one in said["images"].values())
+        assert [f"{usd:.2f}" for usd in (images, said["judging"]["likely"], said["judging"]["max"])] == list(row)
 
 
 def test_without_arguments_it_judges_the_bundled_example(tmp_path: Path) -> None:

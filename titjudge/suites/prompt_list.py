@@ -50,7 +50,7 @@ def read_prompts(given: str) -> PromptList:
         DataError: The file cannot be read, or no column is known as id or prompt.
         ConfigError: The columns are not two.
     """
-    file, _, columns = (given, "", "") if Path(given).is_file() else given.rpartition(":")
+    file, _, columns = (given, "", "") if Path(given).is_file() or ":" not in given else given.rpartition(":")
     path = Path(file or given)
     found = PromptList({}, {}, [])
     content = _json_content(path)

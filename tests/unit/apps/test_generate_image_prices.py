@@ -31,6 +31,32 @@ def test_the_worst_case_is_that_of_the_settings_and_of_the_dearest_where_they_ar
     assert worst["high"] >= 0.401  # 3840 x 2160, by the list
 
 
+def test_a_new_family_has_the_sizes_that_a_reseller_lists_for_it() -> None:
+    """Without them a small image set aside 16,384 tokens, 75 times as much."""
+    small = {"quality": "low", "size": "1024x1024"}
+    for model in ("gpt-image-2.5-flare", "gpt-image-2.5-sunburst-2026-09-08"):
+        price = image_price("openai", model, small, {})
+        assert price is not None
+        assert 0.00588 < price.cost(Usage(output=price.most_output)) < 0.0066
+        top = image_price("openai", model, {**small, "quality": "max"}, {})
+        assert top is not None
+        assert top.cost(Usage(output=top.most_output)) > 0.21
+
+
+@pytest.mark.parametrize(
+    ("model", "quality", "usd"),
+    [
+        ("gpt-image-2.5/flare/text-to-image", "max", 0.21072),
+        ("gpt-image-2", "low", 0.006),
+        ("gpt-image-2/edit", "low", 0.015),
+    ],
+)
+def test_a_resold_model_costs_what_its_own_row_says_for_the_setting(model: str, quality: str, usd: float) -> None:
+    price = image_price("", f"fal_ai/openai/{model}", {"quality": quality, "size": "1024x1024"}, {})
+    assert price is not None
+    assert price.cost(Usage()) == usd
+
+
 def test_a_model_that_is_sold_by_the_image_costs_the_same_whatever_it_reports() -> None:
     price = image_price("", "black_forest_labs/flux-pro-1.1", {}, {})
     assert price is not None

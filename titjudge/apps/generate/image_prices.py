@@ -6,7 +6,8 @@ The rates are those of the price list that litellm bundles. Nothing here asks th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -39,6 +40,23 @@ class ImagePrice(Price):
         words = 0 if self.text is None else min(usage.thinking, usage.output)
         cheaper = words * (self.output - (self.text or 0.0)) / MILLION
         return Price.cost(self, usage) - cheaper
+
+
+@dataclass(frozen=True, slots=True)
+class _SizedRow:
+    """USD of an image of one quality and size; `model` is what the list calls it (`fal_ai/openai/gpt-image-2.5/flare/text-to-image`)."""
+
+    model: str
+    quality: str
+    size: str
+    price: float
+
+    @property
+    def resold(self) -> set[str]:
+        """The names that the maker of the model may call it, as `gpt-image-2.5-flare`; none for an edit, which costs more."""
+        *_, task = parts = self.model.split("/")
+        named = parts[:-1] if task == "text-to-image" else parts
+        return set() if task == "edit" else {"-".join(named[first:]) for first in range(len(named))}
 
 
 def parse_image_price(text: str) -> tuple[str, float]:
@@ -74,7 +92,7 @@ def image_price(
     row = next((_rows()[name] for name in names if name in _rows()), None) if listed else None
     if row is None:
         return None
-    dearest = max(_by_setting(model, options), default=None)
+    dearest = max(_by_setting(names, options), default=None)
     output = row.get("output_cost_per_image_token")
     if output:
         return _by_token(row, dearest)
@@ -109,16 +127,37 @@ def _million(rate: float | None) -> float | None:
     return None if rate is None else rate * MILLION
 
 
-def _by_setting(model: str, options: Mapping[str, Any]) -> Iterable[float]:
+def _by_setting(names: Collection[str], options: Mapping[str, Any]) -> Iterable[float]:
     """List the prices of an image for each quality and size that the settings leave open (`low/1024-x-1024/MODEL`)."""
     quality, size = (str(options.get(name) or "").lower() for name in ("quality", "size"))
+    for row in _sized_rows(names):
+        if (quality in _LEFT_OPEN or row.quality == quality) and (size in _LEFT_OPEN or row.size == size):
+            yield row.price
+
+
+def _sized_rows(names: Collection[str]) -> list[_SizedRow]:
+    """Find the rows by size of a model: under its own names, else under those of a service that resells it."""
+    same = [row for row in _all_sized_rows() if row.model in names]
+    return same or [row for row in _all_sized_rows() if _undated(names) & row.resold]
+
+
+def _undated(names: Iterable[str]) -> set[str]:
+    return {re.sub(r"-\d{4}-\d{2}-\d{2}$", "", name) for name in names}
+
+
+@cache
+def _all_sized_rows() -> list[_SizedRow]:
+    rows = []
     for name, row in _rows().items():
-        *_, level, area, last = ["", "", *name.split("/")]
+        parts = name.split("/")
+        place = next((number for number, part in enumerate(parts) if "-x-" in part), 0)
         amount = row.get("output_cost_per_image") or row.get("input_cost_per_image")  # OpenAI's rows have it as input
-        if last != model.rpartition("/")[2] or "-x-" not in area or not amount:
+        if not amount or not parts[place + 1 :] or "-x-" not in parts[place]:
             continue
-        if (quality in _LEFT_OPEN or level == quality) and (size in _LEFT_OPEN or area == size.replace("x", "-x-")):
-            yield float(amount)
+        quality = parts[place - 1] if place else ""
+        model = "/".join((*parts[: max(place - 1, 0)], *parts[place + 1 :]))
+        rows.append(_SizedRow(model, quality, parts[place].replace("-x-", "x"), float(amount)))
+    return rows
 
 
 @cache
