@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -45,10 +46,11 @@ def test_the_copy_of_the_run_is_verified_with_its_images(board: Path, tmp_path: 
 def test_a_changed_score_or_image_of_the_board_is_found(board: Path, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(board, moved)
-    scores = moved / "runs" / "first" / "scores.jsonl"
-    first, *others = scores.read_bytes().splitlines(keepends=True)
+    scores = moved / "runs" / "first" / "scores.jsonl.gz"
+    first, *others = gzip.decompress(scores.read_bytes()).splitlines(keepends=True)
     record = orjson.loads(first)
-    scores.write_bytes(orjson.dumps(record | {"value": record["value"] + 0.01}) + b"\n" + b"".join(others))
+    changed = orjson.dumps(record | {"value": record["value"] + 0.01}) + b"\n" + b"".join(others)
+    scores.write_bytes(gzip.compress(changed))
     one, other, *_ = sorted((moved / "images").rglob("*.jpg"))
     shutil.copy(one, other)
     assert {problem.kind for problem in verified(moved / "runs" / "first").problems} >= {"score", "picture"}

@@ -13,7 +13,7 @@ import re
 import stat
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +22,7 @@ import orjson
 
 from titjudge.core.cells import check_columns
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.gzip_files import GzipReader
 from titjudge.core.serialization import json_bytes
 
 _NO_FILE = "a pipe or a device, not a file"
@@ -180,24 +181,47 @@ def scan_jsonl(
     return ((number, record) for number, _, record in locate_jsonl(path, required, whole=whole))
 
 
+def packed(path: Path) -> Path | None:
+    """Return `path` with `.gz` behind it, where only that is there: a published run has its lines packed."""
+    file = path.with_name(f"{path.name}.gz")
+    return file if not path.is_file() and file.is_file() else None
+
+
+def has_lines(path: Path) -> bool:
+    """Tell whether a JSONL file is there, plain or packed."""
+    return path.is_file() or packed(path) is not None
+
+
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, plain or packed, as they are.
+
+    Raises:
+        OSError, DataError: It cannot be read.
+    """
+    if (file := packed(path)) is not None:
+        yield from GzipReader(file).lines()
+        return
+    with path.open("rb") as opened:
+        yield from opened
+
+
 def locate_jsonl(
     path: Path, required: tuple[str, ...] = (), *, whole: bool = False
 ) -> Iterator[tuple[int, int, dict[str, Any] | DataError]]:
     """Yield the lines as `scan_jsonl` does, each with its offset (bytes) in the file, at which `JsonlReader` reads it again."""
     check_regular(path)
     try:
-        with path.open("rb") as file:
-            offset = 0
-            for number, line in enumerate(file, 1):
-                start, offset = offset, offset + len(line)
-                if number == 1:
-                    if is_utf16(line):
-                        raise DataError(UTF16, path)
-                    if line.startswith(_SQLITE):
-                        raise DataError(_DATABASE, path)
-                    line = line.removeprefix(_BOM)
-                if line.strip() and (line.endswith(b"\n") or not whole):
-                    yield number, start, _object(line, path, number, required)
+        offset = 0
+        for number, line in enumerate(raw_lines(path), 1):
+            start, offset = offset, offset + len(line)
+            if number == 1:
+                if is_utf16(line):
+                    raise DataError(UTF16, path)
+                if line.startswith(_SQLITE):
+                    raise DataError(_DATABASE, path)
+                line = line.removeprefix(_BOM)
+            if line.strip() and (line.endswith(b"\n") or not whole):
+                yield number, start, _object(line, path, number, required)
     except OSError as error:
         raise DataError(error.strerror or str(error), path) from error
 
@@ -206,16 +230,23 @@ class JsonlReader:
     """Reads objects of a JSONL file again, by the offsets that `locate_jsonl` gave; the file is closed with the reader.
 
     Raises:
-        OSError: The file cannot be read.
+        OSError, DataError: The file cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self.close = weakref.finalize(self, os.close, self._file)
+        self._read: Callable[[int, int], bytes]  # of an offset and a size
+        self.close: Callable[[], object]
+        if (file := packed(path)) is not None:
+            reader = GzipReader(file)
+            self._read, self.close = reader.read_at, reader.close
+            return
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.close = weakref.finalize(self, os.close, opened)
+        self._read = lambda offset, size: os.pread(opened, size, offset)
 
     def at(self, offset: int) -> dict[str, Any]:
-        line, size = os.pread(self._file, _LINE, offset), _LINE
-        while (end := line.find(b"\n")) < 0 and (more := os.pread(self._file, size, offset + len(line))):
+        line, size = self._read(offset, _LINE), _LINE
+        while (end := line.find(b"\n")) < 0 and (more := self._read(offset + len(line), size)):
             line, size = line + more, 2 * size
         record: dict[str, Any] = orjson.loads(line[: end + 1 or None].removeprefix(_BOM))
         return record

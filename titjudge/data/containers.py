@@ -18,9 +18,10 @@ from stat import S_ISREG
 from typing import Any, Protocol
 from urllib.parse import unquote
 
+from titjudge.core import gzip_files
 from titjudge.core.cells import check_size, version
 from titjudge.core.errors import DataError
-from titjudge.data import arrow_files, grids, gzip_files, parquet, tar_files
+from titjudge.data import arrow_files, grids, parquet, tar_files
 
 SUFFIXES = (parquet.SUFFIX, arrow_files.SUFFIX, *tar_files.SUFFIXES)
 """Endings of tables that have images inside."""

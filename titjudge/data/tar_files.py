@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
+from titjudge.core import gzip_files
 from titjudge.core.cells import ImageCell
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
-from titjudge.data import gzip_files
 
 SUFFIX = ".tar"
 PACKED = ".tar.gz"

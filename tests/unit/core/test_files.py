@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
 import pytest
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import JsonlReader, locate_jsonl, read_json, write_atomic
+from titjudge.core.files import JsonlReader, has_lines, locate_jsonl, read_json, write_atomic
 
 
 def test_a_file_is_written_whole_in_a_folder_that_is_made(tmp_path: Path) -> None:
@@ -47,13 +48,25 @@ def test_json_that_cannot_be_read_is_named(tmp_path: Path, content: bytes, messa
     assert read_json(file) == {"a": [1]}
 
 
-def test_a_line_is_read_again_at_its_offset(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_is_read_again_at_its_offset(tmp_path: Path, packed: bool) -> None:
     file = tmp_path / "lines.jsonl"
     texts = ["short", "x" * 4095, "é" * 10_000, "", "last"]
     lines = [f'{{"text": "{text}"}}' for text in texts]
-    file.write_bytes(("\ufeff" + "\n".join([*lines[:2], "", *lines[2:]])).encode())
+    content = ("\ufeff" + "\n".join([*lines[:2], "", *lines[2:]])).encode()
+    stored = tmp_path / "lines.jsonl.gz" if packed else file
+    stored.write_bytes(gzip.compress(content) if packed else content)
+    assert has_lines(file)
     located = [(number, offset) for number, offset, _ in locate_jsonl(file)]
     assert [number for number, _ in located] == [1, 2, 4, 5, 6]
     reader = JsonlReader(file)
-    file.unlink()  # what was opened stays
+    stored.unlink()  # what was opened stays
     assert [reader.at(offset)["text"] for _, offset in reversed(located)] == texts[::-1]
+
+
+def test_a_packed_file_that_is_cut_off_or_no_gzip_is_named(tmp_path: Path) -> None:
+    whole = gzip.compress(b'{"a": 1}\n' * 100_000)
+    for content in (whole[: len(whole) // 2], b"no gzip"):
+        (tmp_path / "lines.jsonl.gz").write_bytes(content)
+        with pytest.raises(DataError, match="cannot be unpacked"):
+            list(locate_jsonl(tmp_path / "lines.jsonl"))

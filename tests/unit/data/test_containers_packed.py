@@ -16,9 +16,10 @@ import pytest
 from commands import cli
 from PIL import Image
 
+from titjudge.core import gzip_files
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
-from titjudge.data import containers, gzip_files, images, tar_files
+from titjudge.data import containers, images, tar_files
 from titjudge.suites.folder import Folder
 
 

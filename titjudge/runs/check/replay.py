@@ -21,7 +21,7 @@ import orjson
 
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
-from titjudge.core.files import JsonlReader
+from titjudge.core.files import JsonlReader, has_lines, raw_lines
 from titjudge.core.keys import content_key, request_key, short_digest
 from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import checksum_differs, embedding_from, renamed, reply_from, request_record
@@ -45,7 +45,7 @@ class _Lines:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self._reader = JsonlReader(file) if file.is_file() else None
+        self._reader = JsonlReader(file) if has_lines(file) else None
         self._starts = array("Q")  # of all lines
 
     def __iter__(self) -> Iterator[tuple[int, int, bytes]]:
@@ -53,13 +53,12 @@ class _Lines:
         if self._reader is None:
             return
         offset = 0
-        with self.file.open("rb") as lines:
-            for number, content in enumerate(lines, 1):
-                if number > len(self._starts):
-                    self._starts.append(offset)
-                if content.strip() and content.endswith(b"\n"):
-                    yield number, offset, content
-                offset += len(content)
+        for number, content in enumerate(raw_lines(self.file), 1):
+            if number > len(self._starts):
+                self._starts.append(offset)
+            if content.strip() and content.endswith(b"\n"):
+                yield number, offset, content
+            offset += len(content)
 
     def read(self, offset: int) -> dict[str, Any]:
         assert self._reader is not None

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.files import JsonlReader
+from titjudge.core.files import JsonlReader, has_lines
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest, Results
 from titjudge.core.serialization import checksum_differs, item_from, lean_item, lean_score, score_from, score_record
@@ -134,7 +134,7 @@ async def _verify(folder: RunFolder) -> Verification:
     listed = (item_from(record, folder.path) for _, record in _located(folder, "items.jsonl", result))
     items = [lean_item(item, counted=True) if slim_items else item for item in listed]
     result.checked["items"] = len(items)
-    if (folder.path / "billing.jsonl").is_file():
+    if has_lines(folder.path / "billing.jsonl"):
         result.checked["bills"] = sum("cost" in bill for _, bill in _located(folder, "billing.jsonl", result))
     async with replay_engine(config, manifest, stored, images) as engine:
         checker = _ScoreChecker(engine, stored, images, Panel.of(config), scores, result)
@@ -174,7 +174,7 @@ def _check_versions(
 def _check_ends(folder: RunFolder, complete: bool, result: Verification) -> None:
     """Report a last line without its newline, which a kill leaves, as a problem of a complete run and a note on others."""
     for file in (folder.path / f"{name}.jsonl" for name in ("items", *FILES)):
-        if file.is_file() and journal.torn(file):
+        if has_lines(file) and journal.torn(file):
             if complete:
                 result.add("line", file.name, "its last line has no end")
             else:
@@ -184,7 +184,7 @@ def _check_ends(folder: RunFolder, complete: bool, result: Verification) -> None
 def _located(folder: RunFolder, name: str, result: Verification) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read the valid records of a file with their offsets, and report the other lines and wrong checksums."""
     file = folder.path / name
-    if not file.is_file():
+    if not has_lines(file):
         result.add("line", name, "the file is missing")
         return
     damage: dict[str, str] = {}

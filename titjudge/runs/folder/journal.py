@@ -6,12 +6,13 @@ other damaged line is skipped and reported.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import Appender, locate_jsonl
+from titjudge.core.files import Appender, locate_jsonl, packed, raw_lines
 from titjudge.core.keys import is_key
 from titjudge.core.numbers import is_number
 from titjudge.core.serialization import renamed
@@ -32,6 +33,8 @@ _STATUSES = frozenset(Status)
 
 def torn(file: Path) -> bool:
     """Tell whether the last line of a file lacks its newline."""
+    if packed(file) is not None:
+        return any(not line.endswith(b"\n") for line in deque(raw_lines(file), maxlen=1))
     with file.open("rb") as opened:
         end = opened.seek(0, 2)
         opened.seek(max(0, end - 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -24,6 +25,7 @@ from titjudge.runs.folder.run_folder import FILES, RunFolder
 from titjudge.runs.folder.score_digests import Digests
 
 _SEAL = "seal"
+_GZIP = 31  # zlib's number for the format
 _PATH = re.compile(r"(?:^|[\s\"'=,(\[:/])(/[^\s\"',)\]:]+/[^\s\"',)\]:]+)")
 
 Place = Callable[[Path], str]  # of an image, relative to the copy
@@ -88,11 +90,11 @@ def published_files(run: RunFolder, place: Place) -> Iterator[tuple[str, Iterato
     if (run.path / "results.json").is_file():
         results = paths.out_of(orjson.loads((run.path / "results.json").read_bytes()))
         yield "results.json", iter([json_bytes(results, orjson.OPT_INDENT_2)])
-    yield "items.jsonl", _lines(_item(record, place, paths) for record in run.read("items.jsonl"))
+    yield "items.jsonl.gz", _lines(_item(record, place, paths) for record in run.read("items.jsonl"))
     for name in FILES:
         if name != "scores":
-            yield f"{name}.jsonl", _lines(paths.out_of(record) for record in run.read(f"{name}.jsonl"))
-    yield "scores.jsonl", _lines(_scores(run, place, paths))
+            yield f"{name}.jsonl.gz", _lines(paths.out_of(record) for record in run.read(f"{name}.jsonl"))
+    yield "scores.jsonl.gz", _lines(_scores(run, place, paths))
     yield from ((name, iter([content])) for name, content in own.items())
 
 
@@ -149,9 +151,12 @@ def _scores(run: RunFolder, place: Place, paths: LocalPaths) -> Iterator[dict[st
 
 
 def _lines(records: Iterator[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Yield the gzip file of the lines, the same bytes for the same records."""
+    packer = zlib.compressobj(wbits=_GZIP)
     for record in records:
         sealed = with_checksum(_without_seal(record)) if _SEAL in record else record
-        yield json_bytes(sealed) + b"\n"
+        yield packer.compress(json_bytes(sealed) + b"\n")
+    yield packer.flush()
 
 
 def _without_seal(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ import orjson
 
 from titjudge.core.config import Limits, RunConfig
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import Appender, write_atomic
+from titjudge.core.files import Appender, has_lines, raw_lines, write_atomic
 from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
 from titjudge.core.serialization import item_from, lean_item, lean_score, score_from, score_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Score, Status
@@ -171,7 +171,7 @@ class RunFolder:
     def located(self, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
         """Read the records of a JSONL file of the folder, each with the offset at which a `JsonlReader` reads it again."""
         file = self.path / name
-        lines = journal.located(file, self.damage) if file.is_file() else ()
+        lines = journal.located(file, self.damage) if has_lines(file) else ()
         return ((offset, record) for _, offset, record in lines)
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class RunFolder:
     def begun(self) -> bool:
         """Whether anything was asked, answered or scored."""
         files = [self.path / f"{name}.jsonl" for name in FILES]
-        return (self.path / "batches").exists() or any(file.is_file() and file.stat().st_size for file in files)
+        return (self.path / "batches").exists() or any(has_lines(file) and any(raw_lines(file)) for file in files)
 
     def discard(self) -> None:
         """Close, and remove the folder where `open` made it and nothing was asked since."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 import zlib
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -133,6 +134,15 @@ class GzipReader:
         """Read `size` bytes from a position on; fewer at the end."""
         self.seek(position)
         return self.read(size)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of the file, each with its newline where it has one."""
+        rest = b""
+        while piece := self.read(2**20):
+            *whole, rest = (rest + piece).split(b"\n")
+            yield from (line + b"\n" for line in whole)
+        if rest:
+            yield rest
 
     def _unpack(self, most: int) -> bytes:
         """Unpack the next bytes, no more than `most` and 1 MiB; none at the end of the file."""
