@@ -8,8 +8,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import image_service
 from builders import png, read_lines, write_lines
 
+from titjudge.apps.generate.image_models import GeminiImages, ImageRequest, MadeImage, OpenAIImages
 from titjudge.core.types import Reply, Request, Usage
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
@@ -39,6 +41,25 @@ class GeminiAtOnce(_AtOnce, Gemini):
 HOSTED = {"openai": "docs_data:OpenAIAtOnce", "gemini": "docs_data:GeminiAtOnce"}
 
 
+class _PaintsAtOnce:
+    """Makes an image of its own for each prompt and model, without a request."""
+
+    async def make(self, request: ImageRequest) -> MadeImage:
+        shade = hashlib.sha256(f"{request.name} {request.prompt}".encode()).hexdigest()[:6]
+        return MadeImage(image_service.picture(f"#{shade}"), Usage(input=50, output=200))
+
+
+class OpenAIPaintsAtOnce(_PaintsAtOnce, OpenAIImages):
+    """OpenAI's image models and prices, without OpenAI."""
+
+
+class GeminiPaintsAtOnce(_PaintsAtOnce, GeminiImages):
+    """Gemini's image models and prices, without Google."""
+
+
+PAINTERS = {"openai": OpenAIPaintsAtOnce, "gemini": GeminiPaintsAtOnce}
+
+
 def _number(request: Request) -> int:
     return int(hashlib.sha256(repr(request.messages).encode()).hexdigest()[:6], 16)
 
@@ -53,6 +74,7 @@ def working_folder(folder: Path) -> None:
     for name in ("step_1000/0000.png", "step_2000/0000.png", "step_1000/0001.png", "step_2000/0001.png"):
         picture(folder / "samples" / name)
     (folder / "samples" / "prompts.txt").write_text("a cat\na dog\n")
+    (folder / "prompts.txt").write_text("\n".join(f"{number} cubes on a table" for number in range(1, 7)))
     (folder / "my_list.csv").write_text("id,prompt\n0,a cat\n1,a dog\n")
     picture(folder / "flux.png")
     picture(folder / "sd3.png")

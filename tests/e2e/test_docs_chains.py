@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from commands import ROOT, cli, start
-from docs_data import HOSTED, working_folder
+from docs_data import HOSTED, PAINTERS, working_folder
 
+from titjudge.apps.generate import image_models
 from titjudge.core import registry
 
 README = ROOT / "README.md"
@@ -20,7 +22,6 @@ PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("data", "generating
 NEEDS = {
     r"pip install": "installs packages and runs all tests, as the build does",
     r"diffusers/|--command": "asks a generator of images",
-    r"openai/gpt-image-2": "asks a hosted generator of images",
     r"--sink ": "needs the packages and accounts of trackers",
     r"^python cli\.py probe ": "asks thousands of questions: see the tests of probes",
     r"--suite \w": "needs the data of others: see test_benchmark_trees.py",
@@ -57,6 +58,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, provider in HOSTED.items():
         monkeypatch.setitem(registry.TABLES["providers"], name, provider)
         monkeypatch.setenv(f"{name.upper()}_API_KEY", "none")
+    for name, painter in PAINTERS.items():
+        monkeypatch.setitem(cast("dict[str, Any]", image_models._MODELS), name, painter)
     working_folder(tmp_path)
     return tmp_path
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ from titjudge.cli.options import (
     option,
 )
 from titjudge.cli.output import write_json
-from titjudge.cli.progress import PLAIN_INTERVAL
+from titjudge.cli.progress import PLAIN_INTERVAL, span
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _STAND_INS = 4  # prompts whose judging is priced; the others cost about as much
 _TIMEOUT = 180.0  # seconds for one image
+_IMAGE_SECONDS, _ANSWER_SECONDS = (10, 40), (2, 10)  # of hosted models, as they usually are
 _BUDGET_REACHED = 3  # exit code, as of `judge`
 
 
@@ -227,44 +230,51 @@ class _Bench:
     # -- before anything is paid -----------------------------------------------------------------------------------------
 
     def _forecast(self) -> int:
-        """Print what images and judgements would cost; returns the exit code."""
+        """Print what images and judgements would cost, and how long they may take; returns the exit code."""
         from titjudge.apps.generate.generating import requests
 
-        rows, known = [], True
+        images: dict[str, tuple[int, float | None]] = {}
         for generator in self._benchmark.generators:
             wanted = self._benchmark.wanted(generator, self._prompts)
             missing = [one for one in wanted if not one.place.exists()] if generator.folder is None else []
-            hosted = generator.model and not generator.model.startswith("diffusers/")
-            most = self._maker(generator).most(requests(missing)) if hosted else 0.0
-            known = known and most is not None
-            rows.append((generator.name, len(missing), most))
-        judged = self._judging_forecast()
-        for name, images, most in rows:
-            say(
-                f"{name}: {images:,} images to make"
-                + (f", ${most:.2f} at most" if most else "" if most == 0.0 else ", price unknown")
-            )
-        count = len(self._prompts) * len(rows) * self._benchmark.samples
+            images[generator.name] = len(missing), self._most(generator, requests(missing))
+        judging = self._judging_forecast()
+        count = len(self._prompts) * len(images) * self._benchmark.samples
+        for name, (missing_count, most) in images.items():
+            say(f"{name}: {missing_count:,} images to make{_at_most(most)}")
+        price = judging.price
         say(
             f"judging {count:,} images: "
-            + ("price unknown" if judged is None else f"about ${judged[1]:.2f}, ${judged[2]:.2f} at most")
+            + (f"about ${price[1]:.2f}, ${price[2]:.2f} at most" if price else "price unknown")
         )
-        record = {"dry_run": True, "images": {name: {"missing": images, "max_cost": most} for name, images, most in rows},
-                  "judged": count, "judging": None if judged is None else {"likely": judged[1], "max": judged[2]}}  # fmt: skip
+        known = [most for _, most in images.values() if most is not None]
+        if price and len(known) == len(images):
+            say(f"together: ${math.fsum([*known, price[2]]):.2f} at most")
+        say(_time([missing_count for missing_count, most in images.values() if most != 0.0], judging))
+        record = {"dry_run": True, "images": {name: {"missing": missing_count, "max_cost": most} for name, (missing_count, most) in images.items()},
+                  "judged": count, "judging": {"likely": price[1], "max": price[2]} if price else None, "requests": judging.requests}  # fmt: skip
         write_json(self._flags["json_file"], record)
         return 0
 
-    def _judging_forecast(self) -> tuple[float, float, float] | None:
-        """Price the judging (USD, p10, p50, p90) from stand-ins for the images of some prompts; None where that is unknown.
+    def _most(self, generator: Any, requests: Any) -> float | None:
+        """Return the USD that a generator's images cost at most; None where that is unknown."""
+        if not generator.model or generator.model.startswith("diffusers/"):
+            return 0.0
+        most: float | None = self._maker(generator).most(requests)
+        return most
+
+    def _judging_forecast(self) -> _Judging:
+        """Forecast the judging from stand-ins for the images of some prompts.
 
         Raises:
             UserError: The judging cannot be done as it is configured.
         """
         some = self._prompts[:_STAND_INS]
         with self._judging_of_stand_ins(some) as session:
-            total = session.dry_run().total
+            forecast, at_once = session.dry_run(), session.config.limits.concurrency
         scale = len(self._prompts) / len(some)
-        return None if total is None else (total[0] * scale, total[1] * scale, total[2] * scale)
+        price = None if forecast.total is None else [scale * usd for usd in forecast.total]
+        return _Judging(price, round(scale * sum(role.requests for role in forecast.roles.values())), at_once)
 
     def _check_judging(self) -> None:
         """Find what is wrong with the judging before an image is paid.
@@ -368,6 +378,36 @@ class _Bench:
         words = [str(self._benchmark.folder / RUN), "--baseline", self._flags["baseline"], "--fail-if-worse", delta]
         failed: int = generators.main([*words, *(["--strict"] if self._flags["strict"] else [])], standalone_mode=False)
         return failed
+
+
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """A forecast of the judging.
+
+    Attributes:
+        price: USD at p10, p50 and p90; None where it is unknown.
+        requests: Questions to models.
+        at_once: Most requests at a time.
+    """
+
+    price: list[float] | None
+    requests: int
+    at_once: int
+
+
+def _at_most(most: float | None) -> str:
+    return ", price unknown" if most is None else f", ${most:.2f} at most" if most else ""
+
+
+def _time(images: list[int], judging: _Judging) -> str:
+    """Say how long hosted images, one generator after the other, and answers may take; what is made here is not counted."""
+    low, high = (
+        sum(math.ceil(count / judging.at_once) * image for count in images)
+        + math.ceil(judging.requests / judging.at_once) * answer
+        for image, answer in zip(_IMAGE_SECONDS, _ANSWER_SECONDS, strict=True)
+    )
+    each = "{} to {} s for a hosted image, {} to {} s for an answer".format(*_IMAGE_SECONDS, *_ANSWER_SECONDS)
+    return f"time: {span(low, high)}, with {each}, {judging.at_once} at once"
 
 
 def _verdict(outcome: Any) -> list[str]:
