@@ -11,9 +11,10 @@ import json
 import os
 import re
 import stat
+import tempfile
 import weakref
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -234,22 +235,23 @@ class JsonlReader:
     """
 
     def __init__(self, path: Path) -> None:
-        self._read: Callable[[int, int], bytes]  # of an offset and a size
-        self.close: Callable[[], object]
-        if (file := packed(path)) is not None:
-            reader = GzipReader(file)
-            self._read, self.close = reader.read_at, reader.close
-            return
-        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self.close = weakref.finalize(self, os.close, opened)
-        self._read = lambda offset, size: os.pread(opened, size, offset)
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if packed(path) is None else _unpacked(path)
+        self.close = weakref.finalize(self, os.close, self._file)
 
     def at(self, offset: int) -> dict[str, Any]:
-        line, size = self._read(offset, _LINE), _LINE
-        while (end := line.find(b"\n")) < 0 and (more := self._read(offset + len(line), size)):
+        line, size = os.pread(self._file, _LINE, offset), _LINE
+        while (end := line.find(b"\n")) < 0 and (more := os.pread(self._file, size, offset + len(line))):
             line, size = line + more, 2 * size
         record: dict[str, Any] = orjson.loads(line[: end + 1 or None].removeprefix(_BOM))
         return record
+
+
+def _unpacked(path: Path) -> int:
+    """Unpack a file into one without a name, and open that: a record far into a packed file is found by unpacking up to it."""
+    with tempfile.TemporaryFile() as file:
+        file.writelines(raw_lines(path))
+        file.flush()
+        return os.dup(file.fileno())
 
 
 def _object(line: bytes, path: Path, number: int, required: tuple[str, ...]) -> dict[str, Any] | DataError:
