@@ -16,14 +16,14 @@ from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.sections import Fact, Headline, Section, single
 from titjudge.report.side_by_side import comparisons
 from titjudge.report.verdict import opening
-from titjudge.stats.people.agreement_tables import UNNAMED, WITH_PEOPLE, agreement_tables
+from titjudge.stats.people.agreement_tables import AGREEMENT_WITH, SRCC_WITH, UNNAMED, agreement_tables
 from titjudge.stats.scores.per_prompt import PerPrompt
 
 _NOTE = (
-    "Agreement: how often the metric gives the higher score to the image that people prefer; equal scores count as wrong. "
+    "Agreement: how often the metric gives the higher score to the preferred image; equal scores count as wrong. "
     "In brackets the 95% interval. Guessing reaches 50%, or less where scores are equal."
 )
-_AGREEMENT, _LEADERBOARD = "Agreement with people", "Leaderboard"
+_LEADERBOARD = "Leaderboard"
 
 
 def overview(report: Report) -> Section:
@@ -38,10 +38,10 @@ def overview_tables(report: Report) -> list[Table]:
     """Make the tables of the section."""
     made = [(run, _result_tables(report, number)) for number, run in enumerate(report.runs)]
     return [
-        *(table for _, tables in made for table in tables if table.title.startswith(_AGREEMENT)),
+        *(table for _, tables in made for table in tables if table.title.startswith(AGREEMENT_WITH)),
         *comparisons(report),
         *(table for run in report.runs for table in _settled(run)),
-        *(table for _, tables in made for table in tables if not table.title.startswith(_AGREEMENT)),
+        *(table for _, tables in made for table in tables if not table.title.startswith(AGREEMENT_WITH)),
         *_cards(report),
     ]
 
@@ -67,7 +67,7 @@ def _agreement_fact(run: Loaded, place: int, judge: JudgedMetric) -> Fact:
     result = run.metric(judge.metric)
     shown = Cell(result.accuracy or 0.0, Form.PERCENT, interval=result.accuracy_interval)
     note = f"{shown.aside}, 95% interval" if shown.interval else "no interval: too few prompts"
-    return Fact(f"agreement with people, {judge.metric}", shown.text, note, fragment("pairs", m=place))
+    return Fact(f"agreement with {run.results.reference}, {judge.metric}", shown.text, note, fragment("pairs", m=place))
 
 
 def _run_facts(run: Loaded, judges: list[JudgedMetric]) -> tuple[Fact, Fact]:
@@ -150,11 +150,13 @@ def _result_tables(report: Report, place: int) -> list[Table]:
 def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMetric]]) -> Table:
     """Lead from the numbers of a table to their pairs and images, and leave out columns without any value."""
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    if table.title == _AGREEMENT:
+    if table.title.startswith(AGREEMENT_WITH):
         rows, table = [_linked_metric(row, run, judges) for row in rows], replace(table, axis=(0.5, 1.0), folded=True)
     elif table.title == _LEADERBOARD:
         table = replace(table, notes=(*table.notes, *_leaderboard_notes(run, rows)))
-        rows = [_linked_generator(row, judges) for row in rows if row["generator"] != WITH_PEOPLE]
+        rows = [
+            _linked_generator(row, judges) for row in rows if row["generator"] != f"{SRCC_WITH} {run.results.reference}"
+        ]
     columns = tuple(name for name in table.columns if says_something([row[name] for row in rows]))
     return replace(table, columns=columns, rows=tuple(tuple(row[name] for name in columns) for row in rows))
 
@@ -203,8 +205,8 @@ def _leaderboard_notes(run: Loaded, rows: Sequence[dict[str, Any]]) -> Iterator[
         named = [
             f"{name.removesuffix(': mean rank')} {value}" for name, value in row.items() if isinstance(value, Cell)
         ]
-        if row["generator"] == WITH_PEOPLE and named:
-            yield f"Rank correlation (SRCC) of the generators with people’s order: {', '.join(named)}."
+        if row["generator"] == f"{SRCC_WITH} {run.results.reference}" and named:
+            yield f"Rank correlation (SRCC) of the generators with the order of {run.results.reference}: {', '.join(named)}."
 
 
 # -- what a run was to settle, and how far its judge can be believed -----------------------------------------------------------

@@ -14,6 +14,7 @@ from titjudge.report.drawing import COLOURS, Canvas, Chart, shortened
 from titjudge.report.model import Report
 from titjudge.report.plots import NO_NAME, categories, series, shares
 from titjudge.report.sections import Charts, Section, single
+from titjudge.stats.people.agreement import CONSTRUCTION, PEOPLE
 from titjudge.stats.people.agreement_cuts import (
     Cut,
     JudgedPairs,
@@ -41,13 +42,14 @@ class _Generator:
 
 def people(report: Report) -> Section:
     """Make the section; without pairs it says how to get them."""
-    title = "The metrics against people"
+    constructed = report.runs and all(run.results.reference == CONSTRUCTION for run in report.runs)
+    title = f"The metrics against {CONSTRUCTION if constructed else PEOPLE}"
     charts = _charts(report)
     if not charts:
         introduction = "This run has no human pairs to compare with. Give it some with `--pairs`, or collect them with `titjudge label`."
         return Section("people", "People", title, introduction)
     introduction = (
-        "Human pairs are the yardstick. Bars are 95% intervals over prompts; pairs of fewer than two prompts have none. The dotted "
+        f"{'Pairs that come from how the images were made' if constructed else 'Human pairs'} are the yardstick. Bars are 95% intervals over prompts; pairs of fewer than two prompts have none. The dotted "
         "line is a coin."
     )
     names = tuple(judge.label for judge in report.judges[:COLOURS])

@@ -35,13 +35,14 @@ from titjudge.report.site_board import Board, ShownScore, generator_page, prompt
 from titjudge.report.site_folder import SiteFolder
 from titjudge.report.site_images import EDGE, Shown, shown_in, write_images
 from titjudge.report.verdict import opening
+from titjudge.stats.people.agreement_tables import AGREEMENT_WITH
 
 _STYLES = ("base.css", "opening.css", "site.css")
 _MATRIX_ROWS = 25
 _CELLS = 1500  # of a page of the matrix
 _FAILED = 2000  # images listed
 _BRIEF = 200  # characters of a prompt in a list
-_OVERVIEW = ("Agreement with people", "Leaderboard")
+_OVERVIEW = (AGREEMENT_WITH, "Leaderboard")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,13 @@ from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
 from titjudge.stats.intervals import WAY
+from titjudge.stats.people.agreement import CONSTRUCTION
 from titjudge.stats.people.agreement_tables import agreement_tables
 from titjudge.stats.ranking.duels import duel_tables
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.suites.base import Suite
 
-CONSTRUCTED = "the preferences of these data come from how the images were made; read `people` as `construction`"
+CONSTRUCTED = "the preferences of these data come from how the images were made: nobody was asked"
 
 
 def summarize(
@@ -51,7 +52,6 @@ def summarize(
     agreed = _agreement(images, judged, pairs, suite, metrics, excluded, per_prompt)
     tables = [*agreement_tables(agreed), *_steadiness(judged), *duel_tables(items, judged)]
     tables += suite.aggregate(items, judged)
-    reference = "construction" if pairs and all(pair.source == "construction" for pair in pairs) else "people"
     cut, questions = _cut(judged), _question_counts(judged)
     warnings = [*agreed.warnings, *extra_warnings, *_cut_warnings(cut), *_question_warnings(questions)]
     warnings += [
@@ -68,14 +68,13 @@ def summarize(
             bad_items=[InvalidRecord(id=item.id, reason=item.reason) for item in invalid],
             failures=_failures(invalid, judged),
             pairs=[PairRecord.of_pair(pair) for pair in pairs],
-            reference=reference,
             cut=cut,
             questions=questions,
             intervals=WAY,
             per_prompt=str(per_prompt),
             not_applicable={name: len(ids) for name, ids in excluded.items()},
             tables=[TableRecord.of_table(table) for table in tables],
-            warnings=[*warnings, *([CONSTRUCTED] if reference == "construction" else [])],
+            warnings=[*warnings, *([CONSTRUCTED] if agreed.reference == CONSTRUCTION else [])],
         ),
     ), tables
 

@@ -44,7 +44,14 @@ def known_answer(example: Path) -> tuple[list[Item], list[Pair]]:
 def check(found: Results) -> dict[str, object]:
     """What must hold of any result: JSON without NaN, and tables whose rows fit their columns."""
     as_json = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert set(as_json) - {"bradley_terry"} == {"metrics", "leaderboard", "leaderboard_srcc", "notes", "warnings"}
+    assert set(as_json) - {"bradley_terry"} == {
+        "metrics",
+        "leaderboard",
+        "leaderboard_srcc",
+        "notes",
+        "warnings",
+        "reference",
+    }
     for each in as_json["metrics"].values():
         assert each.keys() >= KEYS
         for name in ("accuracy", "srcc", "ndcg"):
@@ -267,3 +274,14 @@ def test_the_leaderboard_shows_first_places_of_people_who_gave_ranks() -> None:
     table = agreement_tables(agreement(items, scores, pairs))[1]
     assert table.columns[:4] == ("generator", "prompts", "people: mean rank", "people: first")
     assert [row[:4] for row in table.plain_rows[:2]] == [["y", "2", "1.00", 2], ["x", "2", "1.50", 1]]
+
+
+def test_tables_of_constructed_preferences_say_so_in_their_heads() -> None:
+    items, scores, pairs = ranked_by_people()
+    constructed = agreement_tables(agreement(items, scores, [replace(pair, source="construction") for pair in pairs]))
+    assert [table.title for table in constructed] == ["Agreement with construction", "Leaderboard"]
+    heads = [str(cell) for cell in (*constructed[1].columns, *(row[0] for row in constructed[1].rows))]
+    assert {head for head in heads if "construction" in head} == {
+        "construction: mean rank", "construction: first", "SRCC with construction",
+    }  # fmt: skip
+    assert not [head for head in heads if "people" in head]

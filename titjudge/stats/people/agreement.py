@@ -45,7 +45,7 @@ from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 NO_PAIRS = "there are no human pairs of these images"
 GUESSING = 0.05
 MARKS_JUDGE = "the score marks the judge and not the image"
-PEOPLE = "people"
+PEOPLE, CONSTRUCTION = "people", "construction"  # whose preferences the pairs are
 EXPLANATION = (  # of the columns, as it stands in the notes of every result with human pairs
     "Accuracy: share of the human pairs with a preference that the metric orders the same way; a predicted tie is "
     "wrong, a pair without both scores is left out and counted.",
@@ -137,11 +137,17 @@ def agreement(
         leaderboard_srcc=srcc,
         notes=_notes(metrics, len(index), named, per_prompt),
         warnings=list(dict.fromkeys(warnings)),
+        reference=_reference(pairs),
     )
     if not strengths:
         return agreed
     fits = _strengths(grouped, {name: values[name] for name in ranked}, images, resamples, seed)
     return agreed.joined(Results(bradley_terry=fits))
+
+
+def _reference(pairs: Sequence[Pair]) -> str:
+    """Say whose preferences these are: `people`, or `construction` where all come from how the images were made."""
+    return CONSTRUCTION if pairs and all(pair.source == CONSTRUCTION for pair in pairs) else PEOPLE
 
 
 def _people(images: Sequence[Image], pairs: Sequence[Pair], human: HumanScores) -> Leaderboard | None:

@@ -12,9 +12,10 @@ from titjudge.stats.people.agreement import EXPLANATION
 
 LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
 SPREAD = "spread: standard deviation of the images of one prompt by one generator"
-FIRSTS = "people: mean of their ranks as given, and the prompts on which no generator has a better one"
+FIRSTS = "{}: mean of their ranks as given, and the prompts on which no generator has a better one"
 UNNAMED = "(unnamed)"  # a generator without a name
-WITH_PEOPLE = "SRCC with people"  # the last row of a leaderboard
+SRCC_WITH = "SRCC with"  # whose order: the last row of a leaderboard
+AGREEMENT_WITH = "Agreement with"
 _COLUMNS = (
     "metric", "accuracy", "ties", "pairs", "chance level", "SRCC", "KRCC", "nDCG", "nDCG chance", "paper fit",
     "paper fit chance", "coverage",
@@ -26,17 +27,19 @@ def agreement_tables(agreed: Results) -> list[Table]:
     """Make the main table, the leaderboard where generators are named, and Bradley-Terry strengths where asked for."""
     explanation = tuple(note for note in agreed.notes if note in EXPLANATION)
     notes = (*(note for note in agreed.notes if note not in EXPLANATION), *agreed.warnings)
-    tables = [_metrics(agreed.metrics, notes, explanation)]
+    tables = [_metrics(agreed.metrics, notes, explanation, agreed.reference)]
     if agreed.leaderboard:
-        tables.append(_leaderboard(agreed.leaderboard, agreed.leaderboard_srcc))
+        tables.append(_leaderboard(agreed.leaderboard, agreed.leaderboard_srcc, agreed.reference))
     return [*tables, *(strengths_table(name, fit) for name, fit in agreed.bradley_terry.items())]
 
 
-def _metrics(metrics: Mapping[str, MetricResult], notes: tuple[str, ...], explanation: tuple[str, ...]) -> Table:
+def _metrics(
+    metrics: Mapping[str, MetricResult], notes: tuple[str, ...], explanation: tuple[str, ...], reference: str
+) -> Table:
     if any(result.pairs for result in metrics.values()):
         rows = tuple(_metric_row(name, result) for name, result in metrics.items())
         return Table(
-            "Agreement with people",
+            f"{AGREEMENT_WITH} {reference}",
             _COLUMNS,
             rows,
             notes,
@@ -73,7 +76,7 @@ def chance_level(result: MetricResult) -> Value:
     return f"{100 * threshold / scored:.1f}%, p {p}" if threshold and scored else p
 
 
-def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float | None]) -> Table:
+def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float | None], reference: str) -> Table:
     names = list(standings[0].metrics)
     people = any(standing.human for standing in standings)
     firsts = any(standing.human and standing.human.first_places is not None for standing in standings)
@@ -87,7 +90,8 @@ def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float |
             if any((place := s.metrics.get(name)) and place.spread is not None for s in standings)
         ]
     )
-    columns = ["generator", "prompts", *_people_columns(people, firsts)]
+    rank, first = f"{reference}: mean rank", f"{reference}: first"
+    columns = ["generator", "prompts", *([rank] if people else []), *([first] if firsts else [])]
     for name in names:
         columns += [f"{name}: {column}" for column in _columns_of_metric(wide, name in spread)]
     rows = [
@@ -104,17 +108,13 @@ def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float |
         for standing in standings
     ]
     if people and names:
-        rows.append(_srcc_row(names, srcc, firsts, wide, spread))
-    legend = (LEGEND, *([FIRSTS] if firsts else []), *([SPREAD] if spread else []))
+        rows.append(_srcc_row(f"{SRCC_WITH} {reference}", names, srcc, firsts, wide, spread))
+    legend = (LEGEND, *([FIRSTS.format(reference)] if firsts else []), *([SPREAD] if spread else []))
     secondary = [f"{name}: {column}" for column in ("spread", "images") for name in names]
-    secondary += ["people: first", "prompts"] + ([] if wide else [f"{name}: mean rank" for name in reversed(names)])
+    secondary += [first, "prompts"] + ([] if wide else [f"{name}: mean rank" for name in reversed(names)])
     return Table(
         "Leaderboard", tuple(columns), tuple(rows), explanation=legend, secondary=tuple(secondary), estimates=True
     )
-
-
-def _people_columns(people: bool, firsts: bool) -> list[str]:
-    return [*(["people: mean rank"] if people else []), *(["people: first"] if firsts else [])]
 
 
 def _people_cells(place: PlaceRecord | None, people: bool, firsts: bool) -> list[Any]:
@@ -143,9 +143,9 @@ def _prompts(places: Sequence[PlaceRecord]) -> str | None:
 
 
 def _srcc_row(
-    names: Sequence[str], srcc: Mapping[str, float | None], firsts: bool, wide: bool, spread: Sequence[str]
+    title: str, names: Sequence[str], srcc: Mapping[str, float | None], firsts: bool, wide: bool, spread: Sequence[str]
 ) -> tuple[Any, ...]:
-    cells: list[Any] = [WITH_PEOPLE, None, None, *([None] if firsts else [])]
+    cells: list[Any] = [title, None, None, *([None] if firsts else [])]
     for name in names:
         blank = len(_columns_of_metric(wide, name in spread)) - 1
         cells += [plain(srcc.get(name)), *[None] * blank]
