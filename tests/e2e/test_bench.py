@@ -115,13 +115,15 @@ def test_a_dry_run_asks_nobody_and_names_both_prices(tmp_path: Path) -> None:
     with Server(Service()) as server:
         said = bench(tmp_path, server, "--max-cost", "5", "--dry-run", "--json", "out.json")
         assert server.count() == 0
-    assert f"good: {COUNT} images to make, $0.16 at most" in said
+    assert f"good: {COUNT} images to make, $0.16 at most, less than 1 min" in said
     assert f"judging {2 * COUNT} images: about $" in said
-    assert "time: up to 2 min, with 10 to 40 s for a hosted image" in said
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["images"]["bad"] == {"missing": COUNT, "max_cost": pytest.approx(COUNT * PRICE)}
     assert 0 < found["judging"]["likely"] <= found["judging"]["max"]
-    assert f"together: ${0.32 + found['judging']['max']:.2f} at most" in said
+    assert (
+        f"together: ${0.32 + found['judging']['max']:.2f} at most, up to 2 min (with 10 to 40 s for a hosted image"
+        in said
+    )
     assert found["requests"] == 2 * 2 * COUNT  # a description and a comparison of each
     assert not (tmp_path / "bench").exists()
 

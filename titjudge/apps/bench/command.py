@@ -240,17 +240,24 @@ class _Bench:
             images[generator.name] = len(missing), self._most(generator, requests(missing))
         judging = self._judging_forecast()
         count = len(self._prompts) * len(images) * self._benchmark.samples
+        seconds = {
+            name: _seconds(missing, judging.at_once, _IMAGE_SECONDS)
+            for name, (missing, most) in images.items()
+            if most != 0.0
+        }
         for name, (missing_count, most) in images.items():
-            say(f"{name}: {missing_count:,} images to make{_at_most(most)}")
-        price = judging.price
-        say(
-            f"judging {count:,} images: "
-            + (f"about ${price[1]:.2f}, ${price[2]:.2f} at most" if price else "price unknown")
-        )
+            time_of = f", {span(*seconds[name])}" if name in seconds else ""
+            say(f"{name}: {missing_count:,} images to make{_at_most(most)}{time_of}")
+        price, answers = judging.price, _seconds(judging.requests, judging.at_once, _ANSWER_SECONDS)
+        cost = f"about ${price[1]:.2f}, ${price[2]:.2f} at most" if price else "price unknown"
+        say(f"judging {count:,} images: {cost}, {span(*answers)}")
         known = [most for _, most in images.values() if most is not None]
-        if price and len(known) == len(images):
-            say(f"together: ${math.fsum([*known, price[2]]):.2f} at most")
-        say(_time([missing_count for missing_count, most in images.values() if most != 0.0], judging))
+        total = (
+            f"${math.fsum([*known, price[2]]):.2f} at most" if price and len(known) == len(images) else "price unknown"
+        )
+        low, high = (sum(ends) for ends in zip(*seconds.values(), answers, strict=True))
+        each = "{} to {} s for a hosted image, {} to {} s for an answer".format(*_IMAGE_SECONDS, *_ANSWER_SECONDS)
+        say(f"together: {total}, {span(low, high)} (with {each}, {judging.at_once} at once)")
         record = {"dry_run": True, "images": {name: {"missing": missing_count, "max_cost": most} for name, (missing_count, most) in images.items()},
                   "judged": count, "judging": {"likely": price[1], "max": price[2]} if price else None, "requests": judging.requests}  # fmt: skip
         write_json(self._flags["json_file"], record)
@@ -399,15 +406,10 @@ def _at_most(most: float | None) -> str:
     return ", price unknown" if most is None else f", ${most:.2f} at most" if most else ""
 
 
-def _time(images: list[int], judging: _Judging) -> str:
-    """Say how long hosted images, one generator after the other, and answers may take; what is made here is not counted."""
-    low, high = (
-        sum(math.ceil(count / judging.at_once) * image for count in images)
-        + math.ceil(judging.requests / judging.at_once) * answer
-        for image, answer in zip(_IMAGE_SECONDS, _ANSWER_SECONDS, strict=True)
-    )
-    each = "{} to {} s for a hosted image, {} to {} s for an answer".format(*_IMAGE_SECONDS, *_ANSWER_SECONDS)
-    return f"time: {span(low, high)}, with {each}, {judging.at_once} at once"
+def _seconds(requests: int, at_once: int, each: tuple[int, int]) -> tuple[int, int]:
+    """Compute how long so many requests may take, from the seconds that each may take."""
+    in_turn = math.ceil(requests / at_once)
+    return in_turn * each[0], in_turn * each[1]
 
 
 def _verdict(outcome: Any) -> list[str]:
