@@ -7,6 +7,8 @@ import io
 import json
 import threading
 from collections.abc import Callable
+from email.parser import BytesParser
+from email.policy import HTTP
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,19 @@ def picture(colour: str = "red") -> bytes:
     file = io.BytesIO()
     Image.new("RGB", (24, 24), colour).save(file, "PNG")
     return file.getvalue()
+
+
+def form(seen: Seen) -> tuple[dict[str, str], list[tuple[str, bytes]]]:
+    """The fields of a request as multipart form data, and its files in order, each with the name of its field."""
+    head = f"Content-Type: {seen.headers['content-type']}\r\n\r\n".encode()
+    texts, files = {}, []
+    for part in BytesParser(policy=HTTP).parsebytes(head + seen.raw).iter_parts():
+        name, content = str(part.get_param("name", header="content-disposition")), part.get_payload(decode=True)
+        if part.get_filename() is None:
+            texts[name] = content.decode()
+        else:
+            files.append((name, content))
+    return texts, files
 
 
 ENCODED = base64.b64encode(picture()).decode()
@@ -44,11 +59,17 @@ class ImageService:
         return answer or Scripted(body={"created": 1, "data": [{"b64_json": ENCODED}]}, latency=self.latency)
 
 
-def todo(folder: Path, count: int = 6, **prompts: str) -> Path:
+def todo(folder: Path, count: int = 6, *, edits: bool = False, **prompts: str) -> Path:
     """Write a list of wanted images, `{generator}/0.png` and so on; `prompts` are those of some, by `i` and number."""
     file = folder / "todo.jsonl"
+    (folder / "source.png").write_bytes(picture("blue"))
+    source = {"source_image": "source.png"} if edits else {}
     lines: list[dict[str, Any]] = [
-        {"prompt": prompts.get(f"i{number}", f"a scene with {number} cubes"), "image": f"{{generator}}/{number}.png"}
+        {
+            "prompt": prompts.get(f"i{number}", f"a scene with {number} cubes"),
+            "image": f"{{generator}}/{number}.png",
+            **source,
+        }
         for number in range(count)
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))

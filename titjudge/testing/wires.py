@@ -136,7 +136,8 @@ def read(method: str, path: str, headers: Mapping[str, str], raw: bytes) -> Seen
     data = body if isinstance(body, dict) else {}
     texts, images = _texts_and_images(data)
     model = found.group(1) if found else str(data.get("model", ""))
-    digest = hashlib.sha256(bare.encode() + json.dumps(body, sort_keys=True).encode()).digest()
+    content = raw if body is None else json.dumps(body, sort_keys=True).encode()
+    digest = hashlib.sha256(bare.encode() + content).digest()
     shas = tuple(
         hashlib.sha256(base64.b64decode(each, "-_" if set("-_") & set(each) else None)).hexdigest() for each in images
     )

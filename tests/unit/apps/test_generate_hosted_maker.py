@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import read_lines, write_lines
-from image_service import PRICE, ImageService, picture, todo
+from image_service import PRICE, ImageService, form, picture, todo
 
 from titjudge.apps.generate.generating import Generated, generate, read_wanted
 from titjudge.apps.generate.hosted_maker import HostedMaker, hosted_maker
+from titjudge.apps.generate.image_models import ImageRequest, OpenAIImages
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.engine import retry
 from titjudge.runs.folder.run_folder import RunFolder, locked
@@ -115,6 +117,7 @@ def once(answer: Scripted) -> Callable[[Seen], Scripted | None]:
     return lambda seen: answer if seen.nth == 1 else None
 
 
+@pytest.mark.parametrize("edits", [False, True])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -124,17 +127,20 @@ def once(answer: Scripted) -> Callable[[Seen], Scripted | None]:
     ids=["429", "503", "500", "drop_before", "drop_after", "html", "half an image"],
 )  # fmt: skip
 def test_a_fault_costs_no_image_and_the_ledger_never_says_less_than_was_billed(
-    tmp_path: Path, answer: Scripted
+    tmp_path: Path, answer: Scripted, edits: bool
 ) -> None:
     service = ImageService(once(answer))
+    todo(tmp_path, edits=edits)
     with Server(service) as server:
         result = made(tmp_path, server, max_cost=1.0)
     money = ledger(tmp_path).money()
     assert (result.made, result.failed) == (6, [])
+    assert {seen.path for seen in server.requests} == {f"/v1/images/{'edits' if edits else 'generations'}"}
     assert money.spent + money.uncertain >= service.billed - 1e-9
 
 
-def test_under_faults_at_random_the_cap_holds_against_what_the_service_billed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("edits", [False, True])
+def test_under_faults_at_random_the_cap_holds_against_what_the_service_billed(tmp_path: Path, edits: bool) -> None:
     for seed in range(6):
         dice = random.Random(seed)
         faults = [
@@ -146,6 +152,7 @@ def test_under_faults_at_random_the_cap_holds_against_what_the_service_billed(tm
         ]
         place = tmp_path / str(seed)
         place.mkdir()
+        todo(place, 10, edits=edits)
         service = ImageService(lambda seen, dice=dice, faults=faults: dice.choice(faults))
         with Server(service) as server:
             for _ in range(3):
@@ -193,12 +200,44 @@ def test_the_key_is_in_no_file(tmp_path: Path) -> None:
     assert not any(b"sk-test" in file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())
 
 
-def test_an_edit_is_not_paid_for_without_its_source(tmp_path: Path) -> None:
+def test_the_sources_of_an_edit_go_with_it_and_are_paid_for(tmp_path: Path) -> None:
+    """The worst case of an edit has its sources, as input that is an image."""
+    (tmp_path / "s.png").write_bytes(picture("green"))
+    (line,) = read_lines(todo(tmp_path, 1))
+    write_lines(tmp_path / "todo.jsonl", {**line, "source_image": ["s.png", "source.png"]})
+    with Server(ImageService()) as server:
+        result = made(tmp_path, server)
+        texts, files = form(server.last)
+    assert result.made == 1
+    assert texts["prompt"] == line["prompt"]
+    assert files == [("image[]", picture("green")), ("image[]", picture("blue"))]
+    (listed,) = read_lines(tmp_path / "out" / "metadata.jsonl")
+    assert [Path(source).name for source in listed["source_image"]] == ["s.png", "source.png"]
+    dear = hosted_maker("openai/gpt-image-2", {"quality": "low", "size": "1024x1024"}, 20.0, [], {})
+    plain = ImageRequest("a.png", "make it blue", 0)
+    edit = replace(plain, sources=(tmp_path / "s.png",))
+    assert (dear.most([edit]) or 0) - (dear.most([plain]) or 0) == pytest.approx(7_168 * 8e-6)
+
+
+def test_an_edit_whose_source_is_gone_is_not_asked_for(tmp_path: Path) -> None:
+    todo(tmp_path, 2, edits=True)
+    failed: list[tuple[str, str]] = []
+    wanted = list(read_wanted(tmp_path / "todo.jsonl", tmp_path / "out", "painter", failed))
+    (tmp_path / "source.png").unlink()
+    with Server(ImageService()) as server:
+        result = generate(wanted, tmp_path / "out", maker(server, max_cost=1.0), failed, lambda progress: None)
+        assert server.count() == 0
+    assert ledger(tmp_path).money().spent == ledger(tmp_path).money().uncertain == 0
+    assert [("source.png" in reason) for _, reason in result.failed] == [True, True]
+
+
+def test_an_edit_is_not_paid_for_by_a_model_without_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "s.png").write_bytes(picture())
     file = todo(tmp_path, 2)
     first, second = read_lines(file)
     write_lines(file, {**first, "source_image": "s.png"}, second)
     service = ImageService()
+    monkeypatch.setattr(OpenAIImages, "source_tokens", 0)
     with Server(service) as server:
         result = made(tmp_path, server, max_cost=1.0)
     assert (result.made, service.images, len(result.failed)) == (1, 1, 1)

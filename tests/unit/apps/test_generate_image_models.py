@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
-from image_service import ENCODED, picture
+from image_service import ENCODED, form, picture
+from PIL import Image
 
 from titjudge.apps.generate.image_models import ImageModel, ImageRequest, MadeImage, checked, image_model
 from titjudge.core.errors import ConfigError
@@ -59,6 +65,58 @@ def test_a_server_of_the_images_api_is_asked_for_the_image_itself_and_sent_the_s
     assert server.last.body == {
         "model": "painter", "prompt": "a red cube", "n": 1, "size": "512x512", "response_format": "b64_json", "seed": 7,
     }  # fmt: skip
+
+
+def edit(folder: Path, *colours: str) -> ImageRequest:
+    """An edit of pictures of these colours."""
+    sources = [folder / f"{colour}.png" for colour in colours]
+    for source, colour in zip(sources, colours, strict=True):
+        source.write_bytes(picture(colour))
+    return replace(REQUEST, sources=tuple(sources))
+
+
+@pytest.mark.parametrize("colours", [("green",), ("green", "blue")])
+def test_an_edit_is_the_form_that_openais_own_client_sends(
+    server: Server, tmp_path: Path, colours: tuple[str, ...]
+) -> None:
+    request = edit(tmp_path, *colours)
+    server.script(*[Scripted(body={"data": [{"b64_json": ENCODED}]})] * 2)
+    assert made(asked(model("openai", server, size="512x512", quality="low"), request)).raw == picture()
+    ours, seen = form(server.last), server.last
+    images = [("source.png", picture(colour), "image/png") for colour in colours]
+    with openai.OpenAI(api_key="sk-test-0123456789", base_url=server.openai, max_retries=0) as client:
+        client.images.edit(
+            model="painter", prompt="a red cube", n=1, size="512x512", quality="low", response_format="b64_json",
+            image=images if len(images) > 1 else images[0], extra_body={"seed": 7},
+        )  # fmt: skip
+    assert server.last.path == seen.path == "/v1/images/edits"
+    assert form(server.last) == ours
+    assert [content for _, content in ours[1]] == [picture(colour) for colour in colours]
+
+
+def test_gemini_gets_the_sources_of_an_edit_before_its_instruction(server: Server, tmp_path: Path) -> None:
+    part = {"inlineData": {"mimeType": "image/png", "data": ENCODED}}
+    server.script(Scripted(body={"candidates": [{"content": {"parts": [part]}}]}))
+    made(asked(model("gemini", server, "gemini-2.5-flash-image"), edit(tmp_path, "green", "blue")))
+    *sources, text = server.last.body["contents"][0]["parts"]
+    assert [base64.b64decode(source["inlineData"]["data"]) for source in sources] == [picture("green"), picture("blue")]
+    assert text == {"text": "a red cube"}
+
+
+def test_a_source_that_a_service_may_not_read_is_sent_as_png_upright(server: Server, tmp_path: Path) -> None:
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    Image.new("RGB", (30, 20), "green").save(tmp_path / "turned.jpg", exif=turned)
+    server.script(Scripted(body={"data": [{"b64_json": ENCODED}]}))
+    made(asked(model("openai", server), replace(REQUEST, sources=(tmp_path / "turned.jpg",))))
+    _, [(_, content)] = form(server.last)
+    with Image.open(io.BytesIO(content)) as sent:
+        assert (sent.format, sent.size) == ("PNG", (20, 30))
+
+
+def test_models_without_sources_say_so(server: Server) -> None:
+    assert model("gemini", server, "imagen-4.0-generate-001").source_tokens == 0
+    assert image_model("litellm", ProviderSettings("fal_ai/fal-ai/flux/schnell"), {}).source_tokens == 0
 
 
 def test_openai_itself_gets_neither_seed_nor_form(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

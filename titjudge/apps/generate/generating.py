@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from titjudge.apps.generate.hosted_maker import HostedMaker, Session
-from titjudge.apps.generate.image_makers import Maker
+from titjudge.apps.generate.image_makers import Maker, sources_of
 from titjudge.apps.generate.image_models import ImageRequest, MadeImage
 from titjudge.core.cells import MAX_BYTES
 from titjudge.core.errors import DataError, UserError
@@ -207,7 +207,7 @@ def generate(
         todo = list(_missing(wanted, folder, progress, () if retry_refused else folder.refused))
         watch(progress)
         if isinstance(maker, HostedMaker):
-            todo = list(_without_edits(todo, progress))
+            todo = todo if maker.makes_edits else list(_without_edits(todo, progress))
             _ask(todo, folder, maker, out / LEDGERS, progress, watch, say)
         else:
             _make(todo, folder, maker, progress, watch)
@@ -231,12 +231,10 @@ def _missing(
 
 
 def _without_edits(todo: Iterable[ImageToMake], progress: Generated) -> Iterator[ImageToMake]:
-    """Yield the images that are no edits: of the others a hosted model would be paid for what the prompt says alone."""
+    """Yield the images that are no edits: for the others this model would be paid for what the prompt says alone."""
     for one in todo:
         if SOURCE in one.fields:
-            reason = (
-                "this is an edit, and hosted models get no source images here: use --command or --model diffusers/REPO"
-            )
+            reason = "this is an edit, and this model gets no source images here: use openai/MODEL, gemini/MODEL, diffusers/REPO or --command"
             progress.failed.append((one.label, reason))
         else:
             yield one
@@ -300,7 +298,10 @@ def _ask(
 
 def requests(wanted: Iterable[ImageToMake]) -> list[ImageRequest]:
     """Make the requests for images."""
-    return [ImageRequest(one.name, str(one.fields["prompt"]), int(one.fields["seed"])) for one in wanted]
+    return [
+        ImageRequest(one.name, str(one.fields["prompt"]), int(one.fields["seed"]), tuple(sources_of(one.fields)))
+        for one in wanted
+    ]
 
 
 def _line(one: ImageToMake, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,14 @@ from pydantic import ValidationError
 from titjudge.apps.generate.image_models import ImageModel, ImageRequest, MadeImage, image_model
 from titjudge.apps.generate.image_prices import ImagePrice, image_price, parse_image_price
 from titjudge.core.config import Limits, RoleConfig
-from titjudge.core.errors import BudgetExhausted, CacheWriteError, ConfigError, FatalProviderError, Unanswered
+from titjudge.core.errors import (
+    BudgetExhausted,
+    CacheWriteError,
+    ConfigError,
+    DataError,
+    FatalProviderError,
+    Unanswered,
+)
 from titjudge.core.files import load_yaml
 from titjudge.core.types import FailureKind, Status, Usage
 from titjudge.engine.budget import Bill
@@ -35,15 +42,20 @@ class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
 
     def bound(self, question: ImageRequest) -> Usage:
         most = self.price.most_output if isinstance(self.price, ImagePrice) else 0
-        return Usage(input=len(question.prompt.encode()) + _SENT, output=most)
+        shown = len(question.sources) * self.provider.source_tokens
+        return Usage(input=len(question.prompt.encode()) + _SENT + shown, output=most, image=shown)
 
     async def ask(self, question: ImageRequest, bound: Usage) -> tuple[MadeImage, Bill]:
         """Send a question once.
 
         Raises:
             ProviderFailure: The image was made and cannot be written; other exceptions are the model's.
+            Unanswered: A source cannot be read; nothing was sent.
         """
-        made = await self.provider.make(question)
+        try:
+            made = await self.provider.make(question)
+        except DataError as error:
+            raise Unanswered(Status.BAD_INPUT, str(error)) from error
         bill = self.bill(made.usage, bound)
         try:
             self.keep(question, made, bill)
@@ -118,6 +130,11 @@ class HostedMaker:
         )
         self._model.on_headers = limiter.observe_headers
         self._role = ImageRole("generator", model, self._model, self.price, limiter)
+
+    @property
+    def makes_edits(self) -> bool:
+        """Whether it takes the source images of an edit."""
+        return self._model.source_tokens > 0
 
     def most(self, requests: Iterable[ImageRequest]) -> float | None:
         """Compute the USD that images cost at most; None where the price is not known."""

@@ -1,15 +1,16 @@
 """Hosted models that make images: OpenAI's images API and servers that speak it, Gemini, and litellm for the rest.
 
 Each is the provider of the same name with another question: addresses, keys, rate limits, errors and secrets are handled as
-for judges. One image a request.
+for judges. One image a request. Edits, whose requests have source images, are made by OpenAI's API and by Gemini.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,8 +20,9 @@ import orjson
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import FailureKind, ProviderSettings, Usage
+from titjudge.core.types import FailureKind, ImageFile, ProviderSettings, Usage
 from titjudge.data.image_decoding import inspect
+from titjudge.data.images import ImageFiles, loaded
 from titjudge.providers import finish_reasons
 from titjudge.providers.base import Model
 from titjudge.providers.finish_reasons import Ending
@@ -31,6 +33,10 @@ from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.usage import gemini_usage, openai_usage
 
+_OPENAI_SOURCE = (
+    7_168  # tokens of a source at most: tiles, and 6,240 in high fidelity (platform.openai.com, image generation)
+)
+_GEMINI_SOURCE = 2_240  # at the highest media resolution (ai.google.dev, media resolution)
 _FETCHES = 4  # times that the address of a finished image is asked: it is paid, and asking costs nothing
 _WRITTEN = frozenset(
     {"model", "prompt", "n", "response_format", "stream", "contents", "seed"}
@@ -45,11 +51,13 @@ class ImageRequest:
         name: The name of its file, which failures are reported by.
         prompt: What it should show.
         seed: Seed of the noise, for services that take one.
+        sources: The images that an edit is made from, in the order of the instruction.
     """
 
     name: str
     prompt: str
     seed: int
+    sources: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +88,24 @@ class ImageModel(Model, ABC):
     """The vendor's name in the price list; empty where the model's name begins with it."""
     image_options: Mapping[str, Any]
 
+    @property
+    def source_tokens(self) -> int:
+        """Input tokens that one source of an edit takes at most; 0 where the model makes no edits."""
+        return 0
+
     @abstractmethod
     async def make(self, request: ImageRequest) -> MadeImage:
         """Ask for one image, once.
 
         Raises:
             ConfigError: There is no key.
+            DataError: A source cannot be read; nothing was sent.
             Exception: No image came; see `classify`.
         """
 
 
 class OpenAIImages(OpenAI, ImageModel):
-    """One model behind `/images/generations`: OpenAI, Azure's v1 address, vLLM-Omni, SGLang, xAI, Together and others.
+    """One model behind `/images/generations` and `/images/edits`: OpenAI, Azure's v1 address, vLLM-Omni, SGLang, xAI, Together and others.
 
     OpenAI's own models take no seed and always answer with the image itself; other servers are asked for that, and sent the
     seed until they refuse it.
@@ -107,12 +121,19 @@ class OpenAIImages(OpenAI, ImageModel):
     def path(self) -> str:
         return "/images/generations"
 
+    @property
+    def source_tokens(self) -> int:
+        return _OPENAI_SOURCE
+
     async def make(self, request: ImageRequest) -> MadeImage:
         body: dict[str, Any] = {"model": self.model, "prompt": request.prompt, "n": 1, **self.image_options}
         if not self._at_openai():
             body |= {"response_format": "b64_json", "seed": request.seed}
         body = {name: value for name, value in body.items() if name not in self.refused}
-        answer, endpoint = await self._post(self.path, orjson.dumps(body))
+        if request.sources:
+            answer, endpoint = await self._post("/images/edits", *await _form(body, request.sources))
+        else:
+            answer, endpoint = await self._post(self.path, orjson.dumps(body))
         if not 200 <= answer.status < 300:
             raise self.read_error(answer, sent=frozenset(body))
         usage: Usage | None = None
@@ -147,10 +168,14 @@ class GeminiImages(Gemini, ImageModel):
         self.image_options = checked(options)
         self._imagen = "imagen" in self.model
 
+    @property
+    def source_tokens(self) -> int:
+        return 0 if self._imagen else _GEMINI_SOURCE
+
     async def make(self, request: ImageRequest) -> MadeImage:
         home = self.path.rpartition(":")[0]
         verb, body = (
-            ("predict", self._predict(request)) if self._imagen else ("generateContent", self._generate(request))
+            ("predict", self._predict(request)) if self._imagen else ("generateContent", await self._generate(request))
         )
         answer, _ = await self._post(f"{home}:{verb}", orjson.dumps(body))
         if not 200 <= answer.status < 300:
@@ -168,13 +193,18 @@ class GeminiImages(Gemini, ImageModel):
         raw = await _image_of(self, request.name, {"b64_json": found}, usage)
         return MadeImage(raw, usage or Usage(), version=str(data.get("modelVersion") or ""))
 
-    def _generate(self, request: ImageRequest) -> dict[str, Any]:
+    async def _generate(self, request: ImageRequest) -> dict[str, Any]:
         config: dict[str, Any] = {"responseModalities": ["TEXT", "IMAGE"]}
         if self.image_options:
             config["imageConfig"] = dict(self.image_options)
         if "seed" not in self.refused:
             config["seed"] = request.seed
-        return {"contents": [{"role": "user", "parts": [{"text": request.prompt}]}], "generationConfig": config}
+        parts: list[dict[str, Any]] = [
+            {"inlineData": {"mimeType": source.media_type, "data": base64.b64encode(raw).decode()}}
+            for source, raw in await _read_sources(request.sources)
+        ]
+        contents = [{"role": "user", "parts": [*parts, {"text": request.prompt}]}]
+        return {"contents": contents, "generationConfig": config}
 
     def _predict(self, request: ImageRequest) -> dict[str, Any]:
         return {
@@ -277,6 +307,40 @@ def _imagen_answer(data: Mapping[str, Any]) -> tuple[str, str]:
     if not predictions:
         return "", "the prompt or the image was filtered, without a reason"
     return str(predictions[0].get("bytesBase64Encoded") or ""), str(predictions[0].get("raiFilteredReason") or "")
+
+
+async def _read_sources(sources: Sequence[Path]) -> list[tuple[ImageFile, bytes]]:
+    """Read the sources of an edit as they are sent: what a service may not read is PNG.
+
+    Raises:
+        DataError: One is no image.
+    """
+    files = ImageFiles()
+    opened = [await files.open(source) for source in sources]
+    return [(source, await loaded(source, lambda raw: raw)) for source in opened]
+
+
+async def _form(fields: Mapping[str, Any], sources: Sequence[Path]) -> tuple[bytes, str]:
+    """Write a request for an edit as multipart form data; returns it with its content type.
+
+    Raises:
+        DataError: A source is no image.
+    """
+    import httpx
+
+    read = await _read_sources(sources)
+    name = "image" if len(read) == 1 else "image[]"
+    files = [
+        (name, (f"{number}.{source.media_type.rpartition('/')[2]}", raw, source.media_type))
+        for number, (source, raw) in enumerate(read, 1)
+    ]
+    texts = {key: value if isinstance(value, str) else orjson.dumps(value).decode() for key, value in fields.items()}
+    boundary = hashlib.sha256(
+        orjson.dumps([texts, [source.sha256 for source, _ in read]])
+    ).hexdigest()  # the same for the same edit
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+    form = httpx.Request("POST", "http://localhost", data=texts, files=files, headers=headers)
+    return form.read(), headers["Content-Type"]
 
 
 async def _image_of(model: Any, name: str, entry: Mapping[str, Any], usage: Usage | None, host: str = "") -> bytes:

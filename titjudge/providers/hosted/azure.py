@@ -94,9 +94,9 @@ class Azure(OpenAI):
         query.pop("api-version", None)
         return urlunsplit((parts.scheme, parts.netloc, home.removesuffix("/openai"), urlencode(query), ""))
 
-    async def _post(self, path: str, body: bytes) -> tuple[http.Answer, http.Endpoint]:
+    async def _post(self, path: str, body: bytes, content_type: str = "") -> tuple[http.Answer, http.Endpoint]:
         try:
-            return await super()._post(path, body)
+            return await super()._post(path, body, content_type)
         except ConfigError as error:
             if not self._credentials:
                 raise

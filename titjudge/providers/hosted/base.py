@@ -330,12 +330,14 @@ class Hosted(Remote):
     def _address(self) -> str:
         return self.settings.base_url or os.environ.get(self.base_env) or self.default_base
 
-    async def _post(self, path: str, body: bytes) -> tuple[http.Answer, http.Endpoint]:
-        """Send once; the next address is tried only where one cannot be reached at all (nothing was sent)."""
+    async def _post(self, path: str, body: bytes, content_type: str = "") -> tuple[http.Answer, http.Endpoint]:
+        """Send once, JSON where nothing else is said; the next address is tried only where one cannot be reached at all."""
         self._transport.join(self)
         missing: http.Unreachable | None = None
         for endpoint in self.endpoints.order():
             headers = self._headers.get(endpoint.identity) or self.headers_for(endpoint)
+            if content_type:
+                headers = {**headers, "Content-Type": content_type}
             try:
                 with endpoint.used():
                     answer = await self._transport.post_json(

@@ -65,14 +65,14 @@ class Gemini(Hosted):
     schema = tools = probabilities = True
     option_names = Hosted.option_names | {"vertexai", "project", "location"}
 
-    async def _post(self, path: str, body: bytes) -> tuple[http.Answer, http.Endpoint]:
+    async def _post(self, path: str, body: bytes, content_type: str = "") -> tuple[http.Answer, http.Endpoint]:
         if len(body) > _MOST_BYTES:
             raise self.failure(
                 FailureKind.REJECTED,
                 f"the request has {len(body) / 1e6:.1f} MB, and Google takes at most {_MOST_BYTES // 10**6} MB with its "
                 "images in it: set max_side for this model, make the image smaller, or save it as JPEG",
             )
-        return await super()._post(path, body)
+        return await super()._post(path, body, content_type)
 
     @property
     def path(self) -> str:
