@@ -116,7 +116,6 @@ def test_a_source_that_a_service_may_not_read_is_sent_as_png_upright(server: Ser
 
 def test_models_without_sources_say_so(server: Server) -> None:
     assert model("gemini", server, "imagen-4.0-generate-001").source_tokens == 0
-    assert image_model("litellm", ProviderSettings("fal_ai/fal-ai/flux/schnell"), {}).source_tokens == 0
 
 
 def test_openai_itself_gets_neither_seed_nor_form(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +228,33 @@ def test_litellm_sends_one_request_and_its_refusals_are_refusals(server: Server)
     assert failed(asked(maker)).kind is FailureKind.RATE_LIMIT
     assert failed(asked(maker)).kind is FailureKind.REFUSED
     assert server.count() == 3
+
+
+def test_litellm_sends_an_edit_once_even_where_the_connection_breaks_afterwards(server: Server, tmp_path: Path) -> None:
+    request = edit(tmp_path, "green", "blue")
+    server.script(Scripted(body={"created": 1, "data": [{"b64_json": ENCODED}]}), Scripted.fault("drop_after"))
+    maker = model("litellm", server, "openai/gpt-image-2", quality="low")
+    assert made(asked(maker, request)).raw == picture()
+    texts, files = form(server.last)
+    assert (server.last.path, texts["prompt"], texts["quality"]) == ("/v1/images/edits", "a red cube", "low")
+    assert [content for _, content in files] == [picture("green"), picture("blue")]
+    lost = failed(asked(maker, request))
+    assert (lost.kind, lost.maybe_billed, server.count()) == (FailureKind.RETRY, True, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("together_ai/some-model", "image edit is not supported"),
+        ("fal_ai/fal-ai/flux/schnell", "FAL_AI_API_KEY is not set"),
+    ],
+)
+def test_what_litellm_cannot_send_ends_the_run_and_is_not_tried_again(
+    server: Server, tmp_path: Path, name: str, message: str
+) -> None:
+    failure = failed(asked(image_model("litellm", ProviderSettings(name, timeout=20), {}), edit(tmp_path, "green")))
+    assert (failure.kind, failure.maybe_billed, server.count()) == (FailureKind.FATAL, False, 0)
+    assert message in failure.message
 
 
 def test_what_titjudge_writes_is_no_option() -> None:

@@ -79,7 +79,7 @@ def generate(
     Images that exist are not made again: after Ctrl-C the same command continues. DIR/metadata.jsonl lists the images with
     prompt, seed and settings. The program of --command must write the file {out}; its arguments can also contain other
     fields of a line, as {prompt_id} or {sample}. Of a line with source_image, an edit, it gets {source} ({source_1}, {source_2},
-    ... where there are several); a pipeline gets them as its `image`.
+    ... where there are several); a pipeline gets them as its `image`, a hosted model at its endpoint for edits.
 
     A hosted model is asked for many images at once, and never for more than --max-cost in all: the worst case is set aside before
     a request goes out, and what was spent is kept with the images. What moderation refuses is listed in DIR/refused.jsonl and not

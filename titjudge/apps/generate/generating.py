@@ -234,7 +234,7 @@ def _without_edits(todo: Iterable[ImageToMake], progress: Generated) -> Iterator
     """Yield the images that are no edits: for the others this model would be paid for what the prompt says alone."""
     for one in todo:
         if SOURCE in one.fields:
-            reason = "this is an edit, and this model gets no source images here: use openai/MODEL, gemini/MODEL, diffusers/REPO or --command"
+            reason = "this is an edit, and this model takes no source images: use another one, or --command"
             progress.failed.append((one.label, reason))
         else:
             yield one

@@ -1,7 +1,7 @@
 """Hosted models that make images: OpenAI's images API and servers that speak it, Gemini, and litellm for the rest.
 
 Each is the provider of the same name with another question: addresses, keys, rate limits, errors and secrets are handled as
-for judges. One image a request. Edits, whose requests have source images, are made by OpenAI's API and by Gemini.
+for judges. One image a request. Edits have source images in their requests.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -214,11 +215,15 @@ class GeminiImages(Gemini, ImageModel):
 
 
 class LiteLLMImages(LiteLLM, ImageModel):
-    """One model behind litellm's `aimage_generation`: fal, Black Forest Labs, Stability, Recraft, Bedrock, Vertex, xAI, ..."""
+    """One model behind litellm's `aimage_generation` and `aimage_edit`: fal, Black Forest Labs, Stability, Recraft, Bedrock, Vertex, xAI, ..."""
 
     def __init__(self, settings: ProviderSettings, options: Mapping[str, Any]) -> None:
         super().__init__(settings)
         self.image_options = checked(options)
+
+    @property
+    def source_tokens(self) -> int:
+        return _OPENAI_SOURCE  # of those behind litellm that bill tokens, OpenAI's have the most
 
     async def make(self, request: ImageRequest) -> MadeImage:
         litellm = self._litellm or await self._load()
@@ -230,9 +235,14 @@ class LiteLLMImages(LiteLLM, ImageModel):
             arguments["api_base"] = self.settings.base_url
         if key := self._key():
             arguments["api_key"] = key
+        make = litellm.aimage_generation
+        if request.sources:
+            make = litellm.aimage_edit
+            del arguments["n"]  # not every vendor's edits take it; one is made where it is not said
+            arguments["image"] = [_named_file(*source) for source in await _numbered(request.sources)]
         try:
             with litellm_client.traced() as trace:
-                answer = await litellm.aimage_generation(**arguments)
+                answer = await make(**arguments)
         except Exception as error:
             raise self.failed(error, trace) from error
         usage: Usage | None = None
@@ -320,6 +330,25 @@ async def _read_sources(sources: Sequence[Path]) -> list[tuple[ImageFile, bytes]
     return [(source, await loaded(source, lambda raw: raw)) for source in opened]
 
 
+async def _numbered(sources: Sequence[Path]) -> list[tuple[str, bytes, str]]:
+    """Read the sources of an edit under names that say nothing of this machine: name, bytes and media type of each.
+
+    Raises:
+        DataError: One is no image.
+    """
+    return [
+        (f"{number}.{source.media_type.rpartition('/')[2]}", raw, source.media_type)
+        for number, (source, raw) in enumerate(await _read_sources(sources), 1)
+    ]
+
+
+def _named_file(name: str, raw: bytes, _media_type: str) -> io.BytesIO:
+    """Make the open file that litellm takes of any vendor."""
+    file = io.BytesIO(raw)
+    file.name = name
+    return file
+
+
 async def _form(fields: Mapping[str, Any], sources: Sequence[Path]) -> tuple[bytes, str]:
     """Write a request for an edit as multipart form data; returns it with its content type.
 
@@ -328,15 +357,12 @@ async def _form(fields: Mapping[str, Any], sources: Sequence[Path]) -> tuple[byt
     """
     import httpx
 
-    read = await _read_sources(sources)
+    read = await _numbered(sources)
     name = "image" if len(read) == 1 else "image[]"
-    files = [
-        (name, (f"{number}.{source.media_type.rpartition('/')[2]}", raw, source.media_type))
-        for number, (source, raw) in enumerate(read, 1)
-    ]
+    files = [(name, source) for source in read]
     texts = {key: value if isinstance(value, str) else orjson.dumps(value).decode() for key, value in fields.items()}
     boundary = hashlib.sha256(
-        orjson.dumps([texts, [source.sha256 for source, _ in read]])
+        orjson.dumps([texts, [hashlib.sha256(raw).hexdigest() for _, raw, _ in read]])
     ).hexdigest()  # the same for the same edit
     headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
     form = httpx.Request("POST", "http://localhost", data=texts, files=files, headers=headers)

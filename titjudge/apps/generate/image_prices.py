@@ -164,4 +164,4 @@ def _all_sized_rows() -> list[_SizedRow]:
 def _rows() -> Mapping[str, Mapping[str, Any]]:
     """Read the rows of litellm's bundled list that are about images."""
     rows: Mapping[str, Mapping[str, Any]] = litellm_client.load().model_cost
-    return {name: row for name, row in rows.items() if row.get("mode") == "image_generation"}
+    return {name: row for name, row in rows.items() if row.get("mode") in ("image_generation", "image_edit")}

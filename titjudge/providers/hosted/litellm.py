@@ -68,6 +68,9 @@ _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by
 
 
 # From these words on an error message holds nothing of use.
+_HOPELESS = re.compile(
+    r"\bis not (set|supported)\b"
+)  # what litellm says of a missing key, or of a vendor that cannot do it
 _OWN_WORDS = re.compile(r"This looks like a bug in LiteLLM|Traceback \(most recent call last\)")
 
 
@@ -159,6 +162,8 @@ class LiteLLM(Remote):
         if known is not None:
             return classify(known)
         failure = self._named(error, trace.status)
+        if not trace.sent and _HOPELESS.search(failure.message):
+            return replace(failure, kind=FailureKind.FATAL)
         if 200 <= trace.status < 300:  # litellm could not read it
             return replace(failure, kind=FailureKind.RETRY, maybe_billed=True, answered=True)
         if trace.sent and not trace.status:
