@@ -41,6 +41,7 @@ from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.data.tables import read_table
 from titjudge.stats.people.votes import pair_of, read_choice
 from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files, printable
+from titjudge.suites.edit_folders import edit_folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.layouts import recognised
 from titjudge.suites.manifests import NAMES, ManifestReader, check_manifest, find_tables, first_filled, item_of
@@ -145,6 +146,8 @@ def read_items(
         yield from _unique(reader.items(folder))
     elif (folder / "images.jsonl").is_file():
         yield from _unique(_images(folder, roots))
+    elif (edits := edit_folder(folder, roots)) is not None:
+        yield from _unique(edits)
     elif tables := find_tables(folder, roots):
         yield from _unique(item for table in tables for item in reader.items(table))
     elif folder.is_dir():
