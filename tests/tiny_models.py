@@ -588,6 +588,19 @@ def clip(folder: Path, positions: int = 77, hidden_act: str = "quick_gelu") -> P
     return folder
 
 
+def dinov2(folder: Path) -> Path:
+    """DINOv2 with its processor."""
+    from transformers import BitImageProcessorPil, Dinov2Config, Dinov2Model
+
+    _seed()
+    Dinov2Model(Dinov2Config(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, image_size=28, patch_size=14, initializer_range=0.5,
+    )).save_pretrained(folder)  # fmt: skip
+    size = {"height": 28, "width": 28}
+    BitImageProcessorPil(size={"shortest_edge": 32}, crop_size=size).save_pretrained(folder)
+    return folder
+
+
 def bert_tokenizer(extra: int = 0) -> Any:
     """BERT's tokenizer with one token a letter."""
     from transformers import BertTokenizer

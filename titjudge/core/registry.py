@@ -80,6 +80,7 @@ TABLES: dict[str, dict[str, str]] = {
                 "longt2iexpert",
                 "mps",
                 "mps-readme",
+                "preservation-dino",
             )
         },
         "lmm4lmm": "titjudge.metrics.external:lmm4lmm",

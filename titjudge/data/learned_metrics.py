@@ -31,7 +31,7 @@ class LearnedMetric:
         summary: What it computes, in a line.
         adapter: The class that computes it: `module:Class`, or one of ours, dual (two encoders), itm (image-text matching
             head), t5 (CLIP-FlanT5), prob (probability of an answer of a vision-language model), labels (expected value of
-            answer labels), head (a head on the state of one token), mps; external (the user's own command); empty where the
+            answer labels), head (a head on the state of one token), mps, likeness (of an edit and its source); external (the user's own command); empty where the
             captioner and the judge are asked.
         weights: `owner/name` or `owner/name:file` on the Hugging Face hub; empty where they are not there and the user
             names a folder.
@@ -39,6 +39,7 @@ class LearnedMetric:
         licence: Licence of weights and code.
         tokens: Tokens of a text that are read, special tokens included; 0: as many as the user's model reads.
         reads_prompt: It reads the prompt; else it scores an image once, whatever its prompts are.
+        reads_source: It compares an edit with its one source.
         range: Lowest and highest value.
         source: Paper or code that it follows.
         status: Where it runs: NATIVE, COMMAND or ASKED.
@@ -58,6 +59,7 @@ class LearnedMetric:
     licence: str
     tokens: int = 0
     reads_prompt: bool = True
+    reads_source: bool = False
     range: tuple[float, float]
     source: str
     status: str = NATIVE

@@ -19,8 +19,8 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.score_parts import ElementScores, element_words
 from titjudge.core.types import Ask, Item, Score
 from titjudge.data.learned_metrics import NATIVE, LearnedMetric, find
-from titjudge.metrics import Metric, metric
-from titjudge.metrics._shared import image_of, prompt_read
+from titjudge.metrics import Metric, Sources, metric
+from titjudge.metrics._shared import image_of, prompt_read, sources_of
 
 _ELEMENT = "element: "  # prefix of the elements' scores among the parts of a measurement
 
@@ -59,11 +59,13 @@ def _declare(row: LearnedMetric) -> Metric:
         if elements:
             template = "baselines/elements"
             variables["elements"] = [element_words(element)[0] for element in elements]
-        reply = await ask(template, role=f"scorer/{row.key}", images=[image_of(item)], schema=Measurement, **variables)
+        images = [*(sources_of(item) if row.reads_source else ()), image_of(item)]
+        reply = await ask(template, role=f"scorer/{row.key}", images=images, schema=Measurement, **variables)
         return _score(reply.data, elements)
 
     measure.__doc__ = row.summary
-    return metric(row.key, roles=(f"scorer/{row.key}",), range=row.range, source=row.source)(measure)
+    sources: Sources = "required" if row.reads_source else "ignored"
+    return metric(row.key, roles=(f"scorer/{row.key}",), range=row.range, source=row.source, sources=sources)(measure)
 
 
 @functools.cache

@@ -180,7 +180,7 @@ def test_the_table_says_what_is_needed() -> None:
         if row.status == NATIVE:
             assert row.adapter in ADAPTERS
             assert row.weights.partition(":")[0].count("/") == 1 or key == "longt2iexpert"
-            assert row.tokens > 0
+            assert row.tokens > 0 or not row.reads_prompt
     assert "clipscore" not in TABLE  # three dialects, no bare name
 
 

@@ -160,6 +160,12 @@ def clip(name: str, positions: int = 77) -> Build:
     return build
 
 
+def dinov2(model: KnownModel) -> tuple[str, Any]:
+    from transformers import Dinov2Config
+
+    return "Dinov2Model", Dinov2Config(hidden_size=768, num_hidden_layers=12, num_attention_heads=12, image_size=518)
+
+
 def blip2(image: int) -> Build:
     def build(model: KnownModel) -> tuple[str, Any]:
         from transformers import Blip2Config
@@ -209,6 +215,7 @@ BUILDS: dict[str, Build] = {
     ),
     "scorer/vqascore-qwen3-vl-8b": qwen3vl(32, small=False),
     "scorer/librehps": qwen35,
+    "scorer/preservation-dino": dinov2,
     **dict.fromkeys(("scorer/q-eval-score", "scorer/hpsv3", "scorer/longt2iexpert"), qwen2),
 }
 

@@ -25,6 +25,7 @@ class LearnedMetricProvider(LocalModel[Any, Request, Reply], Provider):
     """A provider whose reply is a measurement, as JSON, of one image and one text."""
 
     capabilities = Capabilities(images=True, schema=True, omit=SAMPLING_PARAMETERS, direct=True)
+    images_read = 1  # of each request
 
     async def complete(self, request: Request) -> Reply:
         """Score one image and one text, together with the requests that arrive at the same time.
@@ -34,8 +35,9 @@ class LearnedMetricProvider(LocalModel[Any, Request, Reply], Provider):
             Unanswered: There is no score, and why.
             ArithmeticError: The model computed no number.
         """
-        if len(request.images) != 1:
-            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one image, not {len(request.images)}")
+        if (given := len(request.images)) != self.images_read:
+            reads = "one image" if self.images_read == 1 else "an image and its one source"
+            raise Unanswered(Status.BAD_INPUT, f"this learned metric reads {reads}, not {given} images")
         return await self._batcher.submit(request)
 
 

@@ -30,6 +30,7 @@ ADAPTERS = {
     "itm": "titjudge.providers.learned.clip_and_blip:ItmHead",
     "t5": "titjudge.providers.learned.vqascore:ClipFlanT5",
     "prob": "titjudge.providers.learned.chat_heads:AnswerTokens",
+    "likeness": "titjudge.providers.learned.image_similarity:ClassTokens",
     "mps": "titjudge.providers.learned.mps:Mps",
     "labels": "titjudge.providers.learned.chat_heads:AnswerTokens",
     "head": "titjudge.providers.learned.chat_heads:TokenHead",
@@ -69,6 +70,7 @@ class Scorer(LearnedMetricProvider):
         self._size = int(options.get("batch_size", 32))
         super().__init__(max_batch=4 * self._size)
         self.row, self.version = row, row.version
+        self.images_read = 2 if row.reads_source else 1
         self._templates = template_folders(settings.prompts)
         self.account = f"scorer|{row.key}"
         self._options = options
@@ -155,13 +157,18 @@ class Scorer(LearnedMetricProvider):
         adapter = self._loaded()
 
         def score(batch: list[Request]) -> list[Reply | Exception]:
-            pairs = [(decoded(request.images[0], on_white=False), request.messages[-1].text) for request in batch]
+            pairs = [(self._pictures(request), request.messages[-1].text) for request in batch]
             elements = [_elements(request) for request in batch]
             scores = adapter.score(pairs, elements) if any(elements) else adapter.score(pairs)
             return [self._reply(score) for score in scores]
 
         batches = (requests[at : at + self._size] for at in range(0, len(requests), self._size))
         return [result for batch in batches for result in halve_on_failure(batch, score)]
+
+    def _pictures(self, request: Request) -> Any:
+        """Decode the image of a request; of an edit a tuple of the source and the result."""
+        images = tuple(decoded(image, on_white=False) for image in request.images)
+        return images if self.row.reads_source else images[0]
 
     def _reply(self, measurement: Measured) -> Reply | Exception:
         if not math.isfinite(measurement["score"]):
