@@ -14,6 +14,8 @@ from scene_stubs import noise, unseen
 from titjudge.apps.scenes.generate import make
 from titjudge.apps.scenes.scene import Options
 from titjudge.cli.dispatch import run_command
+from titjudge.core.types import Item
+from titjudge.suites.known_answer.suite import KnownAnswer
 from titjudge.testing import Scripted, Seen, Server
 
 
@@ -51,6 +53,28 @@ def test_levels_that_are_none_are_refused(tmp_path: Path, levels: str, capsys: p
     arguments = ["known-answer", "make", "--out", str(tmp_path / "out"), "--levels", levels]
     assert run_command("cli", arguments) == 2
     assert "each once" in capsys.readouterr().err
+
+
+def test_a_ladder_is_made_without_a_renderer_and_read_by_the_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mitsuba", None)
+    out = tmp_path / "out"
+    command = ["known-answer", "make", "--ladder", "1", "--scenes", "1", "--levels", "0,1", "--out", str(out)]
+    assert run_command("cli", command) == 0
+    assert "2 images of 1024 x 1024 pixels, about 0:0" in capsys.readouterr().err
+    items = list(KnownAnswer().load(out))
+    assert sorted(item.meta["alignment"] for item in items if isinstance(item, Item)) == [0.9808, 1.0]
+    assert "--ladder 1 --scenes 1 --seed 0 --levels 0,1" in (out / "README.md").read_text()
+    assert run_command("cli", [*command[:3], "2", *command[4:]]) == 2
+    assert "was made with size 1024, not 1536" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("also", ["--hard", "--edits", "--size=64"])
+def test_a_ladder_is_no_other_sort_of_scenes(tmp_path: Path, also: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command("cli", ["known-answer", "make", "--ladder", "1", also, "--out", str(tmp_path / "out")]) == 2
+    assert "--ladder" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

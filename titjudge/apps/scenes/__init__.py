@@ -6,6 +6,7 @@
     shapes       the parts of a thing                     textures, meshes, render, denoise   images, ids (Mitsuba 3)
     layout       places, camera, relations                visibility   can everything that is annotated be seen
     composition, crowd   draw a scene                     generate, readme   the folder, resumable
+    ladder, cabinet      compose and draw scenes at the edge of sight, without a renderer
 
 Only `render` and `visibility.look` need a renderer.
 """

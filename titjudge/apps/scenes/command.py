@@ -34,6 +34,12 @@ def known_answer() -> None:
 @option("--out", "A new folder, or one to continue.", "DIR", required=True)
 @option("--hard", "Crowded scenes: 40 to 80 small objects, counts up to 12, small text, near-duplicates.", is_flag=True)
 @option(
+    "--ladder",
+    "Cabinets of 25, 40 or 60 boxes with things of 22, 18 or 13 pixels, drawn in seconds: three difficulties.",
+    "1|2|3",
+    type=click.IntRange(1, 3),
+)
+@option(
     "--edits",
     "Edits in place of prompts: a source, an instruction, and results that are done, not done, done elsewhere, with a further "
     "change, or over-edited.",
@@ -45,21 +51,30 @@ def known_answer() -> None:
 @option("--samples", "Rays for each pixel; more is finer and slower.", "N", type=click.IntRange(1, 4096), default=16)
 @option(
     "--levels",
-    "Levels of adherence: 0 as the prompt says, 1 one error, 2 a third wrong, 3 two thirds wrong.",
+    "Levels of adherence: 0 as the prompt says, 1 one error, 2 a third wrong, 3 two thirds wrong (--ladder: 4 and 12 errors).",
     "LIST",
     default="0,1,2,3",
 )
 def make(
-    scenes: int, seed: int, out: Path, hard: bool, edits: bool, size: int | None, samples: int, levels: str
+    scenes: int,
+    seed: int,
+    out: Path,
+    hard: bool,
+    ladder: int | None,
+    edits: bool,
+    size: int | None,
+    samples: int,
+    levels: str,
 ) -> int:
     """Compose scenes, write a long prompt for each, render it at every level of adherence, and annotate what is visible.
 
-    Needs Mitsuba 3 (pip install 'titjudge[scenes]'). After Ctrl-C the same command continues; a larger --scenes adds more.
+    Needs Mitsuba 3 (pip install 'titjudge[scenes]'), but for --ladder. After Ctrl-C the same command continues; a larger --scenes adds more.
 
     \b
     Examples:
       python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
       python cli.py known-answer make --hard --scenes 10 --out my_hard_answers
+      python cli.py known-answer make --ladder 3 --scenes 20 --out my_ladder
       python cli.py known-answer make --edits --scenes 20 --out my_edits
       python cli.py judge --suite known-answer --data my_answers \\
         --captioner openai/gpt-4o --judge openai/gpt-4o
@@ -71,8 +86,10 @@ def make(
     from titjudge.apps.scenes.visibility import look, look_crowd
     from titjudge.suites.known_answer.edits import OUTCOMES
 
-    if edits and hard:
-        raise UserError("--edits are of simple scenes: leave out --hard")
+    if (edits, hard, ladder is not None).count(True) > 1:
+        raise UserError("--hard, --ladder and --edits are three sorts of scenes: take one of them")
+    if ladder is not None:
+        return _make_ladder(out, scenes, seed, ladder, _levels(levels), sized=size is not None)
     mitsuba()
     pixels = size or (768 if hard else 512)
     if edits:
@@ -97,6 +114,28 @@ def make(
         watch=_RenderWatch().show,
     )
     say(f"{folder}: {scenes} prompts at {len(options.levels)} levels; how it was made is in {folder / 'README.md'}")
+    return 0
+
+
+def _make_ladder(out: Path, scenes: int, seed: int, difficulty: int, levels: tuple[int, ...], *, sized: bool) -> int:
+    from titjudge.apps.scenes.cabinet import RUNGS, cabinet
+    from titjudge.apps.scenes.generate import make as make_folder
+    from titjudge.apps.scenes.scene import Options
+
+    if sized:
+        raise UserError("the size of the images belongs to the difficulty of --ladder: leave out --size")
+    rung = RUNGS[difficulty]
+    images = scenes * len(levels)
+    say(f"{images} images of {rung.width} x {rung.height} pixels, about {duration(2.0 * images)}", err=True)
+    folder = make_folder(
+        out,
+        scenes,
+        Options(seed, rung.width, 0, levels, ladder=difficulty),
+        look=lambda *_: [],  # errors that cannot be seen are not drawn
+        render=lambda scene: cabinet(scene, rung),
+        watch=_RenderWatch().show,
+    )
+    say(f"{folder}: {scenes} prompts at {len(levels)} levels; how it was made is in {folder / 'README.md'}")
     return 0
 
 

@@ -12,17 +12,19 @@ import fcntl
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from titjudge.apps.scenes import annotation, crowd
+from titjudge.apps.scenes import annotation, crowd, ladder
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
+from titjudge.apps.scenes.cabinet import RUNGS, Rung
 from titjudge.apps.scenes.composition import alike_behind, compose, graph_of
-from titjudge.apps.scenes.errors import KINDS_OF_ERROR, PLANTS, TEXT, Plant, draw
+from titjudge.apps.scenes.errors import KINDS_OF_ERROR, TEXT, draw
 from titjudge.apps.scenes.prompt_text import write
 from titjudge.apps.scenes.scene import AskedElements, Options, Scene, ShownScene
 from titjudge.core.errors import DataError, UserError
@@ -63,37 +65,72 @@ class RenderProgress:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """The functions that compose, word and spoil one sort of scenes."""
+    """The functions that compose, word and spoil one sort of scenes; `name` begins its prompt ids, `salt` is in its draws."""
 
+    name: str
+    salt: str
     compose: Callable[[Random, str], Scene]
     graph_of: Callable[[Scene, Random], AskedElements]
     write: Callable[[Scene, AskedElements, Random], str]
     questions: Callable[[Scene, AskedElements, Random], list[AnnotatedQuestion]]
-    plants: Mapping[str, Plant]
+    draw: Callable[[int, Scene, AskedElements, str, Random], ShownScene | None]
+    kinds: tuple[str, ...] = KINDS_OF_ERROR
     unfit: Callable[[Scene], bool] = lambda _: False
 
 
 SIMPLE = Grammar(
+    "scene",
+    "scenes",
     lambda rng, kind: compose(rng, with_sign=kind == TEXT or rng.random() < 0.7),
     graph_of,
     write,
     annotation.questions,
-    PLANTS,
-    lambda scene: alike_behind(scene.things),
+    draw,
+    unfit=lambda scene: alike_behind(scene.things),
 )
-CROWDED = Grammar(crowd.compose, crowd.graph_of, crowd.write, crowd.questions, crowd.PLANTS)
+CROWDED = Grammar(
+    "crowd",
+    "crowds",
+    crowd.compose,
+    crowd.graph_of,
+    crowd.write,
+    crowd.questions,
+    partial(draw, plants=crowd.PLANTS),
+)
 
 
-def plan(seed: int, number: int, levels: Sequence[int], look: Look, *, hard: bool = False) -> ScenePlan:
+def _cabinet(difficulty: int, rung: Rung) -> Grammar:
+    return Grammar(
+        f"ladder{difficulty}",
+        f"ladder {difficulty}",
+        lambda rng, _: ladder.compose(rng, rung),
+        lambda scene, _: ladder.graph_of(scene),
+        lambda scene, _, rng: ladder.write(scene, rng),
+        lambda scene, _, rng: ladder.questions(scene, rng),
+        lambda level, asked, _, kind, rng: ladder.draw(level, asked, kind, rng, rung),
+        ladder.KINDS,
+    )
+
+
+LADDER = {difficulty: _cabinet(difficulty, rung) for difficulty, rung in RUNGS.items()}
+
+
+def _grammar(*, hard: bool, difficulty: int) -> Grammar:
+    return LADDER[difficulty] if difficulty else CROWDED if hard else SIMPLE
+
+
+def plan(
+    seed: int, number: int, levels: Sequence[int], look: Look, *, hard: bool = False, difficulty: int = 0
+) -> ScenePlan:
     """Draw the scene of that number from the seed until `look` finds nothing wrong at any level.
 
     Raises:
         DataError: No draw of a bounded number fits.
     """
-    grammar = CROWDED if hard else SIMPLE
-    kind = KINDS_OF_ERROR[number % len(KINDS_OF_ERROR)]
+    grammar = _grammar(hard=hard, difficulty=difficulty)
+    kind = grammar.kinds[number % len(grammar.kinds)]
     for attempt in range(_TRIES):
-        rng = Random(f"titjudge {'crowds' if hard else 'scenes'} {VERSION}/{seed}/{number}/{attempt}")
+        rng = Random(f"titjudge {grammar.salt} {VERSION}/{seed}/{number}/{attempt}")
         asked = grammar.compose(rng, kind)
         graph = grammar.graph_of(asked, rng)
         found = annotation.marks(graph, asked)
@@ -108,12 +145,12 @@ def plan(seed: int, number: int, levels: Sequence[int], look: Look, *, hard: boo
             continue
         asks = grammar.questions(asked, graph, rng)
         models = _models(len(levels), rng)
-        return ScenePlan(prompt_id(seed, number, hard=hard), prompt, asked, graph, asks, tuple(shown), models)
+        return ScenePlan(_prompt_id(grammar, seed, number), prompt, asked, graph, asks, tuple(shown), models)
     raise DataError(f"no scene {number} of seed {seed} in which all is to be seen; take another --seed")
 
 
-def prompt_id(seed: int, number: int, *, hard: bool = False) -> str:
-    return f"{'crowd' if hard else 'scene'}_{seed}_{number + 1:04d}"
+def _prompt_id(grammar: Grammar, seed: int, number: int) -> str:
+    return f"{grammar.name}_{seed}_{number + 1:04d}"
 
 
 def _levels(
@@ -121,7 +158,7 @@ def _levels(
 ) -> Iterator[ShownScene]:
     for level in levels:
         for _ in range(_REDRAWS):
-            shown = draw(level, asked, graph, kind, rng, grammar.plants)
+            shown = grammar.draw(level, asked, graph, kind, rng)
             if shown is None:
                 return
             if level == 0 or not look(shown.scene, graph):
@@ -179,7 +216,7 @@ def _make_missing(
             done += len(ready)
             if len(ready) == len(options.levels):
                 continue
-            planned = plan(options.seed, number, options.levels, look, hard=options.hard)
+            planned = plan(options.seed, number, options.levels, look, hard=options.hard, difficulty=options.ladder)
             for shown, model in zip(planned.shown, planned.models, strict=True):
                 if shown.level in ready:
                     continue
@@ -195,7 +232,8 @@ class _State:
     """The finished images of one scene."""
 
     def __init__(self, out: Path, options: Options, number: int) -> None:
-        self.prompt_id = prompt_id(options.seed, number, hard=options.hard)
+        grammar = _grammar(hard=options.hard, difficulty=options.ladder)
+        self.prompt_id = _prompt_id(grammar, options.seed, number)
         self._out, self._file = out, out / ".made" / f"{self.prompt_id}.json"
         self.record: dict[str, Any] = {"prompt": None, "images": []}
         if self._file.is_file():
@@ -236,16 +274,20 @@ def save_image(out: Path, picture: Any) -> str:
     return name
 
 
+_SORTS = ("hard", "ladder")
+
+
 def open_folder(out: Path, options: Options) -> None:
     """Check that a folder is new or made with these options, and write the options into it."""
     file = out / "made.json"
     wanted = {"version": VERSION, **asdict(options), "levels": list(options.levels)}
-    if not options.hard:
-        del wanted["hard"]  # folders of simple scenes have no such key
+    wanted = {
+        key: value for key, value in wanted.items() if value or key not in _SORTS
+    }  # simple scenes have no such key
     if file.is_file():
         made = read_json(file)
         made = made if isinstance(made, dict) else {}
-        for key in [*wanted, "hard"]:
+        for key in [*wanted, *_SORTS]:
             if made.get(key, False) != wanted.get(key, False):
                 raise UserError(
                     f"{out} was made with {key} {made.get(key)}, not {wanted.get(key, False)}: take another --out"

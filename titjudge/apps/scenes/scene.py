@@ -23,6 +23,7 @@ class Options:
         samples: Rays of a pixel.
         levels: Levels of adherence that are rendered.
         hard: Whether scenes are crowded (`crowd`) instead of holding six to nine things.
+        ladder: The difficulty of a cabinet (`ladder`), 1 to 3; 0 for the other scenes.
     """
 
     seed: int
@@ -30,6 +31,7 @@ class Options:
     samples: int = 16
     levels: tuple[int, ...] = LEVELS
     hard: bool = False
+    ladder: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +140,21 @@ class AskedElements:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """A planted error: its kind (as the trust card names it), the element of the graph, what was asked and what is shown."""
+    """A planted error: its kind (as the trust card names it), the element of the graph, what was asked and what is shown.
+
+    Attributes:
+        box: The pixels that it changed (left, top, right, bottom), where that was measured.
+    """
 
     kind: str
     element: tuple[str, ...]
     asked: str
     shown: str
+    box: tuple[int, int, int, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "element": list(self.element), "asked": self.asked, "shown": self.shown}
+        said = {"kind": self.kind, "element": list(self.element), "asked": self.asked, "shown": self.shown}
+        return said if self.box is None else {**said, "box": list(self.box)}
 
 
 @dataclass(frozen=True, slots=True)

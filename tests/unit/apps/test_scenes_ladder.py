@@ -1,0 +1,119 @@
+"""The ladder: errors of one element that can be seen, in a box of their own, said by prompt, graph, questions and annotation alike."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+
+import numpy as np
+import pytest
+from scene_stubs import unseen
+
+from titjudge.apps.scenes import annotation, ladder
+from titjudge.apps.scenes.cabinet import RUNGS, cabinet
+from titjudge.apps.scenes.generate import ScenePlan, plan
+from titjudge.apps.scenes.scene import LEVELS, Scene
+
+
+@cache
+def planned(difficulty: int, number: int = 0) -> ScenePlan:
+    return plan(7, number, LEVELS, unseen, difficulty=difficulty)
+
+
+@cache
+def composed() -> Scene:
+    return ladder.compose(Random(3), RUNGS[3])
+
+
+def test_the_difficulties_have_more_groups_and_smaller_things_each() -> None:
+    rungs = [RUNGS[difficulty] for difficulty in (1, 2, 3)]
+    assert [len(planned(difficulty).asked.things) for difficulty in (1, 2, 3)] == [25, 40, 60]
+    assert [rung.unit for rung in rungs] == sorted((rung.unit for rung in rungs), reverse=True)
+    assert all(1024 <= rung.width <= 2048 for rung in rungs)
+
+
+@pytest.mark.parametrize("number", range(len(ladder.KINDS)))
+def test_level_1_has_one_wrong_element_of_a_kind_that_goes_round(number: int) -> None:
+    scene = planned(2, number)
+    shown = scene.shown[1]
+    found = annotation.marks(scene.graph, shown.scene)
+    assert found is not None
+    assert found.wrong == 1
+    assert [error.kind for error in shown.errors] == [ladder.KINDS[number]]
+
+
+@pytest.mark.parametrize("difficulty", [1, 2, 3])
+def test_pixels_differ_where_the_annotation_says_and_nowhere_else(difficulty: int) -> None:
+    scene, rung = planned(difficulty), RUNGS[difficulty]
+    right = cabinet(scene.asked, rung).astype(int)
+    for shown in scene.shown[1:]:
+        apart = np.abs(cabinet(shown.scene, rung).astype(int) - right).max(axis=2) > 40
+        for error in shown.errors:
+            assert error.box is not None
+            left, top, end, bottom = error.box
+            assert apart[top:bottom, left:end].sum() >= 8, error
+            thing = scene.asked.get(error.element[0])
+            assert thing is not None
+            place = rung.place(thing)
+            assert place[0] < left < end < place[2]
+            assert place[1] < top < bottom < place[3]
+            apart[place[1] : place[3], place[0] : place[2]] = False
+        assert not apart.any()
+
+
+def test_errors_are_in_boxes_of_their_own_and_as_many_as_the_level_says() -> None:
+    for shown in planned(3).shown:
+        boxes = [error.element[0] for error in shown.errors]
+        assert len(set(boxes)) == len(boxes) == ladder.ERRORS_AT.get(shown.level, 0)
+
+
+def test_an_error_of_a_count_is_one_thing_more_or_fewer_and_moves_no_other() -> None:
+    from titjudge.apps.scenes.cabinet import sprites
+
+    for thing in composed().things:
+        if thing.kind == "count":
+            was = set(sprites(thing, Random(1)))
+            for other in ladder.alternatives(thing):
+                assert len(was ^ set(sprites(other, Random(1)))) == 1
+
+
+def test_every_alternative_says_something_else_than_the_prompt() -> None:
+    for thing in composed().things:
+        about = ladder.kind_of(thing)
+        others = [each.traits[about] for each in ladder.alternatives(thing)]
+        assert others
+        assert thing.traits[about] not in others
+
+
+def test_the_prompt_says_all_that_the_graph_asks_and_each_box_once() -> None:
+    scene = planned(3)
+    for thing in scene.asked.things:
+        about = ladder.kind_of(thing)
+        assert scene.prompt.count(f"ox {thing.name[4:]} ") == 1, thing.name
+        assert thing.traits[about] == "nothing" or thing.traits[about].removeprefix("one ") in scene.prompt
+    assert "surface" in scene.graph.attributes["table"]
+
+
+def test_questions_have_both_answers_and_those_of_an_image_differ_where_it_is_wrong() -> None:
+    answers = [question.answer(planned(1).asked) for question in planned(1).asks]
+    assert answers.count("yes") == answers.count("no") == 8
+    shown = planned(1).shown[3]
+    asked_about = {question.about[0]: question for question in planned(1).asks}
+    wrong = [asked_about[error.element[0]] for error in shown.errors if error.element[0] in asked_about]
+    assert wrong
+    assert all(q.answer(planned(1).asked) == "no" or q.answer(shown.scene) == "no" for q in wrong)
+
+
+@pytest.mark.parametrize("rule", ["all", "none", "every second", "only", "more"])
+def test_a_rule_is_true_of_the_states_that_are_drawn_for_it(rule: str) -> None:
+    bits = ladder._bits(Random(2), rule, 11)
+    wanted = {"all": {0}, "none": {0}, "every second": {5}, "only": {1}, "more": {6}}
+    assert bits.count("1") in wanted[rule]
+    assert rule != "every second" or bits.startswith("0101")
+
+
+def test_an_error_that_changes_too_few_pixels_is_not_seen() -> None:
+    from titjudge.apps.scenes.cabinet import difference
+
+    thing = next(each for each in composed().things if each.kind == "count")
+    assert difference(thing, thing, RUNGS[3], composed()) is None

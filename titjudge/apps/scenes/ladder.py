@@ -1,0 +1,340 @@
+"""The ladder: cabinets of 25, 40 and 60 boxes with small things, for judges that pass the crowds from one look.
+
+A group is what is in one box. An error is one object of one box (one more or less, mirrored, in another state, size, colour
+or kind), one letter, two things that changed places, or a thing in an empty box; each is checked by its pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from random import Random
+
+from titjudge.apps.scenes.annotation import AnnotatedQuestion
+from titjudge.apps.scenes.cabinet import FACING, FONTS, LIGHTS, LININGS, Rung, difference
+from titjudge.apps.scenes.palette import near
+from titjudge.apps.scenes.scene import TABLE, AskedElements, Error, Scene, ShownScene, Thing, View
+
+ERRORS_AT = {1: 1, 2: 4, 3: 12}  # errors at a level, each in a box of its own
+KINDS = (
+    "count",
+    "colour",
+    "facing",
+    "state",
+    "size",
+    "kind",
+    "text",
+    "arrangement",
+    "contents",
+)  # the attribute that is wrong
+_HUES = ("red", "orange", "green", "blue", "purple", "black")
+_THINGS = ("star", "button", "block", "leaf", "bottle", "fish", "cup", "key")
+_STATES = {
+    "lamp": ("is dark", "is lit"),
+    "padlock": ("is closed", "is open"),
+    "bottle": ("stands upright", "stands on its head"),
+}
+_FACES = {"fish": ("swims to the left", "swims to the right"), "cup": ("has its handle on the left", "has its handle on the right"), "key": ("has its bow on the left", "has its bow on the right")}  # fmt: skip
+_WORDS = (
+    ("MAPLE", "RIVER", "STONE", "OLIVE", "TIGER", "PAPER", "LEMON", "CANDY", "FROST", "METAL", "BREAD", "NORTH"),
+    ("ЛОДКА", "ВЕТЕР", "КНИГА", "РЕБУС", "МЕТРО", "ШКОЛА"),
+    ("ΚΗΠΟΣ", "ΠΟΡΤΑ", "ΔΡΟΜΟΣ", "ΒΙΒΛΙΟ", "ΠΕΤΡΑ", "ΛΙΜΑΝΙ"),
+)
+ALPHABETS = ("ABCDEFGHIKLMNOPRSTUVXYZ", "АБВГДЕЖИКЛМНОПРСТУХЦШЯ", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")
+_SURFACES = {
+    "brown wooden planks": "brown wooden planks",
+    "plain green cloth": "a plain green cloth",
+    "white marble": "white marble",
+}
+_ORDINALS = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+)
+
+
+# ---------------------------------------------------------------------- what is asked
+
+
+def compose(rng: Random, rung: Rung) -> Scene:
+    """Compose a scene whose boxes go round through all kinds of groups."""
+    kinds = [KINDS[number % len(KINDS)] for number in range(rung.columns * rung.rows)]
+    rng.shuffle(kinds)
+    names = [(column, row) for row in range(rung.rows) for column in range(rung.columns)]
+    things = tuple(_group(rng, kind, *at) for kind, at in zip(kinds, names, strict=True))
+    view = View(rng.choice(tuple(LIGHTS)), 0.0, {}, rng.randrange(1 << 30))
+    return Scene(rng.choice(tuple(_SURFACES)), rng.choice(tuple(LININGS)), things, view)
+
+
+def _group(rng: Random, about: str, column: int, row: int) -> Thing:
+    form, traits = _FORMS.get(about, _row)(rng, about)
+    return Thing(f"box {'ABCDEFGHIJ'[row]}{column + 1}", form, traits, column, str(row))
+
+
+def _count(rng: Random, _: str) -> tuple[str, dict[str, str]]:
+    traits = {"of": rng.choice(_THINGS), "hue": rng.choice(_HUES), "order": str(rng.randrange(1 << 30))}
+    number = str(rng.randint(6, 30))
+    return "count", traits | {"number": number, "count": number}
+
+
+def _row(rng: Random, about: str) -> tuple[str, dict[str, str]]:
+    """Draw objects in rows of which some are in the other of two states, by a rule."""
+    of = rng.choice(FACING if about == "facing" else tuple(_STATES) if about == "state" else _THINGS)
+    hue = rng.choice(_HUES)
+    across = rng.choice((4, 5))
+    traits = {"of": of, "hue": hue, "about": about, "across": str(across)}
+    traits["of2"] = rng.choice([each for each in _THINGS if each != of])
+    traits["hue2"] = rng.choice([each for each in _HUES if not near(each, hue)])
+    rule = rng.choice(("all", "none", "every second", "only", "more"))
+    number = 3 * across if rule != "more" else 3 * across - (across + 1) % 2
+    bits = _bits(rng, rule, number)
+    if rule == "none" and about == "colour":
+        traits["hue"] = ",".join(rng.sample([each for each in _HUES if not near(each, traits["hue2"])], 3))
+    traits |= {"bits": bits, about: _says(traits, rule, bits)}
+    return "row", traits
+
+
+def _bits(rng: Random, rule: str, number: int) -> str:
+    if rule in ("all", "none"):
+        return "0" * number
+    if rule == "every second":
+        return "".join(str(k % 2) for k in range(number))
+    if rule == "only":
+        k = rng.randrange(number)
+        return "0" * k + "1" + "0" * (number - k - 1)
+    bits = list("1" * (number // 2 + 1) + "0" * (number // 2))
+    rng.shuffle(bits)
+    return "".join(bits)
+
+
+def states(traits: Mapping[str, str]) -> tuple[str, str]:
+    """Return what is said of an object of a row in its first state and in its other one."""
+    about, of = traits["about"], traits["of"]
+    if about == "facing":
+        return _FACES[of]
+    if about == "state":
+        return _STATES[of]
+    if about == "size":
+        return "is large", "is small"
+    if about == "kind":
+        return f"is {_a(of)}", f"is {_a(traits['of2'])}"
+    return f"is {traits['hue']}", f"is {traits['hue2']}"
+
+
+def _says(traits: dict[str, str], rule: str, bits: str) -> str:
+    one, other = states(traits)
+    if rule == "all":
+        return f"each of the {len(bits)} {one}"
+    if rule == "none":
+        return f"none of the {len(bits)} {other}"
+    if rule == "every second":
+        return f"counted row by row from the top left, every second one {other}, and each of the others {one}"
+    if rule == "only":
+        return f"only the {_ordinal(bits.index('1'))}, counted row by row from the top left, {other}; each of the others {one}"
+    return f"there is exactly one more that {other} than that {one}"
+
+
+def _ordinal(k: int) -> str:
+    return _ORDINALS[k] if k < len(_ORDINALS) else f"{k + 1}th"
+
+
+def _text(rng: Random, _: str) -> tuple[str, dict[str, str]]:
+    script = rng.choice((0, 0, 1, 2))
+    text = f"{rng.choice(_WORDS[script])}{rng.randrange(20, 99)}"
+    return "text", {"text": text, "font": rng.choice(FONTS), "script": str(script)}
+
+
+def _arrangement(rng: Random, _: str) -> tuple[str, dict[str, str]]:
+    way = rng.choice(("row", "column", "over", "inside", "outside", "touching", "apart"))
+    kinds = rng.sample(("star", "button", "block", "leaf", "bottle")[: 3 if way in ("touching", "apart") else 5], 3)
+    looks = [f"{hue} {of}" for hue, of in zip(rng.sample(("red", "green", "blue", "orange"), 3), kinds, strict=True)]
+    if way in ("inside", "outside"):
+        looks[0] = f"{looks[0].split()[0]} ring"
+    return "place", arranged(looks if way in ("row", "column") else looks[:2], way)
+
+
+def arranged(looks: list[str], way: str) -> dict[str, str]:
+    """Make the attributes of an arrangement, with the words for it."""
+    a, b, c = (looks * 2)[:3]
+    says = {
+        "row": f"from left to right: {a}, {b}, {c}; the {b} lies between the two others",
+        "column": f"from top to bottom: {a}, {b}, {c}",
+        "over": f"the {a} lies partly behind the {b}",
+        "inside": f"the {b} lies inside the {a}",
+        "outside": f"the {b} lies outside the {a}, to the right of it",
+        "touching": f"the {a} on the left and the {b} on the right touch each other",
+        "apart": f"the {a} on the left and the {b} on the right do not touch",
+    }
+    return {"order": ",".join(looks), "arrangement way": way, "arrangement": says[way]}
+
+
+def _contents(rng: Random, _: str) -> tuple[str, dict[str, str]]:
+    of, hue = rng.choice(_THINGS), rng.choice(_HUES)
+    return "contents", {"of": of, "hue": hue, "contents": rng.choice((f"one {hue} {of}", "nothing"))}
+
+
+_FORMS: dict[str, Callable[[Random, str], tuple[str, dict[str, str]]]] = {
+    "count": _count, "text": _text, "arrangement": _arrangement, "contents": _contents,
+}  # fmt: skip
+
+
+def kind_of(thing: Thing) -> str:
+    """Return the attribute of a group that the prompt asks for: one of KINDS."""
+    return {"row": thing.traits.get("about", ""), "place": "arrangement"}.get(thing.kind, thing.kind)
+
+
+def graph_of(scene: Scene) -> AskedElements:
+    """Make the graph: what the cabinet stands on, and of each box one attribute."""
+    attributes = {thing.name: {kind_of(thing): thing.traits[kind_of(thing)]} for thing in scene.things}
+    return AskedElements((TABLE, *attributes), {TABLE: {"surface": scene.surface}, **attributes}, ())
+
+
+# ---------------------------------------------------------------------- the errors
+
+
+def alternatives(thing: Thing) -> Iterator[Thing]:
+    """Yield every way in which a group can be wrong by one object, one letter or one exchange."""
+    traits = thing.traits
+    if thing.kind == "count":
+        for number in (int(traits["number"]) - 1, int(traits["number"]) + 1):
+            yield replace(thing, traits={**traits, "number": str(number), "count": str(number)})
+    elif thing.kind == "row":
+        for k, bit in enumerate(bits := traits["bits"]):
+            said = f"{traits[traits['about']]} - but not so the {_ordinal(k)}"
+            flipped = bits[:k] + str(1 - int(bit)) + bits[k + 1 :]
+            yield replace(thing, traits={**traits, "bits": flipped, traits["about"]: said})
+    elif thing.kind == "text":
+        text = traits["text"]
+        for k, letter in enumerate(text[:-2]):
+            for other in ALPHABETS[int(traits["script"])]:
+                if other != letter:
+                    yield thing.having("text", text[:k] + other + text[k + 1 :])
+    elif thing.kind == "place":
+        for looks, way in _rearranged(traits["order"].split(","), traits["arrangement way"]):
+            yield replace(thing, traits={**traits, **arranged(looks, way)})
+    else:
+        there = f"one {traits['hue']} {traits['of']}"
+        yield thing.having("contents", there if traits["contents"] == "nothing" else "nothing")
+
+
+def _rearranged(looks: list[str], way: str) -> Iterator[tuple[list[str], str]]:
+    other = {"inside": "outside", "outside": "inside", "touching": "apart", "apart": "touching"}
+    if way in other:
+        yield looks, other[way]
+    elif way == "over":
+        yield looks[::-1], way
+    else:
+        yield [looks[1], looks[0], looks[2]], way
+        yield [looks[0], looks[2], looks[1]], way
+
+
+def draw(level: int, asked: Scene, kind: str, rng: Random, rung: Rung) -> ShownScene | None:
+    """Draw what a level shows: 0 as asked, 1 one error of `kind`, 2 and 3 several of any; None where too few can be seen."""
+    boxes = list(asked.things)
+    rng.shuffle(boxes)
+    scene, errors = asked, list[Error]()
+    for thing in boxes:
+        if len(errors) == ERRORS_AT.get(level, 0):
+            break
+        about = kind_of(thing)
+        if level == 1 and about != kind:
+            continue
+        shown = rng.choice(list(alternatives(thing)))
+        box = difference(thing, shown, rung, asked)
+        if box is not None:
+            error = Error(about, (thing.name, about), thing.traits[about], shown.traits[about], box)
+            scene, errors = scene.with_thing(shown), [*errors, error]
+    return ShownScene(level, scene, tuple(errors)) if len(errors) == ERRORS_AT.get(level, 0) else None
+
+
+# ---------------------------------------------------------------------- the words
+
+
+def write(scene: Scene, rng: Random) -> str:
+    """Write the prompt: what the cabinet is, then every box."""
+    rows = sorted({int(thing.row) for thing in scene.things})
+    columns = max(thing.column for thing in scene.things) + 1
+    opening = (
+        f"A collector's cabinet of {len(scene.things)} shallow open boxes, seen straight from above: {len(rows)} rows, lettered A to"
+        f" {'ABCDEFGHIJ'[len(rows) - 1]} from the top, of {columns} boxes each, numbered from the left. Its frame is made of"
+        f" {_SURFACES[scene.surface]}, and every box is lined with {scene.wall} paper. Soft light falls {scene.view.light}, and everything"
+        " casts a short shadow."
+    )
+    close = rng.choice((
+        "Nothing else is in the boxes, and things of one box are alike in all that is not mentioned.",
+        "In all that is not mentioned the things of one box are alike; there is nothing else in any box.",
+    ))  # fmt: skip
+    return " ".join(
+        [
+            opening,
+            *(_sentence(thing) for thing in scene.things),
+            close,
+            "Style: a clean, sharp drawing with plain shapes.",
+        ]
+    )
+
+
+def _sentence(thing: Thing) -> str:
+    traits, name = thing.traits, f"Box {thing.name[4:]}"
+    if thing.kind == "count":
+        return f"{name} holds a heap of exactly {traits['number']} {traits['hue']} {_many(traits['of'])}, which overlap a little."
+    if thing.kind == "text":
+        return f'In {thing.name} lies a small paper tag that reads "{traits["text"]}".'
+    if thing.kind == "place":
+        return f"In {thing.name} lie {_listed(traits['order'].split(','))}: {traits['arrangement']}."
+    if thing.kind == "contents":
+        return f"{name} holds {_a(traits['contents'][4:])}." if traits["contents"] != "nothing" else f"{name} is empty."
+    about, number, across = traits["about"], len(traits["bits"]), traits["across"]
+    hue = "" if about == "colour" else f"{traits['hue']} "
+    what = "things" if about == "kind" else _many(traits["of"])
+    mixed = f" of the colours {traits['hue'].replace(',', ', ')}" if "," in traits["hue"] else ""
+    return f"{name} holds {number} {hue}{what}{mixed} in rows of {across}: {traits[about]}."
+
+
+def _a(words: str) -> str:
+    return f"{'an' if words[0] in 'aeio' else 'a'} {words}"
+
+
+def _many(of: str) -> str:
+    return {"leaf": "leaves", "fish": "fish"}.get(of, f"{of}s")
+
+
+def _listed(looks: list[str]) -> str:
+    *first, last = sorted(map(_a, looks))
+    return f"{', '.join(first)} and {last}"
+
+
+def questions(scene: Scene, rng: Random) -> list[AnnotatedQuestion]:
+    """Draw sixteen questions, in mixed order: one or two of each kind, of which half have the answer no."""
+    boxes = list(scene.things)
+    rng.shuffle(boxes)
+    chosen = sorted(boxes, key=lambda thing: [kind_of(t) for t in boxes[: boxes.index(thing)]].count(kind_of(thing)))[
+        :16
+    ]
+    asks = []
+    for number, thing in enumerate(chosen):
+        about = kind_of(thing)
+        value = thing.traits[about] if number % 2 else rng.choice(list(alternatives(thing))).traits[about]
+        asks.append(AnnotatedQuestion(_asks(thing, value), (thing.name, about, value)))
+    rng.shuffle(asks)
+    return asks
+
+
+def _asks(thing: Thing, value: str) -> str:
+    if thing.kind == "count":
+        return f"Are there exactly {value} {_many(thing.traits['of'])} in {thing.name}?"
+    if thing.kind == "text":
+        return f'Does the tag in {thing.name} read exactly "{value}"?'
+    if thing.kind == "contents":
+        return f"Is {thing.name} empty?" if value == "nothing" else f"Is there {_a(value[4:])} in {thing.name}?"
+    return f"Is this true of what is in {thing.name}: {value}?"
