@@ -20,13 +20,16 @@ from titjudge.providers.made_up import made_up_reply
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "known_answer"
 GENERATORS = {"model_a": "old", "model_b": "new", "model_c": "base", "model_d": "other"}
 
+THINGS = ("fruit on a wooden table", "a lamp beside books", "a harbour at night", "nothing in particular")
+
 
 class _AtOnce:
     """Answers without a request: another answer for each image, and the same when it is asked again."""
 
     async def complete(self, request: Request) -> Reply:
-        reply = made_up_reply(request, f"A picture of something, number {_number(request)}.")
-        text = re.sub(r'"score": ?-?[0-9.]+', f'"score": {_number(request) % 100}', reply.text)
+        number = _number(request)
+        reply = made_up_reply(request, f"A picture of {THINGS[number % len(THINGS)]}, number {number}.")
+        text = re.sub(r'"score": ?-?[0-9.]+', f'"score": {number % 100}', reply.text) if request.schema else reply.text
         return replace(reply, text=text, usage=Usage(input=100, output=20), model_version="one", endpoint="here")
 
 

@@ -1,24 +1,31 @@
 """The commands of README and docs, page by page, from the first to the last, as they stand, in one folder.
 
-Models behind a key are stood for by one that answers at once; all else is real. Servers are started, asked once and stopped.
+Models behind a key are stood for by one that answers at once; all else is real. Servers are started, people answer on their
+pages, and they are stopped when the next one starts or the page ends.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 from commands import ROOT, cli, start
 from docs_data import HOSTED, PAINTERS, working_folder
+from docs_people import answer_all, links_in
 
 from titjudge.apps.generate import image_models
 from titjudge.core import registry
 
 README = ROOT / "README.md"
-PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("data", "generating", "verdicts"))]
+PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("data", "generating", "training", "verdicts"))]
 NEEDS = {
     r"pip install": "installs packages and runs all tests, as the build does",
     r"diffusers/|--command": "asks a generator of images",
@@ -29,7 +36,10 @@ NEEDS = {
     r"--reference": "needs a run of the reference's own data: see tests/unit/runs/test_reference.py",
 }
 """Commands that are not run here, and why."""
-SERVERS = r"^(view|label my_images|label serve)"
+SERVERS = r"(view|serve|review-prompts(?!.* --export)|label (experts|serve|my_images))( |$)"
+ASKING = ("label", "review-prompts")
+SHELL = ("curl", "export", "python")
+"""What is left to a shell; `python` where it runs no command of ours."""
 AS_HOSTED = """
 import sys
 sys.path.insert(0, {tests!r})
@@ -53,6 +63,67 @@ def reason_to_leave_out(command: str) -> str:
     return next((reason for form, reason in NEEDS.items() if re.search(form, command)), "")
 
 
+class Reader:
+    """Whoever types the commands of a page in `folder`; a server is left on in another terminal until the next one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._server: subprocess.Popen[str] | None = None
+        self._address = ""
+
+    def run(self, command: str) -> str:
+        """Run a command as it stands; returns what was wrong."""
+        words = shlex.split(command)
+        ours = words[0] == "titjudge" or words[:2] == ["python", "cli.py"]
+        assert ours or words[0] in SHELL, command
+        arguments = words[1:] if words[0] == "titjudge" else words[2:]
+        try:
+            if not ours:
+                self._shell(command)
+            elif re.match(SERVERS, " ".join(arguments)):
+                self._serve(arguments)
+            else:
+                cli(self.folder, *arguments)
+        except AssertionError as error:
+            return "" if "--fail-if-worse" in arguments and str(error).startswith("exit 1") else f"{command}\n{error}"
+        return ""
+
+    def leave(self) -> None:
+        """Stop the server that is left on."""
+        if self._server is not None:
+            with self._server as process:
+                process.terminate()
+            self._server = None
+
+    def _shell(self, command: str) -> None:
+        """Let bash run a command, at the address of the server that is on; what it exports is there for the next ones."""
+        asked = re.sub(r"127\.0\.0\.1:\d+", self._address, command)
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        done = subprocess.run(
+            ["bash", "-c", f"{asked} && env -0" if command.startswith("export") else asked], cwd=self.folder,
+            capture_output=True, text=True, env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        if command.startswith("export"):
+            now = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
+            os.environ.update({name: now[name] for name in re.findall(r"(\w+)=", command) if name in now})
+
+    def _serve(self, arguments: list[str]) -> None:
+        """Start a server, on a free port as other tests run beside this one, and let people answer what it asks them."""
+        self.leave()
+        script = AS_HOSTED.format(tests=str(ROOT / "tests"))
+        self._server = process = start(self.folder, *arguments, "--port", "0", script=script)
+        assert process.stdout is not None
+        lines = []
+        while not lines or (lines[-1] and "Ctrl-C" not in lines[-1]):
+            lines.append(process.stdout.readline())
+        said = "".join(lines)
+        assert lines[-1], f"{said}\n{process.stderr.read() if process.stderr else ''}"
+        if arguments[0] in ASKING:
+            answer_all(links_in(said))
+        self._address = next(iter(re.findall(r"127\.0\.0\.1:\d+", said)), self._address)
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, provider in HOSTED.items():
@@ -64,6 +135,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def reader(place: Path) -> Iterator[Reader]:
+    one = Reader(place)
+    with mock.patch.dict(os.environ):
+        yield one
+    one.leave()
+
+
 def test_each_reason_to_leave_a_command_out_is_that_of_a_command() -> None:
     every = [command for page in PAGES for command in commands(page)]
     assert [form for form in NEEDS if not any(re.search(form, command) for command in every)] == []
@@ -71,35 +150,11 @@ def test_each_reason_to_leave_a_command_out_is_that_of_a_command() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
-def test_the_commands_of_a_page_run_in_order(page: Path, place: Path) -> None:
-    if page != README and any("runs/first" in command for command in commands(page)):  # the README has made it
+def test_the_commands_of_a_page_run_in_order(page: Path, reader: Reader) -> None:
+    told = [command for command in commands(page) if not reason_to_leave_out(command)]
+    if page != README and any("runs/first" in command for command in told):  # the README has made it
         for command in commands(README):
             if "--out runs/" in command:
-                assert run(place, command) == ""
-    wrong = [run(place, command) for command in commands(page) if not reason_to_leave_out(command)]
+                assert reader.run(command) == ""
+    wrong = [reader.run(command) for command in told]
     assert "\n".join(filter(None, wrong)) == ""
-
-
-def run(place: Path, command: str) -> str:
-    """Run a command as it stands, a server until it says its address; returns what was wrong."""
-    words = shlex.split(command)
-    if words[0] == "export":
-        return ""
-    assert words[0] == "titjudge" or words[:2] == ["python", "cli.py"], command
-    arguments = words[1:] if words[0] == "titjudge" else words[2:]
-    try:
-        if re.match(SERVERS, " ".join(arguments)):
-            served(place, arguments)
-        else:
-            cli(place, *arguments)
-    except AssertionError as error:
-        return "" if "--fail-if-worse" in arguments and str(error).startswith("exit 1") else f"{command}\n{error}"
-    return ""
-
-
-def served(place: Path, arguments: list[str]) -> None:
-    with start(place, *arguments, script=AS_HOSTED.format(tests=str(ROOT / "tests"))) as process:
-        assert process.stdout is not None
-        said = next((line for line in process.stdout if "http://" in line), "")
-        process.terminate()
-        assert said, f"{shlex.join(arguments)}: {process.stderr.read() if process.stderr else ''}"

@@ -95,6 +95,13 @@ def checklist_text(pillar: str, facets: int = FACETS[0]) -> str:
 
 
 @functools.cache
+def _best_marks(pillar: str, facets: int) -> str:
+    """Write an answer to `checklist_text` in which every facet has the highest mark."""
+    subs = rubric(facets)[pillar].items()
+    return json.dumps({sub: {facet: {"score": max(POINTS)} for facet in criteria} for sub, criteria in subs})
+
+
+@functools.cache
 def sub_capabilities(pillar: str, facets: int = FACETS[0]) -> Mapping[str, str]:
     """Map each facet of a pillar to its sub-capability."""
     return {facet: sub for sub, criteria in rubric(facets).get(pillar, {}).items() for facet in criteria}
@@ -289,6 +296,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
                 images=[image],
                 params=DECODING,
                 accept_truncated=official,
+                planned=_best_marks(pillar, facets),
                 prompt=item.prompt,
                 pillar=pillar,
                 checklist=checklist_text(pillar, facets),

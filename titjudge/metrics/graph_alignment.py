@@ -191,6 +191,15 @@ def read_verdict(graph: Graph, verdict: GraphVerdict) -> tuple[Alignment | None,
     return (None if reasons else alignment), "; ".join(reasons)
 
 
+def _all_aligned(graph: Graph) -> dict[str, Any]:
+    """Say of every element that it is aligned, as the answer to `longt2ibench/align_graph`."""
+    marks = {
+        name: [ElementVerdict(number=number, seen="", aligned=True) for number in range(1, len(elements) + 1)]
+        for name, elements in zip(("entities", "attributes", "relations"), graph.elements.values(), strict=True)
+    }
+    return GraphVerdict(**marks, summary="").model_dump()
+
+
 @metric(
     "graph-alignment",
     roles=("judge",),
@@ -243,6 +252,7 @@ async def _strict(item: Item, image: Path, ask: Ask) -> Score:
         images=[image],
         schema=GraphVerdict,
         params=STRICT_DECODING,
+        planned=_all_aligned(graph),
         prompt=item.prompt,
         entities=list(graph.entities),
         attributes=list(graph.attributes),

@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 
 import pytest
-from builders import png
+from builders import png, write_lines
 from commands import cli
 
 from titjudge.core.structured_output import schema_of
@@ -62,3 +62,15 @@ def test_a_question_suite_is_tried_without_a_key(tmp_path: Path, ask: str) -> No
     cli(tmp_path, "judge", *arguments)
     (scored,) = json.loads((tmp_path / "out.json").read_text())["metrics"].values()
     assert (scored["scored"], scored["mean"]) == (1, 1)
+
+
+@pytest.mark.parametrize("metric", ["checklist", "graph-alignment"])
+def test_metrics_of_many_elements_are_tried_without_a_key(tmp_path: Path, metric: str) -> None:
+    png(tmp_path / "data" / "1.png")
+    graph = {"entities": ["cat", "mat"], "attributes": [["cat", "red"]], "relations": [["cat", "on", "mat"]]}
+    write_lines(tmp_path / "data" / "prompts.jsonl", {"prompt_id": "p", "prompt": "a red cat", "graph": graph})
+    write_lines(tmp_path / "data" / "images.jsonl", {"image": "1.png", "prompt_id": "p"})
+    cli(tmp_path, "judge", "data", "--metric", metric, "--provider", "fake", "--no-report", "--json", "out.json")
+    (scored,) = json.loads((tmp_path / "out.json").read_text())["metrics"].values()
+    assert (scored["scored"], scored["coverage"]) == (1, 1)
+    assert scored["mean"] == {"checklist": 100, "graph-alignment": 1}[metric]
