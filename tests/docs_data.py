@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import re
 import shutil
@@ -13,6 +14,7 @@ from builders import png, read_lines, write_lines
 
 from titjudge.apps.generate.image_models import GeminiImages, ImageRequest, MadeImage, OpenAIImages
 from titjudge.core.types import Reply, Request, Usage
+from titjudge.providers.fake import Fake
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.made_up import made_up_reply
@@ -29,7 +31,9 @@ class _AtOnce:
     async def complete(self, request: Request) -> Reply:
         number = _number(request)
         reply = made_up_reply(request, f"A picture of {THINGS[number % len(THINGS)]}, number {number}.")
-        text = re.sub(r'"score": ?-?[0-9.]+', f'"score": {number % 100}', reply.text) if request.schema else reply.text
+        text = re.sub(r'"score": \[\d, \d\]', f'"score": [{number % 11}, {number // 11 % 11}]', reply.text)
+        if request.schema:
+            text = re.sub(r'"score": ?-?[0-9.]+', f'"score": {number % 100}', text)
         return replace(reply, text=text, usage=Usage(input=100, output=20), model_version="one", endpoint="here")
 
 
@@ -41,7 +45,14 @@ class GeminiAtOnce(_AtOnce, Gemini):
     """Gemini's models and prices, without Google."""
 
 
-HOSTED = {"openai": "docs_data:OpenAIAtOnce", "gemini": "docs_data:GeminiAtOnce"}
+class LocalAtOnce(_AtOnce, Fake):
+    """A model of this machine, without its weights."""
+
+
+HOSTED = {
+    "openai": "docs_data:OpenAIAtOnce", "gemini": "docs_data:GeminiAtOnce",
+    "local": "docs_data:LocalAtOnce", "vllm": "docs_data:LocalAtOnce",
+}  # fmt: skip
 
 
 class _PaintsAtOnce:
@@ -79,10 +90,13 @@ def working_folder(folder: Path) -> None:
     (folder / "samples" / "prompts.txt").write_text("a cat\na dog\n")
     (folder / "prompts.txt").write_text("\n".join(f"{number} cubes on a table" for number in range(1, 7)))
     (folder / "my_list.csv").write_text("id,prompt\n0,a cat\n1,a dog\n")
+    picture(folder / "image.png")
     picture(folder / "flux.png")
     picture(folder / "sd3.png")
     (folder / "shared.csv").write_text("flux;sd3;prompt_en\nflux.png;sd3.png;a cat\n")
     votes(folder)
+    marks(folder)
+    edits(folder)
 
 
 def my_images(folder: Path) -> None:
@@ -124,6 +138,35 @@ def votes(folder: Path) -> None:
         "judges: [openai/gpt-4o, gemini/gemini-2.5-pro]\n"
     )
     (folder / "ratings.csv").write_text("\n".join(["image,score,annotator", *ratings]) + "\n")
+
+
+def marks(folder: Path) -> None:
+    """What people say of single elements: one of the graph of each image, and one question."""
+    prompts = {row["prompt_id"]: row for row in read_lines(folder / "my_images" / "prompts.jsonl")}
+    rows = [(row["image"], prompts[row["prompt_id"]]) for row in read_lines(folder / "my_images" / "images.jsonl")]
+    for name, element in (
+        ("known.csv", lambda of: of["graph"]["entities"][0]),
+        ("marks.csv", lambda of: of["questions"][0]),
+    ):
+        with (folder / name).open("w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream).writerows([("image", "element", "value"), *((i, element(of), "yes") for i, of in rows)])
+
+
+def edits(folder: Path) -> None:
+    """Three edits by five editors, as a table and as a tree; four of the editors once more, as `again.jsonl`."""
+    names = ("1_0", "2_0", "3_0")
+    rows = [
+        {"source_image": f"src/{name}.png", "edited_image": f"{model}/{name}.png", "instruction": f"Make thing {name} red.",
+         "model": model, "prompt_id": name}
+        for model in ("mine", "old", "new", "base", "other") for name in names
+    ]  # fmt: skip
+    for path in {row[key] for row in rows for key in ("source_image", "edited_image")}:
+        picture(folder / "edits" / path)
+    write_lines(folder / "edits" / "edits.jsonl", *rows)
+    write_lines(folder / "edits" / "again.jsonl", *rows[len(names) :])
+    for name in names[:2]:
+        picture(folder / "src" / f"{name}.png")
+    (folder / "edits.csv").write_text("id,instruction\n1_0,Make it red.\n2_0,Make it blue.\n")
 
 
 def picture(path: Path) -> None:

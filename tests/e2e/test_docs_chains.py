@@ -25,13 +25,26 @@ from titjudge.apps.generate import image_models
 from titjudge.core import registry
 
 README = ROOT / "README.md"
-PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("data", "generating", "training", "verdicts"))]
+WALKED_ELSEWHERE = {"recorded": "round by round, by test_recorded_page.py"}
+PAGES = [README, *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.stem not in WALKED_ELSEWHERE)]
 NEEDS = {
     r"pip install": "installs packages and runs all tests, as the build does",
+    r"^docker ": "needs Docker: see tests/unit/test_docker.py",
+    r"^cloudflared ": "needs a tunnel of others",
+    r"exported\.json": "needs what people did in Label Studio: see tests/unit/apps/test_label_studio.py",
+    r"batch import ": "needs the answers of another machine: see test_batch_offline.py",
+    r"known-answer make|--suite known-answer|known_edits": "renders scenes, or reads texts in them, for long: see test_scenes_cli.py",
     r"diffusers/|--command": "asks a generator of images",
+    r"--engine ray": "needs a cluster: see test_cluster.py",
+    r"--batch ": "needs a service of batch jobs: see test_batch_judge.py",
+    r"--embedder sentence-transformers/": "needs weights of the hub",
     r"--sink ": "needs the packages and accounts of trackers",
     r"^python cli\.py probe ": "asks thousands of questions: see the tests of probes",
-    r"--suite \w": "needs the data of others: see test_benchmark_trees.py",
+    r"^python cli\.py fetch ": "downloads from the hub",
+    r"--suite (?!starter|known-answer)\w": "needs the data of others: see test_benchmark_trees.py",
+    r"^python cli\.py aggregate ": "needs answers of the official scripts: see test_aggregate_cli.py",
+    r"^python -m benchmarks\.study |marks\.csv\.gz": "needs the data of others: see tests/unit/benchmarks",
+    r"docs/trust_table\.py": "reads the cards in the checkout: see tests/unit/probes/test_trust_card_table.py",
     r"train\.parquet|evaluation_metadata": "needs the data of others: see tests/unit/suites",
     r"--reference": "needs a run of the reference's own data: see tests/unit/runs/test_reference.py",
 }
@@ -104,6 +117,8 @@ class Reader:
             capture_output=True, text=True, env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        if command.startswith("curl"):
+            assert '"status":"ok"' in done.stdout, done.stdout
         if command.startswith("export"):
             now = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
             os.environ.update({name: now[name] for name in re.findall(r"(\w+)=", command) if name in now})
