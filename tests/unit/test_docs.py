@@ -261,6 +261,19 @@ def test_the_examples_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest
     names["test_the_model_still_draws_a_cat"]()
 
 
+def test_the_examples_of_readme_and_the_page_on_edits_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
+    for number, name in enumerate(("image", "a", "b", "c", "1", "2", "before", "after")):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(f"{name}.png")
+    for page in (README, ROOT / "docs" / "edits.md"):
+        names: dict[str, Any] = {}
+        for block in blocks("python", page):
+            exec(re.sub(r'"(gemini|openai)(/[\w.-]+)?"', '"fake/one"', block), names)
+        assert names["score"].status == "ok", page
+        assert [score.status for score in names["scores"]] == ["ok", "ok"], page
+
+
 def test_the_reward_functions_of_the_page_on_rewards_are_called_as_trainers_call_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
