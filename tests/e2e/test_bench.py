@@ -175,6 +175,17 @@ def test_what_is_wrong_is_said_before_anything_is_paid(
     assert server.count() == 0
 
 
+def test_edits_are_refused_before_an_image_is_paid_without_its_source(tmp_path: Path, server: Server) -> None:
+    (tmp_path / "s.png").write_bytes(picture("green"))
+    (tmp_path / "edits.jsonl").write_text('{"prompt_id": "a", "prompt": "make it blue", "source_image": "s.png"}\n')
+    said = cli(
+        tmp_path, "bench", "edits.jsonl", "--generator", "openai/good", "--generator", "openai/bad", "--provider", "openai",
+        code=2, OPENAI_API_KEY="sk-test-0123456789", OPENAI_BASE_URL=server.openai,
+    )  # fmt: skip
+    assert "these are edits" in said
+    assert server.count() == 0
+
+
 def test_the_page_says_what_five_usual_set_ups_cost(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     part = (root / "docs" / "generating.md").read_text("utf-8").partition("### What it costs")[2].partition("\n## ")[0]

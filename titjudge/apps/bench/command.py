@@ -103,6 +103,7 @@ def bench(**flags: Any) -> int:
     from titjudge.apps.bench.benchmark import Benchmark
     from titjudge.apps.bench.generators import read_generators
     from titjudge.suites.prompt_list import read_prompts
+    from titjudge.suites.sources import named_sources
 
     given, texts = flags.pop("prompt_file"), flags.pop("generators")
     options, samples, out = flags.pop("options"), flags.pop("samples"), Path(flags.pop("out"))
@@ -113,6 +114,10 @@ def bench(**flags: Any) -> int:
     listed = read_prompts(given)
     if not listed.prompts:
         raise DataError("there are no prompts", Path(given))
+    if any(named_sources(row, Path(), (Path("/"),)) for row in listed.meta.values()):
+        raise ConfigError(
+            "these are edits, whose sources bench does not hand on: make them by `generate`, and judge the folder"
+        )
     _check_gate(flags)
     benchmark = Benchmark(out, listed.prompts, read_generators(texts, key_values("--option", options)), samples)
     for problem in listed.problems:
