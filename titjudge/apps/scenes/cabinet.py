@@ -55,7 +55,7 @@ class Rung:
         return left, top, left + w, top + h
 
 
-RUNGS = {1: Rung(1024, 1024, 5, 5, 22, 18), 2: Rung(1536, 1216, 8, 5, 18, 13), 3: Rung(2048, 1440, 10, 6, 13, 10)}
+RUNGS = {1: Rung(1024, 1024, 5, 5, 22, 18), 2: Rung(1536, 1216, 8, 5, 14, 11), 3: Rung(2048, 1440, 10, 6, 8, 8)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _turned(rng: Random | None, by: float) -> float:
 
 def _slots(number: int, rng: Random) -> list[Point]:
     """Return the first places of a heap, nearest to its middle first, so that one object more changes no other one."""
-    pitch = 0.8
+    pitch = 0.9
     places = [((x + 0.5 * (y % 2)) * pitch, y * pitch * 0.95) for y in range(-3, 4) for x in range(-3, 3)]
     return sorted(places, key=lambda at: math.hypot(*at) + rng.uniform(0, 0.9))[:number]
 
@@ -122,9 +122,9 @@ def _member(traits: Mapping[str, str], number: int, at: Point, rng: Random | Non
     of = traits["of2"] if about == "kind" and other else traits["of"]
     hues = traits["hue"].split(",")
     hue = traits["hue2"] if about == "colour" and other else hues[number % len(hues)]
-    scale = 0.72 if about == "size" and other else 1.0
+    scale = 0.8 if about == "size" and other else 1.0
     flip = other and about in ("facing", "state")
-    return Sprite(of, hue, flip, _moved(at, rng, 0.09), scale, _turned(rng, 8))
+    return Sprite(of, hue, flip, _moved(at, rng, 0.12), scale, _turned(rng, 14))
 
 
 def _arranged(traits: Mapping[str, str]) -> Iterator[tuple[str, str, Point, float]]:

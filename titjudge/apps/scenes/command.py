@@ -35,7 +35,7 @@ def known_answer() -> None:
 @option("--hard", "Crowded scenes: 40 to 80 small objects, counts up to 12, small text, near-duplicates.", is_flag=True)
 @option(
     "--ladder",
-    "Cabinets of 25, 40 or 60 boxes with things of 22, 18 or 13 pixels, drawn in seconds: three difficulties.",
+    "Cabinets of 25, 40 or 60 boxes with things of 22, 14 or 8 pixels, drawn in seconds: three difficulties.",
     "1|2|3",
     type=click.IntRange(1, 3),
 )

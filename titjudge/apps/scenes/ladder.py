@@ -297,6 +297,8 @@ def _sentence(thing: Thing) -> str:
     about, number, across = traits["about"], len(traits["bits"]), traits["across"]
     hue = "" if about == "colour" else f"{traits['hue']} "
     what = "things" if about == "kind" else _many(traits["of"])
+    if traits["of"] == "lamp":
+        hue, what = "", f"lamps with {_a(traits['hue'])} base"
     mixed = f" of the colours {traits['hue'].replace(',', ', ')}" if "," in traits["hue"] else ""
     return f"{name} holds {number} {hue}{what}{mixed} in rows of {across}: {traits[about]}."
 

@@ -1,0 +1,278 @@
+"""How much of the ladder can be seen from one look: an eye that reads each box from the pixels that a model would get.
+
+    python -m benchmarks.ladder_eye [--scenes N] [--seed S] [--difficulty 1|2|3]
+
+The image is scaled to 768 or 1,536 pixels (long side), gets noise and JPEG, and only then the eye sees it; "zoom" is each
+box enlarged twice. No error rate is put in. The eye knows the prompt and how things look by themselves, not where they lie or
+how they are turned: it fits what one box may show, at that sharpness, and takes what fits best. Things of a heap it finds one
+by one, the clearest first. An element is what one box shows; the eye says whether it is as the prompt asks.
+
+"element": mean of the share of right elements that it accepts and of wrong ones that it notices. "pair": the image with one
+error is put below the flawless one; where it sees no difference, half. The other columns are elements by kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from PIL import Image
+
+from titjudge.apps.scenes.cabinet import FONTS, LIGHTS, LININGS, RUNGS, Rung, Sprite, cabinet, drawn, lay, sprites, tile
+from titjudge.apps.scenes.generate import plan
+from titjudge.apps.scenes.ladder import KINDS, alternatives, kind_of
+from titjudge.apps.scenes.scene import LEVELS, Scene, Thing
+
+VIEWS = {"768": 768, "1536": 1536, "zoom": 0}  # pixels of the long side; 0: each box enlarged twice
+_NOISE, _JPEG = 2.0, 85  # of 255; quality
+_WHOLE = 0.35  # of what one thing of a heap explains by itself: less is no further thing
+Field = NDArray[np.float32]  # (rows, columns, channels), 0 to 1
+
+
+@dataclass(frozen=True)
+class Eye:
+    """An eye at one sharpness: `share` is pixels seen over pixels of the image, across."""
+
+    rung: Rung
+    share: float
+    lining: str
+    light: str
+
+    # ------------------------------------------------------------------ what it gets
+
+    def sees(self, picture: NDArray[np.uint8], seed: int) -> Field:
+        """Return what is left of a picture, laid over the picture again pixel by pixel."""
+        whole = Image.fromarray(picture)
+        small = whole.resize(
+            (round(whole.width * self.share), round(whole.height * self.share)), Image.Resampling.LANCZOS
+        )
+        noisy = np.asarray(small, np.float32) + np.random.default_rng(seed).normal(
+            0, _NOISE, (small.height, small.width, 3)
+        )
+        buffer = io.BytesIO()
+        Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=_JPEG)
+        with Image.open(buffer) as sent:
+            return np.asarray(sent.resize(whole.size, Image.Resampling.BICUBIC), np.float32) / 255
+
+    def blurred(self, field: Field) -> Field:
+        """Return a drawing as sharp as the eye sees it."""
+        if self.share >= 1:
+            return field
+        h, w = field.shape[:2]
+        size = max(1, round(w * self.share)), max(1, round(h * self.share))
+        channels = (Image.fromarray(np.ascontiguousarray(field[..., k])) for k in range(field.shape[2]))
+        return np.stack([np.asarray(each.resize(size, Image.Resampling.LANCZOS).resize((w, h), Image.Resampling.BICUBIC)) for each in channels], axis=2)  # fmt: skip
+
+    # ------------------------------------------------------------------ what it takes it for
+
+    def accepts(self, seen: Field, asked: Thing) -> bool:
+        """Tell whether a box (its inside, as seen) shows what the prompt says of it."""
+        if asked.kind == "count":
+            return self._counts(seen, asked) == int(asked.traits["number"])
+        if asked.kind == "row":
+            return all(self._member(seen, asked, k) == bit for k, bit in enumerate(asked.traits["bits"]))
+        if asked.kind == "contents":
+            return self._holds(seen, asked) == (asked.traits["contents"] != "nothing")
+        if asked.kind == "text":
+            return self._reads(seen, asked)
+        errors = [self._misfit(seen, self._inside(each), 3.2, 0.45) for each in (asked, *alternatives(asked))]
+        return errors.index(min(errors)) == 0
+
+    def _inside(self, thing: Thing) -> Field:
+        return self.blurred(tile(thing, self.rung, self.lining, self.light, None))
+
+    def _misfit(
+        self, seen: Field, proto: Field, units: float, by: float, at: tuple[float, float] = (0.0, 0.0)
+    ) -> float:
+        """Return the least squared difference from a drawing around a place, moved by up to `by` units."""
+        unit, reach = self.rung.unit, round(by * self.rung.unit)
+        h, w = seen.shape[:2]
+        x, y, half = round(w / 2 + at[0] * unit), round(h / 2 + at[1] * unit), round(units * unit)
+        half = min(half, x - reach, y - reach, w - x - reach, h - y - reach)
+        part = seen[y - half - reach : y + half + reach, x - half - reach : x + half + reach]
+        return float(_misfits(part, proto[y - half : y + half, x - half : x + half]).min())
+
+    def _member(self, seen: Field, asked: Thing, k: int) -> str:
+        """Return the state, 0 or 1, that fits the object of a row best."""
+        bits = asked.traits["bits"]
+        best = {}
+        for bit in "01":
+            thing = replace(asked, traits={**asked.traits, "bits": bits[:k] + bit + bits[k + 1 :]})
+            sprite = sprites(thing, None)[k]
+            hues = asked.traits["hue"].split(",") if asked.traits["about"] != "colour" or bit == "0" else [sprite.hue]
+            best[bit] = min(
+                self._misfit(
+                    seen, self._alone(replace(sprite, hue=hue, turn=turn), seen.shape[:2]), 0.65, 0.18, sprite.at
+                )
+                for hue, turn in product(hues, (-10.0, 0.0, 10.0))
+            )
+        return min(best, key=lambda bit: best[bit])
+
+    def _alone(self, sprite: Sprite, shape: tuple[int, ...]) -> Field:
+        return _alone(self, sprite, shape[0], shape[1])
+
+    def _reads(self, seen: Field, asked: Thing) -> bool:
+        """Tell whether the text asked for fits better than every one with another letter, in the font that fits best."""
+        fonts = {font: self._text_misfit(seen, asked.having("font", font)) for font in FONTS}
+        thing = asked.having("font", min(fonts, key=lambda font: fonts[font]))
+        right = fonts[thing.traits["font"]]
+        return all(self._text_misfit(seen, other) >= right for other in alternatives(thing))
+
+    def _text_misfit(self, seen: Field, thing: Thing) -> float:
+        """Return the least squared difference from a tag in the middle third of a box, wherever it lies there."""
+        em, (h, w) = self.rung.em, seen.shape[:2]
+        proto, reach = self._inside(thing), round(0.8 * em) + 1
+        across = round(em * (0.36 * len(thing.traits["text"]) + 1))
+        y, x = h // 2, w // 2
+        proto = proto[y - em : y + em, x - across : x + across]
+        top, left = y - em - reach, max(0, x - across - reach)
+        part = seen[top : y + em + reach, left : x + across + reach].mean(axis=2, keepdims=True)
+        return float(_misfits(part, proto.mean(axis=2, keepdims=True)).min())
+
+    def _holds(self, seen: Field, asked: Thing) -> bool:
+        """Tell whether the thing that may lie in an otherwise empty box lies there."""
+        return (
+            self._found(seen, Sprite(asked.traits["of"], asked.traits["hue"], False, (0, 0)), (-24, -12, 0, 12, 24), 1)
+            > 0
+        )
+
+    def _counts(self, seen: Field, asked: Thing) -> int:
+        return self._found(seen, Sprite(asked.traits["of"], asked.traits["hue"], False, (0, 0)), (-8, -4, 0, 4, 8), 45)
+
+    def _laid(self, sprite: Sprite, turn: float, shade: float) -> Field:
+        """Draw a thing with its shadow on black (0) or white (1), with a little room around it."""
+        look = drawn(sprite.of, sprite.hue, False, self.rung.unit * sprite.scale, turn)
+        side = look.shape[0] + 4
+        canvas = np.full((side, side, 3), shade, np.float32)
+        lay(canvas, look, (side / 2, side / 2), shadow=LIGHTS[self.light])
+        return canvas
+
+    def _found(self, seen: Field, sprite: Sprite, turns: Sequence[float], most: int) -> int:
+        """Count things one by one: what explains most is laid under what was found before, until too little is explained."""
+        unit = self.rung.unit
+        floor = np.array(LININGS[self.lining], np.float32) / 255
+        kernels = []
+        for turn in turns:
+            on_black, on_white = (self.blurred(self._laid(sprite, turn, shade)) for shade in (0.0, 1.0))
+            alpha = 1 - (on_white - on_black).mean(axis=2, keepdims=True)
+            kernels.append((on_black - alpha * floor, alpha))
+        left, open_ = seen - floor, np.ones((*seen.shape[:2], 1), np.float32)
+        gains = np.stack([_gains(left, open_, d) for d, _ in kernels])
+        needed = _WHOLE * float((kernels[0][0] ** 2).sum())
+        side, near = kernels[0][0].shape[0], round(0.45 * unit)
+        for number in range(most):
+            turn, y, x = np.unravel_index(int(gains.argmax()), gains.shape)
+            if gains[turn, y, x] < needed:
+                return number
+            d, alpha = kernels[turn]
+            here = np.s_[y : y + side, x : x + side]
+            left[here] -= open_[here] * d
+            open_[here] *= 1 - alpha
+            top, start = max(0, y - side + 1), max(0, x - side + 1)
+            part = np.s_[top : y + 2 * side - 1, start : x + 2 * side - 1]
+            for k, (d, _) in enumerate(kernels):
+                fresh = _gains(left[part], open_[part], d)
+                old = gains[k, top : top + fresh.shape[0], start : start + fresh.shape[1]]
+                old[:] = np.where(np.isneginf(old), old, fresh)
+            gains[:, max(0, y - near) : y + near + 1, max(0, x - near) : x + near + 1] = -np.inf
+        return most
+
+
+@lru_cache(100_000)
+def _alone(eye: Eye, sprite: Sprite, h: int, w: int) -> Field:
+    canvas = np.empty((h, w, 3), np.float32)
+    canvas[:] = np.array(LININGS[eye.lining], np.float32) / 255
+    look = drawn(sprite.of, sprite.hue, sprite.other, eye.rung.unit * sprite.scale, sprite.turn)
+    at = w / 2 + sprite.at[0] * eye.rung.unit, h / 2 + sprite.at[1] * eye.rung.unit
+    lay(canvas, look, at, shadow=LIGHTS[eye.light])
+    return eye.blurred(canvas)
+
+
+def _misfits(part: Field, proto: Field) -> NDArray[np.float32]:
+    """Return the squared differences of a drawing from each window of a part that is as large."""
+    windows = sliding_window_view(part, proto.shape)[:, :, 0]
+    return ((windows - proto) ** 2).sum(axis=(2, 3, 4))
+
+
+def _gains(left: Field, open_: Field, d: Field) -> NDArray[np.float32]:
+    """Return how much of what is left a thing explains at each place where it fits, as far as it is not covered there."""
+    h, w = d.shape[:2]
+    fit = np.einsum("yxijk,ijk->yx", sliding_window_view(left * open_, d.shape)[:, :, 0], d, optimize=True)
+    cost = np.einsum("yxij,ij->yx", sliding_window_view(open_[..., 0] ** 2, (h, w)), (d**2).sum(axis=2), optimize=True)
+    return np.asarray(2 * fit - cost, np.float32)
+
+
+# ---------------------------------------------------------------------- the measurement
+
+
+def _insides(scene: Scene, rung: Rung, seen: Field) -> dict[str, Field]:
+    """Cut what is seen of each box out of a picture."""
+    h, w = tile(scene.things[0], rung, scene.wall, scene.view.light, None).shape[:2]
+    found = {}
+    for thing in scene.things:
+        left, top, right, bottom = rung.place(thing)
+        y, x = (top + bottom - h) // 2, (left + right - w) // 2
+        found[thing.name] = seen[y : y + h, x : x + w]
+    return found
+
+
+def measure(difficulty: int, scenes: Iterable[int], seed: int) -> dict[str, dict[str, float]]:
+    """Return for each view the share of elements and pairs that the eye gets right, of all and by kind of element."""
+    rung = RUNGS[difficulty]
+    verdicts: dict[str, dict[tuple[str, bool], list[bool]]] = defaultdict(lambda: defaultdict(list))
+    pairs: dict[str, list[float]] = defaultdict(list)
+    for number in scenes:
+        made = plan(seed, number, LEVELS, lambda *_: [], difficulty=difficulty)
+        pictures = [cabinet(shown.scene, rung) for shown in made.shown]
+        for view, pixels in VIEWS.items():
+            share = min(1.0, pixels / rung.width) if pixels else 2.0
+            eye = Eye(rung, share, made.asked.wall, made.asked.view.light)
+            seen = [
+                _insides(made.asked, rung, eye.sees(each, 100 * number + level)) for level, each in enumerate(pictures)
+            ]
+            right = {thing.name: eye.accepts(seen[0][thing.name], thing) for thing in made.asked.things}
+            for thing in made.asked.things:
+                verdicts[view][kind_of(thing), True].append(right[thing.name])
+            for shown in made.shown[1:]:
+                for error in shown.errors:
+                    thing = next(each for each in made.asked.things if each.name == error.element[0])
+                    accepted = eye.accepts(seen[shown.level][thing.name], thing)
+                    verdicts[view][error.kind, False].append(not accepted)
+                    if shown.level == 1:  # all else is the same in both images
+                        pairs[view].append(0.5 + 0.5 * (int(right[thing.name]) - int(accepted)))
+    return {view: _shares(verdicts[view], pairs[view]) for view in VIEWS}
+
+
+def _shares(verdicts: dict[tuple[str, bool], list[bool]], pairs: list[float]) -> dict[str, float]:
+    def share(kinds: Iterable[str]) -> float:
+        sides = [[so for kind in kinds for so in verdicts[kind, side]] for side in (True, False)]
+        return float(np.mean([np.mean(side) for side in sides if side]))
+
+    return {"element": share(KINDS), "pair": float(np.mean(pairs)), **{kind: share([kind]) for kind in KINDS}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenes", type=int, default=9)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--difficulty", type=int, choices=tuple(RUNGS))
+    options = parser.parse_args()
+    columns = ("element", "pair", *KINDS)
+    print("| difficulty | view | " + " | ".join(columns) + " |\n|" + " --- |" * (len(columns) + 2))
+    for difficulty in [options.difficulty] if options.difficulty else RUNGS:
+        for view, found in measure(difficulty, range(options.scenes), options.seed).items():
+            print(
+                f"| {difficulty} | {view} | " + " | ".join(f"{found[each]:.0%}" for each in columns) + " |", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()
