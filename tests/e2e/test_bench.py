@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import read_lines
+from builders import read_lines, write_lines
 from commands import cli
-from image_service import PRICE, ImageService, picture
+from image_service import PRICE, ImageService, form, picture
 
 from titjudge.testing import Scripted, Seen, Server
 
@@ -175,14 +175,74 @@ def test_what_is_wrong_is_said_before_anything_is_paid(
     assert server.count() == 0
 
 
-def test_edits_are_refused_before_an_image_is_paid_without_its_source(tmp_path: Path, server: Server) -> None:
-    (tmp_path / "s.png").write_bytes(picture("green"))
-    (tmp_path / "edits.jsonl").write_text('{"prompt_id": "a", "prompt": "make it blue", "source_image": "s.png"}\n')
-    said = cli(
-        tmp_path, "bench", "edits.jsonl", "--generator", "openai/good", "--generator", "openai/bad", "--provider", "openai",
-        code=2, OPENAI_API_KEY="sk-test-0123456789", OPENAI_BASE_URL=server.openai,
+class Editors:
+    """Two models that edit: `good` returns the source with a green corner, `bad` the source as it is; a judge sees which."""
+
+    def __init__(self) -> None:
+        self.painter = ImageService(self._edit)
+        self.sources: list[list[bytes]] = []
+
+    def _edit(self, seen: Seen) -> Scripted:
+        texts, files = form(seen)
+        self.sources.append([content for _, content in files])
+        colour = COLOURS["good"] if texts["model"] == "good" else "blue"
+        return Scripted(body={"data": [{"b64_json": base64.b64encode(picture(colour)).decode()}]})
+
+    def __call__(self, seen: Seen) -> Scripted | str | None:
+        if seen.path.endswith("/images/edits"):
+            return self.painter(seen)
+        score = 9 if SHAS["good"] in seen.images else 1
+        return json.dumps({"reasoning": "as it is", "score": [score, score]})
+
+
+def edits(folder: Path, count: int = 8) -> None:
+    (folder / "src").mkdir()
+    rows = []
+    for number in range(count):
+        (folder / "src" / f"{number}.png").write_bytes(picture("blue"))
+        rows.append(
+            {"prompt_id": f"e{number}", "prompt": f"make part {number} green", "source_image": f"src/{number}.png"}
+        )
+    write_lines(folder / "edits.jsonl", *rows)
+
+
+def bench_edits(folder: Path, server: Server, *more: str, code: int = 0) -> str:
+    return cli(
+        folder, "bench", "edits.jsonl", "--generator", "openai/good", "--generator", "openai/bad", "--image-price", f"good={PRICE}",
+        "--image-price", f"bad={PRICE}", "--judge", "openai/gpt-4o", "--price", "gpt-4o=2.5,10", *more, code=code,
+        OPENAI_API_KEY="sk-test-0123456789", OPENAI_BASE_URL=server.openai,
     )  # fmt: skip
-    assert "these are edits" in said
+
+
+def test_edits_are_made_from_their_sources_and_judged_with_them(tmp_path: Path) -> None:
+    edits(tmp_path)
+    service = Editors()
+    with Server(service) as server:
+        bench_edits(tmp_path, server, "--metric", "viescore-edit", "--max-cost", "5", "--dry-run")
+        assert server.count() == 0
+        said = bench_edits(tmp_path, server, "--metric", "viescore-edit", "--max-cost", "5")
+        made = server.count()
+        bench_edits(tmp_path, server, "--metric", "viescore-edit", "--max-cost", "5")
+        assert server.count() == made
+    assert "good beats bad" in said
+    assert service.sources == [[picture("blue")]] * 16
+    assert record(tmp_path)["items"] == 16
+
+
+@pytest.mark.parametrize(
+    ("metric", "file", "message"),
+    [("tit-llm", "edits.jsonl", "source"), ("viescore-edit", "prompts.txt", "source")],
+)
+def test_a_metric_that_cannot_judge_them_is_said_before_an_image_is_paid(
+    tmp_path: Path, server: Server, metric: str, file: str, message: str
+) -> None:
+    edits(tmp_path)
+    prompts(tmp_path)
+    said = cli(
+        tmp_path, "bench", file, "--generator", "openai/good", "--generator", "openai/bad", "--provider", "openai",
+        "--metric", metric, code=2, OPENAI_API_KEY="sk-test-0123456789", OPENAI_BASE_URL=server.openai,
+    )  # fmt: skip
+    assert message in said
     assert server.count() == 0
 
 

@@ -11,6 +11,7 @@ for the others as well. Everything lies in one folder:
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -25,6 +26,7 @@ from titjudge.core.files import scan_jsonl, write_atomic
 from titjudge.core.serialization import json_bytes
 from titjudge.data.images import SUFFIXES
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.suites.prompt_places import source_field
 
 FIRST = 4  # prompts of the first round
 DOUBLING, SETTLING = (
@@ -43,15 +45,17 @@ class Benchmark:
         prompts: Prompts by id.
         generators: What makes the images.
         samples: Images of each prompt by each generator.
+        sources: Of edits, the images that each prompt is the instruction for, by the id of the prompt.
 
     Raises:
         DataError: A folder of images has none for any prompt.
     """
 
     def __init__(
-        self, folder: Path, prompts: Mapping[str, str], generators: Sequence[Generator], samples: int = 1
-    ) -> None:
-        self.folder, self.generators = folder, generators
+        self, folder: Path, prompts: Mapping[str, str], generators: Sequence[Generator], samples: int = 1,
+        sources: Mapping[str, Sequence[Path]] | None = None,
+    ) -> None:  # fmt: skip
+        self.folder, self.generators, self.sources = folder, generators, dict(sources or {})
         ordered = sorted(prompts, key=lambda prompt: hashlib.sha256(prompt.encode()).digest())
         self.prompts = {prompt: prompts[prompt] for prompt in ordered}
         self.samples = samples
@@ -77,7 +81,7 @@ class Benchmark:
             for name in [f"{generator.name}/{_file_name(prompt, sample, self.samples)}"]
             for fields in [{
                 "prompt": self.prompts[prompt], "prompt_id": prompt, "generator": generator.name, "image": name,
-                "sample": sample, "seed": sample,
+                "sample": sample, "seed": sample, **self._source(prompt),
             }]
         ]  # fmt: skip
 
@@ -103,7 +107,7 @@ class Benchmark:
             Image.new("RGB", (1024, 1024), colour).save(folder / f"{number}.png")
             lines.append({
                 "image": f"{number}.png", "prompt": self.prompts[prompt], "prompt_id": prompt, "generator": generator.name,
-                "sample": sample,
+                "sample": sample, **self._source(prompt),
             })  # fmt: skip
         write_atomic(folder / LIST, b"".join(json_bytes(line) + b"\n" for line in lines))
         return folder / LIST
@@ -114,8 +118,16 @@ class Benchmark:
                 for sample, image in enumerate(self._images(generator, prompt)):
                     yield {
                         "image": str(image), "prompt": self.prompts[prompt], "prompt_id": prompt, "generator": generator.name,
-                        "sample": sample,
+                        "sample": sample, **self._source(prompt),
                     }  # fmt: skip
+
+    def _source(self, prompt: str) -> dict[str, Any]:
+        return source_field(self.sources.get(prompt, ()))
+
+    def image_roots(self) -> list[str]:
+        """List the folders outside of the benchmark's own in which images lie: of generators that exist, and of sources."""
+        folders = [str(generator.folder) for generator in self.generators if generator.folder is not None]
+        return folders + sorted({os.path.abspath(one.parent) for sources in self.sources.values() for one in sources})
 
     def _images(self, generator: Generator, prompt: str) -> list[Path]:
         """List the images of a prompt by a generator that exist, as paths from the benchmark's folder."""

@@ -103,7 +103,6 @@ def bench(**flags: Any) -> int:
     from titjudge.apps.bench.benchmark import Benchmark
     from titjudge.apps.bench.generators import read_generators
     from titjudge.suites.prompt_list import read_prompts
-    from titjudge.suites.sources import named_sources
 
     given, texts = flags.pop("prompt_file"), flags.pop("generators")
     options, samples, out = flags.pop("options"), flags.pop("samples"), Path(flags.pop("out"))
@@ -114,15 +113,28 @@ def bench(**flags: Any) -> int:
     listed = read_prompts(given)
     if not listed.prompts:
         raise DataError("there are no prompts", Path(given))
-    if any(named_sources(row, Path(), (Path("/"),)) for row in listed.meta.values()):
-        raise ConfigError(
-            "these are edits, whose sources bench does not hand on: make them by `generate`, and judge the folder"
-        )
     _check_gate(flags)
-    benchmark = Benchmark(out, listed.prompts, read_generators(texts, key_values("--option", options)), samples)
+    generators = read_generators(texts, key_values("--option", options))
+    benchmark = Benchmark(out, listed.prompts, generators, samples, _sources(given, listed))
     for problem in listed.problems:
         say(f"left out: {problem.reason}", err=True)
     return _Bench(benchmark, flags).run()
+
+
+def _sources(given: str, listed: Any) -> dict[str, tuple[Path, ...]]:
+    """Find the sources of edits in the rows of a list of prompts, by the id of the prompt.
+
+    Raises:
+        DataError: One is no image.
+    """
+    from titjudge.data.images import check_header
+    from titjudge.suites.sources import named_sources
+
+    folder = Path(given if Path(given).is_file() else given.rpartition(":")[0]).parent
+    found = {name: named_sources(row, folder, (Path("/"),)) for name, row in listed.meta.items()}
+    for source in {source for sources in found.values() for source in sources}:
+        check_header(source)
+    return {name: sources for name, sources in found.items() if sources}
 
 
 def _check_gate(flags: dict[str, Any]) -> None:
@@ -301,7 +313,11 @@ class _Bench:
                 for name in engine.roles.with_panel(session.resolved.roles):
                     (engine.roles.embedder() if name == "embedder" else engine.roles[name].provider).ready()
 
+        for generator in self._benchmark.generators if self._benchmark.sources else ():
+            if not getattr(self._maker(generator), "makes_edits", True):
+                raise ConfigError(f"--generator {generator.name}: this model takes no source images")
         with self._judging_of_stand_ins(self._prompts[:1]) as session:
+            session.input.check_sources(session.metrics.values())
             asyncio.run(open_models(session))
 
     @contextmanager
@@ -335,9 +351,8 @@ class _Bench:
         if self._cap is not None:
             flags["max_cost"] = max(0.0, self._cap - self._benchmark.spent_on_images())
         options = metric_options_of(self._flags["metric_options"], self._flags["max_looks"])
-        roots = [str(one.folder) for one in self._benchmark.generators if one.folder is not None]
         keys = {"data": str(data), "out": str(run), "report": report, "metric_options": options}
-        return config_of(flags, **keys, image_root=roots or None)
+        return config_of(flags, **keys, image_root=self._benchmark.image_roots() or None)
 
     def _session(self, *, report: bool = False) -> Any:
         """Open the run over the images that are listed."""
