@@ -184,7 +184,7 @@ def scan_jsonl(
 
 def packed(path: Path) -> Path | None:
     """Return `path` with `.gz` behind it, where only that is there: a published run has its lines packed."""
-    file = path.with_name(f"{path.name}.gz")
+    file = path.parent / f"{path.name}.gz"
     return file if not path.is_file() and file.is_file() else None
 
 
