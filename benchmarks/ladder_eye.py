@@ -186,7 +186,7 @@ class Eye:
         return most
 
 
-@lru_cache(100_000)
+@lru_cache(2_000)  # drawings of half a megabyte
 def _alone(eye: Eye, sprite: Sprite, h: int, w: int) -> Field:
     canvas = np.empty((h, w, 3), np.float32)
     canvas[:] = np.array(LININGS[eye.lining], np.float32) / 255

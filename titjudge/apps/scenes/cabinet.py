@@ -1,4 +1,4 @@
-"""Draw a cabinet of shallow boxes seen from above, as the ladder composes it: Pillow, two seconds an image, no renderer.
+"""Draw a cabinet of shallow boxes seen from above, as the ladder composes it: by Pillow, in about half a second an image, without a renderer.
 
 Lengths within a box are in units (the size of one object), from the middle of the box, across and down.
 """
