@@ -18,7 +18,7 @@ from titjudge.suites.prompt_list import PromptList, read_prompts
 from titjudge.suites.prompt_places import PromptPlace, filled, source_field
 from titjudge.suites.readings import choose, guesses, prompt_id_of, readings, unclear
 from titjudge.suites.samples import sample_of
-from titjudge.suites.sources import SourcePattern, named_sources, without_named_sources
+from titjudge.suites.sources import SourcePattern, without_named_sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +148,11 @@ class ImageTree:
     ) -> Callable[[str, Mapping[str, str]], tuple[Path, ...]]:
         """Return what finds the sources of a prompt: by the patterns, else as the file of prompts names them."""
         patterns = [SourcePattern(pattern, fields, root) for pattern in self.sources]
-        folder = Path(self.prompts if Path(self.prompts).is_file() else self.prompts.rpartition(":")[0]).parent
 
         def find(prompt_id: str, values: Mapping[str, str]) -> tuple[Path, ...]:
             if patterns:
                 return tuple(pattern.find(values, prompt_id, roots) for pattern in patterns)
-            return named_sources(listed.meta.get(prompt_id, {}), folder, (root, *roots))
+            return listed.sources(prompt_id, (root, *roots))
 
         return find
 

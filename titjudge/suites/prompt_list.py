@@ -17,7 +17,7 @@ from titjudge.core.files import read_json, read_text
 from titjudge.core.types import InvalidItem
 from titjudge.data.tables import scan_table, table_columns
 from titjudge.suites.manifests import NAMES
-from titjudge.suites.sources import INSTRUCTIONS
+from titjudge.suites.sources import INSTRUCTIONS, named_sources
 
 _IDS = ("prompt_id", "id", "index")
 
@@ -32,12 +32,22 @@ class PromptList(NamedTuple):
         meta: The other columns of their rows, by id.
         problems: What is wrong with rows.
         counted: Whether the ids are numbers of lines, counted from 0 because nobody has said otherwise.
+        folder: That of the file: paths in its rows are relative to it.
     """
 
     prompts: dict[str, str]
     meta: dict[str, dict[str, Any]]
     problems: list[InvalidItem]
     counted: bool = False
+    folder: Path = Path()
+
+    def sources(self, prompt_id: str, roots: Sequence[Path] = ()) -> tuple[Path, ...]:
+        """Return the sources of an edit that the row of a prompt names; they lie in the folder or one of `roots`.
+
+        Raises:
+            DataError: One is no path, or leads elsewhere.
+        """
+        return named_sources(self.meta.get(prompt_id, {}), self.folder, roots)
 
 
 def read_prompts(given: str) -> PromptList:
@@ -52,7 +62,7 @@ def read_prompts(given: str) -> PromptList:
     """
     file, _, columns = (given, "", "") if Path(given).is_file() or ":" not in given else given.rpartition(":")
     path = Path(file or given)
-    found = PromptList({}, {}, [])
+    found = PromptList({}, {}, [], folder=path.parent)
     content = _json_content(path)
     if isinstance(content, dict):
         found.prompts.update({name: text.strip() for name, text in content.items() if text.strip()})

@@ -36,9 +36,9 @@ class Prompts(Suite):
         """
         file = folder / "prompts.jsonl" if folder.is_dir() else folder
         if folder.is_dir() and not file.is_file():
-            prompts, meta, problems, _ = _of_images(folder)
+            prompts, meta, problems, *_ = _of_images(folder)
         else:
-            prompts, meta, problems, _ = read_prompts(f"{file}:{self._columns}" if self._columns else str(file))
+            prompts, meta, problems, *_ = read_prompts(f"{file}:{self._columns}" if self._columns else str(file))
         yield from problems
         if not prompts:
             raise DataError("no prompts here", folder)

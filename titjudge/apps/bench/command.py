@@ -35,6 +35,7 @@ from titjudge.core.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from titjudge.apps.bench.benchmark import Benchmark
     from titjudge.core.config import RunConfig
+    from titjudge.suites.prompt_list import PromptList
 
 _STAND_INS = 4  # prompts whose judging is priced; the others cost about as much
 _TIMEOUT = 180.0  # seconds for one image
@@ -115,23 +116,21 @@ def bench(**flags: Any) -> int:
         raise DataError("there are no prompts", Path(given))
     _check_gate(flags)
     generators = read_generators(texts, key_values("--option", options))
-    benchmark = Benchmark(out, listed.prompts, generators, samples, _sources(given, listed))
+    benchmark = Benchmark(out, listed.prompts, generators, samples, _sources(listed))
     for problem in listed.problems:
         say(f"left out: {problem.reason}", err=True)
     return _Bench(benchmark, flags).run()
 
 
-def _sources(given: str, listed: Any) -> dict[str, tuple[Path, ...]]:
+def _sources(listed: PromptList) -> dict[str, tuple[Path, ...]]:
     """Find the sources of edits in the rows of a list of prompts, by the id of the prompt.
 
     Raises:
         DataError: One is no image.
     """
     from titjudge.data.images import check_header
-    from titjudge.suites.sources import named_sources
 
-    folder = Path(given if Path(given).is_file() else given.rpartition(":")[0]).parent
-    found = {name: named_sources(row, folder, (Path("/"),)) for name, row in listed.meta.items()}
+    found = {name: listed.sources(name, (Path("/"),)) for name in listed.prompts}
     for source in {source for sources in found.values() for source in sources}:
         check_header(source)
     return {name: sources for name, sources in found.items() if sources}
@@ -306,6 +305,7 @@ class _Bench:
         Raises:
             UserError: A metric, a model, a key or a price under a cap is missing.
         """
+        from titjudge.apps.generate.hosted_maker import HostedMaker
         from titjudge.runs.open_run import open_engine
 
         async def open_models(session: Any) -> None:
@@ -314,7 +314,8 @@ class _Bench:
                     (engine.roles.embedder() if name == "embedder" else engine.roles[name].provider).ready()
 
         for generator in self._benchmark.generators if self._benchmark.sources else ():
-            if not getattr(self._maker(generator), "makes_edits", True):
+            maker = self._maker(generator)
+            if isinstance(maker, HostedMaker) and not maker.makes_edits:
                 raise ConfigError(f"--generator {generator.name}: this model takes no source images")
         with self._judging_of_stand_ins(self._prompts[:1]) as session:
             session.input.check_sources(session.metrics.values())

@@ -21,7 +21,7 @@ import orjson
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import FailureKind, ImageFile, ProviderSettings, Usage
+from titjudge.core.types import FailureKind, ImageFile, Message, ProviderSettings, Usage
 from titjudge.data.image_decoding import inspect
 from titjudge.data.images import ImageFiles, loaded
 from titjudge.providers import finish_reasons
@@ -29,7 +29,7 @@ from titjudge.providers.base import Model
 from titjudge.providers.finish_reasons import Ending
 from titjudge.providers.hosted import http, litellm_client
 from titjudge.providers.hosted.base import parsed, unreadable
-from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.gemini import Gemini, content_of
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.usage import gemini_usage, openai_usage
@@ -200,12 +200,8 @@ class GeminiImages(Gemini, ImageModel):
             config["imageConfig"] = dict(self.image_options)
         if "seed" not in self.refused:
             config["seed"] = request.seed
-        parts: list[dict[str, Any]] = [
-            {"inlineData": {"mimeType": source.media_type, "data": base64.b64encode(raw).decode()}}
-            for source, raw in await _read_sources(request.sources)
-        ]
-        contents = [{"role": "user", "parts": [*parts, {"text": request.prompt}]}]
-        return {"contents": contents, "generationConfig": config}
+        message = Message("user", (*await _opened(request.sources), request.prompt))
+        return {"contents": [await content_of(message)], "generationConfig": config}
 
     def _predict(self, request: ImageRequest) -> dict[str, Any]:
         return {
@@ -319,15 +315,14 @@ def _imagen_answer(data: Mapping[str, Any]) -> tuple[str, str]:
     return str(predictions[0].get("bytesBase64Encoded") or ""), str(predictions[0].get("raiFilteredReason") or "")
 
 
-async def _read_sources(sources: Sequence[Path]) -> list[tuple[ImageFile, bytes]]:
-    """Read the sources of an edit as they are sent: what a service may not read is PNG.
+async def _opened(sources: Sequence[Path]) -> list[ImageFile]:
+    """Open the sources of an edit as they are sent: what a service may not read is PNG.
 
     Raises:
         DataError: One is no image.
     """
     files = ImageFiles()
-    opened = [await files.open(source) for source in sources]
-    return [(source, await loaded(source, lambda raw: raw)) for source in opened]
+    return [await files.open(source) for source in sources]
 
 
 async def _numbered(sources: Sequence[Path]) -> list[tuple[str, bytes, str]]:
@@ -337,8 +332,8 @@ async def _numbered(sources: Sequence[Path]) -> list[tuple[str, bytes, str]]:
         DataError: One is no image.
     """
     return [
-        (f"{number}.{source.media_type.rpartition('/')[2]}", raw, source.media_type)
-        for number, (source, raw) in enumerate(await _read_sources(sources), 1)
+        (f"{number}.{source.media_type.rpartition('/')[2]}", await loaded(source, bytes), source.media_type)
+        for number, source in enumerate(await _opened(sources), 1)
     ]
 
 

@@ -50,7 +50,7 @@ def _read_themes(recipe: str, themes: Path) -> list[Seed]:
         raise ConfigError(f"--themes goes with --recipe six-block and elements: '{recipe}' draws what it starts from")
     if not themes.is_file():
         raise DataError("no such file", themes)
-    prompts, meta, problems, _ = read_prompts(str(themes))
+    prompts, meta, problems, *_ = read_prompts(str(themes))
     if problems:
         raise DataError(problems[0].reason, themes)
     if not prompts:

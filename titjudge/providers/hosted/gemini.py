@@ -86,7 +86,7 @@ class Gemini(Hosted):
         params = self.family.sent(request)
         safety, extra = params.pop("safety_settings", None), params.pop("body", {})
         system = [message.text for message in request.messages if message.role == "system"]
-        contents = [await _content_of(each) for each in request.messages if each.role != "system"]
+        contents = [await content_of(each) for each in request.messages if each.role != "system"]
         words = instruction(request.schema) if request.schema is not None and in_prompt else ""
         if words:
             _add_text(contents, words, first=False)
@@ -256,7 +256,12 @@ class Gemini(Hosted):
         return self.failure(kind, text, wait=wait, maybe_billed=gave_up(answer.status))
 
 
-async def _content_of(message: Message) -> dict[str, Any]:
+async def content_of(message: Message) -> dict[str, Any]:
+    """Write a message as Gemini's API has it, for `orjson.dumps`; images are read from the memory of those sent last.
+
+    Raises:
+        DataError: An image is gone or has changed.
+    """
     parts: list[dict[str, Any]] = []
     for part in message.parts:
         if isinstance(part, str):
