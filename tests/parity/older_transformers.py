@@ -1,6 +1,6 @@
 """Runs official code that needs transformers before 5, in an interpreter that has one: `python older_transformers.py KIND CHECKOUT FOLDER`.
 
-KIND is imagereward, blip2, fga, hpsv3 or flant5. FOLDER holds `bert-base-uncased/vocab.txt` and `pairs.json`,
+KIND is imagereward, blip2, fga, hpsv3, editreward or flant5. FOLDER holds `bert-base-uncased/vocab.txt` and `pairs.json`,
 [[image file, text], ...]; for fga also `elements.json`, the elements of each text. The official classes are made in a tiny
 size with random weights; `weights.pth`, as they are released, and `scores.json` are written there (hpsv3 and flant5: also the
 folders that their loaders read).
@@ -160,30 +160,49 @@ def without(*names: str) -> None:
 
 def qwen2_vl(folder: Path) -> None:
     """Save a tiny Qwen2-VL as Qwen/Qwen2-VL-7B-Instruct was released."""
-    from tiny_models import QWEN_CHAT, QWEN_SPECIAL, tokenizer
+    from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration, Qwen2VLImageProcessor, Qwen2VLProcessor
+
+    eyes = {"depth": 2, "embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2, "num_heads": 2, "in_chans": 3}
+    config = qwen_vl(folder, Qwen2VLConfig, Qwen2VLProcessor, eyes, image_processor=Qwen2VLImageProcessor())
+    randomised(Qwen2VLForConditionalGeneration(config), 0.1).save_pretrained(folder)
+
+
+def qwen25_vl(folder: Path) -> None:
+    """Save a tiny Qwen2.5-VL as Qwen/Qwen2.5-VL-7B-Instruct was released."""
     from transformers import (
-        Qwen2TokenizerFast,
-        Qwen2VLConfig,
-        Qwen2VLForConditionalGeneration,
+        Qwen2_5_VLConfig,
+        Qwen2_5_VLForConditionalGeneration,
+        Qwen2_5_VLProcessor,
         Qwen2VLImageProcessor,
-        Qwen2VLProcessor,
+        Qwen2VLVideoProcessor,
     )
+
+    eyes = {"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64}
+    eyes |= {"fullatt_block_indexes": [1], "window_size": 56}
+    halves = {"image_processor": Qwen2VLImageProcessor(), "video_processor": Qwen2VLVideoProcessor()}
+    config = qwen_vl(folder, Qwen2_5_VLConfig, Qwen2_5_VLProcessor, eyes, **halves)
+    randomised(Qwen2_5_VLForConditionalGeneration(config), 0.1).save_pretrained(folder)
+
+
+def qwen_vl(folder: Path, configuration, processor, eyes: dict, **halves):
+    """Save tokenizer and processor, and return the configuration of a tiny model with these eyes."""
+    from tiny_models import QWEN_CHAT, QWEN_SPECIAL, tokenizer
+    from transformers import Qwen2TokenizerFast
 
     folder.mkdir()
     tokenizer(QWEN_SPECIAL).backend_tokenizer.model.save(str(folder))
     files = [str(folder / name) for name in ("vocab.json", "merges.txt")]
     words = Qwen2TokenizerFast(*files, eos_token=ENDS[0], pad_token=ENDS[1], chat_template=QWEN_CHAT)
     words.add_special_tokens({"additional_special_tokens": list(QWEN_SPECIAL[1:])})
-    Qwen2VLProcessor(Qwen2VLImageProcessor(), words, chat_template=QWEN_CHAT).save_pretrained(folder)
+    processor(tokenizer=words, chat_template=QWEN_CHAT, **halves).save_pretrained(folder)
     kinds = ("image_pad", "video_pad", "vision_start", "vision_end")
     ids = [words.convert_tokens_to_ids(f"<|{kind}|>") for kind in kinds]
-    config = Qwen2VLConfig(
+    return configuration(
         vocab_size=len(words) + 5, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, rope_theta=1e6, rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]},
         image_token_id=ids[0], video_token_id=ids[1], vision_start_token_id=ids[2], vision_end_token_id=ids[3],
-        vision_config={"depth": 2, "embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2, "num_heads": 2, "in_chans": 3},
+        vision_config=eyes,
     )  # fmt: skip
-    randomised(Qwen2VLForConditionalGeneration(config), 0.1).save_pretrained(folder)
 
 
 def hpsv3(root: Path, pairs: list) -> tuple:
@@ -210,6 +229,40 @@ def hpsv3(root: Path, pairs: list) -> tuple:
     with torch.no_grad():
         found = [scorer.reward([image], [text])[0].tolist() for image, text in pairs]
     return {}, {"hpsv3": [mean for mean, _ in found], "sigma": [sigma for _, sigma in found]}
+
+
+def editreward(root: Path, pairs: list) -> tuple:
+    """The checkout's own loader and `reward`; the settings are its EditReward-Qwen2.5-7B-VL.yaml's in float32.
+
+    The source of each edit is the image before it in the list.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    sys.path.insert(0, str(root))
+    without("trl", "peft", "datasets", "matplotlib", "matplotlib.pyplot", "matplotlib.patches", "fire", "pandas")
+    without("torch.utils.tensorboard", "omegaconf", "requests")
+    packages(root, "EditReward")
+    code = importlib.import_module("EditReward.inference_edit")
+    sys.modules["EditReward.train_qwen2_5_edit"].get_quantization_config = lambda about: None
+    qwen25_vl(Path("base"))
+    model = {"model_name_or_path": "base", "model_revision": "main", "torch_dtype": "float32", "output_dim": 2}
+    model |= {"rm_head_type": "ranknet_multi_head", "rm_head_kwargs": None, "pooling_strategy": "mean"}
+    model |= {"use_special_tokens": True, "reward_token": "special"}
+    training = {"disable_flash_attn2": True, "bf16": False, "fp16": False, "output_dir": "."}
+    parts = [types.SimpleNamespace(**each) for each in (training, model, {"lora_enable": False})]
+    code.parse_args_with_yaml = lambda *rest, **options: ((None, *parts), "x.yaml")
+    made, _, _ = code.create_model_and_processor(parts[1], parts[2], parts[0])
+    state = randomised(made, 0.1).state_dict()
+    save_file({name: value.clone() for name, value in state.items()}, "model.safetensors")
+    scorer = code.EditRewardInferencer("x.yaml", ".", "cpu")
+    sources = [image for image, _ in (pairs[-1], *pairs[:-1])]
+    with torch.no_grad():
+        found = [
+            scorer.reward([text], [source], [image])[0].tolist()
+            for source, (image, text) in zip(sources, pairs)  # noqa: B905  (any Python)
+        ]
+    return {}, {"editreward": [mean for mean, _ in found], "sigma": [sigma for _, sigma in found]}
 
 
 def flant5(root: Path, pairs: list) -> tuple:

@@ -63,15 +63,21 @@ def scored(key: str, pairs: Sequence[tuple[bytes, str]], **options: Any) -> list
 
 
 def measured(
-    key: str, pairs: Sequence[tuple[bytes, str]], elements: Sequence[Sequence[str]] = (), **options: Any
+    key: str,
+    pairs: Sequence[tuple[bytes | tuple[bytes, ...], str]],
+    elements: Sequence[Sequence[str]] = (),
+    **options: Any,
 ) -> list[dict[str, Any]]:
-    """What a learned metric says of each (PNG, text), and of the elements of each text."""
+    """What a learned metric says of each (PNG, text), or of an edit ((source, result), text), and of the elements of each text."""
     provider = Scorer(ProviderSettings(key, options={"device": "cpu", **options}))
 
-    def asked(number: int, raw: bytes, text: str) -> Request:
+    def asked(number: int, pictures: bytes | tuple[bytes, ...], text: str) -> Request:
         turns = (Message("system", (json.dumps(elements[number]),)),) if elements else ()
-        shown = ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", 0, 0, Path("x.png"), lambda: raw)
-        return Request("scorer", key, (*turns, Message("user", (shown, text))))
+        shown = [
+            ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", 0, 0, Path("x.png"), lambda raw=raw: raw)
+            for raw in (pictures if isinstance(pictures, tuple) else (pictures,))
+        ]
+        return Request("scorer", key, (*turns, Message("user", (*shown, text))))
 
     async def run() -> list[Any]:
         try:

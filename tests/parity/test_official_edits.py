@@ -4,6 +4,7 @@
     ImgEdit       github.com/PKU-YuanGroup/ImgEdit      ImgEdit-Bench Basic and UGE
     Bagel         github.com/ByteDance-Seed/Bagel       its copy of KRIS-Bench
     RISEBench     github.com/PhoenixZ810/RISEBench
+    EditScore     github.com/VectorSpaceLab/EditScore
 
 Where the official code guesses, asks for ever, crashes or takes a number off the scale, there is no score here.
 """
@@ -67,10 +68,10 @@ class Scripted:
         return Reply(text)
 
 
-def scored(metric: str, item: Item, answer: Callable[[str, int], str | None]) -> Score:
+def scored(metric: str, item: Item, answer: Callable[[str, int], str | None], **options: Any) -> Score:
     """The score of an item whose judge answers as a function says."""
     try:
-        score = asyncio.run(registry.load("metrics", metric)(item, Scripted(answer)))
+        score = asyncio.run(registry.load("metrics", metric).configured(options)(item, Scripted(answer)))
     except Unanswered as error:
         score = Score.none(error.status, error.reason)
     return Score(item.id, metric, score.value, score.status, score.reason, json.loads(json.dumps(score.parts)))
@@ -198,6 +199,117 @@ def test_the_scores_of_gedit(viescore: Any, capsys: pytest.CaptureFixture[str]) 
         compared += 1
     assert compared > SETS
     capsys.readouterr()
+
+
+# -- EditScore ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def official_editscore(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    pytest.importorskip("regex")
+    file = official("EditScore/editscore/__init__.py")
+    monkeypatch.syspath_prepend(str(file.parents[1]))
+    package = importlib.import_module("editscore")
+
+    def guess(*_: Any) -> int:
+        raise NoScore
+
+    monkeypatch.setattr(package.utils, "random", types.SimpleNamespace(randint=guess))
+    yield package
+    for name in [name for name in sys.modules if name.partition(".")[0] == "editscore"]:
+        sys.modules.pop(name)
+
+
+class ScriptedModel:
+    """Answers the two questions of `EditScore.evaluate`, of which the first shows two images, by the number of the pass."""
+
+    def __init__(self, replies: Sequence[tuple[str, str]]) -> None:
+        self.replies, self.shown = replies, []
+
+    def prepare_input(self, images: Any, text: str) -> tuple[bool, str]:
+        self.shown.append((images, text))
+        return isinstance(images, list), text
+
+    def inference(self, asked: tuple[bool, str], seed: int) -> str:
+        return self.replies[seed - 42][0 if asked[0] else 1]
+
+
+def editscore_reply(rng: random.Random) -> str:
+    """A reply of `viescore_reply` on the scale of EditScore, with its faults."""
+    text = viescore_reply(rng).replace("80", "26")
+    text = re.sub(r"\d+", lambda found: str(min(26, int(found[0]) * 5 // 2)), text)
+    return rng.choice([text, text, text.replace('"', "“"), text.replace(": [", ": [ "), text.replace("]", ",]")])
+
+
+def official_editscore_of(scorer: Any) -> dict[str, Any] | None:
+    """What `EditScore.evaluate` returns; None where it guesses or fails, {} where it only lacks the reason, which is read last."""
+    try:
+        return dict(scorer.evaluate(["source", "edited"], "edit a"))
+    except KeyError as error:
+        return {} if error.args == ("reasoning",) else None
+    except (NoScore, IndexError, TypeError, ValueError):
+        return None
+
+
+def test_the_scores_of_editscore(official_editscore: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = random.Random(2)
+    compared = 0
+    for at in range(30 * SETS):
+        replies = [(editscore_reply(rng), editscore_reply(rng)) for _ in range(rng.choice([1, 1, 2, 4]))]
+        if any("26" in text or re.fullmatch(r"\d+", text) for pair in replies for text in pair):
+            continue  # off the scale; and a number alone above 10 is read here and guessed for there
+        scorer = official_editscore.EditScore(num_pass=len(replies), backbone="scripted")
+        scorer.model = ScriptedModel(replies)
+        score = scored(
+            "editscore", edit("a"), lambda name, n, replies=replies: replies[n][name.endswith("quality")],
+            passes=len(replies),
+        )  # fmt: skip
+        theirs = official_editscore_of(scorer)
+        if theirs is None:
+            assert score.value is None, (at, replies)
+            continue
+        if not theirs:
+            continue
+        ours = [score.value, *(score.parts[name] for name in ("success", "over_edit", "PQ"))]
+        keys = ("overall", "prompt_following", "consistency", "perceptual_quality")
+        assert ours == pytest.approx([theirs[key] for key in keys], abs=NEAR), (at, replies)
+        compared += 1
+    assert compared > SETS
+    capsys.readouterr()
+
+
+def test_the_questions_of_editscore(official_editscore: Any) -> None:
+    scorer = official_editscore.EditScore(backbone="scripted")
+    reply = '{"score": [1, 2], "reasoning": ""}'
+    scorer.model = ScriptedModel([(reply, reply)])
+    scorer.evaluate(["source", "edited"], "make it {{ blue }}")
+    (_, semantics), (alone, quality) = scorer.model.shown
+    assert alone == "edited"
+    library, shown = PromptLibrary(), [ImageFile(name, "image/png", 1, 1, Path(name), bytes) for name in "ab"]
+    asked = (
+        library.get("editscore/semantics")
+        .messages({"prompt": "make it {{ blue }}", "named_images": False}, shown)[-1]
+        .parts
+    )
+    assert asked == (*shown, semantics)
+    asked = library.get("editscore/quality").messages({"named_images": False}, shown[1:])[-1].parts
+    assert asked == (shown[1], quality)
+
+
+def test_named_images_stand_as_in_the_official_template(official_editscore: Any) -> None:
+    file = official("EditScore/editscore/mllm_tools/qwen25vl.py")
+    write = functions(file, "apply_chat_template")["apply_chat_template"]
+    mark = "<|vision_start|><|image_pad|><|vision_end|>"
+    library, shown = PromptLibrary(), [ImageFile(name, "image/png", 1, 1, Path(name), bytes) for name in "ab"]
+    for name, images, variables in (
+        ("semantics", shown, {"prompt": "blue"}),
+        ("quality", shown[1:], {}),
+    ):
+        words = library.get(f"editscore/{name}").messages({**variables, "named_images": False}, images)[-1].text
+        parts = library.get(f"editscore/{name}").messages({**variables, "named_images": True}, images)[-1].parts
+        written = "".join(part if isinstance(part, str) else mark for part in parts)
+        before = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+        assert write(words, len(images)) == f"{before}{written}<|im_end|>\n<|im_start|>assistant\n"
 
 
 @pytest.mark.parametrize("language", ["en", "cn"])

@@ -1,4 +1,4 @@
-"""ImageReward, LAVIS' BLIP-2, FGA-BLIP2, HPSv3 and CLIP-FlanT5 beside their official code, which needs a transformers before 5.
+"""ImageReward, BLIP-2, FGA-BLIP2, HPSv3, EditReward and CLIP-FlanT5 beside their official code, which needs a transformers before 5.
 
 TITJUDGE_OFFICIAL_PYTHON names an interpreter that has one, and TITJUDGE_OFFICIAL a folder with the checkouts; without them
 these tests are skipped:
@@ -11,6 +11,7 @@ these tests are skipped:
     LAVIS              github.com/salesforce/LAVIS
     EvalMuse           github.com/DYEvaLab/EvalMuse
     HPSv3              pip download --no-deps hpsv3==1.0.0, unpacked
+    EditReward         github.com/TIGER-AI-Lab/EditReward at edb027e; needs transformers==4.57.1 in place of 4.45.2
     t2v_metrics-3.0    github.com/linzhiqiu/t2v_metrics at 335e4c2 (3.1 has no CLIP-FlanT5)
 
 The official classes run there (older_transformers.py) on tiny random weights, from picture file and text to the score; what
@@ -153,6 +154,21 @@ def test_hpsv3_is_the_official_number(tmp_path: Path) -> None:
     _, scores = older("hpsv3", "HPSv3/hpsv3/inference.py", tmp_path, pieces())
     found = ours("hpsv3", tmp_path, weights=tmp_path / "HPSv3.safetensors", base=tmp_path / "base", dtype="float32")
     assert values(found) == pytest.approx(scores["hpsv3"], abs=1e-5)
+    assert [each["parts"]["sigma"] for each in found] == pytest.approx(scores["sigma"], abs=1e-5)
+    assert len(set(values(found))) == len(TEXTS)
+
+
+@pytest.mark.slow
+def test_editreward_is_the_official_number(tmp_path: Path) -> None:
+    """The source of each edit is the image before it."""
+    from test_official_clips import measured
+
+    _, scores = older("editreward", "EditReward/EditReward/inference_edit.py", tmp_path, pieces())
+    pairs = [(Path(image).read_bytes(), text) for image, text in json.loads((tmp_path / "pairs.json").read_text())]
+    edits = [((pairs[n - 1][0], image), text) for n, (image, text) in enumerate(pairs)]
+    place = {"weights": tmp_path / "model.safetensors", "base": tmp_path / "base", "dtype": "float32"}
+    found = measured("editreward", edits, **place)
+    assert values(found) == pytest.approx(scores["editreward"], abs=1e-5)
     assert [each["parts"]["sigma"] for each in found] == pytest.approx(scores["sigma"], abs=1e-5)
     assert len(set(values(found))) == len(TEXTS)
 

@@ -81,6 +81,8 @@ TABLES: dict[str, dict[str, str]] = {
                 "mps",
                 "mps-readme",
                 "preservation-dino",
+                "editreward",
+                "editreward-qwen2.5-vl-7b",
             )
         },
         "lmm4lmm": "titjudge.metrics.external:lmm4lmm",
@@ -89,6 +91,7 @@ TABLES: dict[str, dict[str, str]] = {
         "tifa": "titjudge.metrics.tifa:tifa",
         "viescore": "titjudge.metrics.viescore:viescore",
         "viescore-edit": "titjudge.metrics.viescore_edit:viescore_edit",
+        "editscore": "titjudge.metrics.editscore:editscore",
         "imgedit": "titjudge.metrics.imgedit:imgedit",
         "imgedit-uge": "titjudge.metrics.imgedit:imgedit_uge",
         **{

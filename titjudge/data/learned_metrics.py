@@ -44,7 +44,7 @@ class LearnedMetric:
         source: Paper or code that it follows.
         status: Where it runs: NATIVE, COMMAND or ASKED.
         options: Options of the adapter; `dtype` among them is the default of the row, `template` names the prompt that the
-            text is put into.
+            text is put into, and `dimensions` are what the model is asked about one by one (see `TokenHead`).
         gigabytes: Size of the weights, where it is known from the hub's listing.
         whole_base: Whether weights of `base` are needed, too.
         size: Memory it takes, for models that run in this process.
@@ -68,6 +68,12 @@ class LearnedMetric:
     whole_base: bool = False
     size: ModelSize | None = None
     version: int = 1
+
+    @property
+    def dimensions(self) -> Mapping[str, Mapping[str, Any]]:
+        """The options of what is judged by a question of its own, by name; of all other metrics their one, without a name."""
+        own: Mapping[str, Mapping[str, Any]] = self.options.get("dimensions") or {"": self.options}
+        return own
 
     @property
     def also(self) -> str:

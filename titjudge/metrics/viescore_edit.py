@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,12 +43,22 @@ def read_ratings(text: str) -> list[float] | None:
 
     Source: `mllm_output_to_dict`, GEdit-Bench/viescore/utils.py of Step1X-Edit @570eba6.
     """
-    ratings = _ratings(after_thinking(text))
-    valid = bool(ratings) and all(is_number(rating) and 0 <= rating <= 10 for rating in ratings)
+    return on_scale(find_ratings(after_thinking(text), _bare), 10)
+
+
+def on_scale(ratings: list[Any], top: float) -> list[float] | None:
+    """Return ratings as numbers; None unless there are some, all of them numbers from 0 to `top`."""
+    valid = bool(ratings) and all(is_number(rating) and 0 <= rating <= top for rating in ratings)
     return [float(rating) for rating in ratings] if valid else None
 
 
-def _ratings(text: str) -> list[Any]:
+def find_ratings(text: str, mend: Callable[[str], list[Any]]) -> list[Any]:
+    """Find the ratings in an answer: in its JSON object, or else a list of two, or a number, that stands alone.
+
+    Args:
+        text: The answer.
+        mend: Finds them in an object that is no JSON.
+    """
     if text.count(_DELIMITER) == 2:
         block = text.split(_DELIMITER)[1]
     elif "{" in text and "}" in text:
@@ -59,7 +70,7 @@ def _ratings(text: str) -> list[Any]:
     try:
         rating = json.loads(block)["score"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        return _bare(block)
+        return mend(block)
     return rating if isinstance(rating, list) else [rating]
 
 

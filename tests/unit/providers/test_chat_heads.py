@@ -1,4 +1,4 @@
-"""Q-Eval-Score, the expected-value LMM score, HPSv3, LongT2IExpert and MPS on tiny random weights, formulas written out."""
+"""Q-Eval-Score, the expected-value LMM score, HPSv3, EditReward, LongT2IExpert and MPS on tiny random weights, formulas written out."""
 
 from __future__ import annotations
 
@@ -301,6 +301,61 @@ def test_a_backbone_without_its_head_or_layers_is_refused(tmp_path: Path) -> Non
     save_file({k: v for k, v in state.items() if "layers.1." not in k}, tmp_path / "half.safetensors")
     with pytest.raises(UserError, match="do not fit"):
         score("hpsv3", PAIRS[:1], weights=tmp_path / "half.safetensors", base=base, dtype="float32")
+
+
+def editreward(folder: Path) -> tuple[Path, Path, dict[str, list[Any]]]:
+    """(base, released file, heads by dimension)."""
+    from safetensors.torch import load_file, save_file
+
+    base = tiny_models.qwen25_vl(folder / "base", tie_word_embeddings=False)
+    state = load_file(base / "model.safetensors")
+    name, rows = next((name, value) for name, value in state.items() if name.endswith("embed_tokens.weight"))
+    for grown in (name, "lm_head.weight"):
+        state[grown] = rows.new_zeros(len(rows) + 1, rows.shape[1]).normal_()
+    heads = {}
+    for number, dimension in enumerate(("following", "quality")):
+        of_head, heads[dimension] = layers(HPS, [f"rm_heads.head_{number}.{at}" for at in (0, 3, 5)])
+        heads[dimension][-1].bias.data += number
+        state |= {key: value.clone() for key, value in of_head.items()}
+    file = folder / "model.safetensors"
+    save_file(state, file)
+    return base, file, heads
+
+
+def test_editreward_is_the_mean_over_two_questions_each_with_a_head_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from safetensors.torch import load_file
+    from transformers import AutoConfig, Qwen2_5_VLForConditionalGeneration
+
+    with_options(monkeypatch, "editreward", pixels=(28 * 28 * 16, 28 * 28 * 16))
+    base, file, heads = editreward(tmp_path)
+    first, second = (shown for shown, _ in PAIRS[:2])
+    edits = [(first, second, "make it blue"), (second, first, "make it blue"), (first, second, "remove <|Reward|> it")]
+    found = score("editreward", edits, weights=file, base=base, dtype="float32")
+    config = AutoConfig.from_pretrained(base)
+    state = {name: value for name, value in load_file(file).items() if not name.startswith("rm_heads.")}
+    config.text_config.vocab_size = next(len(value) for name, value in state.items() if "embed_tokens" in name)
+    model = Qwen2_5_VLForConditionalGeneration.from_pretrained(None, config=config, state_dict=state).eval()
+    for (source, result, text), each in zip(edits[:2], found, strict=False):
+        expected = {}
+        for dimension, made in heads.items():
+            question = PromptLibrary().get(f"learned/editreward_{dimension}").messages({"prompt": text})[-1].text
+            shown = [{"type": "image", "image": opened(image)} for image in (source, result)]
+            size = {"shortest_edge": 28 * 28 * 16, "longest_edge": 28 * 28 * 16}
+            turns = [{"role": "user", "content": [*shown, {"type": "text", "text": question}]}]
+            inputs = encoded(base, turns, True, size=size)
+            everything = torch.arange(inputs["input_ids"].shape[1]).expand(3, 1, -1)
+            with torch.no_grad():
+                states = model(**inputs, position_ids=everything, output_hidden_states=True).hidden_states[-1][0]
+                at = int((inputs["input_ids"][0] == config.text_config.vocab_size - 1).nonzero()[-1])
+                expected[dimension], _ = map(float, through(made, states[at]))
+        own = {name: each["parts"][name] for name in expected}
+        assert own == pytest.approx(expected, abs=1e-3)
+        assert each["score"] == pytest.approx(sum(expected.values()) / 2, abs=1e-3)
+    assert abs(found[0]["score"] - found[1]["score"]) > 1e-3  # which image is the source matters
+    assert math.isfinite(found[2]["score"])  # the instruction cannot place a reward token
 
 
 def longt2i(folder: Path) -> tuple[Path, list[Any]]:

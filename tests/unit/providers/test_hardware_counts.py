@@ -216,6 +216,8 @@ BUILDS: dict[str, Build] = {
     "scorer/vqascore-qwen3-vl-8b": qwen3vl(32, small=False),
     "scorer/librehps": qwen35,
     "scorer/preservation-dino": dinov2,
+    "scorer/editreward": qwen25(32, vocabulary=151680),
+    "scorer/editreward-qwen2.5-vl-7b": qwen25(28, wide=3420),
     **dict.fromkeys(("scorer/q-eval-score", "scorer/hpsv3", "scorer/longt2iexpert"), qwen2),
 }
 

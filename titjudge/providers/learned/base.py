@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ class ModelCheckpoint:
         file: The released file of the weights, where there is one.
         dtype: Name of the floating-point type, as torch has it.
         device: Where it computes, as torch names it.
-        prompt: The template that a text is put into; None where a text is read as it is.
+        prompts: The templates that a text is put into, by dimension (`LearnedMetric.dimensions`); none where it is read as it is.
     """
 
     weights: str
@@ -63,7 +63,7 @@ class ModelCheckpoint:
     file: Path | None
     dtype: str
     device: str
-    prompt: Prompt | None = None
+    prompts: Mapping[str, Prompt] = field(default_factory=dict)
 
     @property
     def weights_pin(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class ModelCheckpoint:
 
     def asked(self, text: str) -> str:
         """Put a text into the template."""
-        return text if self.prompt is None else self.prompt.messages({"prompt": text})[-1].text
+        return self.prompts[""].messages({"prompt": text})[-1].text if self.prompts else text
 
     def config(self) -> Any:
         """Load the configuration of `base`."""

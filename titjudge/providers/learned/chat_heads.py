@@ -1,7 +1,7 @@
 """Learned metrics read off a chat model: how likely its answers are, or a head on one token's state.
 
 Answers: VQAScore, Q-Eval-Score (five words), the expected-value LMM score (ten digits). Heads: HPSv3, LongT2IExpert,
-LibreHPS. Imported in the worker thread only.
+LibreHPS, EditReward. Imported in the worker thread only.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ class TokenHead(Adapter):
     `template`, the prompt with the question, or with `raw` the whole conversation; `answer` (the turn with the token) where
     there is one; `text_first`; `pixels` (least, most); `sigmoid`; `positions` ("text": the tokens of an image have positions
     like words, not by row and column). The head computes in float32; its first output is the score, a second one is kept as
-    `sigma`. With `axes` it has two outputs for each of them, mean and log of sigma; the first is the score.
+    `sigma`. With `axes` it has two outputs for each of them, mean and log of sigma; the first is the score. With `dimensions`,
+    which name a `template` and a `head` each, the model is asked once for each, and the means over them count.
     """
 
     def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
@@ -155,19 +156,23 @@ class TokenHead(Adapter):
             self.tokenizer.add_tokens([token], special_tokens=True)
         self.token = int(self.tokenizer.convert_tokens_to_ids(token))
         self.controls = controls_of(self.tokenizer)
-        model, head = self._from_file(base, pinned) if checkpoint.file else self._from_folder(pinned)
+        model, heads = self._from_file(base, pinned) if checkpoint.file else self._from_folder(pinned)
         self.model = model.to(device=checkpoint.device).eval()
-        self.head = head.to(device=checkpoint.device, dtype=torch.float32).eval()
+        self.heads = {
+            name: head.to(device=checkpoint.device, dtype=torch.float32).eval() for name, head in heads.items()
+        }
         self.positions = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or 2**31)
 
-    def _from_file(self, base: str, pinned: Mapping[str, Any]) -> tuple[Any, nn.Module]:
-        """Load backbone and head from one released state dict; the vocabulary has the size that the file has."""
+    def _from_file(self, base: str, pinned: Mapping[str, Any]) -> tuple[Any, dict[str, nn.Module]]:
+        """Load backbone and heads from one released state dict; the vocabulary has the size that the file has."""
         from transformers import AutoConfig, AutoModelForImageTextToText
 
         state = unwrapped(self.checkpoint.state())
-        prefix = str(self.options["head"])
-        of_head = {name.removeprefix(prefix): state.pop(name) for name in list(state) if name.startswith(prefix)}
-        head = head_of(of_head, self.row.key)
+        heads = {}
+        for dimension, about in self.row.dimensions.items():
+            prefix = str(about["head"])
+            of_head = {name.removeprefix(prefix): state.pop(name) for name in list(state) if name.startswith(prefix)}
+            heads[dimension] = head_of(of_head, self.row.key)
         config = AutoConfig.from_pretrained(base, **pinned)
         rows = [value.shape[0] for name, value in state.items() if name.endswith("embed_tokens.weight")]
         if not rows or rows[0] <= self.token:
@@ -183,9 +188,9 @@ class TokenHead(Adapter):
             raise UserError(
                 f"the weights of '{self.row.key}' do not fit its architecture: {len(wrong)} parameters, first {wrong[0]}"
             )
-        return model, head
+        return model, heads
 
-    def _from_folder(self, pinned: Mapping[str, Any]) -> tuple[Any, nn.Module]:
+    def _from_folder(self, pinned: Mapping[str, Any]) -> tuple[Any, dict[str, nn.Module]]:
         """Load the backbone as transformers keeps it, and the head from a file beside it or, by a prefix, from its weights."""
         from transformers import AutoModelForImageTextToText
 
@@ -197,24 +202,39 @@ class TokenHead(Adapter):
             raise UserError(
                 f"{self.checkpoint.weights} lacks parameters of '{self.row.key}': {min(report['missing_keys'])}"
             )
-        prefix = str(self.options["head"])
+        return model, {name: self._head_in_folder(str(about["head"])) for name, about in self.row.dimensions.items()}
+
+    def _head_in_folder(self, prefix: str) -> nn.Module:
+        """Load a head from the weights, by the prefix of its parameters, or from the file of this name beside them."""
         if prefix.endswith("."):
             files = weight_files(self.checkpoint, prefix)
             of_head = {name.removeprefix(prefix): value for file in files for name, value in tensors(file, prefix)}
-            return model, head_of(of_head, self.row.key)
+            return head_of(of_head, self.row.key)
         path = Path(self.checkpoint.weights).expanduser() / prefix
         if not path.is_file():
             raise UserError(f"'{self.row.key}' needs its head, {path.name}, in the folder of its weights")
-        return model, head_of(unwrapped(torch.load(path, map_location="cpu", weights_only=True)), self.row.key)
+        return head_of(unwrapped(torch.load(path, map_location="cpu", weights_only=True)), self.row.key)
 
     def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:
+        asked = [self._ask(pairs, dimension) for dimension in self.heads]
+        outputs = torch.stack([rows for rows, _ in asked])
+        means = outputs.mean(dim=0)
+        scores = torch.sigmoid(means[:, 0]) if self.options.get("sigmoid") else means[:, 0]
+        own = [dict(zip(self.heads, column.tolist(), strict=True)) for column in outputs[:, :, 0].T]
+        lengths = [max(counts) for counts in zip(*(counts for _, counts in asked), strict=True)]
+        return [
+            measured(float(score), (length, length), **self._parts(row), **(by_name if len(self.heads) > 1 else {}))
+            for score, row, length, by_name in zip(scores, means, lengths, own, strict=True)
+        ]
+
+    def _ask(self, pairs: Sequence[ImageAndText], dimension: str) -> tuple[torch.Tensor, list[int]]:
+        """Return what the head of a dimension says of each pair, and how many tokens each has."""
         if self.options.get("raw"):
             texts = [self.checkpoint.asked(harmless(text, self.controls)) for _, text in pairs]
             images = [[image] for image, _ in pairs]
             inputs = self.processor(text=texts, images=images, padding=True, padding_side="right", return_tensors="pt")
         else:
-            prompt = self.checkpoint.prompt
-            assert prompt is not None
+            prompt = self.checkpoint.prompts[dimension]
             turns = [question(prompt, self.options, *pair, self.controls) for pair in pairs]
             inputs = inputs_of(self.processor, turns, generate="answer" not in self.options, left=False)
         lengths = _lengths(inputs, self.positions, self.row.key)
@@ -225,12 +245,7 @@ class TokenHead(Adapter):
         with torch.inference_mode():
             states = self.model.model(**inputs.to(self.model.device)).last_hidden_state
             rows = torch.stack([state[place] for state, place in zip(states, places, strict=True)])
-            outputs = self.head(rows.float())
-            scores = torch.sigmoid(outputs[:, 0]) if self.options.get("sigmoid") else outputs[:, 0]
-        return [
-            measured(float(score), (length, length), **self._parts(row))
-            for score, row, length in zip(scores, outputs, lengths, strict=True)
-        ]
+            return self.heads[dimension](rows.float()), lengths
 
     def _parts(self, row: Any) -> dict[str, float]:
         axes = self.options.get("axes")
@@ -243,12 +258,17 @@ class TokenHead(Adapter):
 def question(
     prompt: Prompt, options: Mapping[str, Any], image: Any, text: str, controls: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Write the conversation of a `TokenHead` about an image and its prompt, with the turn of the answer, if any."""
+    """Write the conversation of a `TokenHead` about an image and its prompt, with the turn of the answer, if any.
+
+    Of an edit, `image` is a tuple of the source and the result.
+    """
     turns: list[dict[str, Any]] = [
         {"role": message.role, "content": [{"type": "text", "text": message.text}]}
         for message in prompt.messages({"prompt": harmless(text, controls)})
     ]
-    turns[-1]["content"].insert(1 if options.get("text_first") else 0, {"type": "image", "image": image})
+    shown = [{"type": "image", "image": each} for each in (image if isinstance(image, tuple) else (image,))]
+    words = turns[-1]["content"]
+    turns[-1]["content"] = [*words, *shown] if options.get("text_first") else [*shown, *words]
     if "answer" in options:
         turns.append({"role": "assistant", "content": [{"type": "text", "text": str(options["answer"])}]})
     return turns

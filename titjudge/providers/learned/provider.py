@@ -95,7 +95,7 @@ class Scorer(LearnedMetricProvider):
             base = base or self.row.base or weights
             device = hub.default_device(self._options)
             base_commit = hub.folder_of(base)[1]
-            return ModelCheckpoint(weights, commit, base, base_commit, file, self._dtype, device, self._prompt)
+            return ModelCheckpoint(weights, commit, base, base_commit, file, self._dtype, device, self._prompts)
         except UserError as error:
             raise UserError(
                 f"{error} The weights of '{self.row.key}' go into ${FOLDER}/{self.row.key}, or are named (weights, base) in "
@@ -103,10 +103,10 @@ class Scorer(LearnedMetricProvider):
             ) from error
 
     @cached_property
-    def _prompt(self) -> Prompt | None:
-        """The template of the row: the user's own, where there is one of this name, else titjudge's."""
-        name = self.row.options.get("template")
-        return read_prompt(name, self._templates) if name else None
+    def _prompts(self) -> dict[str, Prompt]:
+        """The templates of the row, by dimension: the user's own, where there is one of this name, else titjudge's."""
+        names = {dimension: about.get("template") for dimension, about in self.row.dimensions.items()}
+        return {dimension: read_prompt(name, self._templates) for dimension, name in names.items() if name}
 
     @property
     def _dtype(self) -> str:
@@ -147,8 +147,8 @@ class Scorer(LearnedMetricProvider):
         if self._options.get("base"):
             parts.append(_digest(Path(str(self._options["base"]))))
         parts += [f"{name}={self._options[name]}" for name in ("antialias", "local") if name in self._options]
-        if self._prompt and not _is_bundled(self._prompt):
-            parts.append(f"prompt={self._prompt.sha256[:16]}")
+        own_prompts = [prompt for prompt in self._prompts.values() if not _is_bundled(prompt)]
+        parts += [f"prompt={prompt.sha256[:16]}" for prompt in own_prompts]
         return "scorer:" + ",".join([*filter(None, parts), f"transformers={version('transformers')}"])
 
     # -- answering -----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from titjudge.core.types import ProviderSettings, Reply, Request
 from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, check_options
+from titjudge.providers.local import hub
 from titjudge.providers.local.base import LocalChatModel
 from titjudge.providers.vendors import thinking_room
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from titjudge.providers.local.loading import LoadedModel
 
 OPTIONS = frozenset({
-    "attention", "batch_size", "batch_tokens", "device", "device_map", "dtype", "enable_thinking", "processor",
+    "adapter", "attention", "batch_size", "batch_tokens", "device", "device_map", "dtype", "enable_thinking", "processor",
     "revision", "trust_remote_code",
 })  # fmt: skip
 _TAKEN = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop", "squash"}
@@ -36,7 +37,8 @@ class Local(LocalChatModel["LoadedModel"]):
             where there is one), `device_map` (auto spreads a large model; needs accelerate), `attention`, `revision`,
             `processor` (arguments of the model's processor, for example {size: {shortest_edge: 3136, longest_edge: 1003520}}), `enable_thinking`
             (given to the chat template), `batch_size` (rows; 16), `batch_tokens` (padded tokens of a batch, answers
-            included; 65536), `trust_remote_code` (false).
+            included; 65536), `trust_remote_code` (false), `adapter` (a LoRA adapter that is merged into the weights: a
+            folder, or a name on the hub; needs peft).
 
     Without any sampling parameter the model's own generation_config applies; at temperature 0 it is greedy. A sampled
     answer depends on the request, `seed` and the sample number alone, not on what else is asked at the time.
@@ -73,6 +75,9 @@ class Local(LocalChatModel["LoadedModel"]):
         """What pins the weights and the arithmetic; part of the cache key as an address is of a hosted model."""
         parts = [self._weights, str(self._options.get("dtype", "auto"))]
         parts += [f"{name}={self._options[name]}" for name in _CHANGE_ANSWERS if name in self._options]
+        if self._options.get("adapter"):
+            adapter = hub.identity_of(str(self._options["adapter"]))
+            parts.append(f"adapter={adapter.get('revision') or adapter['content']}")
         return "local:" + ",".join([*parts, f"transformers={version('transformers')}"])
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:

@@ -6,6 +6,7 @@ torch and transformers are imported when a model is loaded, in the worker thread
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 from titjudge.core.errors import UserError
 from titjudge.providers.local import hardware, hub
 
+_NAMES_BEFORE_4_52 = {r"^model\.(?=layers\.)": "model.language_model.", r"^visual\.": "model.visual."}
+"""How transformers from 4.52 on names the parts of a vision-language model that adapters trained before it name otherwise."""
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
 
 
@@ -77,10 +80,37 @@ def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> Lo
         model = auto.from_pretrained(source, **hub.model_arguments(options), **common)
         if not options.get("device_map"):
             model.to(device)
+        if options.get("adapter"):
+            model = _with_adapter(model, str(options["adapter"]))
     except Exception as error:  # loaders raise of every kind
         raise hub.loading_error(name, error) from error
     model.eval()
     return _loaded(name, model, processor, images, options)
+
+
+def _with_adapter(model: Any, adapter: str) -> Any:
+    """Merge a LoRA adapter, a folder or a name on the hub, into the weights of a model.
+
+    Raises:
+        UserError: There is none, peft is missing, or weights of the adapter belong to another model.
+    """
+    folder, commit = hub.folder_of(adapter)
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise UserError("the option adapter needs peft: pip install 'titjudge[train]'") from error
+    pin: dict[str, Any] = {"revision": commit, "local_files_only": hub.offline()} if commit else {}
+    nested = hasattr(getattr(model, "model", None), "language_model")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        tuned = PeftModel.from_pretrained(
+            model, adapter if commit else str(folder), key_mapping=_NAMES_BEFORE_4_52 if nested else None, **pin
+        )
+    if any("missing adapter keys" in str(each.message) for each in said):
+        raise UserError(
+            f"the adapter '{adapter}' lacks weights that its configuration asks for: is it for another model?"
+        )
+    return tuned.merge_and_unload()
 
 
 def load_processor(source: str, **arguments: Any) -> Any:
