@@ -267,7 +267,21 @@ def facet_points(parts: Parts) -> Mapping[tuple[str, str, str], float | None]:
 # -- the agentic judge -------------------------------------------------------------------------------------------------
 
 
-class ClaimRow(TypedDict):
+class SeenRow(TypedDict, total=False):
+    """Where a claim was settled and what was seen there, as far as it is known.
+
+    Attributes:
+        place: [left, top, right, bottom] in fractions of width and height.
+        seen: The line of the inventory, or what a judge that sees the image says.
+        sure: Whether the reader of the inventory was sure of it.
+    """
+
+    place: list[float]
+    seen: str
+    sure: bool
+
+
+class ClaimRow(SeenRow):
     """One claim of the prompt and its verdict.
 
     Attributes:
@@ -299,7 +313,7 @@ class EvidenceRow(TypedDict):
     """The result of one look.
 
     Attributes:
-        tool: describe, ask, zoom, count or read_text.
+        tool: describe, inventory, see (the image itself), ask, zoom, count or read_text.
         box: [left, top, right, bottom] in fractions of width and height.
         failed: The status of a look without a result, else empty.
         cut: The answer was truncated.
@@ -327,10 +341,10 @@ class SettledRow(TypedDict):
 
 
 class RoundRow(TypedDict):
-    """One round of the transcript; round 0 is the description.
+    """One round of the transcript; round 0 is the first look.
 
     Attributes:
-        protocol: tools or json; empty for round 0.
+        protocol: tools, json or sight; empty for round 0.
         looks: Ids of the evidence of this round.
         refused: The notes on looks and verdicts that were not accepted.
     """

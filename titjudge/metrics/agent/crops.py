@@ -38,8 +38,11 @@ class BoxFit:
     problem: str = ""
 
 
-def fit_box(box: Sequence[float]) -> BoxFit:
-    """Validate a box: four finite fractions, corners at most 0.05 outside of the image, both sides at least 0.02."""
+def fit_box(box: Sequence[float], *, grown: bool = False) -> BoxFit:
+    """Validate a box: four finite fractions, corners at most 0.05 outside of the image, both sides at least 0.02.
+
+    With `grown`, a smaller one is extended on all sides instead.
+    """
     if len(box) != 4 or not all(math.isfinite(value) for value in box):
         return BoxFit(problem="a box is four numbers [left, top, right, bottom]")
     if any(value < -SLACK or value > 1 + SLACK for value in box):
@@ -47,10 +50,33 @@ def fit_box(box: Sequence[float]) -> BoxFit:
     left, top, right, bottom = (min(1.0, max(0.0, float(value))) for value in box)
     if right <= left or bottom <= top:
         return BoxFit(problem="the box is empty: left must be less than right and top less than bottom")
+    if grown:
+        left, right = _extended(left, right)
+        top, bottom = _extended(top, bottom)
     if right - left < SMALLEST or bottom - top < SMALLEST:
         return BoxFit(problem=f"the box is too small: at least {SMALLEST:g} of width and height")
     inside = (left, top, right, bottom)
     return BoxFit(inside, clamped=inside != tuple(map(float, box)))
+
+
+def _extended(start: float, end: float) -> tuple[float, float]:
+    """Extend a span to the least width of a box, inside the image."""
+    more = max(0.0, SMALLEST - (end - start))
+    start = min(max(0.0, start - more / 2), 1 - SMALLEST) if more else start
+    return start, max(end, start + SMALLEST)
+
+
+def size_of(path: Path) -> tuple[int, int]:
+    """Return width and height of an image in pixels, upright (as its EXIF tag says).
+
+    Raises:
+        DataError: The image cannot be used.
+    """
+    raw = read(path)
+    inspect(raw, path)
+    with open_image(raw, path) as image:
+        width, height = upright(image).size
+    return width, height
 
 
 def crop(path: Path, box: Box) -> bytes:

@@ -1,11 +1,13 @@
-"""Looks at an image: what the orchestrator may request, what is refused, and how a look is carried out.
+"""Looks at an image: what the orchestrator may request, what is refused, and how looks are carried out.
 
 Every look but OCR goes through `ask`, and so through cache, cap and retry. Text that a model wrote is truncated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,14 +20,20 @@ from titjudge.core.types import Ask, Item, Reply, Status
 from titjudge.metrics import ocr
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.agent.claims import fenced, shortened
-from titjudge.metrics.agent.crops import Box, BoxFit, Crops, fit_box
+from titjudge.metrics.agent.crops import Box, BoxFit, Crops, fit_box, size_of
+from titjudge.metrics.agent.inventory import InventoryItem, parts_of, read_items
 from titjudge.metrics.tit import describe
 
 TOOLS = ("describe", "ask", "zoom", "count", "read_text")
 ASKING = ("ask", "zoom", "count")  # tools that take a question
 TOGETHER, MOST_TOGETHER = ("ask", "zoom"), 6  # tools that take several questions, and how many
+JOINED, MOST_JOINED = (
+    ("zoom", "count", "describe"),
+    4,
+)  # tools whose parts of the image share a request, and how many parts
 QUESTION_TOKENS, TEXT_TOKENS = 300, 500  # most tokens of an answer to questions; of the text in an image
 MAX_QUESTION = 400  # characters
+INVENTORY_TOKENS = 8192
 MAX_REPORT, MAX_DESCRIPTION = 900, 4000  # characters of an answer, and of a description, that the orchestrator reads
 DECODING = {"temperature": 0, "max_tokens": QUESTION_TOKENS}
 
@@ -82,6 +90,18 @@ class LookRequest:
             return self.question
         return " ".join(f"({number}) {text}" for number, text in enumerate((self.question, *self.further), 1))
 
+    @property
+    def joins(self) -> bool:
+        """Whether it is about a part of the image that can be shown in one request with other parts."""
+        return self.box is not None and self.tool in JOINED
+
+    @property
+    def instruction(self) -> str:
+        """What a reader is asked about the part, where several are shown in one request."""
+        if self.tool == "count":
+            return f"Count {self.question}, one after the other: where each one is, and then the number."
+        return "Describe what can be seen." if self.tool == "describe" else self.questions
+
     def takes(self, other: LookRequest) -> bool:
         """Tell whether the other look's question can join this request: both are about the same part of the image."""
         same_part = self.tool == other.tool in TOGETHER and self._rounded_box == other._rounded_box
@@ -129,11 +149,18 @@ def check_request(look: Look) -> LookRequest | Refused:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The result of a look; `cut`: it was truncated; `source`: the OCR engine, where it was not a model."""
+    """The result of a look.
+
+    Attributes:
+        cut: It was truncated.
+        source: The OCR engine, where it was not a model.
+        items: The lines of an inventory.
+    """
 
     text: str
     cut: bool = False
     source: str = ""
+    items: tuple[InventoryItem, ...] = ()
 
 
 class CostTrackingAsk:
@@ -180,7 +207,7 @@ class ImageInspector:
     """
 
     def __init__(self, item: Item, ask: Ask, crops: Crops) -> None:
-        self._item, self._image, self._ask, self._crops = item, image_of(item), ask, crops
+        self._item, self.image, self._ask, self._crops = item, image_of(item), ask, crops
 
     async def look(self, request: LookRequest) -> Observation:
         """Carry out one look.
@@ -188,9 +215,11 @@ class ImageInspector:
         Raises:
             Unanswered: There is no result (refused, failed, or not on file where answers are recorded).
         """
+        if request.tool == "inventory":
+            return await self._inventory()
         if request.tool == "describe" and request.box is None:
             return await self._describe()
-        image = self._image if request.box is None else await self._part(request.box)
+        image = self.image if request.box is None else await self._part(request.box)
         if request.tool == "read_text":
             return await self._read_text(image)
         if request.tool == "count":
@@ -199,6 +228,57 @@ class ImageInspector:
             return await self._question("agent/describe", image)
         template = "agent/ask" if request.box is None else "agent/zoom"
         return await self._question(template, image, question=fenced(request.questions))
+
+    async def look_together(self, requests: Sequence[LookRequest]) -> list[Observation]:
+        """Carry out several looks, each at its part of the image, in one request.
+
+        An answer that does not say which sentence is about which part is the report on each of them.
+
+        Raises:
+            Unanswered: As `look`.
+        """
+        if len(requests) == 1:
+            return [await self.look(requests[0])]
+        images = await self.pictures([request.box for request in requests if request.box is not None])
+        questions = [fenced(request.instruction) for request in requests]
+        params = {**DECODING, "max_tokens": QUESTION_TOKENS * len(requests)}
+        reply = await self._ask(
+            "agent/parts", role="captioner", images=images, params=params, accept_truncated=True, questions=questions
+        )
+        whole = _observation_of(reply, MAX_REPORT * len(requests))
+        return [Observation(shortened(text, MAX_REPORT), whole.cut) for text in reports_of(whole.text, len(requests))]
+
+    async def parts(self) -> list[Box]:
+        """Divide the image into parts that are seen in one look each; [] where all of it is.
+
+        Raises:
+            Unanswered: The image cannot be used.
+        """
+        try:
+            return parts_of(*await asyncio.to_thread(size_of, self.image))
+        except DataError as error:
+            raise Unanswered(Status.BAD_INPUT, str(error)) from error
+
+    async def pictures(self, boxes: Sequence[Box]) -> list[Path]:
+        """Cut out parts of the image, enlarged.
+
+        Raises:
+            Unanswered: The image cannot be used.
+        """
+        return [await self._part(box) for box in boxes]
+
+    async def _inventory(self) -> Observation:
+        """List what is where, seen in the whole image and in its enlarged parts, which share one request."""
+        boxes = await self.parts()
+        reply = await self._ask(
+            "agent/inventory", role="captioner", images=[self.image, *await self.pictures(boxes)], accept_truncated=True,
+            params={**DECODING, "max_tokens": INVENTORY_TOKENS}, places=[place_of(box) for box in boxes],
+        )  # fmt: skip
+        items = read_items(after_thinking(reply.text))
+        if not items:
+            raise Unanswered(Status.UNPARSED, "the inventory is empty", reply)
+        text = "\n".join(item.shown for item in items)
+        return Observation(text, reply.status is Status.TRUNCATED, items=items)
 
     async def _describe(self) -> Observation:
         """Describe the image with the request of the TIT metrics, so that all of them share one reply."""
@@ -213,7 +293,7 @@ class ImageInspector:
     async def _part(self, box: Box) -> Path:
         """Cut out a part of the image, enlarged."""
         try:
-            return await self._crops.cut(self._image, box)
+            return await self._crops.cut(self.image, box)
         except DataError as error:
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
 
@@ -236,6 +316,24 @@ class ImageInspector:
         return Observation(
             shortened(text, MAX_REPORT) or "no text was found", len(text) > MAX_REPORT, source=ocr.engine_version()
         )
+
+
+def place_of(box: Box) -> str:
+    """Write a box as models read and write it."""
+    return f"[{', '.join(f'{value:g}' for value in box)}]"
+
+
+def reports_of(text: str, parts: int) -> list[str]:
+    """Split an answer about several pictures into the report on each; all of it for each where it cannot be split."""
+    pieces = re.split(r"[*#\s]*\bpicture (\d+)\W*:\W*", text, flags=re.IGNORECASE)
+    by_number = dict(zip(map(int, pieces[1::2]), pieces[2::2], strict=True))
+    if (
+        not pieces[0].strip()
+        and list(by_number) == list(range(1, parts + 1))
+        and all(map(str.strip, by_number.values()))
+    ):
+        return [report.strip() for report in by_number.values()]
+    return [text] * parts
 
 
 def _observation_of(reply: Reply, longest: int) -> Observation:

@@ -20,7 +20,17 @@ from titjudge.core.score_parts import RoundRow
 from titjudge.core.types import Ask, Status
 from titjudge.metrics._shared import gather_answers
 from titjudge.metrics.agent.claims import MAX_CLAIMS, shortened
-from titjudge.metrics.agent.looks import CostTrackingAsk, ImageInspector, Look, LookRequest, Refused, check_request
+from titjudge.metrics.agent.looks import (
+    MOST_JOINED,
+    CostTrackingAsk,
+    ImageInspector,
+    Look,
+    LookRequest,
+    Observation,
+    Refused,
+    check_request,
+    place_of,
+)
 from titjudge.metrics.agent.scale import group_of, weights
 from titjudge.metrics.agent.state import (
     PARALLEL,
@@ -30,12 +40,15 @@ from titjudge.metrics.agent.state import (
     ClaimVerdict,
     Conversation,
     Evidence,
+    ReasonedVerdict,
+    SeeingTurn,
     SettledClaim,
 )
 from titjudge.metrics.agent.tool_calls import TOOLS, as_calls, conversation_so_far, parse_turn, record_outcomes
 from titjudge.metrics.agent.verify import verifying
 
 SPARE_ROUNDS = 3  # rounds beyond one for each look
+MAX_BECAUSE = 200  # characters of what a judge that sees the image says of a claim
 IDLE = 2  # rounds without progress that end the loop
 LITTLE_PERCENT = 5  # of the claims' weight
 EXPECTED_LOOKS = 2  # at an image, the description included: what a dry run prices
@@ -45,12 +58,14 @@ _FATAL = (Status.FAILED, Status.BAD_INPUT)  # statuses of a look (outage, bad im
 
 
 async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTurn, str]:
-    """Ask the orchestrator once and return its turn and the protocol: tools or json.
+    """Ask the orchestrator once and return its turn and the protocol: tools, json or sight.
 
     Raises:
         Unanswered: There is no answer; under the JSON protocol also where none validates after the repair turn.
     """
     planned = expected_turn(state, looks_left)
+    if state.first_look == "sight":
+        return await _see(state, ask, looks_left, planned), "sight"
     if ask.has_tools("judge"):
         try:
             return await _converse(state, ask, looks_left, planned), "tools"
@@ -65,6 +80,20 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
     state.notes = []
     turn: AgentTurn = reply.data
     return turn, "json"
+
+
+async def _see(state: AgentState, ask: Ask, looks_left: int, planned: AgentTurn) -> AgentTurn:
+    """Show the judge the image, its parts and what it asked to see enlarged, and return its verdicts and further looks.
+
+    The pictures come first and only grow, so that a provider which keeps the beginning of a prompt reads them once.
+    """
+    reply = await ask(
+        "agent/see", role="judge", images=state.pictures, schema=SeeingTurn, params=DECODING, planned=planned.model_dump(),
+        verify=state.to_verify if looks_left else "", **state.variables(looks_left),
+    )  # fmt: skip
+    state.notes = []
+    turn: AgentTurn = reply.data
+    return turn
 
 
 async def _converse(state: AgentState, ask: Ask, looks_left: int, planned: AgentTurn) -> AgentTurn:
@@ -84,7 +113,10 @@ def expected_turn(state: AgentState, looks_left: int) -> AgentTurn:
     """
     usable = [evidence for evidence in state.evidence if evidence.usable]
     if looks_left and len(state.evidence) < EXPECTED_LOOKS:
-        return AgentTurn(settle=[], looks=[Look(tool="ask", question=f"{len(state.evidence)}{' word' * 10}")])
+        question = f"{len(state.evidence)}{' word' * 10}"
+        if state.first_look == "sight":
+            return AgentTurn(settle=[], looks=[Look(tool="zoom", question=question, box=[0, 0, 0.5, 0.5])])
+        return AgentTurn(settle=[], looks=[Look(tool="ask", question=question)])
     claims = [claim.number for claim in state.open]
     if not usable or not claims:
         return AgentTurn(settle=[], looks=[])
@@ -92,12 +124,16 @@ def expected_turn(state: AgentState, looks_left: int) -> AgentTurn:
 
 
 async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTrackingAsk) -> None:
-    """Look and settle until one of the six ends, which `state.stopped` names. The first look is a description.
+    """Look and settle until one of the six ends, which `state.stopped` names. The first look is `state.first_look`.
 
     Raises:
         Unanswered: The orchestrator gave no answer, or a look ended in an outage or on an image that cannot be used.
     """
-    await _carry_out(state, inspector, [LookRequest("describe")], state.begin_round(""))
+    first = LookRequest("inventory" if state.first_look == "inventory" else "describe")
+    if state.first_look == "sight":
+        await _show(state, inspector)
+    else:
+        await _carry_out(state, inspector, [[first]], state.begin_round(""))
     max_looks, max_cost, idle = state.bounds.looks, state.bounds.cost, 0
     while not state.stopped:
         state.counts["rounds"] += 1
@@ -119,12 +155,12 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
             state.stopped = end
         if begins and not state.stopped:  # these looks were wanted before it was said what is to be verified
             outcomes: list[LookRequest | str] = [_NOT_TAKEN] * len(turn.looks)
+            groups: list[list[LookRequest]] = []
         else:
-            outcomes = [] if state.stopped else _check_requests(state, turn.looks, left)
-        requests = list({id(outcome): outcome for outcome in outcomes if isinstance(outcome, LookRequest)}.values())
-        await _carry_out(state, inspector, requests, entry)
+            outcomes, groups = ([], []) if state.stopped else _check_requests(state, turn.looks, left)
+        await _carry_out(state, inspector, groups, entry)
         entry["refused"] = list(state.notes)
-        idle = 0 if settled or requests else idle + 1
+        idle = 0 if settled or groups else idle + 1
         if idle and not state.stopped:
             state.note("idle_rounds", "nothing new was settled and no look was taken; claims are still open")
         if not state.stopped and not left:
@@ -151,7 +187,7 @@ def _little_left(state: AgentState) -> bool:
 def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) -> int:
     """Accept the verdicts that rest on evidence and return how many are new."""
     known = {claim.number for claim in state.claims.claims}
-    by_claim = [(claim, _verdict(given), given.evidence) for given in verdicts for claim in given.claims[:MAX_CLAIMS]]
+    by_claim = [(claim, _verdict(given), given) for given in verdicts for claim in given.claims[:MAX_CLAIMS]]
     proposed: dict[int, set[str]] = {}
     for claim, verdict, _ in by_claim:
         proposed.setdefault(claim, set()).add(verdict)
@@ -159,8 +195,8 @@ def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) ->
     for claim in sorted(contradictory & known):
         state.note("contradictory", f"claim {claim}: two verdicts in one answer; it stays as it was")
     new = 0
-    for claim, verdict, name in by_claim:
-        evidence = _evidence(state, name)
+    for claim, verdict, given in by_claim:
+        evidence = _evidence(state, given.evidence)
         if claim not in known:
             state.note("unknown_claims", f"there is no claim {claim}")
         elif verdict not in VERDICTS:
@@ -168,9 +204,10 @@ def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) ->
         elif claim in contradictory:
             continue
         elif evidence is None:
-            state.note("unsupported", f"claim {claim}: '{shortened(name, 20)}' is no evidence that can settle a claim")
+            name = shortened(given.evidence, 20)
+            state.note("unsupported", f"claim {claim}: '{name}' is no evidence that can settle a claim")
         else:
-            new += _settle_claim(state, claim, verdict, evidence, entry)
+            new += _settle_claim(state, claim, verdict, evidence, given, entry)
     return new
 
 
@@ -179,15 +216,17 @@ def _verdict(given: ClaimVerdict) -> str:
 
 
 def _evidence(state: AgentState, name: str) -> Evidence | None:
-    """Find the evidence of an id such as `E2`; None where there is none, or it cannot settle a claim."""
-    digits = name.strip().strip("[]()").upper().removeprefix("E")
+    """Find the evidence of an id such as `E2` or `E2.14`; None where there is none, or it cannot settle a claim."""
+    digits = name.strip().strip("[]()").upper().removeprefix("E").partition(".")[0]
     if not (digits.isascii() and digits.isdigit() and len(digits) < 6) or not 1 <= int(digits) <= len(state.evidence):
         return None
     evidence = state.evidence[int(digits) - 1]
     return evidence if evidence.usable else None
 
 
-def _settle_claim(state: AgentState, claim: int, verdict: str, evidence: Evidence, entry: RoundRow) -> bool:
+def _settle_claim(
+    state: AgentState, claim: int, verdict: str, evidence: Evidence, given: ClaimVerdict, entry: RoundRow
+) -> bool:
     """Settle a claim, or revise its verdict where the evidence is newer; return whether anything changed."""
     old = state.settled.get(claim)
     confirmed = old is not None and old.verdict == verdict
@@ -200,7 +239,10 @@ def _settle_claim(state: AgentState, claim: int, verdict: str, evidence: Evidenc
     before = () if old is None else (*old.before, (old.verdict, old.evidence))
     state.counts["revised"] += old is not None and not confirmed
     state.counts["verified"] += verified
-    state.settled[claim] = SettledClaim(verdict, evidence.number, before)
+    line = given.evidence.partition(".")[2].rstrip(" ])")
+    item = evidence.item(int(line)) if line.isascii() and line.isdigit() and len(line) < 6 else None
+    because = shortened(given.because, MAX_BECAUSE) if isinstance(given, ReasonedVerdict) else ""
+    state.settled[claim] = SettledClaim(verdict, evidence.number, before, item, because)
     entry["settled"].append({"claim": claim, "verdict": verdict, "evidence": evidence.id})
     return True
 
@@ -211,59 +253,112 @@ def _is_verified(state: AgentState, claim: int, evidence: Evidence) -> bool:
     return wanted is not None and evidence.number > wanted.since and any(c.number == claim for c in state.unverified)
 
 
-def _check_requests(state: AgentState, looks: list[Look], left: int) -> list[LookRequest | str]:
-    """Return for each look its request, or why it is refused: unknown tool, bad box, repetition, more than are left.
+def _check_requests(
+    state: AgentState, looks: list[Look], left: int
+) -> tuple[list[LookRequest | str], list[list[LookRequest]]]:
+    """Return for each look its request, or why it is refused (unknown tool, bad box, repetition, more than are left), and groups.
 
-    Questions about the whole image, or about the same part of it, share one request: a look costs by its image.
+    Questions about the whole image, or about the same part of it, are one look, which costs by its image. The looks of a
+    group, at several parts of the image, are carried out in one request, and count as one.
     """
     done = {key: evidence.id for evidence in state.evidence for key in evidence.request.keys}
     most = min(PARALLEL, left)
     outcomes: list[LookRequest | str] = []
     taken: list[LookRequest] = []
+    groups: list[list[LookRequest]] = []
     for look in looks:
         request = check_request(look)
         if isinstance(request, Refused):
             outcomes.append(state.note(request.count, request.note))
             continue
+        if state.first_look == "sight" and request.box is None:
+            outcomes.append(state.note("bad_boxes", f"{request.tool}: name the part to be shown enlarged"))
+            continue
         (key,) = request.keys
         together = next((earlier for earlier in taken if earlier.takes(request)), None)
+        group = next((each for each in groups if state.joins_looks and _has_room(each, request)), None)
         if key in done:
             outcomes.append(state.note("repeats_refused", f"{request.shown} was done before: {done[key]}"))
-        elif together is None and len(taken) >= most:
+        elif together is None and group is None and len(groups) >= most:
             note = f"{request.shown}: no more than {most} looks could be taken"
             outcomes.append(state.note("looks_over_limit", note))
         else:
             done[key] = "in the same answer"
-            if together is None:
-                taken.append(request)
-            else:
+            if together is not None:
                 together.add(request)
+            else:
+                taken.append(request)
+                if group is None:
+                    groups.append([request])
+                else:
+                    group.append(request)
             outcomes.append(together or request)
-    return outcomes
+    return outcomes, groups
+
+
+def _has_room(group: list[LookRequest], request: LookRequest) -> bool:
+    return request.joins and group[0].joins and len(group) < MOST_JOINED
+
+
+async def _show(state: AgentState, inspector: ImageInspector) -> None:
+    """Show the judge the image and its enlarged parts: the first piece of evidence.
+
+    Raises:
+        Unanswered: The image cannot be used.
+    """
+    boxes = await inspector.parts()
+    state.pictures = [inspector.image, *await inspector.pictures(boxes)]
+    parts = "".join(f"; picture {number} its part {place_of(box)}, enlarged" for number, box in enumerate(boxes, 2))
+    state.counts["looks"] += 1
+    state.evidence.append(Evidence(1, LookRequest("see"), Observation(f"picture 1 is the whole image{parts}")))
+    state.begin_round("")["looks"].append("E1")
+
+
+async def _enlarge(state: AgentState, inspector: ImageInspector, group: list[LookRequest]) -> list[Observation]:
+    """Add the parts that a judge wants to see to the pictures that it is shown.
+
+    Raises:
+        Unanswered: The image cannot be used.
+    """
+    shown = []
+    for picture in await inspector.pictures([request.box for request in group if request.box is not None]):
+        state.pictures.append(picture)
+        shown.append(Observation(f"picture {len(state.pictures)}"))
+    return shown
 
 
 async def _carry_out(
-    state: AgentState, inspector: ImageInspector, requests: list[LookRequest], entry: RoundRow
+    state: AgentState, inspector: ImageInspector, groups: list[list[LookRequest]], entry: RoundRow
 ) -> None:
     """Carry out all looks at once; each adds a piece of evidence, a failed one too.
 
     Raises:
         Unanswered: A look ended in an outage, or on an image that cannot be used: the item then has no score.
     """
-    state.counts["looks"] += len(requests)
-    results = await gather_answers(*map(inspector.look, requests))
-    for request, result in zip(requests, results, strict=True):
-        state.counts["boxes_clamped"] += request.clamped
-        state.counts["cut_questions"] += request.cut
-        number = len(state.evidence) + 1
+    state.counts["looks"] += len(groups)
+    if state.first_look == "sight":
+        results: list[list[Observation] | Unanswered] = [await _enlarge(state, inspector, group) for group in groups]
+    else:
+        results = await gather_answers(*map(inspector.look_together, groups))
+    for group, result in zip(groups, results, strict=True):
+        for at, request in enumerate(group):
+            _record(state, request, result if isinstance(result, Unanswered) else result[at])
+            entry["looks"].append(state.evidence[-1].id)
         if isinstance(result, Unanswered):
             state.counts["failed_looks"] += 1
             state.failures.append(result)
-            state.evidence.append(Evidence(number, request, failed=str(result.status)))
-        else:
-            state.counts["cut_answers"] += result.cut
-            state.evidence.append(Evidence(number, request, result))
-        entry["looks"].append(state.evidence[-1].id)
     for result in results:
         if isinstance(result, Unanswered) and result.status in _FATAL:
             raise result
+
+
+def _record(state: AgentState, request: LookRequest, result: Observation | Unanswered) -> None:
+    """Add the result of a look to the evidence."""
+    state.counts["boxes_clamped"] += request.clamped
+    state.counts["cut_questions"] += request.cut
+    number = len(state.evidence) + 1
+    if isinstance(result, Unanswered):
+        state.evidence.append(Evidence(number, request, failed=str(result.status)))
+    else:
+        state.counts["cut_answers"] += result.cut
+        state.evidence.append(Evidence(number, request, result))

@@ -9,7 +9,8 @@ of the claims' weight is decided there is no score.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -21,10 +22,11 @@ from titjudge.metrics import metric, ocr
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.agent.claims import Claim, shortened, split, words_of
 from titjudge.metrics.agent.crops import Crops
+from titjudge.metrics.agent.inventory import MANY_CLAIMS
 from titjudge.metrics.agent.looks import CostTrackingAsk, ImageInspector
 from titjudge.metrics.agent.loop import investigate
 from titjudge.metrics.agent.scale import SHARES, adherence_score, group_of, score_bounds, weights
-from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, LookBounds, SettledClaim
+from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, Evidence, FirstLook, LookBounds, SettledClaim
 
 MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included
 DECIDED_PERCENT = 60
@@ -38,7 +40,7 @@ _SAME = 0.05  # points that the bounds of a score may differ and still be one nu
     "tit-agent",
     roles=("captioner", "judge"),
     range=(0, 100),
-    version="5",
+    version="6",
     source="titjudge; macro and micro level of adherence as in the TIT-Score paper, A.11; weights ours",
 )
 async def tit_agent(
@@ -52,6 +54,13 @@ async def tit_agent(
         float | None,
         Field(ge=0, allow_inf_nan=False, description="USD for one image; once spent, no further look is taken"),
     ] = None,
+    first_look: Annotated[
+        Literal["auto", "description", "inventory", "sight"],
+        Field(
+            description="description; inventory with places, of the image and its enlarged parts; sight: the judge sees the image "
+            "itself; auto: inventory of large images with many claims"
+        ),
+    ] = "auto",
 ) -> Score:
     """How far an image meets the claims of its prompt, settled by a judge that looks again where it is unsure.
 
@@ -70,6 +79,10 @@ async def tit_agent(
         ask: Asks the models.
         max_looks: Most looks at one image, 1 to 64, the description included.
         max_cost: USD by list price; once an item's questions have cost as much, no further look is taken.
+        first_look: What the judge begins with. "description": that of the TIT metrics, paid once with them. "inventory": what is
+            where, listed by the captioner from the image and its enlarged parts in one request. "sight": the judge sees the
+            image and its parts itself, and no captioner is asked. "auto": an inventory where the image is larger than 1,024
+            pixels a side and the prompt makes 25 claims or more, else a description.
 
     Raises:
         ConfigError: `max_cost` is given, and a model's price is unknown.
@@ -82,7 +95,7 @@ async def tit_agent(
     if not words_of(item.prompt):
         return Score.none(Status.BAD_INPUT, "the prompt is empty")
     state, tracked = AgentState(LookBounds(looks, max_cost)), CostTrackingAsk(ask, priced=max_cost is not None)
-    return await _judge(item, tracked, state)
+    return await _judge(item, tracked, state, first_look)
 
 
 def _max_looks(given: Any) -> int | None:
@@ -94,7 +107,7 @@ def _max_looks(given: Any) -> int | None:
     return given
 
 
-async def _judge(item: Item, ask: CostTrackingAsk, state: AgentState) -> Score:
+async def _judge(item: Item, ask: CostTrackingAsk, state: AgentState, first_look: FirstLook | Literal["auto"]) -> Score:
     state.claims = await split(item.prompt, ask)
     claims, unfounded = len(state.claims.claims), len(state.claims.unfounded)
     if unfounded >= max(1, claims):
@@ -102,11 +115,24 @@ async def _judge(item: Item, ask: CostTrackingAsk, state: AgentState) -> Score:
         return Score.none(Status.UNPARSED, reason, **_parts(item, state))
     try:
         with Crops() as crops:
-            await investigate(state, ImageInspector(item, ask, crops), ask)
+            inspector = ImageInspector(item, ask, crops)
+            state.first_look = await _first_look(first_look, claims, inspector)
+            await investigate(state, inspector, ask)
     except Unanswered as failure:
         state.stopped = f"no answer: {failure.status}"
         return Score.none(failure.status, failure.reason, **_parts(item, state))
     return _scored(item, state)
+
+
+async def _first_look(wanted: FirstLook | Literal["auto"], claims: int, inspector: ImageInspector) -> FirstLook:
+    """Choose what the judge begins with.
+
+    Raises:
+        Unanswered: The image cannot be used.
+    """
+    if wanted != "auto":
+        return wanted
+    return "inventory" if claims >= MANY_CLAIMS and await inspector.parts() else "description"
 
 
 def _scored(item: Item, state: AgentState) -> Score:
@@ -143,7 +169,9 @@ def _summary(parts: AgentParts, unverified: int) -> str:
 def _parts(item: Item, state: AgentState) -> AgentParts:
     claims, settled = state.claims.claims, state.verdicts
     weight = weights(claims)
-    rows = [_row(claim, weight[claim.number], settled.get(claim.number), item.prompt) for claim in claims]
+    rows = [
+        _row(claim, weight[claim.number], settled.get(claim.number), item.prompt, state.evidence) for claim in claims
+    ]
     groups = {
         group: [row for claim, row in zip(claims, rows, strict=True) if group_of(claim) == group] for group in SHARES
     }
@@ -170,8 +198,10 @@ def _parts(item: Item, state: AgentState) -> AgentParts:
     )
 
 
-def _row(claim: Claim, weight: float, settled: SettledClaim | None, prompt: str) -> ClaimRow:
-    return ClaimRow(
+def _row(
+    claim: Claim, weight: float, settled: SettledClaim | None, prompt: str, evidence: Sequence[Evidence]
+) -> ClaimRow:
+    row = ClaimRow(
         number=claim.number,
         claim=claim.text,
         kind=claim.kind,
@@ -184,6 +214,20 @@ def _row(claim: Claim, weight: float, settled: SettledClaim | None, prompt: str)
         evidence=f"E{settled.evidence}" if settled else None,
         before=[[verdict, f"E{number}"] for verdict, number in settled.before] if settled else [],
     )
+    if settled:
+        _add_what_was_seen(row, settled, evidence)
+    return row
+
+
+def _add_what_was_seen(row: ClaimRow, settled: SettledClaim, evidence: Sequence[Evidence]) -> None:
+    """Add to a claim where it was settled, and what was seen there, as far as it is known."""
+    box = settled.item.box if settled.item else evidence[settled.evidence - 1].request.box
+    if box is not None:
+        row["place"] = list(box)
+    if settled.item is not None:
+        row["seen"], row["sure"] = settled.item.text, settled.item.sure
+    elif settled.because:
+        row["seen"] = settled.because
 
 
 def _met_share(rows: list[ClaimRow]) -> float | None:

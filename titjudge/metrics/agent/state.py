@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -14,6 +15,7 @@ from titjudge.core.score_parts import EvidenceRow, RoundRow
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Message, ToolCall
 from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, shortened
+from titjudge.metrics.agent.inventory import InventoryItem
 from titjudge.metrics.agent.looks import Look, LookRequest, Observation, null_as
 from titjudge.metrics.agent.scale import absent_things
 
@@ -27,6 +29,9 @@ COUNTS = (
 )  # fmt: skip
 """The counts that a score keeps: work done, answers truncated, and everything that was refused."""
 
+FirstLook = Literal["description", "inventory", "sight"]
+"""What an orchestrator begins with: a report on the whole image, an inventory with places, or the image itself."""
+
 _NOTE, _THOUGHT = 250, 500  # most characters
 _NOTES = 20  # most refusals of a round that the orchestrator is shown and the transcript keeps
 _NOTHING = Observation("")
@@ -35,6 +40,11 @@ _VERIFY = (
     'enlarged ("zoom", "count" and "read_text" take a box), neighbouring places together in one box, and ask openly; then '
     "settle each of them again by the new report, whether its verdict holds or changes. For these claims looks may confirm "
     "what was reported."
+)
+
+_VERIFY_BY_SIGHT = (
+    "These verdicts rest on the image as a whole, which may have been misread. Look at the place of each enlarged, neighbouring "
+    "places together in one box; then settle each of them again by what you see there, whether its verdict holds or changes."
 )
 
 
@@ -60,6 +70,12 @@ class ClaimVerdict(BaseModel):
     evidence: Annotated[str, BeforeValidator(_text)]
 
 
+class ReasonedVerdict(ClaimVerdict):
+    """A verdict of a judge that sees the image, with what it sees instead where a claim is not met."""
+
+    because: Annotated[str, null_as("")] = ""
+
+
 class AgentTurn(BaseModel):
     """Verdicts and looks of one answer."""
 
@@ -68,6 +84,12 @@ class AgentTurn(BaseModel):
     thought: Annotated[str, null_as("")] = ""
     settle: list[ClaimVerdict]
     looks: list[Look]
+
+
+class SeeingTurn(AgentTurn):
+    """Verdicts and looks of one answer of a judge that sees the image."""
+
+    settle: list[ReasonedVerdict]  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +112,17 @@ class Evidence:
 
     @property
     def shown(self) -> str:
+        if items := self.observation.items:
+            lines = [f"{self.id}.{number} {item.shown}" for number, item in enumerate(items, 1)]
+            head = f"{self.id} inventory of all that is in the image; cite the line that decides a claim ({self.id}.1):"
+            return "\n".join([head, *lines])
         text = f"brought nothing ({self.failed})" if self.failed else fenced(self.observation.text)
         return f"{self.id} {fenced(self.request.shown)}: {text}"
+
+    def item(self, number: int) -> InventoryItem | None:
+        """Return a line of an inventory, counted from 1; None where there is no such line."""
+        items = self.observation.items
+        return items[number - 1] if 1 <= number <= len(items) else None
 
     def to_json(self) -> EvidenceRow:
         return EvidenceRow(
@@ -109,11 +140,18 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class SettledClaim:
-    """The verdict on a claim, the number of the evidence that settled it, and the verdicts it replaced."""
+    """The verdict on a claim, the number of the evidence that settled it, and the verdicts it replaced.
+
+    Attributes:
+        item: The line of the inventory that settled it.
+        because: What the judge saw there, where it sees the image itself.
+    """
 
     verdict: str
     evidence: int
     before: tuple[tuple[str, int], ...] = ()
+    item: InventoryItem | None = None
+    because: str = ""
 
 
 @dataclass(slots=True)
@@ -158,9 +196,16 @@ class Verification:
 
 @dataclass(slots=True)
 class AgentState:
-    """The state of the loop on one image."""
+    """The state of the loop on one image.
+
+    Attributes:
+        first_look: What it begins with.
+        pictures: What a judge that sees the image is shown: the image, its parts, and what it asked to see enlarged.
+    """
 
     bounds: LookBounds
+    first_look: FirstLook = "description"
+    pictures: list[Path] = field(default_factory=list)
     claims: Claims = field(default_factory=lambda: Claims(()))
     settled: dict[int, SettledClaim] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list)
@@ -191,6 +236,11 @@ class AgentState:
         return [claim for claim in self.claims.claims if claim.number not in settled]
 
     @property
+    def joins_looks(self) -> bool:
+        """Whether several parts of the image are shown in one request: not before the end of an investigation by description."""
+        return self.first_look != "description" or self.verification is not None
+
+    @property
     def unverified(self) -> list[Claim]:
         """The claims whose verdicts are to be looked at once more, and have not been."""
         wanted = self.verification
@@ -205,7 +255,8 @@ class AgentState:
     @property
     def to_verify(self) -> str:
         """Which verdicts are to be looked at once more, and how, for the orchestrator; empty where none are."""
-        return f"Verify: {_numbers(self.unverified)}\n{_VERIFY}" if self.unverified else ""
+        how = _VERIFY_BY_SIGHT if self.first_look == "sight" else _VERIFY
+        return f"Verify: {_numbers(self.unverified)}\n{how}" if self.unverified else ""
 
     def note(self, count: str, text: str) -> str:
         """Count a refusal, note it for the orchestrator's next turn, and return the (truncated) note."""

@@ -1,9 +1,10 @@
 """Which verdicts are looked at once more before the work on an image ends.
 
-A description is one casual look at the whole image. Most claims hold, so that a claim which it contradicts is where a misreading
-is likeliest, and one wrong verdict costs an image its place among its siblings. So contradicted claims are looked at again, if
-they concern few places: an image that is wrong in many is wrong whatever a second look says. As many claims that hold, drawn by a
-hash, are looked at with them; else a second look could only raise scores.
+A first look is one casual look at the whole image. Most claims hold, so that a claim which it contradicts is where a misreading
+is likeliest, and one wrong verdict costs an image its place among its siblings. So contradicted claims are looked at again, and
+those settled by a line of an inventory that its reader was not sure of, if they concern few places: an image that is wrong in many
+is wrong whatever a second look says. As many claims that hold, drawn by a hash, are looked at with them; else a second look could
+only raise scores.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import hashlib
 
 from titjudge.metrics.agent.claims import Claim
 from titjudge.metrics.agent.scale import weights
-from titjudge.metrics.agent.state import AgentState, Verification
+from titjudge.metrics.agent.state import AgentState, SettledClaim, Verification
 
-MOST_PLACES = 4  # contradicted things beyond which nothing is verified
+MOST_PLACES = 4  # doubtful things beyond which nothing is verified
 
 
 def verifying(state: AgentState, left: int, *, progress: bool) -> bool:
@@ -32,24 +33,30 @@ def verifying(state: AgentState, left: int, *, progress: bool) -> bool:
 
 
 def _chosen(state: AgentState) -> list[Claim]:
-    """Choose contradicted claims and, of other places, as many that hold; nothing where too many places are contradicted."""
+    """Choose doubtful claims and, of other places, as many that hold; nothing where too many places are doubtful."""
     weight = weights(state.claims.claims)
-    described = [claim for claim in state.claims.claims if weight[claim.number] and _described(state, claim)]
-    contradicted = [claim for claim in described if state.settled[claim.number].verdict == "not_met"]
-    places = {_place(claim) for claim in contradicted}
+    at_first = [claim for claim in state.claims.claims if weight[claim.number] and _settled_at_first(state, claim)]
+    doubtful = [claim for claim in at_first if _is_doubtful(state.settled[claim.number])]
+    places = {_place(claim) for claim in doubtful}
     if not 0 < len(places) <= MOST_PLACES:
         return []
-    held = [c for c in described if state.settled[c.number].verdict == "met" and _place(c) not in places]
-    return contradicted + sorted(held, key=lambda claim: _draw(state, claim))[: len(places)]
+    held = [c for c in at_first if state.settled[c.number].verdict == "met" and _place(c) not in places]
+    return doubtful + sorted(held, key=lambda claim: _draw(state, claim))[: len(places)]
 
 
-def _described(state: AgentState, claim: Claim) -> bool:
-    """Tell whether the verdict on a claim rests on the description of the whole image."""
+def _is_doubtful(settled: SettledClaim) -> bool:
+    """Tell whether a verdict is one that a second look may well change."""
+    unsure = settled.item is not None and not settled.item.sure
+    return settled.verdict == "not_met" or (settled.verdict == "met" and unsure)
+
+
+def _settled_at_first(state: AgentState, claim: Claim) -> bool:
+    """Tell whether the verdict on a claim rests on the first look, or another description of the whole image."""
     settled = state.settled.get(claim.number)
     if settled is None:
         return False
     request = state.evidence[settled.evidence - 1].request
-    return request.tool == "describe" and request.box is None
+    return settled.evidence == 1 or (request.tool == "describe" and request.box is None)
 
 
 def _place(claim: Claim) -> str:

@@ -116,7 +116,7 @@ class StandIn:
     def _answer(self, template: str, text: str, variables: Mapping[str, Any]) -> Answer:
         if template == "agent/split":
             return Reply(json.dumps({"claims": self.claims}), list_cost=0.0)
-        if template == "agent/orchestrate":
+        if template in ("agent/orchestrate", "agent/see"):
             given = self.turns.pop(0) if len(self.turns) > 1 else self.turns[0]
             return given(text) if callable(given) else given
         eye = self.eyes.get(template, f"what {template} saw")

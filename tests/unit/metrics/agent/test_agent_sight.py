@@ -1,0 +1,58 @@
+"""The judge that sees: image, parts and crops in one conversation, without a captioner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_agent_inventory import judged, large
+from test_agent_loop import StandIn, all_met, turn
+
+__all__ = ["large"]
+
+
+def test_the_judge_is_shown_the_image_and_its_parts_and_nobody_else_is_asked(large: Path) -> None:
+    ask = StandIn(turn(all_met()))
+    score = judged(ask, large, "sight")
+    assert [(each["template"], each["role"], len(each["sizes"])) for each in ask.asked] == [
+        ("agent/split", "judge", 0),
+        ("agent/see", "judge", 5),
+    ]
+    assert (
+        "E1 see(): picture 1 is the whole image; picture 2 its part [0, 0, 0.52, 0.52], enlarged"
+        in ask.texts("agent/see")[0]
+    )
+    assert (score.value, score.parts["protocol"], score.parts["counts"]["looks"]) == (100, "sight", 1)
+
+
+def test_what_it_wants_to_see_enlarged_is_shown_beside_what_it_saw_and_verifies(large: Path) -> None:
+    box = [0.1, 0.1, 0.3, 0.3]
+    seen: list[str] = []
+
+    def verify(text: str) -> str:
+        seen.append(text)
+        return turn(looks=[("zoom", "how many?", box), ("zoom", "what else?", [0.5, 0.5, 0.9, 0.9])])
+
+    ask = StandIn(turn(all_met(but={3: "not_met"})), verify, turn([(3, "met", "E2")]), turn())
+    score = judged(ask, large, "sight")
+    assert "Verify: " in seen[0]
+    pictures = [len(each["sizes"]) for each in ask.asked if each["template"] == "agent/see"]
+    assert pictures[:3] == [5, 5, 7]
+    assert 'E2 zoom([0.1, 0.1, 0.3, 0.3], "how many?"): picture 6' in ask.texts("agent/see")[2]
+    row = score.parts["claims"][2]
+    assert (row["verdict"], row["place"], row["before"]) == ("met", box, [["not_met", "E1"]])
+    assert score.parts["counts"]["looks"] == 2
+
+
+def test_what_it_saw_instead_is_kept(large: Path) -> None:
+    settled = (
+        '{"settle": [{"claims": [3], "verdict": "not_met", "evidence": "E1", "because": "two oranges"}], "looks": []}'
+    )
+    score = judged(StandIn(settled, turn(all_met(but={3: "not_met"})), turn()), large, "sight")
+    assert score.parts["claims"][2]["seen"] == "two oranges"
+
+
+@pytest.mark.parametrize("look", [("ask", "what is it?"), ("read_text", ""), ("count", "oranges")])
+def test_a_look_at_no_part_shows_nothing_new_and_is_refused(look: tuple[str, str], large: Path) -> None:
+    score = judged(StandIn(turn(looks=[look]), turn(all_met())), large, "sight")
+    assert (score.parts["counts"]["looks"], score.parts["counts"]["bad_boxes"]) == (1, 1)

@@ -1,0 +1,72 @@
+"""The inventory of an image: a first look at the whole and at enlarged parts of it, in one request, that lists what is where.
+
+A model sees an image scaled down, often to 768 pixels. Where the image is larger and the prompt long, one look at the whole
+misses small things; its parts in the same request show them at their own size, for the price of as many images.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from titjudge.metrics.agent.claims import fenced, shortened
+from titjudge.metrics.agent.crops import Box, fit_box
+
+ONE_LOOK = 1024  # pixels of the longer side of an image, or a part, that is seen in one look
+MANY_CLAIMS = 25  # claims from which an inventory of a large image pays
+MOST_ITEMS = 250
+_MOST_ACROSS, _OVERLAP = 3, 0.02  # parts; of width and height, on each inner side
+_LONGEST = 400  # characters of an item
+_NUMBER = re.compile(r"^(?:[-*•]\s*)?(?:\d+\s*[.):]\s*)?")
+_PLACE = re.compile(r"\[\s*" + r"\s*[,;]\s*".join([r"(\d+(?:\.\d+)?|\.\d+)"] * 4) + r"\s*\]")
+_UNSURE = re.compile(r"[(\[]?\bunsure\b[)\]]?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryItem:
+    """One line of an inventory: what is seen, where, and whether the reader is sure of it."""
+
+    text: str
+    box: Box | None = None
+    sure: bool = True
+
+    @property
+    def shown(self) -> str:
+        """The line as the orchestrator reads it."""
+        place = "" if self.box is None else f" [{', '.join(f'{value:g}' for value in self.box)}]"
+        return f"{fenced(self.text)}{place}{'' if self.sure else ' (unsure)'}"
+
+
+def parts_of(width: int, height: int) -> list[Box]:
+    """Divide an image into parts of at most 1,024 pixels a side, nine at most, that overlap a little; [] for a smaller image."""
+    columns, rows = (min(_MOST_ACROSS, math.ceil(side / ONE_LOOK)) for side in (width, height))
+    if columns * rows == 1:
+        return []
+    return [(left, top, right, bottom) for top, bottom in _spans(rows) for left, right in _spans(columns)]
+
+
+def _spans(parts: int) -> list[tuple[float, float]]:
+    """Return where each part of a side begins and ends, as fractions of it."""
+    return [
+        (round(max(0.0, number / parts - _OVERLAP), 3), round(min(1.0, (number + 1) / parts + _OVERLAP), 3))
+        for number in range(parts)
+    ]
+
+
+def read_items(text: str) -> tuple[InventoryItem, ...]:
+    """Parse an inventory: one item a line, with its place in brackets and "(unsure)" where the reader says so."""
+    lines = [_NUMBER.sub("", line.strip()) for line in text.splitlines()]
+    return tuple(_item(line) for line in lines if any(map(str.isalnum, line)))[:MOST_ITEMS]
+
+
+def _item(line: str) -> InventoryItem:
+    places = [
+        (match, box)
+        for match in _PLACE.finditer(line)
+        if (box := fit_box(list(map(float, match.groups())), grown=True).box)
+    ]
+    place, box = places[-1] if places else (None, None)
+    words = line if place is None else line[: place.start()] + line[place.end() :]
+    said = _UNSURE.sub("", words)
+    return InventoryItem(shortened(said.strip(" ,;-–—"), _LONGEST), box, said == words)
