@@ -1,8 +1,8 @@
 """Crops of an image, enlarged; boxes are in fractions of its width and height.
 
-A crop is never scaled down. It is enlarged until its longer side has as many pixels as that of the image (or 1,024), at
-most fourfold, and never to more pixels than the image has, so that a crop costs no more tokens than the image. A side
-under 64 pixels is enlarged to 64 in any case.
+A crop is enlarged until its longer side has as many pixels as that of the image (or 1,024; 512 for one of several in a request,
+where each costs by its pixels), at most fourfold, and never to more pixels than the image has, so that a crop costs no more tokens than the image. A side
+under 64 pixels is enlarged to 64 in any case. A crop is never scaled down, but that one of several has at most 1,024 pixels a side.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom; fractions o
 SLACK = 0.05  # a corner this far outside the image is moved to its edge
 SMALLEST = 0.02  # least width and height of a box
 SMALLEST_SIDE = 64  # pixels
-ENLARGED_TO, ENLARGED_BY = 1024, 4.0  # pixels of the longer side; times
+ENLARGED_TO, ENLARGED_AMONG_OTHERS, ENLARGED_BY = 1024, 512, 4.0  # pixels of the longer side, alone and not; times
 _MOST_ENLARGED = 4096  # pixels of the longer side of an enlarged crop
 
 
@@ -79,7 +79,7 @@ def size_of(path: Path) -> tuple[int, int]:
     return width, height
 
 
-def crop(path: Path, box: Box) -> bytes:
+def crop(path: Path, box: Box, enlarged_to: int = ENLARGED_TO) -> bytes:
     """Cut a part out of an image, as PNG, from the upright image (as its EXIF tag says).
 
     Raises:
@@ -95,8 +95,11 @@ def crop(path: Path, box: Box) -> bytes:
         left, top = math.floor(box[0] * width), math.floor(box[1] * height)
         right, bottom = math.ceil(box[2] * width), math.ceil(box[3] * height)
         part = whole.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
-    scale = max(_enlargement(part.size, (width, height)), SMALLEST_SIDE / min(part.size))
-    if scale > 1:
+    scale = max(_enlargement(part.size, (width, height), enlarged_to), SMALLEST_SIDE / min(part.size))
+    too_large = enlarged_to < ENLARGED_TO < max(part.size)
+    if too_large:
+        scale = ENLARGED_TO / max(part.size)
+    if scale > 1 or too_large:
         size = tuple(min(_MOST_ENLARGED, round(side * scale)) for side in part.size)
         part = part.resize((size[0], size[1]), Image.Resampling.LANCZOS)
     out = io.BytesIO()
@@ -104,10 +107,10 @@ def crop(path: Path, box: Box) -> bytes:
     return out.getvalue()
 
 
-def _enlargement(part: tuple[int, int], whole: tuple[int, int]) -> float:
+def _enlargement(part: tuple[int, int], whole: tuple[int, int], enlarged_to: int) -> float:
     return min(
         ENLARGED_BY,
-        min(ENLARGED_TO, max(whole)) / max(part),
+        min(enlarged_to, max(whole)) / max(part),
         math.sqrt(whole[0] * whole[1] / (part[0] * part[1])),
     )
 
@@ -143,13 +146,13 @@ class Crops:
                 del _origins[path]
             self._folder.cleanup()
 
-    async def cut(self, path: Path, box: Box) -> Path:
+    async def cut(self, path: Path, box: Box, enlarged_to: int = ENLARGED_TO) -> Path:
         """Write a crop and return its file, which is named by a hash of its content.
 
         Raises:
             DataError: The image cannot be used.
         """
-        content = await asyncio.to_thread(crop, path, box)
+        content = await asyncio.to_thread(crop, path, box, enlarged_to)
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="titjudge-zoom-")
         file = Path(self._folder.name) / f"{hashlib.sha256(content).hexdigest()[:32]}.png"

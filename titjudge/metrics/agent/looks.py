@@ -20,7 +20,7 @@ from titjudge.core.types import Ask, Item, Reply, Status
 from titjudge.metrics import ocr
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.agent.claims import fenced, shortened
-from titjudge.metrics.agent.crops import Box, BoxFit, Crops, fit_box, size_of
+from titjudge.metrics.agent.crops import ENLARGED_AMONG_OTHERS, ENLARGED_TO, Box, BoxFit, Crops, fit_box, size_of
 from titjudge.metrics.agent.inventory import InventoryItem, parts_of, read_items
 from titjudge.metrics.tit import describe
 
@@ -129,14 +129,14 @@ class Refused:
     note: str
 
 
-def check_request(look: Look) -> LookRequest | Refused:
-    """Validate a look; it is refused for an unknown tool, a missing question or an unusable box."""
+def check_request(look: Look, *, needs_question: bool = True) -> LookRequest | Refused:
+    """Validate a look; it is refused for an unknown tool, a missing question (where one is needed) or an unusable box."""
     tool = look.tool.strip().lower()
     if tool not in TOOLS:
         name = shortened(look.tool, 40)
         return Refused("invented_tools", f"there is no tool '{name}'; there are: {', '.join(TOOLS)}")
     question = " ".join(look.question.split()) if tool in ASKING else ""
-    if tool in ASKING and not any(char.isalnum() for char in question):
+    if needs_question and tool in ASKING and not any(char.isalnum() for char in question):
         return Refused("empty_questions", f"{tool} needs a question")
     fit = fit_box(look.box) if tool == "zoom" or look.box else BoxFit()
     if fit.problem:
@@ -265,7 +265,7 @@ class ImageInspector:
         Raises:
             Unanswered: The image cannot be used.
         """
-        return [await self._part(box) for box in boxes]
+        return [await self._part(box, enlarged_to=ENLARGED_AMONG_OTHERS) for box in boxes]
 
     async def _inventory(self) -> Observation:
         """List what is where, seen in the whole image and in its enlarged parts, which share one request."""
@@ -290,10 +290,10 @@ class ImageInspector:
             reply = failure.reply  # a truncated description is still evidence
         return _observation_of(reply, MAX_DESCRIPTION)
 
-    async def _part(self, box: Box) -> Path:
+    async def _part(self, box: Box, enlarged_to: int = ENLARGED_TO) -> Path:
         """Cut out a part of the image, enlarged."""
         try:
-            return await self._crops.cut(self.image, box)
+            return await self._crops.cut(self.image, box, enlarged_to)
         except DataError as error:
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
 

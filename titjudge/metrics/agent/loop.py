@@ -29,7 +29,6 @@ from titjudge.metrics.agent.looks import (
     Observation,
     Refused,
     check_request,
-    place_of,
 )
 from titjudge.metrics.agent.scale import group_of, weights
 from titjudge.metrics.agent.state import (
@@ -40,6 +39,7 @@ from titjudge.metrics.agent.state import (
     ClaimVerdict,
     Conversation,
     Evidence,
+    Picture,
     ReasonedVerdict,
     SeeingTurn,
     SettledClaim,
@@ -85,10 +85,11 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
 async def _see(state: AgentState, ask: Ask, looks_left: int, planned: AgentTurn) -> AgentTurn:
     """Show the judge the image, its parts and what it asked to see enlarged, and return its verdicts and further looks.
 
-    The pictures come first and only grow, so that a provider which keeps the beginning of a prompt reads them once.
+    The pictures come first and, until verdicts are verified, only grow: a provider that keeps the beginning of a prompt reads
+    them once.
     """
     reply = await ask(
-        "agent/see", role="judge", images=state.pictures, schema=SeeingTurn, params=DECODING, planned=planned.model_dump(),
+        "agent/see", role="judge", images=[picture.file for picture in state.pictures_shown], schema=SeeingTurn, params=DECODING, planned=planned.model_dump(),
         verify=state.to_verify if looks_left else "", **state.variables(looks_left),
     )  # fmt: skip
     state.notes = []
@@ -267,7 +268,7 @@ def _check_requests(
     taken: list[LookRequest] = []
     groups: list[list[LookRequest]] = []
     for look in looks:
-        request = check_request(look)
+        request = check_request(look, needs_question=state.first_look != "sight")
         if isinstance(request, Refused):
             outcomes.append(state.note(request.count, request.note))
             continue
@@ -307,24 +308,32 @@ async def _show(state: AgentState, inspector: ImageInspector) -> None:
         Unanswered: The image cannot be used.
     """
     boxes = await inspector.parts()
-    state.pictures = [inspector.image, *await inspector.pictures(boxes)]
-    parts = "".join(f"; picture {number} its part {place_of(box)}, enlarged" for number, box in enumerate(boxes, 2))
+    files = await inspector.pictures(boxes)
+    parts = [Picture(file, 1, box) for file, box in zip(files, boxes, strict=True)]
+    state.pictures = [Picture(inspector.image, 1), *parts]
+    said = "; ".join(picture.what for picture in state.pictures)
     state.counts["looks"] += 1
-    state.evidence.append(Evidence(1, LookRequest("see"), Observation(f"picture 1 is the whole image{parts}")))
+    state.evidence.append(Evidence(1, LookRequest("see"), Observation(said)))
     state.begin_round("")["looks"].append("E1")
 
 
-async def _enlarge(state: AgentState, inspector: ImageInspector, group: list[LookRequest]) -> list[Observation]:
+async def _enlarge(
+    state: AgentState, inspector: ImageInspector, groups: list[list[LookRequest]]
+) -> list[list[Observation]]:
     """Add the parts that a judge wants to see to the pictures that it is shown.
 
     Raises:
         Unanswered: The image cannot be used.
     """
-    shown = []
-    for picture in await inspector.pictures([request.box for request in group if request.box is not None]):
-        state.pictures.append(picture)
-        shown.append(Observation(f"picture {len(state.pictures)}"))
-    return shown
+    requests = [request for group in groups for request in group]
+    files = await inspector.pictures([request.box for request in requests if request.box is not None])
+    shown = [
+        Picture(file, number, request.box)
+        for number, (file, request) in enumerate(zip(files, requests, strict=True), len(state.evidence) + 1)
+    ]
+    state.pictures += shown
+    what = iter(shown)
+    return [[Observation(next(what).what) for _ in group] for group in groups]
 
 
 async def _carry_out(
@@ -337,7 +346,7 @@ async def _carry_out(
     """
     state.counts["looks"] += len(groups)
     if state.first_look == "sight":
-        results: list[list[Observation] | Unanswered] = [await _enlarge(state, inspector, group) for group in groups]
+        results: list[list[Observation] | Unanswered] = [*await _enlarge(state, inspector, groups)]
     else:
         results = await gather_answers(*map(inspector.look_together, groups))
     for group, result in zip(groups, results, strict=True):

@@ -15,8 +15,9 @@ from titjudge.core.score_parts import EvidenceRow, RoundRow
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Message, ToolCall
 from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, shortened
+from titjudge.metrics.agent.crops import Box
 from titjudge.metrics.agent.inventory import InventoryItem
-from titjudge.metrics.agent.looks import Look, LookRequest, Observation, null_as
+from titjudge.metrics.agent.looks import Look, LookRequest, Observation, null_as, place_of
 from titjudge.metrics.agent.scale import absent_things
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
@@ -112,12 +113,16 @@ class Evidence:
 
     @property
     def shown(self) -> str:
-        if items := self.observation.items:
-            lines = [f"{self.id}.{number} {item.shown}" for number, item in enumerate(items, 1)]
-            head = f"{self.id} inventory of all that is in the image; cite the line that decides a claim ({self.id}.1):"
-            return "\n".join([head, *lines])
+        if self.observation.items:
+            return self.lines_shown(self.observation.items, "inventory of all that is in the image")
         text = f"brought nothing ({self.failed})" if self.failed else fenced(self.observation.text)
         return f"{self.id} {fenced(self.request.shown)}: {text}"
+
+    def lines_shown(self, wanted: Sequence[InventoryItem], what: str) -> str:
+        """Write lines of an inventory, each with the id by which a verdict cites it."""
+        lines = [f"{self.id}.{n} {item.shown}" for n, item in enumerate(self.observation.items, 1) if item in wanted]
+        how = f"for a claim that is not met, or rests on a line marked (unsure), cite the line ({self.id}.1)"
+        return "\n".join([f"{self.id} {what}; {how}:", *lines])
 
     def item(self, number: int) -> InventoryItem | None:
         """Return a line of an inventory, counted from 1; None where there is no such line."""
@@ -152,6 +157,19 @@ class SettledClaim:
     before: tuple[tuple[str, int], ...] = ()
     item: InventoryItem | None = None
     because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The image, or an enlarged part of it, that a judge is shown, and the number of the evidence that it is."""
+
+    file: Path
+    evidence: int
+    box: Box | None = None
+
+    @property
+    def what(self) -> str:
+        return "the whole image" if self.box is None else f"its part {place_of(self.box)}, enlarged"
 
 
 @dataclass(slots=True)
@@ -200,12 +218,12 @@ class AgentState:
 
     Attributes:
         first_look: What it begins with.
-        pictures: What a judge that sees the image is shown: the image, its parts, and what it asked to see enlarged.
+        pictures: What a judge that sees the image may be shown: the image, its parts, and what it asked to see enlarged.
     """
 
     bounds: LookBounds
     first_look: FirstLook = "description"
-    pictures: list[Path] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
     claims: Claims = field(default_factory=lambda: Claims(()))
     settled: dict[int, SettledClaim] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list)
@@ -286,6 +304,37 @@ class AgentState:
             lines.setdefault(f"{settled.verdict} (E{settled.evidence})", []).append(str(number))
         return [f"{verdict}: {', '.join(numbers)}" for verdict, numbers in lines.items()]
 
+    def _evidence_lines(self) -> list[str]:
+        """Write the evidence; while verdicts are verified, of an inventory only the lines that these rest on."""
+        if self.first_look == "sight":
+            return self._picture_lines()
+        if self.first_look != "inventory" or self.verification is None or self.open:
+            return [evidence.shown for evidence in self.evidence]
+        first, *later = self.evidence
+        rests_on = [self.settled[claim.number].item for claim in self.unverified]
+        lines = first.lines_shown(
+            [item for item in rests_on if item], "the lines of the inventory that are to be verified"
+        )
+        return [lines, *[evidence.shown for evidence in later]]
+
+    @property
+    def pictures_shown(self) -> list[Picture]:
+        """The pictures of a judge that sees the image; while verdicts are verified, what was enlarged since, at first the whole."""
+        wanted = self.verification
+        if wanted is None or self.open:
+            return self.pictures
+        return [picture for picture in self.pictures if picture.evidence > wanted.since] or self.pictures[:1]
+
+    def _picture_lines(self) -> list[str]:
+        """Say of each picture what it shows, and of what is not shown again where it was."""
+        shown = {id(picture): number for number, picture in enumerate(self.pictures_shown, 1)}
+        lines = []
+        for evidence in self.evidence:
+            own = [picture for picture in self.pictures if picture.evidence == evidence.number]
+            said = [f"picture {shown[id(each)]} is {each.what}" for each in own if id(each) in shown]
+            lines.append(f"{evidence.id} {fenced(evidence.request.shown)}: {'; '.join(said) or 'not shown again'}")
+        return lines
+
     def variables(self, looks_left: int) -> dict[str, Any]:
         """Return the variables of the orchestrator's template, with texts truncated and escaped."""
         claims = [
@@ -294,7 +343,7 @@ class AgentState:
         ]
         return {
             "claims": claims,
-            "evidence": [evidence.shown for evidence in self.evidence],
+            "evidence": self._evidence_lines(),
             "verdicts": self._settled_lines(),
             "open": _numbers(self.open) if self.settled else "all",
             "notes": [fenced(note) for note in self.notes],

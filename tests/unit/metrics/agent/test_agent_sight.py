@@ -19,7 +19,7 @@ def test_the_judge_is_shown_the_image_and_its_parts_and_nobody_else_is_asked(lar
         ("agent/see", "judge", 5),
     ]
     assert (
-        "E1 see(): picture 1 is the whole image; picture 2 its part [0, 0, 0.52, 0.52], enlarged"
+        "E1 see(): picture 1 is the whole image; picture 2 is its part [0, 0, 0.52, 0.52], enlarged"
         in ask.texts("agent/see")[0]
     )
     assert (score.value, score.parts["protocol"], score.parts["counts"]["looks"]) == (100, "sight", 1)
@@ -31,14 +31,17 @@ def test_what_it_wants_to_see_enlarged_is_shown_beside_what_it_saw_and_verifies(
 
     def verify(text: str) -> str:
         seen.append(text)
-        return turn(looks=[("zoom", "how many?", box), ("zoom", "what else?", [0.5, 0.5, 0.9, 0.9])])
+        return turn(looks=[("zoom", "", box), ("zoom", "what else?", [0.5, 0.5, 0.9, 0.9])])
 
     ask = StandIn(turn(all_met(but={3: "not_met"})), verify, turn([(3, "met", "E2")]), turn())
     score = judged(ask, large, "sight")
     assert "Verify: " in seen[0]
     pictures = [len(each["sizes"]) for each in ask.asked if each["template"] == "agent/see"]
-    assert pictures[:3] == [5, 5, 7]
-    assert 'E2 zoom([0.1, 0.1, 0.3, 0.3], "how many?"): picture 6' in ask.texts("agent/see")[2]
+    assert pictures[:3] == [5, 1, 2], "at first the whole, and then what was enlarged to verify"
+    assert (
+        "E2 zoom([0.1, 0.1, 0.3, 0.3]): picture 1 is its part [0.1, 0.1, 0.3, 0.3], enlarged"
+        in ask.texts("agent/see")[2]
+    )
     row = score.parts["claims"][2]
     assert (row["verdict"], row["place"], row["before"]) == ("met", box, [["not_met", "E1"]])
     assert score.parts["counts"]["looks"] == 2
