@@ -259,6 +259,9 @@ def scaled(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True) 
     return resized(raw, path, size, jpeg=jpeg)
 
 
+_FIRST_LOOKS = ("agent/inventory", "agent/see")  # show the image first, and then its parts
+
+
 @dataclass(frozen=True, slots=True)
 class RequestImages:
     """Hashes of the images in an item's requests, and which of them is the item's own (None: unknown)."""
@@ -267,10 +270,16 @@ class RequestImages:
     all: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, questions: Sequence[Sequence[str]]) -> RequestImages:
+    def of(cls, questions: Sequence[tuple[str, Sequence[str]]]) -> RequestImages:
+        """Find an item's own image among those of its questions, each with the name of its template, as they were asked."""
+        first_look = next((hashes[0] for template, hashes in questions if template in _FIRST_LOOKS and hashes), None)
+        return cls._of([hashes for _, hashes in questions if hashes], first_look)
+
+    @classmethod
+    def _of(cls, questions: Sequence[Sequence[str]], first_look: str | None) -> RequestImages:
         if not questions:
             return cls()
         common = frozenset.intersection(*map(frozenset, questions))
         alone = [hashes[0] for hashes in questions if len(hashes) == 1]
         own = next(iter(common)) if len(common) == 1 else alone[0] if alone else None
-        return cls(own, frozenset().union(*questions))
+        return cls(first_look or own, frozenset().union(*questions))

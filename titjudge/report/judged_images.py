@@ -38,7 +38,7 @@ class Judged:
             answers: The answers to the requests about the item.
             of_edit: Whether sources were sent, too, so that nothing tells which image was which.
         """
-        shown = RequestImages.of([hashes for hashes in map(_hashes, answers) if hashes])
+        shown = RequestImages.of([(str(answer.get("template")), _hashes(answer)) for answer in answers])
         return cls(path, _stat(stat), None if of_edit else shown.own, shown.all)
 
     @classmethod

@@ -21,6 +21,7 @@ from titjudge.core.score_parts import Compared, TokensRead, contradicted, descri
 from titjudge.core.serialization import lean_item, lean_score, renamed, score_from, without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.data import containers
+from titjudge.report.crops import Crops
 from titjudge.report.judged_images import Judged, Sameness
 from titjudge.report.text_pool import Texts
 from titjudge.report.transcripts import DRAWN, case
@@ -440,6 +441,7 @@ class ItemWriter:
         self.report, self.texts, self.first_reply = report, Texts(), 0
         self.replies: list[Json] = []
         self._known: dict[tuple[int, str], int | None] = {}
+        self._crops = Crops()
         self._values = [_values(report.entries, place) for place in range(len(report.judges))]
 
     def restart(self) -> None:
@@ -501,6 +503,12 @@ class ItemWriter:
         drawn = case(parts, entry.prompt, self.texts)
         if drawn is not None:
             record["ag"] = drawn
+            crops, crop_of = self._crops.of_claims(parts, entry.shown)
+            if crops:
+                drawn["crops"] = crops
+                for claim in drawn["claims"]:
+                    if claim["n"] in crop_of:
+                        claim["cr"] = crop_of[claim["n"]]
         hidden = _SHOWN | DRAWN if drawn is not None else _SHOWN
         if rest := {key: value for key, value in parts.items() if key not in hidden}:
             record["x"] = [[key, self.texts.compose(as_text(value), known)] for key, value in rest.items()]

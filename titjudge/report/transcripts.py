@@ -34,6 +34,8 @@ def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
 def _claim(each: Mapping[str, Any], prompt: str, texts: Texts) -> Json:
     made: Json = {"n": _whole(each.get("number")), "t": texts.add(str(each.get("claim", "")))}
     made |= {key: str(each[key]) for key in ("kind", "level", "verdict", "evidence") if each.get(key)}
+    if each.get("seen"):
+        made["seen"] = texts.add(f"{each['seen']}{' (unsure)' if each.get('sure') is False else ''}")
     span = each.get("span")
     if isinstance(span, list | tuple) and len(span) == 2 and all(_whole(end) is not None for end in span):
         start, end = (min(max(int(at), 0), len(prompt)) for at in span)

@@ -11,10 +11,16 @@ function claimMarks(found) {
 function caseBlock(found, item, prompt, label) {
   const evidence = new Map((found.evidence || []).map((one) => [one.id, one]));
   return h("section.the-case", null, h("h3", null, "Claims", h("small", null, outside(label))),
-    claimTable(found.claims, evidence, prompt), found.rounds ? transcript(found, evidence, item) : null);
+    claimTable(found.claims, evidence, prompt, found.crops || []), found.rounds ? transcript(found, evidence, item) : null);
 }
 
-function claimTable(claims, evidence, prompt) {
+/** Return what settled a claim: the line of an inventory, what the judge saw, or the sentence of a report. */
+function seenOf(claim, look) {
+  if (claim.seen !== undefined) return text(claim.seen);
+  return look.t === undefined ? look.failed || "" : nearest(text(look.t), text(claim.t));
+}
+
+function claimTable(claims, evidence, prompt, crops) {
   const head = ["", "claim", "kind", "words of the prompt", "verdict", "settled by"];
   const rows = claims.map((claim) => {
     const [kind, name] = verdictOf(claim.verdict);
@@ -23,7 +29,8 @@ function claimTable(claims, evidence, prompt) {
       h("td.num", null, claim.n ?? ""), h("th", { scope: "row" }, outside(text(claim.t))), h("td.kind", null, outside(claim.kind || "", "span"), claim.level ? outside(claim.level, "small") : null),
       h("td.quote", null, claim.at ? outside(shorten(prompt.slice(...claim.at), 160)) : "–"),
       h("td", null, h("span.verdict." + kind, null, name), claim.before ? h("small", null, outside(`before: ${claim.before.join(", ").replaceAll("_", " ")}`)) : null),
-      h("td", null, look ? [h("span.quiet", null, outside(asked(look))), h("small.result", null, outside(look.t === undefined ? look.failed || "" : nearest(text(look.t), text(claim.t))))] : "–"));
+      h("td", null, claim.cr === undefined ? null : h("img.crop", { src: "data:image/webp;base64," + crops[claim.cr], alt: "The place that was looked at", loading: "lazy" }),
+        look ? [h("span.quiet", null, outside(asked(look))), h("small.result", null, outside(seenOf(claim, look)))] : "–"));
   });
   return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": "Claims" }, h("table.claims", null, h("caption.away", null, "Claims of the prompt"),
     h("thead", null, h("tr", null, head.map((name, at) => (name ? h("th", { scope: "col", class: at ? null : "num" }, name) : h("td.num"))))), h("tbody", null, rows)));

@@ -221,9 +221,10 @@ class Stored:
         questions = []
         for key in keys:
             for offset in self._by_key.get(key)[:1]:
-                messages = self._replies.read(offset)["messages"]
-                questions.append([part["image"] for turn in messages for part in turn if isinstance(part, dict)])
-        return RequestImages.of([hashes for hashes in questions if hashes])
+                reply = self._replies.read(offset)
+                shown = [part["image"] for turn in reply["messages"] for part in turn if isinstance(part, dict)]
+                questions.append((str(reply["template"]), shown))
+        return RequestImages.of(questions)
 
 
 def _parsed(content: bytes, required: Sequence[str]) -> dict[str, Any] | str:

@@ -1,0 +1,98 @@
+"""Small crops of an image at the places where an agentic judge settled claims."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.core.errors import DataError
+from titjudge.core.score_parts import claims
+from titjudge.data.image_decoding import open_image, upright
+from titjudge.data.images import read
+from titjudge.report.judged_images import Judged
+from titjudge.report.thumbnails import encode
+
+Place = tuple[float, float, float, float]  # left, top, right, bottom; fractions of width and height
+
+EDGE, QUALITY = 160, 70  # pixels of the longer side; of WebP
+MOST = 8  # crops of one image
+ROOM = 4_000_000  # bytes of all crops of a report, in Base64
+_AROUND = 0.25  # of the place's width and height, on each side
+_LEAST = 0.05  # of the image's width and height
+
+
+class Crops:
+    """Cut crops until the room of a report is used up.
+
+    Args:
+        room: Bytes of all crops, in Base64.
+    """
+
+    def __init__(self, room: int = ROOM) -> None:
+        self._room = room
+
+    def of_claims(self, parts: Mapping[str, Any], judged: Judged | None) -> tuple[list[str], dict[int, int]]:
+        """Cut out the places of claims that are not met, or whose verdict was looked at again.
+
+        Returns:
+            Crops as WebP in Base64, and which of them belongs to the claim of a number. Nothing where the image is not the one
+            that was judged, cannot be read, or no room is left.
+        """
+        places = {claim["number"]: place for claim in claims(parts) if (place := _place(claim))}
+        wanted = list(dict.fromkeys(places.values()))[:MOST]
+        crops = self._cut(judged, wanted) if judged is not None and wanted else []
+        at = {place: number for number, place in enumerate(wanted[: len(crops)])}
+        return crops, {claim: at[place] for claim, place in places.items() if place in at}
+
+    def _cut(self, judged: Judged, places: Sequence[Place]) -> list[str]:
+        if self._room <= 0 or judged.path is None:
+            return []
+        try:
+            raw = read(judged.path)
+            if judged.refusal(raw):
+                return []
+            crops = [base64.b64encode(content).decode() for content in cut(raw, judged.path, places)]
+        except (DataError, OSError, ValueError):
+            return []
+        self._room -= sum(map(len, crops))
+        return crops
+
+
+def cut(raw: bytes, path: Path, places: Sequence[Place]) -> list[bytes]:
+    """Cut places with some of what is around them out of an image, as WebP.
+
+    Raises:
+        DataError: It is no image.
+    """
+    with open_image(raw, path) as image:
+        whole = upright(image)
+        width, height = whole.size
+        boxes = [
+            (round(left * width), round(top * height), round(right * width), round(bottom * height))
+            for left, top, right, bottom in map(_widened, places)
+        ]
+        return [encode(whole.crop(box), EDGE, QUALITY) for box in boxes]
+
+
+def _widened(place: Place) -> Place:
+    left, right = _span(place[0], place[2])
+    top, bottom = _span(place[1], place[3])
+    return left, top, right, bottom
+
+
+def _span(start: float, end: float) -> tuple[float, float]:
+    more = max(_AROUND * (end - start), (_LEAST - (end - start)) / 2)
+    return max(0.0, start - more), min(1.0, end + more)
+
+
+def _place(claim: Mapping[str, Any]) -> Place | None:
+    """Return where a claim was settled, if its crop is to be shown and the place is one."""
+    place = claim.get("place")
+    if not isinstance(claim.get("number"), int) or not (claim.get("verdict") == "not_met" or claim.get("before")):
+        return None
+    if not isinstance(place, list | tuple) or len(place) != 4 or not all(isinstance(v, int | float) for v in place):
+        return None
+    left, top, right, bottom = place
+    return (left, top, right, bottom) if 0 <= left < right <= 1 and 0 <= top < bottom <= 1 else None
