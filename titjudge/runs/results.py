@@ -54,6 +54,7 @@ def summarize(
     tables += suite.aggregate(items, judged)
     cut, questions = _cut(judged), _question_counts(judged)
     warnings = [*agreed.warnings, *extra_warnings, *_cut_warnings(cut), *_question_warnings(questions)]
+    warnings += _undecided_warnings(pairs, judged)
     warnings += [
         f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}"
         for name, ids in excluded.items()
@@ -121,6 +122,17 @@ def _cut_warnings(cut: Mapping[str, CutRecord]) -> list[str]:
     return [
         f"{name}: {texts.scores} texts were cut to the model's {texts.read} tokens (the longest has {texts.longest})"
         for name, texts in cut.items()
+    ]
+
+
+def _undecided_warnings(pairs: Sequence[Pair], scores: Sequence[Score]) -> list[str]:
+    from titjudge.stats.people.undecided import undecided
+
+    return [
+        f"{name}: {count.undecided:,} of {count.scored:,} pairs are not decided: what stayed open of their scores could reverse their "
+        "order; they are counted by their scores"
+        for name, count in undecided(pairs, scores).items()
+        if count.undecided
     ]
 
 

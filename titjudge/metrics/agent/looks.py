@@ -34,7 +34,7 @@ JOINED, MOST_JOINED = (
 QUESTION_TOKENS, TEXT_TOKENS = 300, 500  # most tokens of an answer to questions; of the text in an image
 MAX_QUESTION = 400  # characters
 INVENTORY_TOKENS = 8192
-MAX_REPORT, MAX_DESCRIPTION = 900, 4000  # characters of an answer, and of a description, that the orchestrator reads
+MAX_REPORT, MAX_DESCRIPTION = 900, 16_000  # characters of an answer, and of a description, that the orchestrator reads
 DECODING = {"temperature": 0, "max_tokens": QUESTION_TOKENS}
 
 

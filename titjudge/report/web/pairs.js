@@ -100,11 +100,17 @@ function verdictTable(pair, a, b) {
   const rows = data.judges.map((judge, at) => {
     const how = outcome(pair, at);
     const gap = gapOf(pair, at);
-    const says = gap === null ? "–" : gap > 0 ? "A" : gap < 0 ? "B" : "equal";
+    const says = gap === null ? "–" : isOpen(a.s[at], b.s[at]) ? "not decided" : gap > 0 ? "A" : gap < 0 ? "B" : "equal";
     return h("tr", null, h("th", { scope: "row" }, outside(judge.label)), [a, b].map((item) => h("td.num", null, scoreOf(item.s[at], at))), h("td", null, says), h("td", null, h("span.one." + how, null, OUTCOME[how])));
   });
   const head = ["metric", "A", "B", "prefers", "with people"].map((name, at) => h("th", { scope: "col", class: at === 1 || at === 2 ? "num" : null }, name));
   return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": "What the metrics said" }, h("table", null, h("caption.away", null, "What the metrics said"), h("thead", null, h("tr", null, head)), h("tbody", null, rows)));
+}
+
+/** Whether what stayed open of two scores could reverse their order. */
+function isOpen(one, other) {
+  const [x, y] = [one, other].map((score) => score.b || [score.v, score.v]);
+  return one.v !== other.v && Boolean(one.b || other.b) && x[0] < y[1] && y[0] < x[1];
 }
 
 const scoreOf = (score, judge) => (!score ? "–" : score.v === null ? statusName(score.st) : shown(score.v, judge));

@@ -10,7 +10,7 @@ from test_agent_loop import StandIn, all_met, image, judged, turn, verdicts
 from titjudge.core.errors import MissingExtra, Unanswered
 from titjudge.core.types import Reply, Status
 from titjudge.metrics import ocr
-from titjudge.metrics.agent.looks import MAX_REPORT
+from titjudge.metrics.agent.looks import MAX_DESCRIPTION, MAX_REPORT
 
 __all__ = ["image"]
 
@@ -106,7 +106,7 @@ def test_endless_answers_are_cut_and_reported(image: Path) -> None:
     score = judged(ask, image)
     assert score.parts["counts"]["cut_answers"] == 2
     assert len(score.parts["evidence"][1]["text"]) < MAX_REPORT + 10
-    assert len(ask.texts("agent/orchestrate")[1]) < 12_000
+    assert len(ask.texts("agent/orchestrate")[1]) < MAX_DESCRIPTION + 8_000
     assert score.value == 100
 
 
