@@ -371,7 +371,7 @@ class AgentParts(TypedDict):
         counts: Looks, rounds and everything refused, by kind.
         max_looks: Bound on looks.
         max_cost: Bound in USD, or None.
-        stopped: covered, little left, looks, budget, no progress, rounds, or "no answer: STATUS".
+        stopped: covered, little left, too dear, looks, budget, no progress, rounds, or "no answer: STATUS".
         protocol: That of the last round.
         ocr: The OCR engine.
     """

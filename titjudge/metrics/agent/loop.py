@@ -1,16 +1,17 @@
 """The loop of tit-agent: an orchestrator settles claims by evidence and requests further looks, within bounds.
 
 It answers by native tool calls where the judge's provider has them (`tool_calls`), else by one JSON object a round.
-Only verdicts and looks that validate have an effect. The loop ends for one of six reasons:
+Only verdicts and looks that validate have an effect. The loop ends for one of seven reasons:
 
     covered       no claim is open
-    little left   no macro claim is open, and the others weigh less than 5% of all: a look is not worth its price
+    little left   no macro claim is open, and the others weigh less than 5% of all
+    too dear      what the open claims may change is worth less (`point_worth`) than a look has cost so far
     looks         all looks are used (the orchestrator sees the result of the last ones in one more round)
     budget        the item's questions have cost `max_cost` (one last round settles what the evidence decides)
     no progress   two rounds in a row with neither a look nor a new verdict
     rounds        `max_looks + 3` rounds
 
-Before it ends as covered or with little left, verdicts that rest on the description alone are looked at once more (`verify`).
+Before it ends as covered, with little left or as too dear, verdicts that rest on the description alone are looked at once more (`verify`).
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def expected_turn(state: AgentState, looks_left: int) -> AgentTurn:
 
 
 async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTrackingAsk) -> None:
-    """Look and settle until one of the six ends, which `state.stopped` names. The first look is `state.first_look`.
+    """Look and settle until one of the seven ends, which `state.stopped` names. The first look is `state.first_look`.
 
     Raises:
         Unanswered: The orchestrator gave no answer, or a look ended in an outage or on an image that cannot be used.
@@ -148,6 +149,7 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
                 raise
             state.stopped = _end(state)  # a recording from before there were verifications
             break
+        state.look_price = ask.cost / max(1, state.counts["looks"])
         entry = state.begin_round(turn.thought, protocol)
         settled = _settle(state, turn.settle, entry)
         end = _end(state)
@@ -172,10 +174,12 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
 
 
 def _end(state: AgentState) -> str:
-    """Return why no further look is worth its price: `covered` or `little left`; empty where one is."""
+    """Return why no further look is worth its price: `covered`, `little left` or `too dear`; empty where one is."""
     if not state.open:
         return "covered"
-    return "little left" if _little_left(state) else ""
+    if _little_left(state):
+        return "little left"
+    return "" if state.is_worth_a_look(state.open) else "too dear"
 
 
 def _little_left(state: AgentState) -> bool:

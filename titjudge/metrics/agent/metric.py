@@ -54,6 +54,12 @@ async def tit_agent(
         float | None,
         Field(ge=0, allow_inf_nan=False, description="USD for one image; once spent, no further look is taken"),
     ] = None,
+    point_worth: Annotated[
+        float | None,
+        Field(
+            gt=0, allow_inf_nan=False, description="USD that a point of the score is worth; dearer looks are not taken"
+        ),
+    ] = None,
     first_look: Annotated[
         Literal["auto", "description", "inventory", "sight"],
         Field(
@@ -79,13 +85,15 @@ async def tit_agent(
         ask: Asks the models.
         max_looks: Most looks at one image, 1 to 64, the description included.
         max_cost: USD by list price; once an item's questions have cost as much, no further look is taken.
+        point_worth: USD that a point of the score is worth: no look is taken where what is open, or doubtful, weighs less than
+            what a look has cost so far.
         first_look: What the judge begins with. "description": that of the TIT metrics, paid once with them. "inventory": what is
             where, listed by the captioner from the image and its enlarged parts in one request. "sight": the judge sees the
             image and its parts itself, and no captioner is asked. "auto": an inventory where the image is larger than 1,024
             pixels a side and the prompt makes 25 claims or more, else a description.
 
     Raises:
-        ConfigError: `max_cost` is given, and a model's price is unknown.
+        ConfigError: `max_cost` or `point_worth` is given, and a model's price is unknown.
     """
     looks = _max_looks(item_meta.MAX_LOOKS.get(item, max_looks))
     if looks is None:
@@ -94,8 +102,9 @@ async def tit_agent(
     image_of(item)
     if not words_of(item.prompt):
         return Score.none(Status.BAD_INPUT, "the prompt is empty")
-    state, tracked = AgentState(LookBounds(looks, max_cost)), CostTrackingAsk(ask, priced=max_cost is not None)
-    return await _judge(item, tracked, state, first_look)
+    priced = max_cost is not None or point_worth is not None
+    state = AgentState(LookBounds(looks, max_cost, point_worth))
+    return await _judge(item, CostTrackingAsk(ask, priced=priced), state, first_look)
 
 
 def _max_looks(given: Any) -> int | None:

@@ -18,7 +18,7 @@ from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, shor
 from titjudge.metrics.agent.crops import Box
 from titjudge.metrics.agent.inventory import InventoryItem
 from titjudge.metrics.agent.looks import Look, LookRequest, Observation, null_as, place_of
-from titjudge.metrics.agent.scale import absent_things
+from titjudge.metrics.agent.scale import absent_things, weights
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
 PARALLEL = 6  # most looks in one round
@@ -193,10 +193,18 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class LookBounds:
-    """The most that one image may cost: looks, the description included, and USD by list price (None: no bound)."""
+    """When looking ends.
+
+    Attributes:
+        looks: Most looks, the first one included.
+        cost: Most USD by list price; None: no bound.
+        point_worth: USD that a point of the score is worth: a look that can change less than it costs is not taken; None: any
+            price.
+    """
 
     looks: int
     cost: float | None = None
+    point_worth: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,11 +226,13 @@ class AgentState:
 
     Attributes:
         first_look: What it begins with.
+        look_price: What a look has cost so far, with all that was asked because of it; USD by list price.
         pictures: What a judge that sees the image may be shown: the image, its parts, and what it asked to see enlarged.
     """
 
     bounds: LookBounds
     first_look: FirstLook = "description"
+    look_price: float = 0.0
     pictures: list[Picture] = field(default_factory=list)
     claims: Claims = field(default_factory=lambda: Claims(()))
     settled: dict[int, SettledClaim] = field(default_factory=dict)
@@ -252,6 +262,12 @@ class AgentState:
         """The claims without a verdict."""
         settled = self.verdicts
         return [claim for claim in self.claims.claims if claim.number not in settled]
+
+    def is_worth_a_look(self, claims: Sequence[Claim]) -> bool:
+        """Tell whether the points that verdicts on these claims may change are worth the price of a look."""
+        weight = weights(self.claims.claims)
+        points = sum(weight[claim.number] for claim in claims)
+        return self.bounds.point_worth is None or points * self.bounds.point_worth >= self.look_price
 
     @property
     def joins_looks(self) -> bool:

@@ -38,7 +38,7 @@ def _chosen(state: AgentState) -> list[Claim]:
     at_first = [claim for claim in state.claims.claims if weight[claim.number] and _settled_at_first(state, claim)]
     doubtful = [claim for claim in at_first if _is_doubtful(state.settled[claim.number])]
     places = {_place(claim) for claim in doubtful}
-    if not 0 < len(places) <= MOST_PLACES:
+    if not 0 < len(places) <= MOST_PLACES or not state.is_worth_a_look(doubtful):
         return []
     held = [c for c in at_first if state.settled[c.number].verdict == "met" and _place(c) not in places]
     return doubtful + sorted(held, key=lambda claim: _draw(state, claim))[: len(places)]

@@ -164,3 +164,29 @@ def test_a_budget_needs_prices(image: Path) -> None:
     with pytest.raises(ConfigError, match="the price of the captioner is unknown"):
         with_budget(priced(None), image, 1.0)
     assert judged(priced(None), image).parts["max_cost"] is None
+
+
+def with_worth(image: Path, ask: Any, point_worth: float) -> Score:
+    return asyncio.run(tit_agent.configured({"point_worth": point_worth})(Item("i", PROMPT, image, "g", "p"), ask))
+
+
+@pytest.mark.parametrize(("point_worth", "stopped", "looks"), [(0.05, "too dear", 1), (0.2, "covered", 2)])
+def test_a_look_that_costs_more_than_what_is_open_is_worth_is_not_taken(
+    image: Path, point_worth: float, stopped: str, looks: int
+) -> None:
+    """Claims of 20 points are open, and the first look cost 3 USD with the questions about it."""
+    ask = StandIn(
+        Reply(turn(all_met()[:3] + all_met()[4:], [("ask", "what is it on?")]), list_cost=1.0), Reply(turn(all_met("E2")), list_cost=1.0),
+        eyes={"tit/describe": Reply("a bowl", list_cost=2.0), "agent/ask": Reply("a table", list_cost=0.0)},
+    )  # fmt: skip
+    score = with_worth(image, ask, point_worth)
+    assert (score.parts["stopped"], score.parts["counts"]["looks"]) == (stopped, looks)
+    if stopped == "too dear":
+        assert score.parts["lower"] < score.parts["upper"], "what is open makes bounds"
+
+
+def test_what_is_contradicted_is_not_verified_where_it_weighs_less_than_a_look_costs(image: Path) -> None:
+    ask = StandIn(Reply(turn(all_met(but={3: "not_met"})), list_cost=1.0), Reply(turn(looks=[("zoom", "?", [0, 0, 0.4, 0.4])]), list_cost=1.0), Reply(turn(), list_cost=1.0), eyes={"tit/describe": Reply("a bowl", list_cost=2.0), "agent/zoom": Reply("a bowl", list_cost=0.0)})  # fmt: skip
+    assert with_worth(image, ask, 0.01).parts["counts"]["looks"] == 1
+    ask.turns[:] = [Reply(turn(all_met(but={3: "not_met"})), list_cost=1.0), Reply(turn(looks=[("zoom", "what?", [0, 0, 0.4, 0.4])]), list_cost=1.0), Reply(turn(), list_cost=1.0)]  # fmt: skip
+    assert with_worth(image, ask, 1.0).parts["counts"]["looks"] == 2
