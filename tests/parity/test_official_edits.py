@@ -5,6 +5,7 @@
     Bagel         github.com/ByteDance-Seed/Bagel       its copy of KRIS-Bench
     RISEBench     github.com/PhoenixZ810/RISEBench
     EditScore     github.com/VectorSpaceLab/EditScore
+    PnPInversion  github.com/cure-lab/PnPInversion      masks of PIE-Bench
 
 Where the official code guesses, asks for ever, crashes or takes a number off the scale, there is no score here.
 """
@@ -34,6 +35,7 @@ from titjudge.core import registry
 from titjudge.core.errors import Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import ImageFile, Item, Reply, Score, Status
+from titjudge.data.image_changes import edit_pixels
 from titjudge.metrics.imgedit import RATINGS
 from titjudge.metrics.kris import PARTS, read_knowledge, read_rating
 from titjudge.metrics.rise import CATEGORIES, read_final_score
@@ -199,6 +201,23 @@ def test_the_scores_of_gedit(viescore: Any, capsys: pytest.CaptureFixture[str]) 
         compared += 1
     assert compared > SETS
     capsys.readouterr()
+
+
+# -- PIE-Bench ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_masks_of_pie_bench(tmp_path: Path) -> None:
+    np = pytest.importorskip("numpy")
+    from PIL import Image
+
+    decode = functions(official("PnPInversion/evaluation/evaluate.py"), "mask_decode", np=np)["mask_decode"]
+    for name in ("source", "result"):
+        Image.new("RGB", (512, 512)).save(tmp_path / f"{name}.png")
+    for seed in range(20):
+        rng = random.Random(seed)
+        runs = [value for _ in range(rng.randint(0, 30)) for value in (rng.randrange(512 * 512), rng.randint(0, 3000))]
+        outside = edit_pixels(tmp_path / "source.png", tmp_path / "result.png", runs).outside
+        assert np.array_equal(outside, decode(runs) == 0), runs
 
 
 # -- EditScore ---------------------------------------------------------------------------------------------------------

@@ -102,6 +102,10 @@ def _is_word(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+def _are_runs(value: Any) -> bool:
+    return _is_list(value, lambda each: type(each) is int and each >= 0) and len(value) % 2 == 0
+
+
 _TEXT: MetaForm[str] = MetaForm("a text", _is_text)
 _TEXTS: MetaForm[list[str]] = MetaForm("a list of texts", lambda value: _is_list(value, _is_text))
 _WORDS: MetaForm[list[str]] = MetaForm("a list of words", lambda value: _is_list(value, _is_word))
@@ -111,6 +115,9 @@ _OBJECT: MetaForm[Mapping[str, Any]] = MetaForm("an object", lambda value: isins
 _OBJECTS: MetaForm[list[Any]] = MetaForm("a list of objects", lambda value: isinstance(value, list | tuple))
 EDIT_TYPES = ("add", "adjust", "replace", "remove", "background", "style", "extract", "action", "compose")
 _EDIT_TYPE: MetaForm[str] = MetaForm(f"one of {', '.join(EDIT_TYPES)}", lambda value: value in EDIT_TYPES)
+_MASK: MetaForm[str | list[int]] = MetaForm(
+    "a file name, or runs of pixels [start, length, ...]", lambda value: _is_text(value) or _are_runs(value)
+)
 _ANYTHING: MetaForm[Any] = MetaForm("anything", lambda value: True)
 
 # What metrics ask about
@@ -181,8 +188,11 @@ SUFFIX = MetaKey("suffix", _TEXT, "lists of prompts", "file names of generated i
 IMAGE_PATH = MetaKey(
     "image_path", _TEXT, "tables with images in their cells", "nobody: the name that the table gives the image"
 )
-MASK = MetaKey(
-    "mask", _TEXT, "tables of edits", "preservation: image of the region that may change, white where it may"
+MASK: MetaKey[str | list[int]] = MetaKey(
+    "mask",
+    _MASK,
+    "tables of edits",
+    "preservation: image of the region that may change, white where it may; or its runs in a grid of 512 x 512 (PIE-Bench)",
 )
 
 # What people say of an image, and what is known of it by construction

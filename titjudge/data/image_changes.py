@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,13 @@ from titjudge.core.errors import DataError
 from titjudge.data.image_decoding import eight_bits, open_image, upright
 from titjudge.data.images import read
 
+Mask = Path | Sequence[int]
+"""The region that an edit may change: an image of it, or runs of pixels."""
 THRESHOLD = 24
 """Of 255 levels of a colour: what a pixel may differ by and still count as unchanged, as JPEG and resizing do to it."""
 _SIGMA, _RADIUS, _C1, _C2 = 1.5, 5, (0.01 * 255) ** 2, (0.03 * 255) ** 2  # as in the paper on SSIM
 _OTHER_SHAPE = 0.02  # by which two ratios of width and height may differ where sizes are rounded
+_GRID = 512  # pixels of a side of PIE-Bench's masks
 _TWO_COLOURS = 0.99  # share of black and white pixels of what is a mask, and not a picture
 _at_once = threading.BoundedSemaphore(4)  # each comparison takes about 30 bytes a pixel
 
@@ -72,14 +75,15 @@ class EditPixels:
         return float(ssim[_RADIUS:-_RADIUS, _RADIUS:-_RADIUS][inner].mean())
 
 
-def edit_pixels(source: Path, result: Path, mask: Path | None = None) -> EditPixels:
+def edit_pixels(source: Path, result: Path, mask: Mask | None = None) -> EditPixels:
     """Read a source and its result, and scale the result to the size of the source (bicubic).
 
     Args:
         source: The image that was edited.
         result: What came of it.
         mask: An image of the region that may change: black and white, where white may change; or partly transparent, as those of
-            MagicBrush, where transparent pixels may.
+            MagicBrush, where transparent pixels may; or, as PIE-Bench has it, its runs [start, length, ...] in a grid of 512 x 512, to
+            which the grid's border belongs.
 
     Raises:
         DataError: One cannot be read, the result has another shape than the source, or the mask is none or leaves nothing.
@@ -100,7 +104,7 @@ def edit_pixels(source: Path, result: Path, mask: Path | None = None) -> EditPix
 
 
 def measured(
-    source: Path, result: Path, mask: Path | None, measure: Callable[[EditPixels], float]
+    source: Path, result: Path, mask: Mask | None, measure: Callable[[EditPixels], float]
 ) -> tuple[float, EditPixels]:
     """Apply `measure` to the pixels of an edit, few edits at a time; returns its value and the pixels.
 
@@ -120,9 +124,34 @@ def _opened(path: Path) -> Any:
             raise DataError("the file is truncated or cannot be decoded", path) from error
 
 
-def _outside(mask: Path, size: tuple[int, int]) -> Any:
+def _outside(mask: Mask, size: tuple[int, int]) -> Any:
     import numpy as np
     from PIL import Image
+
+    stays = _stays_by_image(mask) if isinstance(mask, Path) else _stays_by_runs(mask)
+    outside = np.asarray(Image.fromarray(stays).resize(size, Image.Resampling.NEAREST))
+    if not outside.any():
+        raise DataError(
+            "the mask covers the whole image: nothing should stay as it is", mask if isinstance(mask, Path) else None
+        )
+    return outside
+
+
+def _stays_by_runs(runs: Sequence[int]) -> Any:
+    """Decode runs of pixels that may change (`mask_decode` of PIE-Bench, evaluation/evaluate.py); True where nothing may."""
+    import numpy as np
+
+    may_change = np.zeros(_GRID * _GRID, bool)
+    for start, length in zip(runs[::2], runs[1::2], strict=False):
+        may_change[start : start + length] = True
+    stays = ~may_change.reshape(_GRID, _GRID)
+    stays[[0, -1], :] = stays[:, [0, -1]] = False
+    return stays
+
+
+def _stays_by_image(mask: Path) -> Any:
+    """Read the image of a region that may change; True where nothing may."""
+    import numpy as np
 
     with open_image(read(mask), mask) as image:
         plain = upright(image)
@@ -130,11 +159,7 @@ def _outside(mask: Path, size: tuple[int, int]) -> Any:
     grey = np.asarray(plain.getchannel("A") if transparent else eight_bits(plain.convert("L")))
     if not transparent and np.mean((grey < 32) | (grey > 223)) < _TWO_COLOURS:
         raise DataError("the mask is neither black and white nor partly transparent", mask)
-    stays = grey >= 128 if transparent else grey < 128
-    outside = np.asarray(Image.fromarray(stays).resize(size, Image.Resampling.NEAREST))
-    if not outside.any():
-        raise DataError("the mask covers the whole image: nothing should stay as it is", mask)
-    return outside
+    return grey >= 128 if transparent else grey < 128
 
 
 def _luminance(rgb: Any) -> Any:

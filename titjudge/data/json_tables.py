@@ -1,4 +1,4 @@
-"""JSON files as tables: an array of objects, COCO captions, images by their file names (DiffusionDB), or JSON lines."""
+"""JSON files as tables: an array of objects, COCO captions, objects by file names (DiffusionDB) or ids (PIE-Bench), or JSON lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
     """Yield number, from 1, and record of every row; for a bad one the DataError that describes it.
 
     A row is an element of an array, a caption of COCO (with the keys of its image), an image of an object whose keys are file
-    names (as DiffusionDB's `part-000001.json`; the file name is the key `image`), or a line of JSON lines.
+    names (as DiffusionDB's `part-000001.json`; the file name is the key `image`) or ids (as PIE-Bench's `mapping_file.json`; the id
+    is the key `id`), or a line of JSON lines.
 
     Raises:
         DataError: It cannot be read, or is JSON of another kind.
@@ -46,7 +47,7 @@ def _whole(path: Path) -> list[Any] | dict[str, Any] | None:
     array = first.startswith(b"[")
     try:
         record = {} if array else orjson.loads(first)
-        if not array and not (isinstance(record, dict) and (_is_coco(record) or _is_by_file(record))):
+        if not array and not (isinstance(record, dict) and (_is_coco(record) or _is_by_name(record))):
             return None
     except orjson.JSONDecodeError:  # an object of several lines, or a bad line of JSON lines
         try:
@@ -79,9 +80,11 @@ def _is_coco(content: Mapping[str, Any]) -> bool:
     return isinstance(content.get("images"), list) and isinstance(content.get("annotations"), list)
 
 
-def _is_by_file(content: Mapping[str, Any]) -> bool:
+def _is_by_name(content: Mapping[str, Any]) -> bool:
+    """Whether an object holds images by their file names, or nothing but objects."""
     name, record = next(iter(content.items()), ("", None))
-    return isinstance(record, dict) and name.lower().endswith(_IMAGES)
+    by_file = isinstance(record, dict) and name.lower().endswith(_IMAGES)
+    return by_file or (bool(content) and all(isinstance(value, dict) for value in content.values()))
 
 
 def _records(content: list[Any] | dict[str, Any], path: Path) -> Iterable[Any]:
@@ -94,15 +97,19 @@ def _records(content: list[Any] | dict[str, Any], path: Path) -> Iterable[Any]:
         return content
     if _is_coco(content):
         return _captions(content["images"], content["annotations"], path)
-    if _is_by_file(content):
+    if _is_by_name(content):
+        by_file = next(iter(content)).lower().endswith(_IMAGES)
         return (
-            {"image": name, **{_DIFFUSION_DB.get(key, key): value for key, value in record.items()}}
+            {
+                "image" if by_file else "id": name,
+                **{_DIFFUSION_DB.get(key, key): value for key, value in record.items()},
+            }
             if isinstance(record, dict)
             else DataError(f"'{name:.80}' is no object")
             for name, record in content.items()
         )
     raise DataError(
-        "one JSON object, neither COCO captions nor images by their file names: write an array of objects", path
+        "one JSON object, neither COCO captions nor objects by file names or ids: write an array of objects", path
     )
 
 

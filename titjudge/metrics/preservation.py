@@ -34,7 +34,7 @@ async def _measured(item: Item, measure: Callable[[EditPixels], float]) -> Score
         reason = f"it has {len(sources)} sources, and nothing says which of them should stay as it is"
         return Score.none(Status.BAD_INPUT, reason)
     named = item_meta.MASK.checked(item)
-    mask = Path(named) if named else None
+    mask = Path(named) if named and isinstance(named, str) else (named or None)
     value, pixels = await asyncio.to_thread(measured, sources[0], result, mask, measure)
     reason = "the result was scaled to the size of its source" if pixels.resized else ""
     return Score.of(value, reason=reason, outside=float(pixels.outside.mean()), resized=pixels.resized)

@@ -117,3 +117,18 @@ def test_a_result_of_another_size_is_scaled_to_that_of_the_source(tmp_path: Path
     assert pixels.resized
     assert pixels.after.shape == (48, 64, 3)
     assert pixels.kept() > 0.95
+
+
+def test_runs_of_a_mask_are_decoded_in_a_grid_whose_border_may_change(tmp_path: Path) -> None:
+    """`mask_decode` of PIE-Bench; at other sizes the nearest pixel of the grid counts."""
+    Image.new("RGB", (512, 512)).save(tmp_path / "source.png")
+    Image.new("RGB", (512, 512)).save(tmp_path / "result.png")
+    outside = edit_pixels(
+        tmp_path / "source.png", tmp_path / "result.png", [512 * 10 + 20, 30, 512 * 511, 9_999]
+    ).outside
+    expected = np.ones((512, 512), bool)
+    expected[10, 20:50] = False
+    expected[[0, -1], :] = expected[:, [0, -1]] = False
+    assert np.array_equal(outside, expected)
+    with pytest.raises(DataError, match="nothing should stay"):
+        edit_pixels(tmp_path / "source.png", tmp_path / "result.png", [0, 512 * 512])

@@ -61,3 +61,10 @@ def test_what_cannot_be_compared_has_no_score(edit: Item, tmp_path: Path, kind: 
     for each in (preservation, preservation_l1, preservation_ssim):
         score = score_one(each, odd).score
         assert (score.value, score.status) == (None, Status.BAD_INPUT)
+
+
+@pytest.mark.parametrize("mask", [[1], [1, -2], [1.5, 2], ["1", 2], {"a": 1}])
+def test_what_is_no_mask_is_no_score(edit: Item, mask: object) -> None:
+    score = score_one(preservation, replace(edit, meta={"mask": mask})).score
+    assert (score.value, score.status) == (None, Status.BAD_INPUT)
+    assert "runs of pixels" in score.reason

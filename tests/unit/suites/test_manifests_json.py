@@ -153,7 +153,7 @@ def test_a_part_of_diffusion_db_is_read_by_its_file_or_its_folder(tmp_path: Path
     [
         (b"[", "not JSON"),
         (b'[{"image": "a.png"}] []', "not JSON"),
-        (b'{"a": 1,\n"b": 2}', "one JSON object, neither COCO captions nor images by their file names"),
+        (b'{"a": 1,\n"b": 2}', "one JSON object, neither COCO captions nor objects by file names or ids"),
         (b"[" * 100_000, "not JSON"),
         (b'[{"image": "\xe4.png"}]', "not UTF-8 text"),
         (b"\xff\xfe[\0]\0", "UTF-16"),
@@ -165,6 +165,15 @@ def test_a_damaged_json_file_is_one_error(tmp_path: Path, content: bytes, messag
         loaded(tmp_path / "m.json")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+def test_objects_by_their_ids_are_rows_with_an_id(tmp_path: Path) -> None:
+    """As PIE-Bench's mapping_file.json."""
+    content = {f"{n:012d}": {"editing_instruction": f"edit {n}", "mask": [n, 2]} for n in range(3)}
+    for text in (json.dumps(content), json.dumps(content, indent=1)):
+        (tmp_path / "mapping_file.json").write_text(text)
+        rows = [row for _, row in json_tables.rows(tmp_path / "mapping_file.json")]
+        assert rows == [{"id": key, **value} for key, value in content.items()]
 
 
 def test_an_array_of_a_size_that_memory_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
