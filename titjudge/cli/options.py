@@ -116,7 +116,7 @@ def page_options(port: int) -> Callable[[F], F]:
         address_options(port),
         option(
             "--url",
-            "The address by which others reach the page, through a tunnel or a proxy; links begin with it.",
+            "The address by which others reach the page, through a tunnel or a proxy; links begin with it, and only pages from there can write.",
             "URL",
             default="",
             show_default=False,

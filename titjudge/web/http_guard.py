@@ -35,6 +35,8 @@ _HEADERS = (
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 )
 MAX_BODY = 64 * 1024
+_OTHER_SITE = "Requests of other sites are refused."
+_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"(?:(?P<name>[\w.-]+)|\[(?P<address>[\da-fA-F:.]+)\])(?::\d{1,5})?", re.ASCII)
 
 
@@ -44,6 +46,9 @@ class Guard:
     A page of another site can reach a local server through a DNS name of its own (DNS rebinding), which then is the Host
     header. A server on loopback accepts only loopback names; any other also accepts `host`, the name of this machine, and
     IP addresses, which cannot be rebound. Both accept the name in `url`, by which a tunnel or a proxy is reached.
+
+    A browser names the site of the page that writes (Origin). It must be that of `url`, whatever Host header the tunnel or
+    proxy passes on; without `url`, that of the Host header.
     """
 
     def __init__(self, app: App, host: str, url: str = "") -> None:
@@ -52,6 +57,7 @@ class Guard:
         self._names = LOOPBACK if self._local else LOOPBACK | {host.lower(), socket.gethostname().lower()}
         if named := urlsplit(url).hostname:
             self._names = self._names | {named}
+        self._origin = _origin(url) if url else ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -79,16 +85,30 @@ class Guard:
             return "This server does not answer under that name."
         if method not in ("GET", "HEAD"):
             origin = headers.get("origin")
-            if origin is not None and urlsplit(origin).netloc.lower() != headers["host"].lower():
-                return "Requests of other sites are refused."
+            if origin is not None and not self._own(origin, headers["host"]):
+                return f"Answers are taken from {self._origin} only." if self._origin else _OTHER_SITE
             if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-                return "Requests of other sites are refused."
+                return _OTHER_SITE
         return ""
+
+    def _own(self, origin: str, host: str) -> bool:
+        """Tell whether a page of this server writes."""
+        if self._origin:
+            return origin.lower() == self._origin
+        return urlsplit(origin).netloc.lower() == host.lower()
 
     def _known(self, host: str) -> bool:
         match = _HOST.fullmatch(host)
         name = (match["name"] or match["address"]).lower() if match else ""
         return name in self._names or (not self._local and _is_address(name))
+
+
+def _origin(url: str) -> str:
+    """Write the site of an address as browsers do: without its path and the port that its scheme has anyway."""
+    parts = urlsplit(url)
+    name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = "" if parts.port in (None, _PORTS.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{name}{port}"
 
 
 def is_loopback(host: str) -> bool:

@@ -35,3 +35,38 @@ def test_a_page_answers_under_the_name_by_which_a_tunnel_is_reached_and_no_other
     assert status(host, url, "other.example.org") == 403
     assert status(host, "", "label.example.org") == 403
     assert status(host, "", "localhost:8765") == 200
+
+
+@pytest.mark.parametrize("passed_on", ["label.example.org", "127.0.0.1:8765", "localhost:8765"])
+def test_a_page_behind_a_tunnel_takes_answers_from_its_own_address_and_no_other(passed_on: str) -> None:
+    url = "https://Label.example.org/room"
+    assert status("127.0.0.1", url, passed_on, origin="https://label.example.org") == 200
+    for other in (
+        "http://label.example.org",
+        "https://label.example.org:8443",
+        "https://label.example.org.evil.example",
+        "https://evil.example",
+        "http://127.0.0.1:8765",
+        f"http://{passed_on}",
+        "null",
+    ):
+        assert status("127.0.0.1", url, passed_on, origin=other) == 403, other
+        assert status("127.0.0.1", url, "evil.example", origin="https://label.example.org") == 403
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://label.example.org:443", "https://label.example.org"),
+        ("http://label.example.org:80/", "http://label.example.org"),
+        ("https://label.example.org:8443", "https://label.example.org:8443"),
+        ("http://[fd00::1]:8765", "http://[fd00::1]:8765"),
+    ],
+)
+def test_the_port_that_a_scheme_has_anyway_is_left_out_as_browsers_do(url: str, origin: str) -> None:
+    assert status("127.0.0.1", url, "127.0.0.1:8765", origin=origin) == 200
+
+
+def test_without_an_address_of_its_own_a_page_takes_answers_from_the_name_it_was_asked_by() -> None:
+    assert status("127.0.0.1", "", "127.0.0.1:8765", origin="http://127.0.0.1:8765") == 200
+    assert status("127.0.0.1", "", "127.0.0.1:8765", origin="http://127.0.0.1:8766") == 403

@@ -54,12 +54,14 @@ async function send(path, body) {
   controls();
   const began = performance.now();
   const draft = draftName();
-  let next = null;
+  let next = null, refused = "";
   try {
     const reply = await ask(path, body);
     if (reply.ok || reply.status === 409) next = await reply.json();
+    else if (reply.status === 403) refused = await reply.text();
   } catch { /* a reply that cannot be read: what it said is asked for again */ }
   await (next ? show(next) : load());
+  if (refused) notice(refused);
   if (!state || draftName() !== draft) localStorage.removeItem(draft);
   performance.measure("next-pair", { start: began });
 }

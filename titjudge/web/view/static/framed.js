@@ -18,6 +18,7 @@ async function load() {
     document.title = `${runs.map(decodeURIComponent).join(" · ")} · Report`;
     const reply = await fetch("api/ticket", { method: "POST", headers, body: JSON.stringify({ runs }), cache: "no-store" });
     clearTimeout(waiting);
+    if (reply.status === 403) return say(await reply.text());
     const answer = await reply.json();
     if (!reply.ok) return say(reply.status === 401 ? "This page is locked: open the link that view printed." : `No report: ${answer.error}`);
     say("");

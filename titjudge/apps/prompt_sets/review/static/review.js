@@ -19,7 +19,7 @@ async function ask(path, body) {
         return await reply.json();
       }
       if (reply.status === 401 && !state) return null;
-      const told = reply.status === 401 ? "the link is out of date: open the one that was printed last" : (await reply.json()).error;
+      const told = reply.status === 401 ? "the link is out of date: open the one that was printed last" : reply.status === 403 ? await reply.text() : (await reply.json()).error;
       notice(`Nothing was stored: ${told}`);
       throw new Error(told);
     } catch (error) {
