@@ -39,6 +39,7 @@ from titjudge.apps.label.server import serve_label
 serve_label(Path(sys.argv[1]), annotators=2, store=Path(sys.argv[2]), port=int(sys.argv[3]), mode=sys.argv[4], seed=5,
             ready=lambda links: print(*links, flush=True))
 """
+SERVE_OPEN = SERVE.replace("annotators=2", "annotators=9, open_link=True")
 SERVE_EXPERTS = """
 import sys
 from pathlib import Path
@@ -500,3 +501,52 @@ def test_an_edit_is_asked_about_with_its_source(
         page.keyboard.press("s")
         assert page.get_attribute("#large", "alt") == "Source"
         page.screenshot(path=str(tmp_path / "large.png"))
+
+
+def type_name(page: Any, name: str) -> None:
+    page.fill("#name", name)
+    page.click("#begin")
+
+
+@pytest.mark.slow
+def test_people_type_their_names_and_a_taken_one_is_asked_about(browser: Any, data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "votes.db"
+    with serving(data, store, script=SERVE_OPEN) as (_, links):
+        with page_of(browser, links[0]) as page:
+            for name, told in (
+                ("", "Type your name"),
+                ("a" * 41, "41 characters"),
+                ("<b>anna</b>", "cannot be the name"),
+            ):
+                type_name(page, name)
+                page.wait_for_function(
+                    "told => document.getElementById('problem').textContent.includes(told)", arg=told
+                )
+            assert page.evaluate("document.querySelector('#problem *')") is None
+            page.fill("#name", "Anna")
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#guide[open]")
+            assert page.inner_text("#who").strip(" ·") == "Anna"
+            begin(page)
+            press(page, "1")
+            page.goto(links[0])
+            assert page.input_value("#name") == "Anna", "remembered"
+            page.click("#begin")
+            page.wait_for_function("() => document.getElementById('count').textContent === '1 answered'")
+        with page_of(browser, links[0]) as page:
+            type_name(page, "anna")
+            page.wait_for_selector("#taken:not([hidden])")
+            assert "Anna has given one answer from another browser" in page.inner_text("#taken")
+            page.click("#another")
+            type_name(page, "Ben")
+            page.wait_for_selector("#guide[open]")
+            begin(page)
+            press(page, "3")
+            page.goto(links[0])
+            type_name(page, "anna")
+            page.click("#same")
+            page.wait_for_function("() => document.getElementById('count')?.textContent === '1 answered'")
+            page.goto(links[0])
+            type_name(page, "ben")  # a browser that two share asks neither of them
+            page.wait_for_function("() => document.getElementById('who')?.textContent === 'Ben'")
+    assert votes(store) == [("Anna", "left"), ("Ben", "right")]

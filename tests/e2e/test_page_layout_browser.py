@@ -11,7 +11,18 @@ import pytest
 from page_layout import problems, problems_at_all_widths
 from report_runs import PROMPT, picture, small_run
 from reviewing import make_set, reviewing
-from test_label_browser import CHROMIUM, FLAGS, SERVE_EXPERTS, begin, page_of, press, serving, split
+from test_label_browser import (
+    CHROMIUM,
+    FLAGS,
+    SERVE_EXPERTS,
+    SERVE_OPEN,
+    begin,
+    page_of,
+    press,
+    serving,
+    split,
+    type_name,
+)
 from viewing import viewing
 
 from titjudge.report import write_report
@@ -86,6 +97,26 @@ def test_the_pages_of_experts_with_what_the_annotators_said(
         begin(page)
         page.wait_for_selector("#said:not([hidden]), .counts")
         assert problems_at_all_widths(page) == {}
+
+
+def test_the_page_on_which_people_type_their_names(browser: Any, data: Path, tmp_path: Path) -> None:
+    with serving(data, tmp_path / "v.db", script=SERVE_OPEN) as (_, links):
+        for long_name in ("W" * 40, "a name with spaces and of forty letters."):
+            with page_of(browser, links[0]) as page:
+                assert problems_at_all_widths(page) == {}
+                type_name(page, "<b>" + "w" * 36)
+                page.wait_for_function("() => document.getElementById('problem').textContent")
+                assert problems_at_all_widths(page) == {}
+                type_name(page, long_name)
+                page.wait_for_selector("#guide[open]")
+            with page_of(browser, links[0]) as page:
+                type_name(page, long_name)
+                page.wait_for_selector("#taken:not([hidden])")
+                assert long_name in page.inner_text("#holder")
+                assert problems_at_all_widths(page) == {}
+        with page_of(browser, links[-1]) as page:
+            page.wait_for_selector("#people tbody tr:nth-child(2)")
+            assert problems_at_all_widths(page) == {}
 
 
 def test_the_page_of_the_organiser(browser: Any, data: Path, tmp_path: Path) -> None:

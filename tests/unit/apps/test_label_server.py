@@ -44,7 +44,8 @@ from pathlib import Path
 from titjudge.apps.label.server import serve_label
 logging.basicConfig(format="%(message)s")
 data, store, annotators, plan, seed, port = sys.argv[1:]
-serve_label(Path(data), annotators=int(annotators), store=Path(store), plan=plan, seed=int(seed), port=int(port),
+people = {"annotators": 3, "open_link": True} if annotators == "open" else {"annotators": int(annotators)}
+serve_label(Path(data), **people, store=Path(store), plan=plan, seed=int(seed), port=int(port),
             ready=lambda links: print(*links, "ready", sep="\\n", flush=True))
 """
 
@@ -70,7 +71,9 @@ def data(tmp_path: Path) -> Path:
 
 
 class Server:
-    def __init__(self, data: Path, store: Path, annotators: int = 2, plan: str = "merge", seed: int = 7, port: int = 0):
+    def __init__(
+        self, data: Path, store: Path, annotators: int | str = 2, plan: str = "merge", seed: int = 7, port: int = 0
+    ):
         arguments = [str(data), str(store), str(annotators), plan, str(seed), str(port)]
         self.process = subprocess.Popen(
             [sys.executable, "-c", SERVE, *arguments],
@@ -366,3 +369,41 @@ def test_the_overview_opens_for_the_organiser_and_nobody_else(data: Path, tmp_pa
         assert server.ask("GET", "/api/state", -1)[0] == 401
     finally:
         server.end()
+
+
+def test_people_come_by_one_link_and_type_their_names(data: Path, tmp_path: Path) -> None:
+    with serving(data, tmp_path / "v.db", "open") as server:
+        assert [urlsplit(link).path for link in server.links] == ["/join.html", "/organiser.html"]
+
+        def join(body: Any, who: int | None = 0, **headers: str) -> Any:
+            status, _, content = server.ask("POST", "/api/join", who, body, **headers)
+            return status, json.loads(content) if status != 403 else None
+
+        status, card = join({"name": "Zoë"})
+        assert (status, card["name"]) == (200, "Zoë")
+        server.tokens.append(card["key"])
+        assert server.state(2)["annotator"] == "Zoë"
+        assert join({"name": "zoë"})[1]["taken"]["name"] == "Zoë"
+        assert join({"name": "zoë", "key": card["key"]})[1] == card
+        assert join({"name": "zoë", "sure": "yes"})[1]["taken"]["name"] == "Zoë", "only true is sure"
+        for name, reason in (
+            ("", "type your name"),
+            ("a" * 41, "41 characters"),
+            ("<img src=x>", "cannot be the name"),
+        ):
+            status, refused = join({"name": name})
+            assert status == 400
+            assert reason in refused["error"]
+        for body in ([], {"name": 1}, {"name": "ben", "key": None}):
+            assert join(body)[0] == 400
+        assert join({"name": "ben"}, None)[0] == 401
+        assert join({"name": "ben"}, 1)[0] == 401, "the organiser's key"
+        assert join({"name": "ben"}, 2)[0] == 401, "the key of an annotator"
+        assert join({"name": "ben"}, Origin="https://evil.example")[0] == 403
+        assert server.ask("GET", "/api/state", 0)[0] == 401, "the link for everybody is nobody's"
+        assert server.ask("GET", "/api/overview", 0)[0] == 401
+        overview = json.loads(server.ask("GET", "/api/overview", 1)[2])
+        assert [one["name"] for one in overview["people"]] == ["Zoë"]
+    with serving(data, tmp_path / "v.db", 2) as server:
+        assert server.ask("GET", "/join.html", None)[0] == 404
+        assert server.ask("POST", "/api/join", 0, {"name": "ben"})[0] == 404

@@ -59,6 +59,12 @@ def label() -> None:
     "N|NAMES",
 )
 @option(
+    "--open",
+    "One link for everybody: people type their names on its page. --annotators is then the most who may come, and no names.",
+    name="open_link",
+    is_flag=True,
+)
+@option(
     "--plan",
     "all: every pair of images of a prompt, as A.11 of the TIT paper counts votes; merge: fewer votes, by merge sort, which implies "
     "the others  [default: all, or as the store was begun].",
@@ -89,27 +95,32 @@ def label() -> None:
 )
 @option("--seed", "Seed of the order of the pairs, and of which image is on the left.", default=0)
 @_serve_options
-def serve(data: Path, mode: str, annotators: str | None, store: Path, port: int | None, **rules: Any) -> int:
+def serve(
+    data: Path, mode: str, annotators: str | None, open_link: bool, store: Path, port: int | None, **rules: Any
+) -> int:
     """Serve the page on which people vote; every answer is stored on disk before the next question is shown.
 
     \b
     Examples:
       python cli.py label my_images --annotators anna,ben,chris
+      python cli.py label my_images --open
       python cli.py label my_images --mode yes-no --votes 3
     """
     from titjudge.apps.label.people import annotators_of
     from titjudge.apps.label.server import serve_label
 
     _log_warnings()
-    people = annotators_of(annotators or ("15" if mode == "pairs" else "3"))
-    names = people if isinstance(people, list) else [f"annotator {number}" for number in range(1, people + 1)]
+    usual = None if open_link else 15 if mode == "pairs" else 3
+    people = annotators_of(annotators) if annotators else usual
+    numbered = [f"annotator {number}" for number in range(1, people + 1)] if isinstance(people, int) else people
+    names = ["everybody"] if open_link else numbered or []
 
     def ready(links: list[str]) -> None:
         lines = [f"{name}: {link}" for name, link in zip((*names, "organiser"), links, strict=True)]
         say_address(lines, links[0], PORT, port)
         say(f"{'votes' if mode == 'pairs' else 'marks'} are kept in {store}; Ctrl-C ends, the same command goes on")
 
-    serve_label(data, annotators=people, mode=mode, store=store, port=port, ready=ready, **rules)
+    serve_label(data, annotators=people, open_link=open_link, mode=mode, store=store, port=port, ready=ready, **rules)
     return 0
 
 

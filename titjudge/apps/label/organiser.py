@@ -30,11 +30,15 @@ class Organiser:
         self._lock = threading.Lock()
 
     def overview(self) -> dict[str, Any]:
-        """Return `people`, everybody's progress, and `tables`, what `label export` would print, or `no_tables`, why not."""
+        """Return `people`, everybody's progress, and `tables`, what `label export` would print, or `no_tables`, why not.
+
+        `seats` is how many people may come by an open link; 0 where everybody has a link of their own.
+        """
         with self._lock:
             self._compute()
             return {
                 "people": [asdict(one) for one in self._service.progress()],
+                "seats": self._service.seats,
                 "tables": self._tables,
                 "no_tables": self._why_none,
                 "export": f"python cli.py label export {self._service.store.path} labelled",

@@ -11,6 +11,7 @@ from typing import Any
 from titjudge.apps.label import PORT
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.forms import collect, form_of
+from titjudge.apps.label.joining import Joining
 from titjudge.apps.label.organiser import Organiser
 from titjudge.apps.label.questions import ANNOTATOR
 from titjudge.apps.label.reliability import LEAST
@@ -29,7 +30,8 @@ _log = logging.getLogger("titjudge.apps.label")
 def serve_label(
     data: Path,
     *,
-    annotators: int | Sequence[str],
+    annotators: int | Sequence[str] | None,
+    open_link: bool = False,
     host: str = "127.0.0.1",
     port: int | None = 0,
     url: str = "",
@@ -49,6 +51,8 @@ def serve_label(
     Args:
         data: A data folder or manifest (`titjudge.suites.folder`). The page can read no file outside it.
         annotators: How many people vote, 1 to 1000, or their names; each gets a link, which stays the same after a restart.
+            With `open_link` the most who may come, or None for whoever comes: a pair should then have a vote of each who votes.
+        open_link: One link for everybody, on whose page people type their names.
         host: Address to listen on. Beyond loopback everyone who has a link can vote.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
         url: The address by which others reach the page, through a tunnel or a proxy; empty where it is that of `host`.
@@ -63,7 +67,8 @@ def serve_label(
         gold_share: Share of checks among the questions, at most a third; None: about 1 in 12, more if there are few questions.
         gold_least: Stop asking an annotator whose share of right checks is certainly lower.
         seed: Seed of orders and sides; recorded in the store.
-        ready: Called once the server listens, with the links of the annotators and, as the last, that of the organiser.
+        ready: Called once the server listens, with the links of the annotators (or the one for everybody) and, as the last, that
+            of the organiser.
 
     Raises:
         UserError: The store or the address cannot be used.
@@ -77,6 +82,7 @@ def serve_label(
             answers,
             form,
             annotators=annotators,
+            open_link=open_link,
             seed=seed,
             gold_share=gold_share,
             gold_least=gold_least,
@@ -129,6 +135,8 @@ def _reported(material: LabelingData) -> LabelingData:
 
 def _serve(service: Service, host: str, port: int | None, url: str, ready: Callable[[list[str]], None] | None) -> None:
     links = [f"#{service.token(name)}" for name in service.names]
+    if service.seats:
+        links = [f"join.html#{service.open_token}"]
     if service.form.role == ANNOTATOR:
         links.append(f"organiser.html#{service.organiser_token}")
     serve_page(build_app(service, host, url), links, host, port, PORT, ready, url=url)
@@ -137,7 +145,8 @@ def _serve(service: Service, host: str, port: int | None, url: str, ready: Calla
 def build_app(service: Service, host: str = "127.0.0.1", url: str = "") -> App:
     """Make the pages of annotators and organiser, and their endpoints, as an ASGI application."""
     page, organiser = _Page(service), Organiser(service)
-    names = ("label.css", "page.js", f"{service.form.page}.js", "organiser.html", "organiser.css", "organiser.js")
+    names = ["label.css", "page.js", f"{service.form.page}.js", "organiser.html", "organiser.css", "organiser.js"]
+    names += ["join.html", "join.js"] if service.seats else []
     files: dict[str, Path | str] = {f"/{name}": STATIC / name for name in names}
     files["/"] = rendered(f"{service.form.page}.html", page=service.form.page)
 
@@ -151,6 +160,8 @@ def build_app(service: Service, host: str = "127.0.0.1", url: str = "") -> App:
         keyed_route("/api/undo", page.undo, service.annotator, method="POST"),
         keyed_route("/api/overview", overview, single_key(service.organiser_token)),
     ]
+    if service.seats:
+        routes.append(keyed_route("/api/join", page.join, single_key(service.open_token), method="POST"))
     return page_app(files, routes, host, url)
 
 
@@ -158,7 +169,7 @@ class _Page:
     """The endpoints; each is called with the request and the name of the annotator."""
 
     def __init__(self, service: Service) -> None:
-        self._service = service
+        self._service, self._joining = service, Joining(service)
         self._images = ImageFiles()
 
     async def state(self, request: Any, annotator: str) -> Any:
@@ -176,6 +187,15 @@ class _Page:
         if not isinstance(body, dict) or not isinstance(body.get("question"), str):
             raise DataError("an undo is a JSON object with question")
         return await self._answer(self._service.undo, annotator, body["question"])
+
+    async def join(self, request: Any, person: str) -> Any:
+        body = await read_json(request)
+        if not isinstance(body, dict) or not all(isinstance(body.get(key, ""), str) for key in ("name", "key")):
+            raise DataError("a JSON object with name is needed, and with key where there is one")
+        return await json_of(self._join, body)
+
+    def _join(self, body: dict[str, Any]) -> dict[str, Any]:
+        return self._joining.join(body.get("name", ""), body.get("key", ""), sure=body.get("sure") is True)
 
     async def _answer(self, method: Callable[..., dict[str, Any]], annotator: str, *arguments: Any) -> Any:
         from starlette.concurrency import run_in_threadpool

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData
-from titjudge.apps.label.people import names_of
+from titjudge.apps.label.people import MAX_ANNOTATORS, names_of
 from titjudge.apps.label.questions import ANNOTATOR, Form, Question, Queue, is_expert
 from titjudge.apps.label.reliability import LEAST, Reliability
 from titjudge.apps.label.store import Store
-from titjudge.core.errors import UserError
+from titjudge.core.errors import DataError, UserError
 from titjudge.web.http_guard import same
 
 _MAX_DURATION = 24 * 3600 * 1000  # ms; a longer one is an error of the clock
@@ -56,7 +56,8 @@ class Service:
         material: Prompts, images and checks.
         store: Where answers go.
         form: What is asked, and of whom.
-        annotators: How many people answer, or their names.
+        annotators: How many people answer, or their names; None with `open_link`: whoever comes.
+        open_link: Whether people type their own names on a page that one link opens.
         seed: Seed of orders and sides.
         gold_share: Share of checks among the questions; None: about 1 in 12.
         gold_least: Stop asking an annotator whose share of right checks is certainly lower.
@@ -73,27 +74,32 @@ class Service:
         store: Store,
         form: Form,
         *,
-        annotators: int | Sequence[str],
+        annotators: int | Sequence[str] | None,
+        open_link: bool = False,
         seed: int,
         gold_share: float | None = None,
         gold_least: float = LEAST,
         votes: int = 0,
     ) -> None:
         form.check_rules(votes)
-        self.names = names_of(annotators, form.role)
-        if not 0 <= votes <= len(self.names):
-            raise UserError(
-                f"{votes} votes for each item need at least as many annotators, and these are {len(self.names)}"
-            )
+        names = names_of(MAX_ANNOTATORS if annotators is None else annotators, form.role)
+        if open_link and not isinstance(annotators, int | None):
+            raise UserError("with an open link people type their own names: give no names, or the number that may come")
+        if not 0 <= votes <= len(names):
+            raise UserError(f"{votes} votes for each item need at least as many annotators, and these are {len(names)}")
+        self.seats = len(names) if open_link else 0
         self.material, self.store, self.form = material, store, form
         self._enough, self._seed, self._share, self._least = votes, seed, gold_share, gold_least
-        rules: dict[str, object] = {f"{form.role}s": len(self.names)}
+        rules: dict[str, object] = {f"{form.role}s": 0 if annotators is None else len(names)}
         if form.role == ANNOTATOR:
             rules |= {"gold_least": gold_least, "votes": votes, **form.rules}
         store.begin(material, plan=form.plan, seed=seed, rules=rules)
         store.inform(form)
         if form.role == ANNOTATOR:
             form.check_answers(store.answers(), material, store.path)
+        if open_link:
+            store.add_voters()
+        self.names = store.people() if open_link else names
         self._secret = store.secret()
         self._tokens = {self.token(name): name for name in self.names}
         self._images = {self._sign("image", image): image for image in material.items}
@@ -127,6 +133,27 @@ class Service:
     def organiser_token(self) -> str:
         """The token of the person who watches the labelling; it stays the same after a restart."""
         return self._sign("organiser")
+
+    @property
+    def open_token(self) -> str:
+        """The token of the link by which people come and type their names; it stays the same after a restart."""
+        return self._sign("open link")
+
+    def admit(self, name: str) -> bool:
+        """Take in a person under a name; False where it is taken.
+
+        Raises:
+            DataError: As many people have come as may.
+        """
+        with self._lock, self.store.writing():
+            if self.store.person(name) is not None:
+                return False
+            if len(self.names) >= self.seats:
+                raise DataError(f"all {self.seats} places are taken: ask who sent you the link for one more")
+            self.store.add_person(name)
+            self.names.append(name)
+            self._tokens[self.token(name)] = name
+        return True
 
     def annotator(self, token: str) -> str | None:
         """Return the annotator with this token; None if it is unknown."""
@@ -193,6 +220,11 @@ class Service:
         """Say how far everybody is."""
         with self._lock:
             return [self._progress_of(name) for name in self.names]
+
+    def progress_of(self, name: str) -> PersonProgress:
+        """Say how far one person is."""
+        with self._lock:
+            return self._progress_of(name)
 
     def _progress_of(self, name: str) -> PersonProgress:
         done, at_most = self._queue(name)[1].progress()

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData
-from titjudge.apps.label.questions import ANNOTATOR, Form, LabelAnswer, Question
+from titjudge.apps.label.people import folded
+from titjudge.apps.label.questions import ANNOTATOR, Form, LabelAnswer, Question, is_expert
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.stats.people.votes import pair_of
@@ -33,6 +34,7 @@ CREATE TABLE IF NOT EXISTS gold(
   PRIMARY KEY(prompt_id, image_a, image_b)) STRICT;
 CREATE TABLE IF NOT EXISTS known(
   image TEXT NOT NULL, element TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY(image, element)) STRICT;
+CREATE TABLE IF NOT EXISTS people(folded TEXT PRIMARY KEY, name TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS answers(
   id INTEGER PRIMARY KEY AUTOINCREMENT, annotator TEXT NOT NULL, turn INTEGER NOT NULL,
   kind TEXT NOT NULL CHECK(kind IN ('pair', 'gold', 'image')), prompt_id TEXT NOT NULL, image TEXT NOT NULL, other TEXT,
@@ -206,6 +208,29 @@ class Store:
         form.images = self.images()
         if form.role == ANNOTATOR:
             form.gold, form.known = self.gold(), self.known()
+
+    # -- people who typed their names ------------------------------------------------------------------------------
+
+    def people(self) -> list[str]:
+        """Read the names that people have taken, in the order in which they came."""
+        return [name for (name,) in self._read("SELECT name FROM people ORDER BY rowid")]
+
+    def person(self, name: str) -> str | None:
+        """Return how a name was written by who took it first; None if nobody has."""
+        rows = self._read("SELECT name FROM people WHERE folded = ?", (folded(name),))
+        return rows[0][0] if rows else None
+
+    def add_person(self, name: str) -> None:
+        self._read("INSERT OR IGNORE INTO people VALUES(?, ?)", (folded(name), name))
+
+    def add_voters(self) -> None:
+        """Take those who have answered on the page, under whatever link, for people who have taken their names."""
+        with self.writing():
+            for (name,) in self._read(
+                "SELECT annotator FROM answers WHERE source = 'page' GROUP BY annotator ORDER BY min(id)"
+            ):
+                if not is_expert(name):
+                    self.add_person(name)
 
     # -- answers ---------------------------------------------------------------------------------------------------
 

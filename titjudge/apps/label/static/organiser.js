@@ -65,10 +65,11 @@ function table({ title, columns, rows, notes }) {
   return section;
 }
 
-function show({ people, tables, no_tables, export: command }) {
+function show({ people, seats, tables, no_tables, export: command }) {
   const done = people.reduce((total, one) => total + one.done, 0), left = people.reduce((total, one) => total + one.left, 0);
   const ready = people.filter((one) => one.left === 0 && one.done > 0).length;
-  $("summary").textContent = `${count(done)} answers, at most ${count(left)} to go; done: ${ready} of ${people.length}`;
+  const come = seats ? `${count(people.length)} of at most ${count(seats)} people have come; ` : "";
+  $("summary").textContent = `${come}${count(done)} answers, at most ${count(left)} to go; done: ${ready} of ${people.length}`;
   document.querySelector("#people tbody").replaceChildren(...people.map(person));
   $("tables").replaceChildren(...tables.map(table));
   $("none").textContent = no_tables;
