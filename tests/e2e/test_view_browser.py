@@ -15,7 +15,7 @@ from report_runs import small_run
 from test_report_browser import CHROMIUM, FLAGS, until
 from viewing import viewing
 
-from titjudge.report import write_report
+from titjudge.report import write_report, write_report_folder
 
 try:
     from playwright.sync_api import sync_playwright
@@ -173,3 +173,48 @@ def test_a_run_that_goes_on_shows_each_image_once_it_is_judged(tmp_path: Path, p
         assert "refused" in page.locator(".card").inner_text()
         record = json.loads(lines[-1])
         assert page.locator(".card .by").get_attribute("title") == record["item"]
+
+
+def test_a_report_that_is_a_folder_loads_what_is_looked_at(tmp_path: Path, page: Any) -> None:
+    run = small_run(tmp_path / "large")
+    write_report_folder([run], run.path / "report")
+    refused: list[str] = []
+    page.on("console", lambda message: refused.append(message.text) if message.type == "error" else None)
+    with viewing(tmp_path) as link:
+        page.goto(link)
+        page.locator("#rows .name").click()
+        report = page.frame_locator("#report")
+        report.locator("html[data-ready]").wait_for()
+        frame = next(frame for frame in page.frames if "/report/" in frame.url)
+        frame.evaluate("location.hash = '#images?q=number+1&i=0'")
+        detail = report.locator("#view-images .detail")
+        detail.get_by_text("The apples are green.").wait_for()
+        assert detail.locator("img").first.evaluate("one => one.decode().then(() => one.naturalWidth > 0)")
+        page.reload()
+        report.locator("html[data-ready]").wait_for()
+    assert refused == []
+
+
+def test_a_planted_report_that_is_a_folder_reaches_nothing_but_its_files(tmp_path: Path, page: Any) -> None:
+    folder = small_run(tmp_path / "runs" / "stranger").path / "report"
+    (folder / "files").mkdir(parents=True)
+    (folder / "files" / "0000.js").write_text("document.title = 'its own';")
+    with viewing(tmp_path / "runs") as link:
+        base = f"http://{urlsplit(link).netloc}"
+        elsewhere = base.replace("127.0.0.1", "localhost")
+        (folder / "index.html").write_text(
+            PLANTED.replace("ELSEWHERE", elsewhere)
+            + f"<script src=files/0000.js></script><script src={elsewhere}/view.js></script>"
+        )
+        answered: list[str] = []
+        page.on("response", lambda response: answered.append(response.url))
+        page.goto(f"{base}/report.html{urlsplit(link).fragment.join('#/')}stranger")
+        report = page.frame_locator("#report")
+        report.locator("#done:not(:empty)").wait_for()
+        assert report.locator("#done").inner_text() == "nothing"
+        frame = next(frame for frame in page.frames if "/report/" in frame.url)
+        assert frame.title() == "its own"
+        assert any(url.endswith("/files/0000.js") for url in answered)
+        assert [url for url in answered if url.startswith(elsewhere)] == []
+        assert page.url.startswith(f"{base}/report.html#")
+        assert len(page.context.pages) == 1

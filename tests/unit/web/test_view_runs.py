@@ -274,7 +274,7 @@ def test_the_report_of_a_run_with_any_name_can_be_opened(tmp_path: Path) -> None
         key = {"Authorization": f"Bearer {urlsplit(link).fragment}"}
         (run,) = json.loads(get(link, "/api/runs", **key)[2])["runs"]
         once = ticket(link, run["href"], **key)[1]["ticket"]
-        assert get(link, f"/report/{once}")[2] == "a report"
+        assert get(link, f"/report/{once}/")[2] == "a report"
 
 
 def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) -> None:
@@ -295,9 +295,9 @@ def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) ->
         assert "<" not in run["href"]
         assert ticket(link, run["href"])[0] == 401
         once = ticket(link, run["href"], **key)[1]["ticket"]
-        status, headers, content = get(link, f"/report/{once}")
+        status, headers, content = get(link, f"/report/{once}/")
         assert (status, content) == (200, policy)
-        assert get(link, f"/report/{once}")[0] == 401, "a ticket is good once"
+        assert get(link, f"/report/{once}/")[0] == 401, "a ticket is good once"
         assert headers["content-security-policy"].startswith(
             "sandbox allow-scripts allow-downloads; default-src 'none'"
         )
@@ -311,6 +311,92 @@ def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) ->
         assert "script-src 'self'" in headers["content-security-policy"]
         for script in ("shared", "view", "run", "framed"):
             assert "innerHTML" not in get(link, f"/{script}.js")[2]
+
+
+def make_report_folder(run: Path) -> Path:
+    """Write what `report --folder` writes, with a mark in each file."""
+    folder = run / "report"
+    (folder / "files" / "000").mkdir(parents=True)
+    (folder / "index.html").write_text("the page")
+    (folder / "files" / "0000.js").write_text("the details")
+    (folder / "files" / "000" / "7.webp").write_text("the image")
+    return folder
+
+
+def test_a_report_that_is_a_folder_is_read_with_its_files_and_nothing_else(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs" / "a")
+    folder = make_report_folder(run)
+    make_report_folder(make_run(tmp_path / "runs" / "b"))
+    (tmp_path / "secret.js").write_text("secret")
+    (folder / "files" / "0001.js").symlink_to(tmp_path / "secret.js")
+    (folder / "files" / "001").symlink_to(tmp_path)
+    (tmp_path / "7.webp").write_text("secret")
+    os.mkfifo(folder / "files" / "0002.js")
+    (folder / "files" / "0003.js").mkdir()
+    with viewing(tmp_path / "runs") as link:
+        key = {"Authorization": f"Bearer {urlsplit(link).fragment}"}
+        assert json.loads(get(link, "/api/runs", **key)[2])["runs"][0]["report"]
+        once = ticket(link, "a", **key)[1]["ticket"]
+        assert get(link, f"/report/{once}/files/0000.js")[0] == 401, "the page was not opened"
+        status, headers, content = get(link, f"/report/{once}/")
+        assert (status, content) == (200, "the page")
+        assert headers["content-security-policy"].startswith(
+            "sandbox allow-scripts allow-downloads; default-src 'none'"
+        )
+        assert headers["x-frame-options"] == "SAMEORIGIN"
+        assert get(link, f"/report/{once}/")[0] == 401, "a page is opened once"
+        for name, kind, text in (("0000.js", "text/javascript", "details"), ("000/7.webp", "image/webp", "image")):
+            for _ in range(2):
+                status, headers, content = get(link, f"/report/{once}/files/{name}")
+                assert (status, content) == (200, f"the {text}")
+                assert headers["content-type"].partition(";")[0] == kind
+                assert headers["x-content-type-options"] == "nosniff"
+        for name in ("../index.html", "..%2findex.html", "%2e%2e/index.html", "../../manifest.json", "0000.js/../../index.html",
+                     "..%5cindex.html", "/etc/passwd", "%2fetc%2fpasswd", "", "0000.js%00", "0000.js%0a.js", "0001.js", "001/7.webp",
+                     "0002.js", "0003.js", "0009.js", "000", "000/", "000/../0000.js", "./0000.js", "%D9%A0%D9%A0%D9%A0%D9%A0.js",
+                     "../../../b/report/files/0000.js", "../../b/manifest.json"):  # fmt: skip
+            status, _, content = get(link, f"/report/{once}/files/{name}")
+            assert status == 404, name
+            assert "secret" not in content
+        for wrong in ("a-guess", "", once[:-1], f"{once}x", urlsplit(link).fragment):
+            assert get(link, f"/report/{wrong}/files/0000.js")[0] in (401, 404), wrong
+            assert "details" not in get(link, f"/report/{wrong}/files/0000.js", **key)[2]
+        for host in ("evil.example", "127.0.0.1.evil.example", f"evil.example:{urlsplit(link).port}", ""):
+            assert get(link, f"/report/{once}/files/0000.js", Host=host)[0] == 403, host
+        assert get(link, f"/report/{once}/", Host="evil.example")[0] == 403
+
+
+def test_the_ticket_of_a_report_that_is_one_file_opens_no_folder(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    os.utime(make_report_folder(run) / "index.html", (1, 1))
+    (run / "report.html").write_text("one file")
+    with viewing(tmp_path) as link:
+        key = {"Authorization": f"Bearer {urlsplit(link).fragment}"}
+        once = ticket(link, "a", **key)[1]["ticket"]
+        _, headers, content = get(link, f"/report/{once}/")
+        assert content == "one file"
+        assert "'self'" not in headers["content-security-policy"].replace("frame-ancestors 'self'", "")
+        assert get(link, f"/report/{once}/files/0000.js")[0] == 401
+
+
+def test_of_two_reports_the_one_that_was_written_last_is_opened_and_no_folder_with_links(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs" / "a")
+    folder, file = make_report_folder(run), run / "report.html"
+    runs = Runs(tmp_path / "runs")
+    assert runs.report("a") == folder / "index.html"
+    file.write_text("one file")
+    for written, expected in ((1, folder / "index.html"), (4e9, file)):
+        os.utime(file, (written, written))
+        assert runs.report("a") == expected
+    file.unlink()
+    (folder / "index.html").rename(tmp_path / "index.html")
+    (folder / "index.html").symlink_to(tmp_path / "index.html")
+    assert runs.report("a") is None
+    shutil.rmtree(folder)
+    shutil.copytree(make_report_folder(tmp_path / "elsewhere"), tmp_path / "planted")
+    folder.symlink_to(tmp_path / "planted")
+    assert runs.report("a") is None
+    assert not runs.states()[0].report
 
 
 def test_the_images_of_a_run_are_shown_newest_first_with_what_the_page_may_read(tmp_path: Path) -> None:

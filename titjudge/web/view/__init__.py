@@ -6,6 +6,8 @@
 | `run_state` | what the list shows of one run: status, scores, coverage, cost, time left |
 | `score_tail` | scores.jsonl while it is written |
 | `live_run` | the images of one run as they are judged |
+| `report_folder` | the report of a run that is a folder, and its files |
+| `tickets` | what opens a report, once, and the files of one that is a folder |
 | `made_reports` | reports of two runs, or of a run without one, made when they are opened |
 | `server` | `serve_view`: the pages, their data, the reports |
 """

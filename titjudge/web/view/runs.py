@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from titjudge.core.run_records import is_locked
+from titjudge.web.view.report_folder import index_of
 from titjudge.web.view.run_state import RUNNING, STOPPED, UNREADABLE, RunState, read_state, with_results, with_scores
 from titjudge.web.view.score_tail import Identity, ScoreTail, identity
 
@@ -63,17 +64,21 @@ class Runs:
             return self._state(name, folder)
 
     def report(self, name: str) -> Path | None:
-        """Find the report of a run; None if there is no such run or report, or it is a link out of the runs folder."""
-        folder = self.folders().get(name)
-        if folder is None:
-            return None
-        return folder / "report.html" if self._has_report(folder) else None
+        """Find the report of a run, a file or the page of a folder; None if there is no such run or report.
 
-    def _has_report(self, folder: Path) -> bool:
+        A file that is a link out of the runs folder is none, nor is a folder with links. Of two the one that was written last counts.
+        """
+        folder = self.folders().get(name)
+        return None if folder is None else self._report_of(folder)
+
+    def _report_of(self, folder: Path) -> Path | None:
+        found = [file for file in (self._single_file(folder), index_of(folder)) if file is not None]
+        return max(found, key=lambda file: identity(file)[-1:], default=None)
+
+    def _single_file(self, folder: Path) -> Path | None:
         file = folder / "report.html"
-        if not file.is_file():
-            return False
-        return not file.is_symlink() or file.resolve().is_relative_to(self.root.resolve())
+        inside = not file.is_symlink() or file.resolve().is_relative_to(self.root.resolve())
+        return file if file.is_file() and inside else None
 
     def _known_of(self, folder: Path) -> _Known:
         return self._known.get(folder) or _Known(ScoreTail(folder / "scores.jsonl"))
@@ -92,7 +97,9 @@ class Runs:
         if status == RUNNING and time.time() - (known.said.updated or 0.0) > _SILENT and not is_locked(folder):
             status = STOPPED
         state = replace(_whole(known, folder, running=status == RUNNING), status=status)
-        return replace(state, report=self._has_report(folder), left=state.left if status == RUNNING else None)
+        return replace(
+            state, report=self._report_of(folder) is not None, left=state.left if status == RUNNING else None
+        )
 
 
 def _whole(known: _Known, folder: Path, *, running: bool) -> RunState:

@@ -1,14 +1,14 @@
 """`view`: running and finished runs, their scores and cost, the images of each as they are judged, and reports.
 
 A report is loaded into a frame by a ticket that is good once: the frame cannot leave this server, reach the list or the key, or
-navigate the tab. Nothing is written into the runs folder.
+navigate the tab. A report that is a folder may load its own files by the same ticket, and nothing else. Nothing is written into
+the runs folder.
 """
 
 from __future__ import annotations
 
 import secrets
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -22,8 +22,10 @@ from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, si
 from titjudge.web.view import PORT
 from titjudge.web.view.live_run import LiveRun
 from titjudge.web.view.made_reports import MadeReports
+from titjudge.web.view.report_folder import TYPES, read_file
 from titjudge.web.view.run_state import RunState
 from titjudge.web.view.runs import Runs
+from titjudge.web.view.tickets import Tickets
 
 _STATIC = Path(__file__).parent / "static"
 _STATIC_FILES = ("view.css", "shared.js", "view.js", "run.html", "run.js", "framed.js")
@@ -32,8 +34,8 @@ _REPORT_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; frame-ancestors 'self'"
 )
+_FOLDER_POLICY = _REPORT_POLICY.replace("img-src", "img-src 'self'").replace("script-src", "script-src 'self'")
 _FRAME_POLICY = f"{POLICY}; frame-src 'self'"
-_TICKET_SECONDS = 60.0
 _SHOWN, _MOST_SHOWN = 48, 2000  # images of one run on its page
 
 
@@ -79,7 +81,8 @@ def build_app(runs: Path, key: str, made: MadeReports, *, host: str = "127.0.0.1
         keyed_route("/api/run", page.run, known, refusal=refusal),
         keyed_route("/api/picture", page.picture, known, refusal=refusal),
         keyed_route("/api/ticket", page.ticket, known, method="POST", refusal=refusal),
-        Route("/report/{ticket:str}", page.report),
+        Route("/report/{ticket:str}/", page.report),
+        Route("/report/{ticket:str}/files/{name:path}", page.file),
     ]
     return page_app(files, routes, host, url)
 
@@ -88,7 +91,7 @@ class _Page:
     def __init__(self, runs: Runs, made: MadeReports) -> None:
         self._runs, self._made = runs, made
         self._live: dict[Path, LiveRun] = {}
-        self._tickets: dict[str, tuple[tuple[str, ...], float]] = {}  # to the ids of runs, and until when
+        self._tickets = Tickets()
 
     async def frame(self, request: Any) -> Any:
         """Serve the page that loads a report into a frame; it holds nothing secret."""
@@ -146,22 +149,37 @@ class _Page:
             raise DataError("a JSON object with runs, one or two, is needed")
         names = tuple(map(_id, runs))
         await run_in_threadpool(self._report, names)
-        now = time.monotonic()
-        self._tickets = {ticket: known for ticket, known in self._tickets.items() if known[1] > now}
-        ticket = secrets.token_urlsafe(24)
-        self._tickets[ticket] = names, time.monotonic() + _TICKET_SECONDS
-        return json_response({"ticket": ticket})
+        return json_response({"ticket": self._tickets.give(names)})
 
     async def report(self, request: Any) -> Any:
         from starlette.concurrency import run_in_threadpool
         from starlette.responses import FileResponse, PlainTextResponse
 
-        names, until = self._tickets.pop(request.path_params["ticket"], ((), 0.0))
-        if until < time.monotonic():
+        ticket = request.path_params["ticket"]
+        names = self._tickets.take(ticket)
+        if not names:
             return PlainTextResponse("Open the report from the list.", 401)
         file = await run_in_threadpool(self._report, names)
-        headers = {"content-security-policy": _REPORT_POLICY, "x-frame-options": "SAMEORIGIN"}
+        in_folder = file.name == "index.html"
+        if in_folder:
+            self._tickets.keep(ticket, file.parent)
+        policy = _FOLDER_POLICY if in_folder else _REPORT_POLICY
+        headers = {"content-security-policy": policy, "x-frame-options": "SAMEORIGIN"}
         return FileResponse(file, media_type="text/html", headers=headers)
+
+    async def file(self, request: Any) -> Any:
+        """Send a file that the page of a report folder loads; the frame has an origin of its own, so it asks as a stranger."""
+        from starlette.concurrency import run_in_threadpool
+        from starlette.responses import PlainTextResponse, Response
+
+        folder, name = self._tickets.folder(request.path_params["ticket"]), request.path_params["name"]
+        if folder is None:
+            return PlainTextResponse("Open the report from the list.", 401)
+        content = await run_in_threadpool(read_file, folder, name)
+        if content is None:
+            return PlainTextResponse("There is no such file in this report.", 404)
+        headers = {"cross-origin-resource-policy": "cross-origin", "cache-control": "private, max-age=3600"}
+        return Response(content, media_type=TYPES[Path(name).suffix], headers=headers)
 
     def _report(self, names: Sequence[str]) -> Path:
         """Find the report of a run; make that of one without a report, and of several runs.

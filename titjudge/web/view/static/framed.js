@@ -22,7 +22,7 @@ async function load() {
     const answer = await reply.json();
     if (!reply.ok) return say(reply.status === 401 ? "This page is locked: open the link that view printed." : `No report: ${answer.error}`);
     say("");
-    $("report").src = `report/${answer.ticket}`;
+    $("report").src = `report/${answer.ticket}/`;
     $("report").hidden = false;
     $("report").addEventListener("load", () => $("report").focus(), { once: true });
   } catch {
