@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
+from PIL import Image
 from scene_stubs import unseen
 
 from titjudge.apps.scenes import annotation, ladder
@@ -117,3 +120,27 @@ def test_an_error_that_changes_too_few_pixels_is_not_seen() -> None:
 
     thing = next(each for each in composed().things if each.kind == "count")
     assert difference(thing, thing, RUNGS[3], composed()) is None
+
+
+BUNDLED = Path(__file__).resolve().parents[3] / "examples" / "ladder"
+
+
+@pytest.mark.parametrize("difficulty", [1, 2, 3])
+def test_the_bundled_scenes_are_those_that_the_command_makes(difficulty: int) -> None:
+    """The images are JPEG: their pixels are near those that are drawn, and far from those of the other level at the error."""
+    folder = BUNDLED / str(difficulty)
+    made = plan(1, 0, (0, 1), unseen, difficulty=difficulty)
+    (prompt,) = [json.loads(line) for line in (folder / "prompts.jsonl").read_text().splitlines()]
+    assert (prompt["prompt_id"], prompt["prompt"]) == (made.prompt_id, made.prompt)
+    images = [json.loads(line) for line in (folder / "images.jsonl").read_text().splitlines()]
+    assert {image["level"] for image in images} == {0, 1}
+    drawn = {shown.level: cabinet(shown.scene, RUNGS[difficulty]) for shown in made.shown}
+    (error,) = made.shown[1].errors
+    left, top, right, bottom = error.box
+    for image in images:
+        with Image.open(folder / image["image"]) as opened:
+            pixels = np.asarray(opened.convert("RGB"), np.int16)
+        place = np.s_[top:bottom, left:right]
+        own, other = (np.abs(pixels - drawn[level])[place].mean() for level in (image["level"], 1 - image["level"]))
+        assert np.abs(pixels - drawn[image["level"]]).mean() < 4
+        assert own < other / 2
