@@ -70,10 +70,12 @@ def test_a_ladder_is_made_without_a_renderer_and_read_by_the_suite(
     assert "was made with size 1024, not 1536" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("also", ["--hard", "--edits", "--size=64"])
+@pytest.mark.parametrize("also", ["--hard", "--edits", "--size=64", "--samples=16"])
 def test_a_ladder_is_no_other_sort_of_scenes(tmp_path: Path, also: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command("cli", ["known-answer", "make", "--ladder", "1", also, "--out", str(tmp_path / "out")]) == 2
-    assert "--ladder" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "--ladder" in said
+    assert also.partition("=")[0] in said
     assert not (tmp_path / "out").exists()
 
 

@@ -48,7 +48,7 @@ def known_answer() -> None:
 @option(
     "--size", "Width and height of the images  [default: 512, or 768 with --hard].", "PX", type=click.IntRange(16, 4096)
 )
-@option("--samples", "Rays for each pixel; more is finer and slower.", "N", type=click.IntRange(1, 4096), default=16)
+@option("--samples", "Rays for each pixel; more is finer and slower  [default: 16].", "N", type=click.IntRange(1, 4096))
 @option(
     "--levels",
     "Levels of adherence: 0 as the prompt says, 1 one error, 2 a third wrong, 3 two thirds wrong (--ladder: 4 and 12 errors).",
@@ -63,7 +63,7 @@ def make(
     ladder: int | None,
     edits: bool,
     size: int | None,
-    samples: int,
+    samples: int | None,
     levels: str,
 ) -> int:
     """Compose scenes, write a long prompt for each, render it at every level of adherence, and annotate what is visible.
@@ -89,16 +89,17 @@ def make(
     if (edits, hard, ladder is not None).count(True) > 1:
         raise UserError("--hard, --ladder and --edits are three sorts of scenes: take one of them")
     if ladder is not None:
-        return _make_ladder(out, scenes, seed, ladder, _levels(levels), sized=size is not None)
+        _refuse_rendering(size, samples)
+        return _make_ladder(out, scenes, seed, ladder, _levels(levels))
     mitsuba()
-    pixels = size or (768 if hard else 512)
+    pixels, rays = size or (768 if hard else 512), samples or 16
     if edits:
         folder = make_edits(
             out,
             scenes,
-            Options(seed, pixels, samples, ()),
+            Options(seed, pixels, rays, ()),
             look=look,
-            render=lambda scene: Stage(scene, pixels).picture(samples),
+            render=lambda scene: Stage(scene, pixels).picture(rays),
             watch=_RenderWatch().show,
         )
         say(
@@ -108,22 +109,32 @@ def make(
     folder = make_folder(
         out,
         scenes,
-        options := Options(seed, pixels, samples, _levels(levels), hard),
+        options := Options(seed, pixels, rays, _levels(levels), hard),
         look=look_crowd if hard else look,
-        render=lambda scene: Stage(scene, pixels).picture(samples),
+        render=lambda scene: Stage(scene, pixels).picture(rays),
         watch=_RenderWatch().show,
     )
     say(f"{folder}: {scenes} prompts at {len(options.levels)} levels; how it was made is in {folder / 'README.md'}")
     return 0
 
 
-def _make_ladder(out: Path, scenes: int, seed: int, difficulty: int, levels: tuple[int, ...], *, sized: bool) -> int:
+def _refuse_rendering(size: int | None, samples: int | None) -> None:
+    """Refuse options that would change nothing.
+
+    Raises:
+        UserError: The size or the rays of a rendered image are given.
+    """
+    if size is not None:
+        raise UserError("the size of the images belongs to the difficulty of --ladder: leave out --size")
+    if samples is not None:
+        raise UserError("the images of --ladder are drawn without rays: leave out --samples")
+
+
+def _make_ladder(out: Path, scenes: int, seed: int, difficulty: int, levels: tuple[int, ...]) -> int:
     from titjudge.apps.scenes.cabinet import RUNGS, cabinet
     from titjudge.apps.scenes.generate import make as make_folder
     from titjudge.apps.scenes.scene import Options
 
-    if sized:
-        raise UserError("the size of the images belongs to the difficulty of --ladder: leave out --size")
     rung = RUNGS[difficulty]
     images = scenes * len(levels)
     say(f"{images} images of {rung.width} x {rung.height} pixels, about {duration(2.0 * images)}", err=True)
