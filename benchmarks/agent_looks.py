@@ -16,17 +16,16 @@ import json
 import re
 import tempfile
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from benchmarks.scripted_ask import ScriptedAsk
 from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.crowd import COLUMNS, ROWS
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.scene import LEVELS
-from titjudge.core import structured_output
-from titjudge.core.types import Item, Reply
+from titjudge.core.types import Item
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.metrics.tit import tit_llm
@@ -36,10 +35,8 @@ LOOKS = 16  # at an image: the description, and one at each tray
 MARK = re.compile(r"#(\d+)=([01])")
 
 
-class Scripted:
+class Scripted(ScriptedAsk):
     """An `ask` for one image: answers follow from the truth of the image, the rates and the draw."""
-
-    protocol, siblings = "strict", ()
 
     def __init__(self, scene: ScenePlan, level: int, rates: argparse.Namespace, *, verifies: bool = True) -> None:
         found = annotation.marks(scene.graph, scene.shown[level].scene)
@@ -59,15 +56,8 @@ class Scripted:
     def _seen(self, number: int, rate: float) -> bool:
         return self.truth[number] != (self.rng.random() < rate)
 
-    def has_tools(self, role: str) -> bool:
-        return False
-
-    async def __call__(self, template: str, *, schema: Any = None, **given: Any) -> Reply:
+    def book(self, template: str, schema: Any, given: dict[str, Any], text: str) -> None:
         self.asked["with a picture" if given.get("images") else "of texts"] += 1
-        text = getattr(self, "_" + template.replace("/", "_"))(given)
-        if schema is None:
-            return Reply(text)
-        return replace(Reply(text), data=structured_output.validated(text, schema)[0])
 
     def _tit_describe(self, given: Any) -> str:
         return " ".join(f"#{number}={self.whole[number]:d}" for number in self.mentioned)

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from PIL import Image
+from scipy.signal import fftconvolve
 
 from titjudge.apps.scenes.cabinet import FONTS, LIGHTS, LININGS, RUNGS, Rung, Sprite, cabinet, drawn, lay, sprites, tile
 from titjudge.apps.scenes.generate import plan
@@ -51,16 +52,7 @@ class Eye:
     def sees(self, picture: NDArray[np.uint8], seed: int) -> Field:
         """Return what is left of a picture, laid over the picture again pixel by pixel."""
         whole = Image.fromarray(picture)
-        small = whole.resize(
-            (round(whole.width * self.share), round(whole.height * self.share)), Image.Resampling.LANCZOS
-        )
-        noisy = np.asarray(small, np.float32) + np.random.default_rng(seed).normal(
-            0, _NOISE, (small.height, small.width, 3)
-        )
-        buffer = io.BytesIO()
-        Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=_JPEG)
-        with Image.open(buffer) as sent:
-            return np.asarray(sent.resize(whole.size, Image.Resampling.BICUBIC), np.float32) / 255
+        return received(whole, (round(whole.width * self.share), round(whole.height * self.share)), whole.size, seed)
 
     def blurred(self, field: Field) -> Field:
         """Return a drawing as sharp as the eye sees it."""
@@ -186,6 +178,16 @@ class Eye:
         return most
 
 
+def received(sent: Image.Image, seen: tuple[int, int], laid: tuple[int, int], seed: int) -> Field:
+    """Return what is left of an image that is scaled to `seen` pixels, with noise and JPEG, laid over `laid` pixels."""
+    small = sent.resize(seen, Image.Resampling.LANCZOS)
+    noisy = np.asarray(small, np.float32) + np.random.default_rng(seed).normal(0, _NOISE, (*seen[::-1], 3))
+    buffer = io.BytesIO()
+    Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=_JPEG)
+    with Image.open(buffer) as got:
+        return np.asarray(got.resize(laid, Image.Resampling.BICUBIC), np.float32) / 255
+
+
 @lru_cache(2_000)  # drawings of half a megabyte
 def _alone(eye: Eye, sprite: Sprite, h: int, w: int) -> Field:
     canvas = np.empty((h, w, 3), np.float32)
@@ -204,9 +206,9 @@ def _misfits(part: Field, proto: Field) -> NDArray[np.float32]:
 
 def _gains(left: Field, open_: Field, d: Field) -> NDArray[np.float32]:
     """Return how much of what is left a thing explains at each place where it fits, as far as it is not covered there."""
-    h, w = d.shape[:2]
-    fit = np.einsum("yxijk,ijk->yx", sliding_window_view(left * open_, d.shape)[:, :, 0], d, optimize=True)
-    cost = np.einsum("yxij,ij->yx", sliding_window_view(open_[..., 0] ** 2, (h, w)), (d**2).sum(axis=2), optimize=True)
+    mirrored = d[::-1, ::-1]  # a convolution with it is a correlation with the thing
+    fit = fftconvolve(left * open_, mirrored, "valid", axes=(0, 1)).sum(axis=2)
+    cost = fftconvolve(open_[..., 0] ** 2, (mirrored**2).sum(axis=2), "valid")
     return np.asarray(2 * fit - cost, np.float32)
 
 
@@ -215,13 +217,8 @@ def _gains(left: Field, open_: Field, d: Field) -> NDArray[np.float32]:
 
 def _insides(scene: Scene, rung: Rung, seen: Field) -> dict[str, Field]:
     """Cut what is seen of each box out of a picture."""
-    h, w = tile(scene.things[0], rung, scene.wall, scene.view.light, None).shape[:2]
-    found = {}
-    for thing in scene.things:
-        left, top, right, bottom = rung.place(thing)
-        y, x = (top + bottom - h) // 2, (left + right - w) // 2
-        found[thing.name] = seen[y : y + h, x : x + w]
-    return found
+    boxes = {thing.name: rung.inside(thing) for thing in scene.things}
+    return {name: seen[top:bottom, left:right] for name, (left, top, right, bottom) in boxes.items()}
 
 
 def measure(difficulty: int, scenes: Iterable[int], seed: int) -> dict[str, dict[str, float]]:

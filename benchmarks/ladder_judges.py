@@ -26,7 +26,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
 from random import Random
@@ -37,16 +37,17 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 from benchmarks.ladder_eye import Eye
-from titjudge.apps.scenes.cabinet import RUNGS, cabinet, tile
+from benchmarks.scripted_ask import ScriptedAsk
+from titjudge.apps.scenes.cabinet import RUNGS, cabinet
 from titjudge.apps.scenes.generate import ScenePlan, plan
-from titjudge.apps.scenes.ladder import _sentence
+from titjudge.apps.scenes.ladder import KINDS, kind_of, sentence
 from titjudge.apps.scenes.scene import LEVELS
-from titjudge.core import structured_output
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import Item, Reply, Score
+from titjudge.core.types import Item, Score
 from titjudge.engine.prices import price_of
 from titjudge.metrics.agent.crops import Box, origin
 from titjudge.metrics.agent.metric import tit_agent
+from titjudge.metrics.graph_alignment import graph_alignment
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.metrics.tit import tit_llm
 from titjudge.metrics.yes_no import yes_no
@@ -58,6 +59,7 @@ METRICS = {
     "tit-llm": tit_llm,
     "tit-llm, every box described": tit_llm,
     "yes-no": yes_no,
+    "graph-alignment": graph_alignment,
     "tit-agent": tit_agent,
     "tit-agent, description, 64 looks": tit_agent.configured({"first_look": "description"}),
     "tit-agent, description, every box described": tit_agent.configured({"first_look": "description"}),
@@ -117,10 +119,8 @@ class Pictures:
         if (level, part, eye.share) not in self._seen:
             shown = array[y : round(part[3] * height), x : round(part[2] * width)]
             self._seen[level, part, eye.share] = eye.sees(np.ascontiguousarray(shown), 100 * level + number)
-        h, w = tile(self.things[0], self.rung, self.scene.asked.wall, self.scene.asked.view.light, None).shape[:2]
-        left, top, right, bottom = self.rung.place(self.things[number])
-        down, across = (top + bottom - h) // 2 - y, (left + right - w) // 2 - x
-        return self._seen[level, part, eye.share][down : down + h, across : across + w]
+        left, top, right, bottom = self.rung.inside(self.things[number])
+        return self._seen[level, part, eye.share][top - y : bottom - y, left - x : right - x]
 
 
 def _box(file: Path) -> Box:
@@ -147,7 +147,7 @@ class Bill:
 
 
 @dataclass
-class Scripted:
+class Scripted(ScriptedAsk):
     """An `ask` for one image."""
 
     pictures: Pictures
@@ -155,23 +155,14 @@ class Scripted:
     bill: Bill = field(default_factory=Bill)
     shared: Bill = field(default_factory=Bill)
     complete: bool = False  # a description mentions every box
-    protocol = "strict"
-    siblings = ()
 
-    def has_tools(self, role: str) -> bool:
-        return False
-
-    async def __call__(self, template: str, *, role: str, images: Sequence[Path] = (), schema: Any = None, **given: Any) -> Reply:  # fmt: skip
-        known = LIBRARY.get(template).variables
-        variables = {name: value for name, value in given.items() if name in known}
-        text = "\n".join(message.text for message in LIBRARY.get(template).messages(variables))
-        kind = template.rpartition("/")[2]
-        method = "question" if template.startswith("tiif/") else kind
-        reply = getattr(self, f"_{method}")(images, variables)
-        bill = self.shared if kind == "split" else self.bill
-        seen = sum(image_tokens(*PRICED_AS, *_size(file)) for file in images)
-        bill.add(Bill(1, bool(images), text_tokens_estimate(text) + seen, text_tokens_estimate(reply)))
-        return replace(Reply(reply), data=structured_output.validated(reply, schema)[0] if schema else None)
+    def book(self, template: str, schema: Any, given: dict[str, Any], text: str) -> None:
+        prompt, images = LIBRARY.get(template), given.get("images", ())
+        messages = prompt.messages({name: value for name, value in given.items() if name in prompt.variables})
+        sent = sum(text_tokens_estimate(message.text) for message in messages)
+        sent += sum(image_tokens(*PRICED_AS, *_size(file)) for file in images)
+        bill = self.shared if template == "agent/split" else self.bill
+        bill.add(Bill(1, bool(images), sent, text_tokens_estimate(text)))
 
     # ------------------------------------------------------------------ what is seen
 
@@ -184,70 +175,82 @@ class Scripted:
                 return held, at
         return None
 
+    def _held(self, number: int, files: Sequence[Path]) -> bool:
+        report = self._report(number, files)
+        return report is not None and report[0]
+
     def _says(self, number: int, files: Sequence[Path]) -> str:
         report = self._report(number, files)
         if report is None:
             return f"box {self.pictures.things[number].name[4:]} is not in this part."
-        words = _sentence(self.pictures.things[number])
+        words = sentence(self.pictures.things[number])
         return f"#{number}={report[0]:d} {words if report[0] else 'It is not so that: ' + words}"
 
     def _all(self) -> range:
         return range(len(self.pictures.things))
 
-    def _describe(self, files: Sequence[Path], _: Any) -> str:
+    def _tit_describe(self, given: Mapping[str, Any]) -> str:
         """Describe some boxes, in the words that the paper's instruction allows, or all of them."""
         words, said = 0, []
         for number in Random(self.pictures.scene.prompt_id).sample(self._all(), len(self._all())):
-            said.append(self._says(number, files))
+            said.append(self._says(number, given["images"]))
             words += len(said[-1].split())
             if words > WORDS and not self.complete:
                 break
         return " ".join(said)
 
-    def _inventory(self, files: Sequence[Path], _: Any) -> str:
+    def _agent_inventory(self, given: Mapping[str, Any]) -> str:
         places = {number: [round(each, 3) for each in self.pictures.place(number)] for number in self._all()}
-        return "\n".join(f"{n + 1}. {self._says(n, files)} {places[n]}" for n in self._all())
+        says = {number: self._says(number, given["images"]) for number in self._all()}
+        return "\n".join(f"{number + 1}. {text} {places[number]}" for number, text in says.items())
 
-    def _zoom(self, files: Sequence[Path], given: Mapping[str, Any]) -> str:
-        return " ".join(self._says(number, files) for number in _asked(given["question"]))
+    def _agent_zoom(self, given: Mapping[str, Any]) -> str:
+        return " ".join(self._says(number, given["images"]) for number in _asked(given["question"]))
 
-    def _parts(self, files: Sequence[Path], given: Mapping[str, Any]) -> str:
-        lines = enumerate(zip(files, given["questions"], strict=True), 1)
-        return "\n".join(f"Picture {n}: {self._zoom([file], {'question': text})}" for n, (file, text) in lines)
+    def _agent_parts(self, given: Mapping[str, Any]) -> str:
+        pairs = zip(given["images"], given["questions"], strict=True)
+        reports = [self._agent_zoom({"images": [file], "question": text}) for file, text in pairs]
+        return "\n".join(f"Picture {number}: {report}" for number, report in enumerate(reports, 1))
 
-    def _question(self, files: Sequence[Path], given: Mapping[str, Any]) -> str:
-        reports = [self._report(number, files) for text in given["questions"] for number in _asked(text)]
-        return "\n".join("yes" if report and report[0] else "no" for report in reports)
+    def _tiif_questions_3(self, given: Mapping[str, Any]) -> str:
+        held = [self._held(_asked(text)[0], given["images"]) for text in given["questions"]]
+        return "\n".join("yes" if so else "no" for so in held)
 
-    def _rate(self, files: Sequence[Path], _: Any) -> str:
-        held = [bool((self._report(number, files) or (False, 0))[0]) for number in self._all()]
+    def _longt2ibench_align_graph(self, given: Mapping[str, Any]) -> str:
+        held = [self._held(_asked(text)[0], given["images"]) for _, text in given["attributes"]]
+        entities = [{"number": n, "seen": "there", "aligned": True} for n, _ in enumerate(given["entities"], 1)]
+        attributes = [{"number": n, "seen": "so" if so else "not so", "aligned": so} for n, so in enumerate(held, 1)]
+        return json.dumps({"entities": entities, "attributes": attributes, "relations": [], "summary": "Some differ."})
+
+    def _lmm_score_rate(self, given: Mapping[str, Any]) -> str:
+        held = [self._held(number, given["images"]) for number in self._all()]
         return json.dumps({"reason": "Some boxes are not as they should be.", "score": 100 * sum(held) / len(held)})
 
     # ------------------------------------------------------------------ what is only text
 
-    def _compare(self, _: Any, given: Mapping[str, Any]) -> str:
+    def _tit_compare(self, given: Mapping[str, Any]) -> str:
         held = [mark == "1" for _, mark in MARK.findall(given["description"])]
-        wrong = [_sentence(self.pictures.things[int(n)]) for n, mark in MARK.findall(given["description"]) if mark == "0"]  # fmt: skip
+        wrong = [sentence(self.pictures.things[int(n)]) for n, mark in MARK.findall(given["description"]) if mark == "0"]  # fmt: skip
         score = 100 * sum(held) / len(held)
         return json.dumps({"missing": [], "contradicted": wrong, "reason": "Some boxes differ.", "score": score})
 
-    def _split(self, *_: Any) -> str:
-        sentences = [_sentence(thing) for thing in self.pictures.things]
+    def _agent_split(self, given: Mapping[str, Any]) -> str:
+        sentences = [sentence(thing) for thing in self.pictures.things]
         return json.dumps({"claims": [
             {"claim": f"{words} #{n}", "kind": "attribute", "things": [self.pictures.things[n].name], "span": words}
             for n, words in enumerate(sentences)
         ]})  # fmt: skip
 
-    def _orchestrate(self, _: Any, given: Mapping[str, Any]) -> str:
+    def _agent_orchestrate(self, given: Mapping[str, Any]) -> str:
         reports: dict[int, tuple[str, bool]] = {}
         for line in "\n".join(given["evidence"]).splitlines():
             for number, mark in MARK.findall(line):
                 reports[int(number)] = (line.split()[0], mark == "1")
         return self._turn(given, reports)
 
-    def _see(self, files: Sequence[Path], given: Mapping[str, Any]) -> str:
+    def _agent_see(self, given: Mapping[str, Any]) -> str:
         evidence = {int(number) - 1: line.split()[0] for line in given["evidence"] for number in re.findall(r"picture (\d+)", line)}  # fmt: skip
-        reports = {n: self._report(n, files) for n in self._all()}
+        reports = {n: self._report(n, given["images"]) for n in self._all()}
         return self._turn(given, {n: (evidence[report[1]], report[0]) for n, report in reports.items() if report})
 
     def _turn(self, given: Mapping[str, Any], reports: Mapping[int, tuple[str, bool]]) -> str:
@@ -285,8 +288,11 @@ def _size(file: Path) -> tuple[int, int]:
 
 
 def _item(pictures: Pictures, level: int, looks: int) -> Item:
-    asked = [f"Is this true? {_sentence(thing)} #{n}" for n, thing in enumerate(pictures.things)]
-    meta = {"max_looks": looks, "questions": asked, "gold_answers": ["yes"] * len(asked)}
+    asked = [f"Is this true? {sentence(thing)} #{n}" for n, thing in enumerate(pictures.things)]
+    names = [thing.name for thing in pictures.things]
+    says = [[thing.name, f"{sentence(thing)} #{n}"] for n, thing in enumerate(pictures.things)]
+    graph = {"entities": names, "attributes": says, "relations": []}
+    meta = {"max_looks": looks, "graph": graph, "questions": asked, "gold_answers": ["yes"] * len(asked)}
     return Item("i", pictures.scene.prompt, pictures.files[level], "g", "p", meta)
 
 
@@ -299,7 +305,7 @@ def _verdicts(score: Score, ask: Scripted) -> dict[int, bool]:
         said = {int(n): mark == "1" for n, mark in MARK.findall(str(score.parts["description"]))}
         return {number: said.get(number, True) for number in ask._all()}
     file = [ask.pictures.files[ask.level]]
-    return {number: bool((ask._report(number, file) or (False, 0))[0]) for number in ask._all()}
+    return {number: ask._held(number, file) for number in ask._all()}
 
 
 def measure(number: int, seed: int, difficulty: int, pixels: int) -> dict[str, dict[str, Any]]:
@@ -309,7 +315,7 @@ def measure(number: int, seed: int, difficulty: int, pixels: int) -> dict[str, d
     with tempfile.TemporaryDirectory() as folder:
         pictures = Pictures(scene, difficulty, pixels, Path(folder))
         for name, metric in METRICS.items():
-            scores, bill, counts, once = [], Bill(), Counter[tuple[bool, bool]](), Bill()
+            scores, bill, counts, once = [], Bill(), Counter[tuple[str, bool, bool]](), Bill()
             for level in LEVELS:
                 ask = Scripted(pictures, level, complete="every box" in name)
                 score = asyncio.run(metric(_item(pictures, level, 64 if "64" in name else 8), ask))  # type: ignore[arg-type]
@@ -317,7 +323,7 @@ def measure(number: int, seed: int, difficulty: int, pixels: int) -> dict[str, d
                 scores.append(score.value)
                 for box, met in _verdicts(score, ask).items():
                     right = pictures.things[box].name not in pictures.wrong[level]
-                    counts[right, met == right] += 1
+                    counts[kind_of(pictures.things[box]), right, met == right] += 1
                 bill.add(ask.bill)
                 once = ask.shared
             bill.add(once)
@@ -326,13 +332,12 @@ def measure(number: int, seed: int, difficulty: int, pixels: int) -> dict[str, d
 
 
 def _row(name: str, scenes: Sequence[Mapping[str, Any]], dollars_of_tit: float) -> tuple[str, float]:
-    counts = sum((scene["counts"] for scene in scenes), Counter[tuple[bool, bool]]())
     bill, images = Bill(), len(scenes) * len(LEVELS)
     for scene in scenes:
         bill.add(scene["bill"], 1 / images)
     pairs = [0.5 + 0.5 * float(np.sign(s["scores"][0] - s["scores"][1])) for s in scenes]
     ordered = [-spearmanr(s["scores"], list(LEVELS)).statistic if len({*s["scores"]}) > 1 else 0.0 for s in scenes]
-    element = np.mean([counts[side, True] / (counts[side, True] + counts[side, False]) for side in (True, False)])
+    element = _element(scenes, KINDS)
     price = price_of(*PRICED_AS)
     assert price is not None
     dollars = 1000 * (bill.sent * price.input + bill.answered * price.output) / 1e6
@@ -341,6 +346,13 @@ def _row(name: str, scenes: Sequence[Mapping[str, Any]], dollars_of_tit: float) 
         f"{bill.sent:,.0f}", f"{bill.answered:,.0f}", f"{dollars:.0f}", f"{dollars / (dollars_of_tit or dollars):.1f}",
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |", dollars
+
+
+def _element(scenes: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> float:
+    """Mean of the share of right boxes of some kinds that are accepted and of wrong ones that are noticed."""
+    counts = sum((scene["counts"] for scene in scenes), Counter[tuple[str, bool, bool]]())
+    sides = [[sum(counts[kind, side, so] for kind in kinds) for so in (True, False)] for side in (True, False)]
+    return float(np.mean([right / (right + wrong) for right, wrong in sides if right + wrong]))
 
 
 def main() -> None:
@@ -362,6 +374,10 @@ def main() -> None:
         _, of_tit = _row("tit-llm", [scene["tit-llm"] for scene in scenes], 0)
         for name in METRICS:
             print(_row(name, [scene[name] for scene in scenes], of_tit)[0], flush=True)
+        print(f"\n| element | {' | '.join(KINDS)} |\n|{' --- |' * (len(KINDS) + 1)}")
+        for name in METRICS:
+            by_kind = [_element([scene[name] for scene in scenes], [kind]) for kind in KINDS]
+            print(f"| {name} | {' | '.join(f'{share:.0%}' for share in by_kind)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,11 @@ class Rung:
         left, top = MARGIN + thing.column * w, MARGIN + int(thing.row) * h
         return left, top, left + w, top + h
 
+    def inside(self, thing: Thing) -> Box:
+        """Return where the inside of a box, as `tile` draws it, is in the image."""
+        left, top, right, bottom = self.place(thing)
+        return left + _GAP, top + _GAP, right - _GAP, bottom - _GAP
+
 
 RUNGS = {1: Rung(1024, 1024, 5, 5, 22, 18), 2: Rung(1536, 1216, 8, 5, 14, 11), 3: Rung(2048, 1440, 10, 6, 8, 8)}
 
@@ -331,7 +336,8 @@ def cabinet(scene: Scene, rung: Rung) -> Pixels:
         left, top, right, bottom = rung.place(thing)
         canvas[top + 2 : bottom - 2, left + 2 : right - 2] *= 0.45  # the walls of the box
         inside = tile(thing, rung, scene.wall, scene.view.light, scene.view.grain)
-        canvas[top + _GAP : bottom - _GAP, left + _GAP : right - _GAP] = inside * _shade(inside.shape, scene.view.light)
+        left, top, right, bottom = rung.inside(thing)
+        canvas[top:bottom, left:right] = inside * _shade(inside.shape, scene.view.light)
     grain = np.random.default_rng(scene.view.grain).normal(0, 0.008, canvas.shape[:2])[..., None]
     picture = Image.fromarray((np.clip(canvas + grain, 0, 1) * 255).astype(np.uint8))
     draw = ImageDraw.Draw(picture)
@@ -378,5 +384,5 @@ def difference(asked: Thing, shown: Thing, rung: Rung, scene: Scene) -> Box | No
     box = int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1
     if box[0] < 2 or box[1] < 2 or box[2] > w - 2 or box[3] > h - 2:
         return None
-    left, top = (each + _GAP for each in rung.place(asked)[:2])
+    left, top = rung.inside(asked)[:2]
     return left + box[0], top + box[1], left + box[2], top + box[3]

@@ -277,14 +277,15 @@ def write(scene: Scene, rng: Random) -> str:
     return " ".join(
         [
             opening,
-            *(_sentence(thing) for thing in scene.things),
+            *(sentence(thing) for thing in scene.things),
             close,
             "Style: a clean, sharp drawing with plain shapes.",
         ]
     )
 
 
-def _sentence(thing: Thing) -> str:
+def sentence(thing: Thing) -> str:
+    """Write the sentence of the prompt about one box."""
     traits, name = thing.traits, f"Box {thing.name[4:]}"
     if thing.kind == "count":
         return f"{name} holds a heap of exactly {traits['number']} {traits['hue']} {_many(traits['of'])}, which overlap a little."
@@ -327,12 +328,13 @@ def questions(scene: Scene, rng: Random) -> list[AnnotatedQuestion]:
     for number, thing in enumerate(chosen):
         about = kind_of(thing)
         value = thing.traits[about] if number % 2 else rng.choice(list(alternatives(thing))).traits[about]
-        asks.append(AnnotatedQuestion(_asks(thing, value), (thing.name, about, value)))
+        asks.append(AnnotatedQuestion(question(thing, value), (thing.name, about, value)))
     rng.shuffle(asks)
     return asks
 
 
-def _asks(thing: Thing, value: str) -> str:
+def question(thing: Thing, value: str) -> str:
+    """Ask whether a box shows a value of the attribute that the prompt speaks of."""
     if thing.kind == "count":
         return f"Are there exactly {value} {_many(thing.traits['of'])} in {thing.name}?"
     if thing.kind == "text":
