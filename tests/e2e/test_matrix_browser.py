@@ -123,12 +123,14 @@ def test_marks_are_kept_and_their_export_is_a_votes_file_that_compare_reads(
     assert dialog.locator("[data-act=b]").get_attribute("aria-pressed") == "true"
     dialog.locator("[name=word]").fill("the boat <b>is</b> there")
     page.locator("body").press("Escape")
+    until(page, "!/[?&]i=/.test(location.hash)")  # the address follows once the dialog says that it is closed
     page.evaluate("location.hash = '#matrix?m=tit&i=1'")
     until(page, "document.querySelector('#closeup .closeup-prompt').textContent.includes('Scene 1')")
     page.keyboard.press("i")
     page.reload()
     page.wait_for_selector("html[data-ready]")
     page.keyboard.press("Escape")
+    until(page, "!/[?&]i=/.test(location.hash)")
     assert "judge is wrong the boat <b>is</b> there" in page.locator("#view-matrix .rows li").first.inner_text()
     page.locator("#view-matrix .filters [name=s]").select_option("wrong")
     until(page, "document.querySelectorAll('#view-matrix .rows li').length === 1")
