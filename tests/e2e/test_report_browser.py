@@ -448,6 +448,7 @@ def test_all_generators_of_a_prompt_stand_side_by_side(report: Path, show: Calla
     assert figures.count() == 2
     assert [figures.nth(n).locator("strong").inner_text() for n in range(2)] == ["model_a", "model_b"]
     assert figures.nth(0).locator("dd").all_inner_texts() == ["0.900", "80.0"]
+    assert figures.nth(0).locator(".note").inner_text() == "tit-llm: The apples are green."
     assert figures.nth(0).locator(".best").count() == 2
     assert figures.nth(1).locator(".best").count() == 0
     page.keyboard.press("ArrowDown")
@@ -456,6 +457,28 @@ def test_all_generators_of_a_prompt_stand_side_by_side(report: Path, show: Calla
     figures.nth(0).locator("strong a").click()
     page.wait_for_selector("#view-images:not([hidden])")
     assert page.inner_text("#view-images .detail h2") == "a2.png"
+
+
+def test_tabs_fade_where_there_are_more_of_them(report: Path, show: Callable[..., Any]) -> None:
+    page = show(report)
+    tabs = page.locator(".top nav")
+
+    def faded() -> list[str]:
+        return sorted(name for name in (tabs.get_attribute("class") or "").split() if name.startswith("more"))
+
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.wait_for_timeout(100)
+    assert faded() == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(100)
+    assert faded() == ["more-right"]
+    for view, sides in (("pairs", ["more-left", "more-right"]), ("provenance", ["more-left"])):
+        page.evaluate("view => { location.hash = view; }", view)
+        page.wait_for_timeout(200)
+        assert faded() == sides, view
+        current = tabs.locator("[aria-current]").bounding_box()
+        assert current["x"] >= 0
+        assert current["x"] + current["width"] <= 390
 
 
 def test_arrows_go_through_the_list_and_scroll_where_one_reads(report: Path, show: Callable[..., Any]) -> None:

@@ -28,6 +28,14 @@ function route() {
     scrollTo(0, 0);
   }
   route.last = view;
+  fadeTabs();
+}
+
+/** Let the tabs fade at a side where there are more of them. */
+function fadeTabs() {
+  const tabs = $(".top nav");
+  tabs.classList.toggle("more-left", tabs.scrollLeft > 1);
+  tabs.classList.toggle("more-right", tabs.scrollLeft + tabs.clientWidth < tabs.scrollWidth - 1);
 }
 
 /** Navigate synchronously, so that keys pressed in quick succession each start from the state that the last one led to. */
@@ -82,6 +90,8 @@ async function main() {
   drawStatic();
   $("#loading").remove();
   addEventListener("hashchange", route);
+addEventListener("resize", fadeTabs);
+$(".top nav").addEventListener("scroll", fadeTabs);
   addEventListener("keydown", onKey);
   $(".skip").addEventListener("click", (event) => { event.preventDefault(); $("#main").focus(); });
   route();

@@ -18,12 +18,18 @@ function prompts() {
 
 const valuesOf = (prompt, judge) => prompt.items.map((item) => item.s[judge]).filter((score) => score && score.v !== null).map((score) => score.v);
 
+/** Say why an image has its score, in the words of the metric that is looked at, or of the first that has any. */
+function promptReason(item, judges) {
+  const reason = !item.bad && judges.map((judge) => reasonOf(item, judge)).find(Boolean);  // the frame of a bad one says why
+  return reason ? h("p.note", { title: reason, dir: "auto" }, shorten(reason, 160)) : null;
+}
+
 const promptsView = {
   name: "prompts",
   noun: "prompts",
   total: () => prompts().length,
   has: (at) => prompts()[at] !== undefined,
-  items: () => [],
+  items: (at) => prompts()[at].items,
   options: () => ({
     g: generatorChoices(),
     s: [["", "all"]],
@@ -69,7 +75,7 @@ const promptsView = {
           const score = item.s[judge];
           const leads = score && score.v !== null && score.v === best[judges.indexOf(judge)];
           return h("div" + (leads ? ".best" : ""), { title: leads ? "the best of this prompt" : null }, h("dt", null, outside(data.judges[judge].label)), h("dd" + (score && score.v === null ? ".status-bad" : ""), null, scoreOf(score, judge)));
-        })))))))),
+        })), promptReason(item, judges))))))),
     ];
   },
 };
