@@ -90,10 +90,10 @@ def choose_metric(names: Iterable[str], wanted: str | None, run: RunFolder, note
         DataError: there is none.
     """
     known = sorted(set(names))
-    if wanted is not None and wanted not in known:
-        raise ConfigError(f"{run.path} has no metric '{wanted}'.{nearest(wanted, known)} (it has {', '.join(known)})")
     if not known:
         raise DataError("it holds no score to look at", run.path)
+    if wanted is not None and wanted not in known:
+        raise ConfigError(f"{run.path} has no metric '{wanted}'.{nearest(wanted, known)} (it has {', '.join(known)})")
     if wanted is not None or len(known) == 1:
         return wanted or known[0]
     if notes is None:
