@@ -48,7 +48,7 @@ def with_site_links(page: Path, places: dict[Path, str]) -> str:
 
 
 def api_pages() -> dict[str, str]:
-    """Place and text of a page of the API reference for each package that exports names."""
+    """Place and text of a page of the API reference for each package that exports names, and of the page that lists them."""
     pages = {}
     for file in sorted((ROOT / "titjudge").rglob("__init__.py")):
         package = ".".join(file.parent.relative_to(ROOT).parts)
@@ -58,7 +58,8 @@ def api_pages() -> dict[str, str]:
             pages[f"api/{package}.md"] = "\n\n".join(
                 [f"# {package}", own, *(f"::: {package}.{name}" for name in names)]
             )
-    return pages
+    listed = [f"- [{Path(place).stem}]({Path(place).name})" for place in pages]
+    return {"api/index.md": "\n".join(["# API", "", *listed]), **pages}
 
 
 def lay_out(folder: Path) -> None:
@@ -79,7 +80,9 @@ def lay_out(folder: Path) -> None:
     for place in (*places.values(), *api):
         if place.endswith(".md") and place not in api and f'"{place}"' not in configuration:
             sys.exit(f"zensical.toml: nav does not have {place}")
-    reference = ", ".join(f'{{ "{Path(place).stem}" = "{place}" }}' for place in api)
+    reference = ", ".join(
+        f'{{ "{"All packages" if place == "api/index.md" else Path(place).stem}" = "{place}" }}' for place in api
+    )
     configuration = configuration.replace("\n]\n", f'\n  {{ "API" = [{reference}] }},\n]\n', 1)
     (folder / "zensical.toml").write_text(configuration, encoding="utf-8")
     (folder / "titjudge").symlink_to(ROOT / "titjudge")

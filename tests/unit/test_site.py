@@ -114,6 +114,7 @@ def test_the_site_is_built_without_a_warning(site: ModuleType, tmp_path: Path) -
     assert 'id="titjudge.Judge.score_many"' in page
     assert "fonts.googleapis" not in page
     assert (tmp_path / "site" / "report-overview.webp").exists()
+    assert 'href="titjudge/"' in (tmp_path / "site" / "api" / "index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "titjudge").rglob("__init__.py")), ids=lambda file: file.parent.name)
