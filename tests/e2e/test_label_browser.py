@@ -21,6 +21,7 @@ from PIL import Image
 from titjudge.apps.label.questions import Question
 from titjudge.apps.label.store import Store
 from titjudge.core.types import Pair
+from titjudge.web.http_guard import listen
 
 CHROMIUM = Path("/usr/bin/chromium")
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +41,7 @@ serve_label(Path(sys.argv[1]), annotators=2, store=Path(sys.argv[2]), port=int(s
             ready=lambda links: print(*links, flush=True))
 """
 SERVE_OPEN = SERVE.replace("annotators=2", "annotators=9, open_link=True")
+SERVE_AT = SERVE.replace("seed=5", "seed=5, url='http://localhost:' + sys.argv[3]")
 SERVE_EXPERTS = """
 import sys
 from pathlib import Path
@@ -550,3 +552,23 @@ def test_people_type_their_names_and_a_taken_one_is_asked_about(browser: Any, da
             type_name(page, "ben")  # a browser that two share asks neither of them
             page.wait_for_function("() => document.getElementById('who')?.textContent === 'Ben'")
     assert votes(store) == [("Anna", "left"), ("Ben", "right")]
+
+
+def test_a_vote_from_another_address_than_the_announced_one_is_refused_in_words(
+    browser: Any, data: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "votes.db"
+    with listen("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    with serving(data, store, port, script=SERVE_AT) as (_, links):
+        assert links[0].startswith(f"http://localhost:{port}/#")
+        with page_of(browser, links[0].replace("localhost", "127.0.0.1")) as page:
+            begin(page)
+            page.keyboard.press("1")
+            page.wait_for_selector("#notice:not([hidden])")
+            assert page.inner_text("#notice") == f"Answers are taken from http://localhost:{port} only."
+            assert votes(store) == []
+        with page_of(browser, links[0]) as page:
+            begin(page)
+            press(page, "1")
+    assert votes(store) == [("annotator-01", "left")]
