@@ -96,6 +96,10 @@ class Scripted(ScriptedAsk):
         looks = [{"tool": "zoom", "question": f"What is on tray {round(b[1] * 3)} {round(b[0] * 4)}?", "box": b} for b in boxes]  # fmt: skip
         return json.dumps({"settle": settle, "looks": looks[:6]})
 
+    def _agent_parts(self, given: Any) -> str:
+        reports = [self._agent_zoom({"question": question}) for question in given["questions"]]
+        return "\n".join(f"Picture {number}: {report}" for number, report in enumerate(reports, 1))
+
     def _agent_zoom(self, given: Any) -> str:
         row, column = map(int, re.findall(r"tray (\d) (\d)", given["question"])[0])
         name = self.trays[row, column]

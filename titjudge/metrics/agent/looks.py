@@ -325,7 +325,7 @@ def place_of(box: Box) -> str:
 
 def reports_of(text: str, parts: int) -> list[str]:
     """Split an answer about several pictures into the report on each; all of it for each where it cannot be split."""
-    pieces = re.split(r"[*#\s]*\bpicture (\d+)\W*:\W*", text, flags=re.IGNORECASE)
+    pieces = re.split(r"[*#\s]*\bpicture (\d+)[*\s]*:[*\s]*", text, flags=re.IGNORECASE)
     by_number = dict(zip(map(int, pieces[1::2]), pieces[2::2], strict=True))
     if (
         not pieces[0].strip()

@@ -163,6 +163,7 @@ def test_any_text_is_read_as_lines(text: str) -> None:
     [
         ("Picture 1: a. Picture 2: b.", ["a.", "b."]),
         ("**Picture 1**: a\n### Picture 2: b", ["a", "b"]),
+        ('Picture 1: "A" is read.\n**Picture 2:** #2 is missing', ['"A" is read.', "#2 is missing"]),
         ("Picture 2: b Picture 1: a", None),
         ("Picture 1: a", None),
         ("I see a. Picture 1: a Picture 2: b", None),
