@@ -147,7 +147,7 @@ class Crops:
             self._folder.cleanup()
 
     async def cut(self, path: Path, box: Box, enlarged_to: int = ENLARGED_TO) -> Path:
-        """Write a crop and return its file, which is named by a hash of its content.
+        """Write a crop and return its file, which is named by a hash of its content and its place.
 
         Raises:
             DataError: The image cannot be used.
@@ -155,7 +155,7 @@ class Crops:
         content = await asyncio.to_thread(crop, path, box, enlarged_to)
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="titjudge-zoom-")
-        file = Path(self._folder.name) / f"{hashlib.sha256(content).hexdigest()[:32]}.png"
+        file = Path(self._folder.name) / f"{hashlib.sha256(content + repr(box).encode()).hexdigest()[:32]}.png"
         if not file.exists():
             file.write_bytes(content)
             _origins[file] = Origin(path, box)

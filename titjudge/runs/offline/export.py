@@ -25,7 +25,7 @@ from titjudge.providers import Provider, ProviderSettings, WrappedProvider
 from titjudge.providers.batch.openai import openai_line
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.runs.offline.batch import AskedQuestion, only_recorded, walk
-from titjudge.runs.offline.files import Exported, SplitJsonlWriter, question_text
+from titjudge.runs.offline.files import Exported, SplitJsonlWriter, boxes_of, question_text
 from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
@@ -48,7 +48,8 @@ def export(
 
     Where all models are `recorded` a line has `custom_id`, `item` (and `items`, where several share it), `template`,
     `images` (paths), `question` and, for a structured answer, its JSON `schema`. A part of an image is a data URL, or a
-    file in the folder `crops`, and has `part_of` (path) and `box` (left, top, right, bottom in fractions). Where only some
+    file in the folder `crops`, and has `part_of` (path) and `box` (left, top, right, bottom in fractions; of several images
+    `boxes`, null for a whole one). Where only some
     models are `recorded` the questions to those are left out.
 
     Raises:
@@ -130,8 +131,9 @@ class _PlainQuestionExporter(WrappedProvider):
             "images": [self._place(image) for image in request.images],
             "question": question_text(request_record(request)["messages"]),
         }
-        for part in filter(None, (origin(image.path) for image in request.images)):
-            line |= {"part_of": str(part.image), "box": list(part.box)}
+        parts = [origin(image.path) for image in request.images]
+        if whole := next((str(part.image) for part in parts if part), ""):
+            line |= {"part_of": whole, **boxes_of([list(part.box) if part else None for part in parts])}
         more = {"schema": request.schema, "choices": request.choices}
         return line | {name: value for name, value in more.items() if value}
 

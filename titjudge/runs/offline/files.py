@@ -126,6 +126,13 @@ def _questions(file: Path) -> bool:
         return lines.readline().startswith(b'{"custom_id":')
 
 
+def boxes_of(boxes: Sequence[list[float] | None]) -> dict[str, Any]:
+    """Write where the parts of images are that a question shows: `box` of one image, `boxes` of several; nothing of whole ones."""
+    if not any(boxes):
+        return {}
+    return {"box": boxes[0]} if len(boxes) == 1 else {"boxes": list(boxes)}
+
+
 def question_text(messages: Sequence[Any]) -> str:
     """Join the texts of the messages of a `request_record`."""
     return "\n\n".join(part for _, *parts in messages for part in parts if isinstance(part, str)).strip()

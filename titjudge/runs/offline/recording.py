@@ -21,7 +21,7 @@ from titjudge.providers.recorded import question_key
 from titjudge.providers.recorded import read_answers as read_recording
 from titjudge.runs.offline.answers import FileAnswers
 from titjudge.runs.offline.batch import AskedQuestion, only_recorded, walk
-from titjudge.runs.offline.files import IMPORTED, ImportedAnswers, question_text, read_answers
+from titjudge.runs.offline.files import IMPORTED, ImportedAnswers, boxes_of, question_text, read_answers
 from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
@@ -128,12 +128,12 @@ def _line(key: str, reply: dict[str, Any], images: Mapping[str, _RecordingPlace]
         raise ConfigError("answers from a file do not say who gave them: add --by, for example --by 'a person'")
     digests = [part["image"] for _, *parts in reply["messages"] for part in parts if isinstance(part, dict)]
     places = [images.get(digest, _RecordingPlace(f"sha256:{digest}")) for digest in digests]
-    boxes = [list(place.box) for place in places if place.box]
+    boxes = [list(place.box) if place.box else None for place in places]
     return {
         "key": key,
         "template": reply["template"],
         "images": [place.name for place in places],
-        **({"box": boxes[0]} if boxes else {}),
+        **boxes_of(boxes),
         "question": question_text(reply["messages"]),
         "answer": reply["text"],
         "by": who,
