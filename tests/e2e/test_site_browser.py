@@ -13,7 +13,7 @@ import pytest
 from commands import shell
 from test_report_browser import VENDOR, browser  # skipped without playwright, as that is
 
-from titjudge.runs.check.verify import Verification, verify
+from titjudge.runs.check.verify import VerificationResult, verify
 
 __all__ = ["browser"]  # a fixture
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(folder / "board")
 
 
-def verified(run: Path) -> Verification:
+def verified(run: Path) -> VerificationResult:
     """What `verify` finds, in a thread: the browser of this one has an event loop."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(verify, run).result()

@@ -16,7 +16,7 @@ from titjudge.cli.compare import compare
 from titjudge.cli.verify import verify as command
 from titjudge.core.config import load_config
 from titjudge.core.serialization import checksum_differs, with_checksum
-from titjudge.runs.check.verify import Verification, verify
+from titjudge.runs.check.verify import VerificationResult, verify
 from titjudge.runs.session import Session
 from titjudge.testing import Scripted, Seen, Server
 
@@ -85,7 +85,7 @@ def flip(mark: bytes, beyond: int = 0) -> Callable[[bytes], bytes]:
     return change
 
 
-def wrong(found: Verification) -> dict[str, int]:
+def wrong(found: VerificationResult) -> dict[str, int]:
     """Problems by kind; a broken seal, which every changed line has, left out."""
     kinds: dict[str, int] = found.to_json()["wrong"]
     return {kind: count for kind, count in kinds.items() if kind != "line"}

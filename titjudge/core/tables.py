@@ -1,4 +1,4 @@
-"""Tables of results: cells are words, numbers, or numbers with a form, an interval and a note. Renderers are elsewhere.
+"""Tables of results: cells are words, numbers, or numbers with a format, an interval and a note. Renderers are elsewhere.
 
 `cli.output` renders for the terminal, `report.tables` as HTML, Markdown, LaTeX and CSV. All of them take the text of a cell from
 `core.formats`, so that a number looks the same wherever it stands.
@@ -18,7 +18,7 @@ from titjudge.core import formats
 _LIKE_A_NUMBER = re.compile(r"[-+<]?\$?[\d.,]+%?((/| / | of )[\d,]+)*( \[.*\])?(, [a-z ]+ [\d.<]+)?")
 
 
-class Form(Enum):
+class CellFormat(Enum):
     """How the value of a cell is written."""
 
     TEXT = auto()
@@ -36,7 +36,7 @@ class Cell:
 
     Attributes:
         value: Words, or a number: a fraction for PERCENT and POINTS, US dollars for MONEY.
-        form: How the value is written.
+        format: How the value is written.
         digits: Decimals of a NUMBER; None for as many as its size asks for.
         interval: Ends of the 95% interval, in the unit of the value; None is infinite.
         note: A remark about this value.
@@ -46,7 +46,7 @@ class Cell:
     """
 
     value: float | str
-    form: Form = Form.TEXT
+    format: CellFormat = CellFormat.TEXT
     digits: int | None = None
     interval: tuple[float | None, float | None] | None = None
     note: str = ""
@@ -56,7 +56,7 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """The value in its form."""
+        """The value in its format."""
         return self.value if isinstance(self.value, str) else self._written(self.value)
 
     @property
@@ -74,17 +74,17 @@ class Cell:
         return ", ".join(filter(None, (f"{self.text} {self._interval()}".rstrip(), self.note)))
 
     def _written(self, value: float) -> str:
-        match self.form:
-            case Form.PERCENT:
+        match self.format:
+            case CellFormat.PERCENT:
                 return formats.percentage(value)
-            case Form.POINTS:
+            case CellFormat.POINTS:
                 return formats.points(value)
-            case Form.P_VALUE:
+            case CellFormat.P_VALUE:
                 return formats.p_value(value)
-            case Form.MONEY:
+            case CellFormat.MONEY:
                 return formats.money(value)
             case _:
-                return formats.number(value, self.digits, signed=self.form is Form.SIGNED)
+                return formats.number(value, self.digits, signed=self.format is CellFormat.SIGNED)
 
     def _interval(self) -> str:
         if self.interval is None:
@@ -171,9 +171,13 @@ def rounded(values: Sequence[Value]) -> list[Value]:
 
 
 def _shortened(value: Value, most: int) -> Value:
-    if isinstance(value, Cell) and isinstance(value.value, float) and value.form in (Form.NUMBER, Form.SIGNED):
+    if (
+        isinstance(value, Cell)
+        and isinstance(value.value, float)
+        and value.format in (CellFormat.NUMBER, CellFormat.SIGNED)
+    ):
         return replace(value, digits=most if value.digits is None else min(value.digits, most))
-    return Cell(value, Form.NUMBER, most) if isinstance(value, float) else value
+    return Cell(value, CellFormat.NUMBER, most) if isinstance(value, float) else value
 
 
 def text_of(value: Value, dash: str = formats.DASH) -> str:
@@ -187,32 +191,36 @@ def text_of(value: Value, dash: str = formats.DASH) -> str:
 
 def percent(value: float | None, interval: Sequence[float | None] | None = None, **more: Any) -> Cell | None:
     """Make the cell of a fraction with its interval: `88.9% [77.8, 97.2]`; None stays None."""
-    return _statistic(value, Form.PERCENT, None, interval, more)
+    return _statistic(value, CellFormat.PERCENT, None, interval, more)
 
 
 def plain(
     value: float | None, interval: Sequence[float | None] | None = None, digits: int | None = 3, **more: Any
 ) -> Cell | None:
     """Make the cell of a number with its interval: `0.395 [0.351, 0.438]`; None stays None, as an end it is infinite."""
-    return _statistic(value, Form.NUMBER, digits, interval, more)
+    return _statistic(value, CellFormat.NUMBER, digits, interval, more)
 
 
 def p_value(p: float | None) -> Cell | None:
     """Make the cell of a p-value: `0.013`, `<0.0001`; None stays None."""
-    return None if p is None else Cell(p, Form.P_VALUE)
+    return None if p is None else Cell(p, CellFormat.P_VALUE)
 
 
 def dollars(value: float | None, unpriced: int = 0) -> Cell | None:
     """Make the cell of a sum in US dollars that `unpriced` requests are not in; None stays None."""
     if value is None and not unpriced:
         return None
-    return Cell(formats.spending(value, unpriced), sort=value) if unpriced else Cell(value or 0.0, Form.MONEY)
+    return Cell(formats.spending(value, unpriced), sort=value) if unpriced else Cell(value or 0.0, CellFormat.MONEY)
 
 
 def _statistic(
-    value: float | None, form: Form, digits: int | None, interval: Sequence[float | None] | None, more: dict[str, Any]
+    value: float | None,
+    written: CellFormat,
+    digits: int | None,
+    interval: Sequence[float | None] | None,
+    more: dict[str, Any],
 ) -> Cell | None:
     if value is None:
         return None
     ends = (interval[0], interval[1]) if interval else None
-    return Cell(float(value), form, digits, ends, **more)
+    return Cell(float(value), written, digits, ends, **more)

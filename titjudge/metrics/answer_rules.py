@@ -35,7 +35,7 @@ _FENCED = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _LONGEST = 100_000  # characters of a list that is parsed
 
 
-class Question(BaseModel):
+class VisualQuestion(BaseModel):
     """A question about an image.
 
     Attributes:
@@ -71,8 +71,8 @@ class AnswerRule:
         write: Makes a reply in which every question has the best answer, for models that only stand in for another.
     """
 
-    read: Callable[[str, Sequence[Question]], Answers]
-    write: Callable[[Sequence[Question]], str]
+    read: Callable[[str, Sequence[VisualQuestion]], Answers]
+    write: Callable[[Sequence[VisualQuestion]], str]
 
 
 def read_yes_no(text: str) -> bool | None:
@@ -98,12 +98,12 @@ def is_undecided(line: str) -> bool:
     return _UNDECIDED.match(line.strip()) is not None
 
 
-def _first_word(text: str, questions: Sequence[Question]) -> Answers:
+def _first_word(text: str, questions: Sequence[VisualQuestion]) -> Answers:
     answer = read_yes_no(text)
     return None if answer is None else [float(answer)]
 
 
-def _any_word(text: str, questions: Sequence[Question]) -> Answers:
+def _any_word(text: str, questions: Sequence[VisualQuestion]) -> Answers:
     """T2I-CoReBench, evaluate.py: the word yes anywhere is a yes, even beside a no."""
     answer = after_thinking(text).strip().lower()
     if re.search(r"\byes\b", answer):
@@ -111,17 +111,17 @@ def _any_word(text: str, questions: Sequence[Question]) -> Answers:
     return [0.0] if re.search(r"\bno\b", answer) else None
 
 
-def _exactly_yes(text: str, questions: Sequence[Question]) -> Answers:
+def _exactly_yes(text: str, questions: Sequence[VisualQuestion]) -> Answers:
     """OneIG-Bench, alignment_score.py: anything but `Yes` is a no."""
     return [float(after_thinking(text) == "Yes")]
 
 
-def _plain_yes(text: str, questions: Sequence[Question]) -> Answers:
+def _plain_yes(text: str, questions: Sequence[VisualQuestion]) -> Answers:
     """DPG-Bench, compute_dpg_bench.py: anything but yes is a no; a VLM may write it with a capital and a full stop."""
     return [float(after_thinking(text).strip().lower().removesuffix(".") == "yes")]
 
 
-def _labels(text: str, questions: Sequence[Question]) -> Answers:
+def _labels(text: str, questions: Sequence[VisualQuestion]) -> Answers:
     """Read each label, which must stand once, at the start of a line, with a whole number on its scale."""
     answers = []
     for question in questions:
@@ -133,7 +133,7 @@ def _labels(text: str, questions: Sequence[Question]) -> Answers:
     return answers
 
 
-def _wise_labels(text: str, questions: Sequence[Question]) -> Answers:
+def _wise_labels(text: str, questions: Sequence[VisualQuestion]) -> Answers:
     """WISE, gpt_eval.py: the last value of a label counts; without labels, the first lines that are a number."""
     text = after_thinking(text)
     names = "|".join(re.escape(question.question) for question in questions)
@@ -147,7 +147,7 @@ def _wise_labels(text: str, questions: Sequence[Question]) -> Answers:
     return answers if len(answers) == len(questions) else None
 
 
-def _wise_score(text: str, questions: Sequence[Question]) -> Answers:
+def _wise_score(text: str, questions: Sequence[VisualQuestion]) -> Answers:
     """WISE_Verified, vllm_eval.py: the first `Score: 0` or `Score: 1`, else the only line that is 0 or 1."""
     text = after_thinking(text)
     match = re.search(r"\*{0,2}Score\*{0,2}\s*:?\s*([01])\b", text, re.IGNORECASE)
@@ -168,7 +168,7 @@ def _between(text: str, tag: str) -> Any:
         return None
 
 
-def _score_list(text: str, questions: Sequence[Question]) -> Answers:
+def _score_list(text: str, questions: Sequence[VisualQuestion]) -> Answers:
     """Read `<score>[1, 0]</score>`: a 0 or 1 for each question."""
     marks = _between(after_thinking(text), "score")
     if not isinstance(marks, list) or len(marks) != len(questions):
@@ -176,7 +176,7 @@ def _score_list(text: str, questions: Sequence[Question]) -> Answers:
     return [float(mark) for mark in marks] if all(type(mark) is int and mark in (0, 1) for mark in marks) else None
 
 
-def _unigenbench(text: str, questions: Sequence[Question]) -> Answers:
+def _unigenbench(text: str, questions: Sequence[VisualQuestion]) -> Answers:
     """UniGenBench, eval_common.py: as many analyses as marks; a mark of 1 is a 1, anything else is a 0."""
     text = after_thinking(text)
     analysis, marks = _between(text, "analysis"), _between(text, "score")
@@ -199,15 +199,15 @@ def _survives_json(value: Any) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
-def _yes(questions: Sequence[Question]) -> str:
+def _yes(questions: Sequence[VisualQuestion]) -> str:
     return "Yes"
 
 
-def _best_labels(questions: Sequence[Question]) -> str:
+def _best_labels(questions: Sequence[VisualQuestion]) -> str:
     return "\n".join(f"{question.question}: {question.most:g}" for question in questions)
 
 
-def _ones(questions: Sequence[Question]) -> str:
+def _ones(questions: Sequence[VisualQuestion]) -> str:
     marks = [1] * len(questions)
     return f"<analysis>{marks}</analysis><score>{marks}</score>"
 

@@ -13,7 +13,7 @@ from titjudge.core.structured_output import first_problem
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import gather_answers, image_of, unreadable
-from titjudge.metrics.answer_rules import RULES, Question
+from titjudge.metrics.answer_rules import RULES, VisualQuestion
 
 _SKIPPED = (Status.REFUSED, Status.UNPARSED)  # a cut reply would leave the mean by our limit, not by the judge's answer
 
@@ -64,7 +64,7 @@ class Asking(BaseModel):
 class Asked(Asking):
     """The questions of one image (`item.meta["asked"]`) and how they are asked."""
 
-    questions: list[Question] = Field(min_length=1, max_length=500)
+    questions: list[VisualQuestion] = Field(min_length=1, max_length=500)
 
 
 def has_questions(item: Item) -> bool:
@@ -87,7 +87,7 @@ def questions_of(item: Item) -> tuple[Asked, dict[str, Any]]:
 
 
 def answer_rows(
-    questions: Sequence[Question], answers: Sequence[float | None], counted: Sequence[float | None]
+    questions: Sequence[VisualQuestion], answers: Sequence[float | None], counted: Sequence[float | None]
 ) -> list[dict[str, Any]]:
     """Return what a score keeps of each question: its answer, and what that counts for."""
     return [
@@ -139,7 +139,7 @@ def _check_missing(asked: Asked, replies: Sequence[list[float] | Unanswered]) ->
 
 
 async def _answers(
-    item: Item, ask: Ask, asked: Asked, batch: Sequence[Question], shared: Mapping[str, Any]
+    item: Item, ask: Ask, asked: Asked, batch: Sequence[VisualQuestion], shared: Mapping[str, Any]
 ) -> list[float]:
     """Ask for the answers to a batch of questions, again where the reply cannot be parsed."""
     variables = dict(shared)
@@ -198,7 +198,7 @@ def after_parents(asked: Asked, answers: Sequence[float | None]) -> list[float |
     return counted
 
 
-def weighted_mean(questions: Sequence[Question], answers: Sequence[float | None]) -> float:
+def weighted_mean(questions: Sequence[VisualQuestion], answers: Sequence[float | None]) -> float:
     """Compute the weighted mean of the answers that are not None, each as a share of the best answer."""
     shares = [(q.weight, answer / q.most) for q, answer in zip(questions, answers, strict=True) if answer is not None]
     return sum(weight * share for weight, share in shares) / sum(weight for weight, _ in shares)

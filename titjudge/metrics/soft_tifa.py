@@ -11,13 +11,13 @@ from titjudge.core.score_parts import Bounds
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
 from titjudge.metrics._shared import all_answers, image_of
-from titjudge.metrics.answer_rules import Question
+from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.metrics.questions import answer_rows, has_questions, questions_of
 
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-def tokens_of(question: Question, *, official: bool) -> list[str]:
+def tokens_of(question: VisualQuestion, *, official: bool) -> list[str]:
     """List the tokens that count as the right answer: its spellings, and for a "How many" question also the digits.
 
     The official script takes the first token of each spelling: for a digit after a space that is the space alone, in
@@ -50,7 +50,7 @@ async def soft_tifa(item: Item, ask: Ask) -> Score:
     """
     asked, variables = questions_of(item)
 
-    async def probability(question: Question) -> Probability:
+    async def probability(question: VisualQuestion) -> Probability:
         choices = {"right": tokens_of(question, official=ask.protocol == "official")}
         reply = await ask(
             asked.template, role="judge", images=[image_of(item)], choices=choices, question=question.question, **variables

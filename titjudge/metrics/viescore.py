@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import plain_number
@@ -21,18 +21,14 @@ Points = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False), BeforeValidat
 Listed = BeforeValidator(lambda value: [value] if isinstance(value, int | float) else value)
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-
-class Semantics(_Model):
+class Semantics(BaseModel):
     """Answer to `viescore/semantics`: [success in following the prompt]."""
 
     score: Annotated[list[Points], Listed, Field(min_length=1, max_length=1)]
     reasoning: str = ""
 
 
-class Quality(_Model):
+class Quality(BaseModel):
     """Answer to `viescore/quality`: [naturalness, artifacts]."""
 
     score: Annotated[list[Points], Listed, Field(min_length=2, max_length=2)]

@@ -11,7 +11,7 @@ from titjudge.report.model import Loaded, Report
 from titjudge.report.plots import NO_NAME, place_labels, rates_chart
 from titjudge.report.sections import Charts, Note, Part, Section
 from titjudge.stats.scores.claims import claims_of
-from titjudge.stats.scores.forgetting import BINS, Forgetting, Rate, SettledClaim, forgetting
+from titjudge.stats.scores.forgetting import BINS, ClaimOutcome, Forgetting, Rate, forgetting
 
 
 def claims(report: Report) -> Section | None:
@@ -28,7 +28,7 @@ def claims(report: Report) -> Section | None:
     return Section("claims", "Claims", "Where generators stop reading", introduction, parts) if parts else None
 
 
-def _claims(run: Loaded, metric: str) -> list[SettledClaim]:
+def _claims(run: Loaded, metric: str) -> list[ClaimOutcome]:
     items = [item for item in run.items if isinstance(item, Item)]
     try:
         return claims_of(items, [score for (_, name), score in run.scores.items() if name == metric])
@@ -36,7 +36,7 @@ def _claims(run: Loaded, metric: str) -> list[SettledClaim]:
         return []
 
 
-def _part(place: int, title: str, settled: Sequence[SettledClaim]) -> Part:
+def _part(place: int, title: str, settled: Sequence[ClaimOutcome]) -> Part:
     curve = forgetting(settled)
     generators = list(dict.fromkeys(rate.generator for rate in curve.places))
     drawn = generators[:COLOURS]

@@ -19,7 +19,7 @@ import orjson
 from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import StoredRun
-from titjudge.core.tables import Cell, Form, Table, text_of
+from titjudge.core.tables import Cell, CellFormat, Table, text_of
 from titjudge.report.contents import contents
 from titjudge.report.judged_images import Judged
 from titjudge.report.matrix import matrix_data
@@ -258,7 +258,7 @@ def _bar_ends(value: Any) -> tuple[float, float, float] | None:
     if not isinstance(value, Cell) or not value.bar or isinstance(value.value, str) or not math.isfinite(value.value):
         return None
     if value.interval is None:
-        return (0.0, value.value, value.value) if value.form is Form.PERCENT and not value.note else None
+        return (0.0, value.value, value.value) if value.format is CellFormat.PERCENT and not value.note else None
     low, high = value.interval
     return None if low is None or high is None else (low, value.value, high)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from titjudge.core.formats import DASH, number, percentage, spending
 from titjudge.core.run_records import Manifest, SettleRecord
-from titjudge.core.tables import Cell, Form, Table, dollars, says_something
+from titjudge.core.tables import Cell, CellFormat, Table, dollars, says_something
 from titjudge.core.types import Item
 from titjudge.report.cells import fragment, linked
 from titjudge.report.model import JudgedMetric, Loaded, Report
@@ -65,7 +65,7 @@ def _headline(report: Report, place: int) -> Headline:
 
 def _agreement_fact(run: Loaded, place: int, judge: JudgedMetric) -> Fact:
     result = run.metric(judge.metric)
-    shown = Cell(result.accuracy or 0.0, Form.PERCENT, interval=result.accuracy_interval)
+    shown = Cell(result.accuracy or 0.0, CellFormat.PERCENT, interval=result.accuracy_interval)
     note = f"{shown.aside}, 95% interval" if shown.interval else "no interval: too few prompts"
     return Fact(f"agreement with {run.results.reference}, {judge.metric}", shown.text, note, fragment("pairs", m=place))
 

@@ -19,7 +19,7 @@ _UP = "../.."  # from a run to the board
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedBoard:
     """A board that was written.
 
     Attributes:
@@ -35,7 +35,9 @@ class Published:
     removed: int
 
 
-def publish(runs: Sequence[Path], out: Path, *, title: str = "Leaderboard", full_images: bool = False) -> Published:
+def publish(
+    runs: Sequence[Path], out: Path, *, title: str = "Leaderboard", full_images: bool = False
+) -> PublishedBoard:
     """Write a board of runs, or add them to the board that is there.
 
     A run that the board has already (it began at the same time) is renewed; its other runs stay, whether their folders are
@@ -72,7 +74,7 @@ def publish(runs: Sequence[Path], out: Path, *, title: str = "Leaderboard", full
                     site.has(file.relative_to(out).as_posix())
         of_board = sorted([*kept, *(RunFolder(out / RUNS / name) for name in names)], key=_order)
         index = write_site(of_board, site, originals, title=title, full_images=full_images)
-    return Published(index, tuple(run.path for run in of_board), site.written, site.unchanged, site.removed)
+    return PublishedBoard(index, tuple(run.path for run in of_board), site.written, site.unchanged, site.removed)
 
 
 def _copy(folder: RunFolder, name: str, site: SiteFolder) -> dict[Path, Path]:

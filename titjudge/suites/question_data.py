@@ -18,7 +18,7 @@ from titjudge.core.structured_output import first_problem
 from titjudge.core.types import InvalidItem
 from titjudge.data.data_paths import inside
 from titjudge.data.tables import scan_table
-from titjudge.metrics.answer_rules import Question
+from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.suites.prompt_places import filled
 from titjudge.suites.question_schema import PromptFiles, QuestionColumns, QuestionSpec
 
@@ -40,7 +40,7 @@ class PromptRecord:
     where: str
     key: str = ""
     fields: dict[str, Any] = field(default_factory=dict)
-    questions: list[Question] = field(default_factory=list)
+    questions: list[VisualQuestion] = field(default_factory=list)
     sources: tuple[Path, ...] = ()
 
 
@@ -180,7 +180,7 @@ def counts(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
     return True
 
 
-def _questions(row: Mapping[str, Any], columns: QuestionColumns, file: Path, each: str) -> list[Question]:
+def _questions(row: Mapping[str, Any], columns: QuestionColumns, file: Path, each: str) -> list[VisualQuestion]:
     named = {key: column for key, column in columns.model_dump().items() if column}
     lists = {key: values(row, column, file) for key, column in named.items()}
     counts = {key: len(found) for key, found in lists.items()}
@@ -193,7 +193,7 @@ def _questions(row: Mapping[str, Any], columns: QuestionColumns, file: Path, eac
         raise DataError("a question is empty")
     try:
         return [
-            Question.model_validate({key: _part(key, value) for key, value in zip(lists, entry, strict=True)})
+            VisualQuestion.model_validate({key: _part(key, value) for key, value in zip(lists, entry, strict=True)})
             for entry in zip(*lists.values(), strict=True)
         ]
     except ValidationError as error:

@@ -6,24 +6,20 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import read_yaml
 from titjudge.core.key_problems import key_problem
-from titjudge.metrics.answer_rules import Question
+from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.metrics.questions import Asking
 
 _ASKING = ("questions", "soft-tifa")
 """The metrics that ask the questions of the data."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class PromptFiles(_Strict):
+class PromptFiles(BaseModel, extra="forbid"):
     """Where prompts are below the data folder.
 
     A column is a key of a row; `a.b` is the key b of the object a (which may be JSON in a text), `a[]` every entry of a list,
@@ -59,7 +55,7 @@ class PromptFiles(_Strict):
     where: dict[str, str | bool | int] = {}
 
 
-class SourceImages(_Strict):
+class SourceImages(BaseModel, extra="forbid"):
     """Where the images are that an edit was made from.
 
     Attributes:
@@ -74,7 +70,7 @@ class SourceImages(_Strict):
     reference: str = ""
 
 
-class QuestionColumns(_Strict):
+class QuestionColumns(BaseModel, extra="forbid"):
     """The columns of the questions; lists in several columns are combined entry by entry."""
 
     question: str
@@ -84,7 +80,7 @@ class QuestionColumns(_Strict):
     answer: str = ""
 
 
-class TableSpec(_Strict):
+class TableSpec(BaseModel, extra="forbid"):
     """A table: means by category for each generator.
 
     Attributes:
@@ -114,7 +110,7 @@ class TableSpec(_Strict):
     bounds: tuple[float, float] | None = None
 
 
-class Official(_Strict):
+class Official(BaseModel, extra="forbid"):
     """What differs with `--protocol official`, where it follows the published script.
 
     Attributes:
@@ -131,7 +127,7 @@ class Official(_Strict):
     files: Literal["", "gedit", "imgedit", "kris", "rise"] = ""
 
 
-class QuestionSpec(_Strict):
+class QuestionSpec(BaseModel, extra="forbid"):
     """A whole suite.
 
     Attributes:
@@ -159,7 +155,7 @@ class QuestionSpec(_Strict):
     images: list[str] = ["images/{generator}/{prompt_id}_{sample}", "images/{generator}/{prompt_id}"]
     prompts: PromptFiles
     sources: SourceImages = SourceImages()
-    questions: QuestionColumns | list[Question] = []
+    questions: QuestionColumns | list[VisualQuestion] = []
     metric: str = "questions"
     ask: Asking = Asking()
     official: Official = Official()

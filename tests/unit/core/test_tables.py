@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from titjudge.core.tables import Cell, Form, Table, dollars, p_value, percent, plain, text_of
+from titjudge.core.tables import Cell, CellFormat, Table, dollars, p_value, percent, plain, text_of
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from titjudge.core.tables import Cell, Form, Table, dollars, p_value, percent, p
         (dollars(1250.0), "$1,250.00"),
         (dollars(2.5, unpriced=3), "at least $2.50"),
         (dollars(None, unpriced=3), "unknown"),
-        (Cell(0.05, Form.POINTS, interval=(0.012, 0.088)), "+5.0 pts [+1.2, +8.8]"),
+        (Cell(0.05, CellFormat.POINTS, interval=(0.012, 0.088)), "+5.0 pts [+1.2, +8.8]"),
         (0.83374, "0.8337"),
         (0.5, "0.5"),
         (1234, "1,234"),

@@ -13,11 +13,11 @@ from commands import cli
 
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Request, ToolCall
-from titjudge.metrics.answer_rules import Question
+from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.providers.fake import Fake
 from titjudge.providers.made_up import made_up_reply
 
-SCHEMA = schema_of(Question)
+SCHEMA = schema_of(VisualQuestion)
 COLOURS = """
 name: colours
 summary: Do the colours fit the prompt?
@@ -34,7 +34,7 @@ def test_the_plan_of_the_metric_goes_before_the_schema() -> None:
     assert json.loads(planned.text)["question"] == "Is it?"
     calls = (ToolCall("id", "look", "{}"),)
     assert made_up_reply(Request("p", "m", (), planned=calls), "usual").tool_calls == calls
-    assert Question.model_validate_json(made_up_reply(Request("p", "m", (), schema=SCHEMA), "usual").text)
+    assert VisualQuestion.model_validate_json(made_up_reply(Request("p", "m", (), schema=SCHEMA), "usual").text)
     assert made_up_reply(Request("p", "m", ()), "usual").text == "usual"
 
 

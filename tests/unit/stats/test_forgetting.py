@@ -13,14 +13,14 @@ from titjudge.core.types import Item, Score, Status
 from titjudge.report.drawing import write_chart
 from titjudge.report.plots import forgetting_chart
 from titjudge.stats.scores.claims import claims_of, place_of
-from titjudge.stats.scores.forgetting import BINS, SettledClaim, forgetting
+from titjudge.stats.scores.forgetting import BINS, ClaimOutcome, forgetting
 
 KINDS = ("entity", "attribute", "relation")
 
 
 def claims(
     seed: int, prompts: int, each: int, *, stops: float = 1.0, met: float = 0.85, name: str = "g"
-) -> list[SettledClaim]:
+) -> list[ClaimOutcome]:
     """A generator that meets claims with probability `met` up to `stops` in the prompt, and with 0.1 behind it."""
     rng = np.random.default_rng(seed)
     found = []
@@ -29,7 +29,7 @@ def claims(
             chance = met if position < stops else 0.1
             kind = KINDS[int(rng.integers(3))]
             found.append(
-                SettledClaim(
+                ClaimOutcome(
                     "c", kind, float(position), bool(rng.random() < chance), name, f"p{p}", 150 + 100 * (p % 3)
                 )
             )
@@ -59,7 +59,7 @@ def test_a_generator_that_reads_to_the_end_has_no_step() -> None:
 
 def test_a_generator_that_gets_better_has_no_step_down() -> None:
     turned = [
-        SettledClaim(c.claim, c.kind, 1 - c.position, c.met, c.generator, c.prompt_id, c.words)
+        ClaimOutcome(c.claim, c.kind, 1 - c.position, c.met, c.generator, c.prompt_id, c.words)
         for c in claims(0, 40, 20, stops=0.7)
     ]
     assert forgetting(turned, resamples=0).steps[0].position is None
@@ -73,7 +73,7 @@ def test_a_fall_that_is_only_in_the_kind_is_told_from_one_within_kinds() -> None
         for position in rng.random(20):
             style = rng.random() < (0.9 if position > 0.7 else 0.1)
             met = bool(rng.random() < (0.3 if style else 0.9))
-            found.append(SettledClaim("c", "style" if style else "entity", float(position), met, "g", f"p{p}", 200))
+            found.append(ClaimOutcome("c", "style" if style else "entity", float(position), met, "g", f"p{p}", 200))
     (step,) = forgetting(found, resamples=0).steps
     assert step.position is None
     assert "beyond chance" in step.reason
@@ -125,10 +125,10 @@ def test_generators_are_told_apart_and_intervals_are_by_prompt() -> None:
 def test_where_all_claims_agree_the_interval_is_that_of_so_many_prompts(met: bool) -> None:
     from scipy.stats import binomtest
 
-    found = forgetting([SettledClaim("c", "entity", 0.1, met, "g", f"p{p}", 50) for p in range(25) for _ in range(3)])
+    found = forgetting([ClaimOutcome("c", "entity", 0.1, met, "g", f"p{p}", 50) for p in range(25) for _ in range(3)])
     exact = binomtest(25 * met, 25).proportion_ci()
     assert found.kinds[0].interval == pytest.approx((exact.low, exact.high))
-    assert forgetting([SettledClaim("c", "entity", 0.1, met, "g", "p", 50)]).kinds[0].interval is None
+    assert forgetting([ClaimOutcome("c", "entity", 0.1, met, "g", "p", 50)]).kinds[0].interval is None
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_kinds_that_are_harder_and_stand_last_are_no_step() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         told = [
-            SettledClaim(
+            ClaimOutcome(
                 "c", kind, (k + 0.5) / 20, bool(rng.random() < (0.4 if kind == "style" else 0.85)), "g", f"p{p}", 300
             )
             for p in range(10)

@@ -14,7 +14,7 @@ from titjudge.core import registry
 from titjudge.core.answer_probabilities import Probability, wanted
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status
-from titjudge.metrics.answer_rules import Question
+from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.metrics.questions import questions
 from titjudge.metrics.soft_tifa import geometric_mean, soft_tifa, tokens_of
 from titjudge.suites.geneval import questions_of
@@ -127,9 +127,9 @@ def test_not_geneval_reads_genevals_tree(data: Path) -> None:
 
 def test_the_tokens_of_right_answers() -> None:
     yes, four, dozen = (
-        Question(question="Is it red?", answer="Yes"),
-        Question(question="How many cars?", answer="four"),
-        Question(question="How many cars?", answer="dozen"),
+        VisualQuestion(question="Is it red?", answer="Yes"),
+        VisualQuestion(question="How many cars?", answer="four"),
+        VisualQuestion(question="How many cars?", answer="dozen"),
     )
     assert tokens_of(yes, official=True) == ["Yes", "yes", " Yes", " yes"]
     assert tokens_of(four, official=True) == ["four", "Four", " four", " Four", "4", " "]

@@ -13,7 +13,7 @@ import pytest
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status
-from titjudge.metrics.answer_rules import RULES, Question
+from titjudge.metrics.answer_rules import RULES, VisualQuestion
 from titjudge.metrics.questions import Asked, after_parents, questions
 from titjudge.suites.base import SuiteInputs
 from titjudge.suites.question_suite import QuestionSuite
@@ -266,7 +266,7 @@ def test_zeros_are_handed_down_only_where_they_are_chained() -> None:
     ],
 )
 def test_what_a_rule_reads(rule: str, text: str, wanted: list[float] | None) -> None:
-    assert RULES[rule].read(text, [Question(question="Score")]) == wanted
+    assert RULES[rule].read(text, [VisualQuestion(question="Score")]) == wanted
 
 
 @pytest.mark.parametrize("protocol", ["strict", "official"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.errors import DataError
-from titjudge.suites.tiif.answers import Answers
+from titjudge.suites.tiif.answers import AnswerCounts
 from titjudge.suites.tiif.layout import TypeCounts
 from titjudge.suites.tiif.summary_files import dimension_text, read_dimension_text, read_xlsx, rounded, write_xlsx
 
@@ -13,15 +13,15 @@ openpyxl = pytest.importorskip("openpyxl")
 
 
 @pytest.fixture
-def answers() -> Answers:
-    found = Answers()
+def answers() -> AnswerCounts:
+    found = AnswerCounts()
     found.cells["=1+1", "short"] = {"text": TypeCounts(2, 3, 1, 0.75), "numeracy": TypeCounts(1, 4, 3, 0.75)}
     found.cells["=1+1", "long"] = {"text": TypeCounts(1, 2, 2, 1.0)}
     found.cells["with space", "short"] = {"text": TypeCounts(1, 3, 3, 1.0), "style": TypeCounts()}
     return found
 
 
-def test_xlsx_has_the_official_shape(answers: Answers, tmp_path: Path) -> None:
+def test_xlsx_has_the_official_shape(answers: AnswerCounts, tmp_path: Path) -> None:
     write_xlsx(answers, tmp_path / "s.xlsx")
     book = openpyxl.load_workbook(tmp_path / "s.xlsx")
     assert book.sheetnames == ["Accuracy", "Total_Questions", "Correct_Answers"]
@@ -35,7 +35,7 @@ def test_xlsx_has_the_official_shape(answers: Answers, tmp_path: Path) -> None:
     assert list(book["Correct_Answers"].iter_rows(values_only=True))[4][6] == "1.0000"
 
 
-def test_xlsx_comes_back_exactly(answers: Answers, tmp_path: Path) -> None:
+def test_xlsx_comes_back_exactly(answers: AnswerCounts, tmp_path: Path) -> None:
     write_xlsx(answers, tmp_path / "s.xlsx")
     short = read_xlsx(tmp_path / "s.xlsx")["generators"]["=1+1"]["short"]
     assert short["types"]["text"] == pytest.approx(100 / 3, abs=1e-12)
@@ -45,7 +45,7 @@ def test_xlsx_comes_back_exactly(answers: Answers, tmp_path: Path) -> None:
     assert short["overall"] == pytest.approx((75 + 100 / 3) / 2)
 
 
-def test_xlsx_with_accuracies_only(answers: Answers, tmp_path: Path) -> None:
+def test_xlsx_with_accuracies_only(answers: AnswerCounts, tmp_path: Path) -> None:
     write_xlsx(answers, tmp_path / "s.xlsx")
     book = openpyxl.load_workbook(tmp_path / "s.xlsx")
     del book["Total_Questions"], book["Correct_Answers"]
@@ -74,12 +74,12 @@ def test_bad_xlsx_is_a_data_error(tmp_path: Path) -> None:
         read_xlsx(path)
 
 
-def test_rounding_is_the_official_one(answers: Answers) -> None:
+def test_rounding_is_the_official_one(answers: AnswerCounts) -> None:
     assert rounded(answers)["=1+1"]["short"]["text"] == 0.3333
     assert rounded(answers)["with space"]["short"]["style"] is None
 
 
-def test_dimension_text_round_trip(answers: Answers, tmp_path: Path) -> None:
+def test_dimension_text_round_trip(answers: AnswerCounts, tmp_path: Path) -> None:
     text = dimension_text(answers)
     assert text.startswith("\n==== Basic_Following_Overall - Overall ====\n")
     assert "\n==== Advanced_Attribute+Reasoning - Attribute+Reasoning ====\n" in text

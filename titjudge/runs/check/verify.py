@@ -61,7 +61,7 @@ class VerifyProblem:
 
 
 @dataclass(slots=True)
-class Verification:
+class VerificationResult:
     """What was checked, and the problems in the order in which they were found."""
 
     run: Path
@@ -105,7 +105,7 @@ class Verification:
         }
 
 
-def verify(path: Path) -> Verification:
+def verify(path: Path) -> VerificationResult:
     """Check a run folder without changing it.
 
     Raises:
@@ -115,8 +115,8 @@ def verify(path: Path) -> Verification:
     return asyncio.run(_verify(RunFolder(path)))
 
 
-async def _verify(folder: RunFolder) -> Verification:
-    result = Verification(folder.path)
+async def _verify(folder: RunFolder) -> VerificationResult:
+    result = VerificationResult(folder.path)
     manifest = folder.manifest()
     config = config_of(manifest.identity, folder.path)
     if not folder.begun:
@@ -154,7 +154,7 @@ async def _verify(folder: RunFolder) -> Verification:
 
 
 def _check_versions(
-    manifest: Manifest, metrics: Mapping[str, Metric], library: PromptLibrary, result: Verification
+    manifest: Manifest, metrics: Mapping[str, Metric], library: PromptLibrary, result: VerificationResult
 ) -> None:
     for name, digest in manifest.prompts.items():
         result.checked["templates"] += 1
@@ -171,7 +171,7 @@ def _check_versions(
             result.add("metric", f"metric {name}", what)
 
 
-def _check_ends(folder: RunFolder, complete: bool, result: Verification) -> None:
+def _check_ends(folder: RunFolder, complete: bool, result: VerificationResult) -> None:
     """Report a last line without its newline, which a kill leaves, as a problem of a complete run and a note on others."""
     for file in (folder.path / f"{name}.jsonl" for name in ("items", *FILES)):
         if has_lines(file) and journal.torn(file):
@@ -181,7 +181,7 @@ def _check_ends(folder: RunFolder, complete: bool, result: Verification) -> None
                 result.notes.append(f"{file.name}: its last line has no end and was left out")
 
 
-def _located(folder: RunFolder, name: str, result: Verification) -> Iterator[tuple[int, dict[str, Any]]]:
+def _located(folder: RunFolder, name: str, result: VerificationResult) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read the valid records of a file with their offsets, and report the other lines and wrong checksums."""
     file = folder.path / name
     if not has_lines(file):
@@ -203,7 +203,7 @@ class _StoredScores:
         for_tables: the scores to make the tables from, in the stored order.
     """
 
-    def __init__(self, folder: RunFolder, result: Verification, *, slim: bool) -> None:
+    def __init__(self, folder: RunFolder, result: VerificationResult, *, slim: bool) -> None:
         self.for_tables: dict[tuple[str, str], Score] = {}
         self._score: Callable[[dict[str, Any]], Score] = partial(lean_score, counted=True) if slim else score_from
         self._offsets: dict[tuple[str, str], int] = {}
@@ -243,7 +243,7 @@ class _ScoreChecker:
     images: StoredImages
     panel: Panel
     before: _StoredScores
-    result: Verification
+    result: VerificationResult
     unanswered: int = 0
     without_image: int = 0
     _shown: Callable[[str, str], RequestImages] = field(init=False)
@@ -376,7 +376,7 @@ def _check_tables(
     scores: Mapping[tuple[str, str], Score],
     suite: Suite,
     metrics: dict[str, Metric],
-    result: Verification,
+    result: VerificationResult,
 ) -> None:
     try:
         before = folder.results()

@@ -14,7 +14,7 @@ from titjudge.stats.equality import same
 from titjudge.stats.pairwise_accuracy import Values, values_by_metric
 from titjudge.stats.ppi.ppi_leaderboard import PeopleBoard, people_board
 from titjudge.stats.scores.claims import claims_of
-from titjudge.stats.scores.forgetting import SettledClaim
+from titjudge.stats.scores.forgetting import ClaimOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int
     return pairs, unscored
 
 
-def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[SettledClaim], list[str]]:
+def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[ClaimOutcome], list[str]]:
     """Return a metric of a run, the claims in its scores, and notes.
 
     Raises:

@@ -15,7 +15,7 @@ from titjudge.core.score_parts import question_counts
 from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.prompt_languages import script
-from titjudge.stats.generators.published_tables import Counterpart, Published
+from titjudge.stats.generators.published_tables import Counterpart, PublishedTable
 from titjudge.stats.scores.joined_runs import prompt_of
 
 _LEAST = 0.95  # share of a row's images, and of the questions about them, that a rank takes
@@ -33,7 +33,7 @@ class ReferenceMark:
         return f"{self.what}: {self.words}{' (no rank)' if self.void else ''}"
 
 
-def standings(folder: RunFolder, reference: Published) -> list[Table]:
+def standings(folder: RunFolder, reference: PublishedTable) -> list[Table]:
     """Sort the rows of a run into those of a published table, in a table for each column that both have.
 
     A row gets a rank (1 is best, among itself and the published rows that are made on as many prompts) only where no flag is void: another suite or variant
@@ -66,7 +66,7 @@ def _items_behind(counterpart: Counterpart, items: Sequence[Item | InvalidItem])
 
 
 def _own_rows(
-    manifest: Manifest, results: Results, reference: Published, counterpart: Counterpart
+    manifest: Manifest, results: Results, reference: PublishedTable, counterpart: Counterpart
 ) -> list[tuple[str, float]]:
     """List name and number of the rows of the run that belong into a column."""
     rows: list[tuple[str, Any]] = []
@@ -96,7 +96,7 @@ def _models(manifest: Manifest, metric: str) -> list[str]:
     return [record.model for role, record in manifest.roles.items() if role.partition(" ")[0] in roles]
 
 
-def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | InvalidItem]) -> list[ReferenceMark]:
+def _flags(manifest: Manifest, reference: PublishedTable, items: Sequence[Item | InvalidItem]) -> list[ReferenceMark]:
     """Flag what differs for every row of the run."""
     flags = []
     if manifest.suite.name != reference.suite:
@@ -139,7 +139,9 @@ def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | Inva
     return flags
 
 
-def _prompts(reference: Published, items: Sequence[Item | InvalidItem]) -> tuple[dict[str, str], set[str], int | None]:
+def _prompts(
+    reference: PublishedTable, items: Sequence[Item | InvalidItem]
+) -> tuple[dict[str, str], set[str], int | None]:
     """Return the prompts judged, those that could not be, and the number of prompts that it shares with published rows, if any."""
     prompts = {prompt_of(item): item.prompt for item in items if isinstance(item, Item)}
     unread = {item.prompt_id for item in items if isinstance(item, InvalidItem) and item.prompt_id} - set(prompts)
@@ -154,7 +156,7 @@ def _is_judge(model: str, patterns: Sequence[str]) -> bool:
 
 
 def _table(
-    reference: Published, counterpart: Counterpart, mine: Sequence[tuple[str, float]], flags: Sequence[ReferenceMark],
+    reference: PublishedTable, counterpart: Counterpart, mine: Sequence[tuple[str, float]], flags: Sequence[ReferenceMark],
     items: Sequence[Item | InvalidItem], folder: RunFolder,
 ) -> Table:  # fmt: skip
     published: dict[str, float] = {
@@ -186,7 +188,7 @@ def _table(
 
 
 def _counts(
-    reference: Published, items: Sequence[Item | InvalidItem], folder: RunFolder
+    reference: PublishedTable, items: Sequence[Item | InvalidItem], folder: RunFolder
 ) -> dict[str, list[ReferenceMark]]:
     """Flag generators that lack scores, whose questions lack answers, or that have several images a prompt."""
     if reference.of != "generator":

@@ -26,7 +26,7 @@ from titjudge.core.errors import ConfigError, FatalProviderError, UserError
 from titjudge.core.files import read_yaml
 from titjudge.core.numbers import known_sum, sum_words
 from titjudge.core.run_records import MetricResult
-from titjudge.core.tables import Cell, Form, Table, dollars, p_value, percent, plain
+from titjudge.core.tables import Cell, CellFormat, Table, dollars, p_value, percent, plain
 from titjudge.core.types import Pair, Score, Status
 from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric
@@ -386,7 +386,7 @@ def _part(table: Table, columns: Sequence[str]) -> Table:
 def _below(row: Row) -> Cell | None:
     if row.below is None:
         return None
-    return Cell(row.below, Form.POINTS, note="" if row.p_adjusted is None else f"p {p_value(row.p_adjusted)}")
+    return Cell(row.below, CellFormat.POINTS, note="" if row.p_adjusted is None else f"p {p_value(row.p_adjusted)}")
 
 
 def _without_shared_model(rows: Sequence[dict[str, Any]], role: str) -> tuple[list[dict[str, Any]], str]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.formats import DASH
-from titjudge.core.tables import Cell, Form, Table, p_value, percent, plain
+from titjudge.core.tables import Cell, CellFormat, Table, p_value, percent, plain
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.equality import score_differences
@@ -184,8 +184,8 @@ def _value(difference: Difference, value: float | None) -> Cell | None:
 def _difference(difference: Difference) -> Cell | None:
     if difference.difference is None:
         return Cell(DASH, note=difference.reason) if difference.reason else None
-    form = Form.POINTS if difference.of_accuracy else Form.SIGNED
-    return Cell(difference.difference, form, interval=difference.interval)
+    written = CellFormat.POINTS if difference.of_accuracy else CellFormat.SIGNED
+    return Cell(difference.difference, written, interval=difference.interval)
 
 
 def _couples(names: list[str], baseline: str | None) -> list[tuple[str, str]]:

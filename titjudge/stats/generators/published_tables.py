@@ -37,7 +37,7 @@ class Counterpart:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedTable:
     """One published table.
 
     Attributes:
@@ -114,7 +114,7 @@ def published_names() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=32)
-def published(name: str) -> Published:
+def published(name: str) -> PublishedTable:
     """Read a table.
 
     Raises:
@@ -135,7 +135,7 @@ def published(name: str) -> Published:
         "judges": tuple(facts.get("judges", ())),
         "remarks": tuple(facts.get("remarks", ())),
     }
-    return Published(name, columns=tuple(head[1:]), cells=cells, counterparts=tuple(mine), **facts)
+    return PublishedTable(name, columns=tuple(head[1:]), cells=cells, counterparts=tuple(mine), **facts)
 
 
 def list_table(names: Sequence[str]) -> Table:

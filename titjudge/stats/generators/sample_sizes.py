@@ -9,7 +9,7 @@ import numpy as np
 
 from titjudge.core.errors import DataError
 from titjudge.core.formats import number
-from titjudge.core.tables import Cell, Form, Table, dollars
+from titjudge.core.tables import Cell, CellFormat, Table, dollars
 from titjudge.stats.generators.comparison_tables import Scale
 from titjudge.stats.generators.planning import SHORT, Pilot, PowerCurve, curve, plans
 from titjudge.stats.generators.replay_settling import replay_pairs, verdicts
@@ -35,7 +35,7 @@ def settling(scores: ScoreTable, best: str) -> list[Table]:
         if of < FEWEST:
             continue
         spared = None if scores.cost is None else dollars(2 * scores.cost * (of - used))
-        share = Cell(used / of, Form.PERCENT, bar=True)
+        share = Cell(used / of, CellFormat.PERCENT, bar=True)
         rows.append((name, verdicts(each.verdict for each in replays), round(used), of, share, spared))
     notes = (
         f"`judge --settle` replayed on these scores: {ORDERS} random orders of the prompts, stopped when an interval that holds at "

@@ -35,7 +35,7 @@ def bradley_terry(
     if not used:
         return _without_fit(0, "no pair compares two generators")
     outcomes, counts, generators = _counted(used)
-    model = _Model(len(generators), outcomes)
+    model = _Likelihood(len(generators), outcomes)
     (point,), (tie,) = model.fit(np.asarray(counts.sum(axis=0), dtype=np.float64).reshape(1, -1))
     if np.isnan(point).any():
         reason = "no finite fit: too few pairs, or some generators never lose (or never win) against the others"
@@ -92,7 +92,7 @@ def _counted(used: Sequence[tuple[str, str, Pair]]) -> tuple[list[tuple[int, int
     return keys, counts, generators
 
 
-class _Model:
+class _Likelihood:
     """The likelihood of the outcomes, maximised for any weights of them."""
 
     def __init__(self, generators: int, keys: Sequence[tuple[int, int, bool]]) -> None:
@@ -235,7 +235,7 @@ class _Model:
         return strengths
 
 
-def _draws(model: _Model, counts: Any, resamples: int, seed: int, start: Floats) -> tuple[Floats, int]:
+def _draws(model: _Likelihood, counts: Any, resamples: int, seed: int, start: Floats) -> tuple[Floats, int]:
     """Fit resamples of the prompts, starting from `start`; returns the strengths, and how many have no finite fit."""
     blocks = [(counts.T @ block.T).T for block in multiplicities(counts.shape[0], resamples, seed)]
     weights = np.concatenate(blocks) if blocks else np.zeros((0, counts.shape[1]))

@@ -9,13 +9,13 @@ from typing import Any
 from titjudge.core.score_parts import alignment, claims, questions, sequence
 from titjudge.core.types import Item, Score
 from titjudge.core.words import count_words
-from titjudge.stats.scores.forgetting import SettledClaim
+from titjudge.stats.scores.forgetting import ClaimOutcome
 
 _PLACE = ("position", "span", "start")
 _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
 
 
-def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[SettledClaim]:
+def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[ClaimOutcome]:
     """List the claims of all scores that have some, with their position in the prompt.
 
     `parts["claims"]` (of the agentic judge) is a list of `{"claim", "kind", "met" or "verdict", "position"}`; instead of a
@@ -30,13 +30,13 @@ def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[SettledCla
     return [claim for score in scores if score.item_id in known for claim in _of(known[score.item_id], score)]
 
 
-def _of(item: Item, score: Score) -> Iterator[SettledClaim]:
+def _of(item: Item, score: Score) -> Iterator[ClaimOutcome]:
     rows, aligned = claims(score.parts), alignment(score.parts)
     facts = {"generator": item.generator, "prompt_id": item.prompt_id, "words": count_words(item.prompt)}
     if rows:
         for row in rows:
             if any(row.get(key) is not None for key in _PLACE):
-                yield SettledClaim.of(
+                yield ClaimOutcome.of(
                     {**row, "met": _met(row, score), "position": _position(row, len(item.prompt)), **facts}
                 )
     elif aligned is not None:
@@ -58,11 +58,11 @@ def _elements(marks: Any) -> Iterator[tuple[list[str], bool]]:
 
 def _named(
     claim: str, kind: str, names: Sequence[str], met: bool, item: Item, facts: Mapping[str, Any]
-) -> Iterator[SettledClaim]:
+) -> Iterator[ClaimOutcome]:
     """Yield the claim at the position of the first of the names that the prompt contains; nothing where it contains none."""
     place = next((at for name in names if (at := place_of(name, item.prompt)) is not None), None)
     if place is not None:
-        yield SettledClaim.of({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
+        yield ClaimOutcome.of({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
 
 
 def _asked(question: Mapping[str, Any]) -> tuple[str, list[str], bool] | None:

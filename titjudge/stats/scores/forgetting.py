@@ -26,7 +26,7 @@ WORDS = 100  # width of the bins of prompt length
 
 
 @dataclass(frozen=True, slots=True)
-class SettledClaim:
+class ClaimOutcome:
     """A claim with its `position` in the prompt, in [0, 1], and the length of the prompt in `words`."""
 
     claim: str
@@ -38,7 +38,7 @@ class SettledClaim:
     words: int
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> SettledClaim:
+    def of(cls, record: Mapping[str, Any]) -> ClaimOutcome:
         """Make a claim from a record with these keys (`words` may be called `prompt_words`, `prompt_id` `group`).
 
         Raises:
@@ -140,30 +140,30 @@ def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
 
 
 def forgetting(
-    claims: Iterable[SettledClaim | Mapping[str, Any]], *, bins: int = BINS, resamples: int = 2000
+    claims: Iterable[ClaimOutcome | Mapping[str, Any]], *, bins: int = BINS, resamples: int = 2000
 ) -> Forgetting:
     """Compute the rates of generators by position, kind and length of prompt, and the step of each.
 
     Args:
-        claims: Claims, or records for `SettledClaim.of`.
+        claims: Claims, or records for `ClaimOutcome.of`.
         bins: Bins of the position.
         resamples: Bootstrap draws of prompts for the interval of a step.
 
     Raises:
         DataError: A record is malformed.
     """
-    listed = [claim if isinstance(claim, SettledClaim) else SettledClaim.of(claim) for claim in claims]
+    listed = [claim if isinstance(claim, ClaimOutcome) else ClaimOutcome.of(claim) for claim in claims]
     generators = sorted({claim.generator for claim in listed})
 
-    def place(claim: SettledClaim) -> tuple[int, str]:
+    def place(claim: ClaimOutcome) -> tuple[int, str]:
         k = min(int(claim.position * bins), bins - 1)
         return k, f"{100 * k / bins:.0f}-{100 * (k + 1) / bins:.0f}%"
 
-    def length(claim: SettledClaim) -> tuple[int, str]:
+    def length(claim: ClaimOutcome) -> tuple[int, str]:
         k = (claim.words - 1) // WORDS
         return k, f"{k * WORDS + 1}-{(k + 1) * WORDS}"
 
-    def rates(label: Callable[[SettledClaim], tuple[Any, str]]) -> tuple[Rate, ...]:
+    def rates(label: Callable[[ClaimOutcome], tuple[Any, str]]) -> tuple[Rate, ...]:
         labels = [text for _, text in sorted({label(claim) for claim in listed})]
         return tuple(
             rate
@@ -181,8 +181,8 @@ def forgetting(
 
 def _rates(
     generator: str,
-    claims: Sequence[SettledClaim],
-    label: Callable[[SettledClaim], tuple[Any, str]],
+    claims: Sequence[ClaimOutcome],
+    label: Callable[[ClaimOutcome], tuple[Any, str]],
     labels: Sequence[str],
 ) -> list[Rate]:
     number = {text: k for k, text in enumerate(labels)}
@@ -201,7 +201,7 @@ def _rates(
     ]
 
 
-def _step(generator: str, claims: Sequence[SettledClaim], resamples: int) -> Step:
+def _step(generator: str, claims: Sequence[ClaimOutcome], resamples: int) -> Step:
     seen = sorted((claim for claim in claims if claim.met is not None), key=lambda claim: (claim.prompt_id, claim.kind))
     group, groups = codes(claim.prompt_id for claim in seen)
     met = np.array([bool(claim.met) for claim in seen], dtype=np.float64)

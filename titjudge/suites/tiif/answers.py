@@ -39,7 +39,7 @@ class AnswerProblem:
 
 
 @dataclass(slots=True)
-class Answers:
+class AnswerCounts:
     """What one tree holds; `cells` are the counts by (generator, length) and then by type."""
 
     cells: dict[tuple[str, str], dict[str, TypeCounts]] = field(default_factory=dict)
@@ -64,13 +64,13 @@ class _Normal(dict[Any, str]):
 _normal = _Normal({"yes": "yes", "no": "no"}).__getitem__
 
 
-def read_answers(folder: Path) -> Answers:
+def read_answers(folder: Path) -> AnswerCounts:
     """Count the answers of a tree in one pass over its files.
 
     Raises:
         DataError: There is no such folder, nothing in it is a tree of answers, or it mixes two numberings of prompts.
     """
-    answers, numbering = Answers(), _Numbering(folder)
+    answers, numbering = AnswerCounts(), _Numbering(folder)
     for generator, length, kind, files in _walk(folder, answers.problems):
         cell = answers.cells.setdefault((generator, length), {}).setdefault(kind, TypeCounts())
         for file in files:

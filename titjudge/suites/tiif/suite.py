@@ -17,7 +17,7 @@ from titjudge.suites.base import Suite, SuiteInputs, judged
 from titjudge.suites.prompt_places import GENERATOR, PromptPlace
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif import dataset
-from titjudge.suites.tiif.answers import METRIC, AnswerProblem, Answers, write_answers
+from titjudge.suites.tiif.answers import METRIC, AnswerCounts, AnswerProblem, write_answers
 from titjudge.suites.tiif.layout import LENGTHS, SIZES, TYPES, TypeCounts
 from titjudge.suites.tiif.tables import results, tables
 from titjudge.suites.tiif.text_rendering import METRICS as TEXT_METRICS
@@ -159,7 +159,7 @@ class Tiif(Suite):
         Coverage is against the published size of the set, or of a sample against its prompts. Several images of a prompt
         count as one, with their mean.
         """
-        answers = Answers()
+        answers = AnswerCounts()
         hits: dict[tuple[str, str, str, str], list[tuple[float, int]]] = {}
         expected: dict[tuple[str, str], Mapping[str, int]] = {}
         for item in items:

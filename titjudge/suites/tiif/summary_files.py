@@ -17,7 +17,7 @@ from titjudge.core.files import read_text
 from titjudge.core.numbers import mean
 from titjudge.data.xlsx_files import openpyxl
 from titjudge.suites.spreadsheet import put_row
-from titjudge.suites.tiif.answers import Answers
+from titjudge.suites.tiif.answers import AnswerCounts
 from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, TypeCounts, roll_up
 
 _SHEETS: dict[str, Callable[[TypeCounts], float | None]] = {
@@ -45,7 +45,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (  # title, key of wha
 )
 
 
-def rounded(answers: Answers) -> dict[str, dict[str, dict[str, float | None]]]:
+def rounded(answers: AnswerCounts) -> dict[str, dict[str, dict[str, float | None]]]:
     """Return type accuracies by generator and length as upstream passes them on: fractions with four decimals."""
 
     def accuracy(cell: TypeCounts | None) -> float | None:
@@ -60,7 +60,7 @@ def rounded(answers: Answers) -> dict[str, dict[str, dict[str, float | None]]]:
     }
 
 
-def write_xlsx(answers: Answers, path: Path) -> None:
+def write_xlsx(answers: AnswerCounts, path: Path) -> None:
     """Write the three sheets with the official headers and four-decimal strings, best mean accuracy first.
 
     Raises:
@@ -157,7 +157,7 @@ def _number(value: Any, where: str, path: Path) -> float | None:
     return number if number == number else None
 
 
-def dimension_text(answers: Answers) -> str:
+def dimension_text(answers: AnswerCounts) -> str:
     """Write the official dimension text, from type accuracies rounded to four decimals as upstream does."""
     types = rounded(answers)
     blocks = []

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from titjudge.core.types import Table
-from titjudge.suites.tiif.answers import AnswerProblem, Answers
+from titjudge.suites.tiif.answers import AnswerCounts, AnswerProblem
 from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SIZES, TYPES, TypeCounts, roll_up, which_set
 
 _SHOWN = 20
@@ -46,7 +46,9 @@ def _named(problems: Sequence[AnswerProblem]) -> list[dict[str, str]]:
     return [{"path": problem.path, "reason": problem.reason} for problem in problems]
 
 
-def results(answers: Answers, expected: Mapping[tuple[str, str], Mapping[str, int]] | None = None) -> dict[str, Any]:
+def results(
+    answers: AnswerCounts, expected: Mapping[tuple[str, str], Mapping[str, int]] | None = None
+) -> dict[str, Any]:
     """Compute `{"generators": {NAME: {"short": {...}, "long": {...}}}, ...}`; a length without answers has no values.
 
     Args:

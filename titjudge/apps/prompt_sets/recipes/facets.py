@@ -29,7 +29,7 @@ _ZH = "图"  # of which a dry run writes Chinese prompts
 MOST_MORE = 5  # most facets of the finished prompt beyond its targets (Eq. 4)
 
 
-class Note(Draft):
+class FacetNote(Draft, title="Note"):
     """What in a prompt puts a facet to the test."""
 
     facet: str
@@ -59,7 +59,7 @@ class Bilingual(Draft):
 class FacetDraft(Bilingual):
     """What is answered to `recipes/facet_draft`."""
 
-    notes: list[Note]
+    notes: list[FacetNote]
 
     def checked(self, targets: list[str]) -> Checked:
         """Check the notes and both texts."""

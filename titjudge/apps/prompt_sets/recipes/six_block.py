@@ -56,7 +56,7 @@ class SixBlocks(Draft):
         }
 
 
-class Review(Draft):
+class DraftReview(Draft, title="Review"):
     """What is answered to `recipes/review`."""
 
     fluent: bool
@@ -80,7 +80,9 @@ async def six_block(item: Item, ask: Ask) -> list[dict[str, Any]]:
         if problems := flat(draft.checked()):
             return problems
         planned = {"fluent": True, "consistent": True}
-        review = (await ask("recipes/review", role="judge", schema=Review, planned=planned, prompt=draft.prompt)).data
+        review = (
+            await ask("recipes/review", role="judge", schema=DraftReview, planned=planned, prompt=draft.prompt)
+        ).data
         if review.fluent and review.consistent:
             return []
         return review.problems or ["the review calls it " + ("inconsistent" if review.fluent else "not fluent")]

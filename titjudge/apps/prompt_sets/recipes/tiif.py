@@ -38,7 +38,7 @@ class Sentence(Draft):
     prompt: str = Field(min_length=1)
 
 
-class Question(Draft):
+class GoldQuestion(Draft, title="Question"):
     """A question about an image of the prompt, and its gold answer."""
 
     concept: Whole = Field(ge=1)
@@ -49,10 +49,10 @@ class Question(Draft):
 class Questions(Draft):
     """What is answered to `recipes/tiif_questions`."""
 
-    questions: list[Question] = Field(min_length=1, max_length=30)
+    questions: list[GoldQuestion] = Field(min_length=1, max_length=30)
 
 
-class Answers(Draft):
+class TextAnswers(Draft, title="Answers"):
     """What is answered to `recipes/answer_from_text`."""
 
     answers: list[Literal["yes", "no", "unsaid"]]
@@ -145,7 +145,7 @@ async def _contradicted(ask: Ask, text: str, draft: Questions) -> list[str]:
     listed = numbered(question.question for question in draft.questions)
     planned = {"answers": [question.answer for question in draft.questions]}
     reply = await ask(
-        "recipes/answer_from_text", role="judge", schema=Answers, planned=planned, prompt=text, questions=listed
+        "recipes/answer_from_text", role="judge", schema=TextAnswers, planned=planned, prompt=text, questions=listed
     )
     answers = reply.data.answers
     if len(answers) != len(draft.questions):

@@ -47,7 +47,7 @@ def serve_review(
 
 def build_app(review: Review, key: str, *, reviewer: str, host: str = "127.0.0.1", url: str = "") -> App:
     """Make the page and its two endpoints as an ASGI application; `key` opens it."""
-    page, known = _Page(review), single_key(key, reviewer)
+    page, known = _Endpoints(review), single_key(key, reviewer)
     names = {"/": "review.html", "/review.css": "review.css", "/review.js": "review.js"}
     files = {path: _STATIC / name for path, name in names.items()} | {"/label.css": _LABEL_CSS}
     routes = [
@@ -57,7 +57,7 @@ def build_app(review: Review, key: str, *, reviewer: str, host: str = "127.0.0.1
     return page_app(files, routes, host, url)
 
 
-class _Page:
+class _Endpoints:
     """The endpoints; each is called with the request and the name of the reviewer."""
 
     def __init__(self, review: Review) -> None:
