@@ -23,7 +23,7 @@ _AROUND = 0.25  # of the place's width and height, on each side
 _LEAST = 0.05  # of the image's width and height
 
 
-class Crops:
+class ClaimCrops:
     """Cut crops until the room of a report is used up.
 
     Args:
@@ -37,7 +37,7 @@ class Crops:
         """Cut out the places of claims that are not met, or whose verdict was looked at again.
 
         Returns:
-            Crops as WebP in Base64, and which of them belongs to the claim of a number. Nothing where the image is not the one
+            ClaimCrops as WebP in Base64, and which of them belongs to the claim of a number. Nothing where the image is not the one
             that was judged, cannot be read, or no room is left.
         """
         places = {claim["number"]: place for claim in claims(parts) if (place := _place(claim))}

@@ -22,7 +22,7 @@ from titjudge.core.score_parts import Compared, TokensRead, contradicted, descri
 from titjudge.core.serialization import lean_item, lean_score, renamed, score_from, without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.data import containers
-from titjudge.report.crops import Crops
+from titjudge.report.crops import ClaimCrops
 from titjudge.report.judged_images import Judged, Sameness
 from titjudge.report.text_pool import Texts
 from titjudge.report.transcripts import DRAWN, case
@@ -442,7 +442,7 @@ class ItemWriter:
         self.report, self.texts, self.first_reply = report, Texts(), 0
         self.replies: list[Json] = []
         self._known: dict[tuple[int, str], int | None] = {}
-        self._crops = Crops()
+        self._crops = ClaimCrops()
         self._values = [_values(report.entries, place) for place in range(len(report.judges))]
 
     def restart(self) -> None:

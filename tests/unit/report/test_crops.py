@@ -1,4 +1,4 @@
-"""Crops where claims were settled: small, of the judged image alone, and within the room that a report has."""
+"""ClaimCrops where claims were settled: small, of the judged image alone, and within the room that a report has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from titjudge.report.crops import EDGE, MOST, Crops
+from titjudge.report.crops import EDGE, MOST, ClaimCrops
 from titjudge.report.judged_images import Judged
 
 
@@ -33,7 +33,7 @@ def opened(crop: str) -> Image.Image:
 
 
 def test_a_crop_shows_the_place_with_some_of_what_is_around_it(judged: Judged) -> None:
-    crops, crop_of = Crops().of_claims({"claims": [claim(3)]}, judged)
+    crops, crop_of = ClaimCrops().of_claims({"claims": [claim(3)]}, judged)
     image = opened(crops[crop_of[3]])
     assert max(image.size) <= EDGE
     red = image.getpixel((image.width // 2, image.height // 2))
@@ -44,28 +44,28 @@ def test_a_crop_shows_the_place_with_some_of_what_is_around_it(judged: Judged) -
 
 def test_claims_of_one_place_share_a_crop_and_those_that_held_at_once_have_none(judged: Judged) -> None:
     rows = [claim(1), claim(2), claim(3, "met"), claim(4, "met", before=[["not_met", "E1"]]), claim(5, place=(0, 0, 0.1, 0.1))]  # fmt: skip
-    crops, crop_of = Crops().of_claims({"claims": rows}, judged)
+    crops, crop_of = ClaimCrops().of_claims({"claims": rows}, judged)
     assert (len(crops), crop_of) == (2, {1: 0, 2: 0, 4: 0, 5: 1})
 
 
 def test_an_image_that_is_not_the_judged_one_is_not_shown(judged: Judged) -> None:
     assert judged.path is not None
     Image.new("RGB", (10, 10)).save(judged.path)
-    assert Crops().of_claims({"claims": [claim(1)]}, judged) == ([], {})
+    assert ClaimCrops().of_claims({"claims": [claim(1)]}, judged) == ([], {})
     judged.path.unlink()
-    assert Crops().of_claims({"claims": [claim(1)]}, judged) == ([], {})
-    assert Crops().of_claims({"claims": [claim(1)]}, None) == ([], {})
+    assert ClaimCrops().of_claims({"claims": [claim(1)]}, judged) == ([], {})
+    assert ClaimCrops().of_claims({"claims": [claim(1)]}, None) == ([], {})
 
 
 @pytest.mark.parametrize("place", [None, [], [0, 0, 1], [0, 0, 2, 1], [0.5, 0, 0.5, 1], ["a", 0, 1, 1], [float("nan"), 0, 1, 1], "0011"])  # fmt: skip
 def test_what_is_no_place_has_no_crop(place: Any, judged: Judged) -> None:
-    assert Crops().of_claims({"claims": [claim(1, place=place)]}, judged) == ([], {})
+    assert ClaimCrops().of_claims({"claims": [claim(1, place=place)]}, judged) == ([], {})
 
 
 def test_crops_of_an_image_and_of_a_report_are_bounded(judged: Judged) -> None:
     rows = [claim(n, place=(0.05 * n, 0, 0.05 * n + 0.1, 0.2)) for n in range(MOST + 4)]
-    crops, crop_of = Crops().of_claims({"claims": rows}, judged)
+    crops, crop_of = ClaimCrops().of_claims({"claims": rows}, judged)
     assert len(crops) == len(crop_of) == MOST
-    small = Crops(room=10)
+    small = ClaimCrops(room=10)
     assert small.of_claims({"claims": rows}, judged)[0]
     assert small.of_claims({"claims": rows}, judged) == ([], {})
