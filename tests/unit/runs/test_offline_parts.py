@@ -22,7 +22,7 @@ ANSWERS = {
 
 def test_an_inventory_is_answered_by_a_reader_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    Image.linear_gradient("L").resize((1300, 900)).rotate(90).save(tmp_path / "data" / "image.png")
+    Image.linear_gradient("L").resize((1700, 1000)).rotate(90).save(tmp_path / "data" / "image.png")
     write_lines(tmp_path / "data" / "images.jsonl", {"image": "image.png", "prompt_id": "p"})
     write_lines(tmp_path / "data" / "prompts.jsonl", {"prompt_id": "p", "prompt": PROMPT})
     for template, answer in ANSWERS.items():

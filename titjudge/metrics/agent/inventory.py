@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from titjudge.metrics.agent.claims import fenced, shortened
 from titjudge.metrics.agent.crops import Box, fit_box
 
-ONE_LOOK = 1024  # pixels of the longer side of an image, or a part, that is seen in one look
+ONE_LOOK = 1_600_000  # pixels of an image that is seen in one look: 1,536 x 1,024 and less
+PART = 1024  # pixels of a part's longer side
 MANY_CLAIMS = 25  # claims from which an inventory of a large image pays
 MOST_ITEMS = 250
 _MOST_ACROSS, _OVERLAP = 3, 0.02  # parts; of width and height, on each inner side
@@ -39,10 +40,13 @@ class InventoryItem:
 
 
 def parts_of(width: int, height: int) -> list[Box]:
-    """Divide an image into parts of at most 1,024 pixels a side, nine at most, that overlap a little; [] for a smaller image."""
-    columns, rows = (min(_MOST_ACROSS, math.ceil(side / ONE_LOOK)) for side in (width, height))
-    if columns * rows == 1:
+    """Divide an image into parts of some 1,024 pixels a side, nine at most, that overlap a little.
+
+    An image of at most 1.6 million pixels has none: models see it in one look.
+    """
+    if width * height <= ONE_LOOK:
         return []
+    columns, rows = (min(_MOST_ACROSS, math.ceil(side / PART)) for side in (width, height))
     return [(left, top, right, bottom) for top, bottom in _spans(rows) for left, right in _spans(columns)]
 
 

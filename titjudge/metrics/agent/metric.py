@@ -89,8 +89,8 @@ async def tit_agent(
             what a look has cost so far.
         first_look: What the judge begins with. "description": that of the TIT metrics, paid once with them. "inventory": what is
             where, listed by the captioner from the image and its enlarged parts in one request. "sight": the judge sees the
-            image and its parts itself, and no captioner is asked. "auto": an inventory where the image is larger than 1,024
-            pixels a side and the prompt makes 25 claims or more, else a description.
+            image and its parts itself, and no captioner is asked. "auto": an inventory where the image has more than 1.6
+            million pixels and the prompt makes 25 claims or more, else a description.
 
     Raises:
         ConfigError: `max_cost` or `point_worth` is given, and a model's price is unknown.
