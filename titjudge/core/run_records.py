@@ -17,7 +17,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
-from titjudge.core.types import InvalidItem, Item, Pair, Table
+from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Table
 
 SCHEMA_VERSION = 1
 Interval = tuple[float, float]
@@ -594,7 +594,7 @@ class RankedJudge(Record):
 class BestJudge(Record):
     """Which metric agrees best with people: the best (`first`) against the runner-up (`second`), on the pairs that both scored."""
 
-    reference: str = "people"
+    reference: str = PEOPLE
     """As in the results."""
     ranking: list[RankedJudge] = []
     """The metrics, best first."""
@@ -644,7 +644,7 @@ class Results(_File):
     bradley_terry: dict[str, BradleyTerryRecord] = {}
     pairs: list[PairRecord] | None = None
     """The human pairs with which the metrics were compared."""
-    reference: str = "people"
+    reference: str = PEOPLE
     """The source of the preferences: `people` or `construction`."""
     cut: dict[str, CutRecord] = {}
     questions: dict[str, QuestionsRecord] = {}
@@ -667,7 +667,7 @@ class Results(_File):
     @property
     def human_pairs(self) -> list[Pair]:
         """The pairs in the form that statistics take."""
-        source = "construction" if self.reference == "construction" else ""
+        source = CONSTRUCTION if self.reference == CONSTRUCTION else ""
         return [
             Pair(pair.prompt_id, pair.a, pair.b, pair.preference, source, pair.both_bad, pair.ranks)
             for pair in self.pairs or ()

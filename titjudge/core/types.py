@@ -72,6 +72,9 @@ class InvalidItem:
         return bool(self.generator or self.prompt_id)
 
 
+PEOPLE, CONSTRUCTION = "people", "construction"  # whose preferences pairs are
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two images of one prompt and which of them people prefer.
@@ -80,7 +83,7 @@ class Pair:
         a: Id of one image.
         b: Id of the other.
         preference: `a`, `b` or `tie`.
-        source: The origin of the preference, where it is known.
+        source: The origin of the preference, where it is known; CONSTRUCTION where it comes from how the images were made.
         both_bad: Whether the tie is one of two bad images.
         ranks: The ranks that people gave to `a` and `b` among the images of the prompt (1 is best), where the preference is of these.
     """

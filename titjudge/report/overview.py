@@ -10,7 +10,7 @@ from typing import Any
 from titjudge.core.formats import DASH, number, percentage, spending
 from titjudge.core.run_records import Manifest, SettleRecord
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, says_something
-from titjudge.core.types import Item
+from titjudge.core.types import CONSTRUCTION, Item
 from titjudge.report.cells import fragment, linked
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.sections import Fact, Headline, Section, single
@@ -104,7 +104,7 @@ def counts_of(run: Loaded) -> str:
     ]
     pairs = len(run.results.pairs or ())
     if pairs:
-        counts.append(f"{pairs:,} pairs" if run.results.reference == "construction" else f"{pairs:,} human pairs")
+        counts.append(f"{pairs:,} pairs" if run.results.reference == CONSTRUCTION else f"{pairs:,} human pairs")
     suite, protocol, day = _suite(run.manifest), run.manifest.protocol, _day(run.manifest)
     sentences = [
         ", ".join(counts),

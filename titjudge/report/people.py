@@ -9,12 +9,12 @@ from typing import Any
 
 from titjudge.core.formats import percentage
 from titjudge.core.tables import Table, percent, plain
+from titjudge.core.types import CONSTRUCTION, PEOPLE
 from titjudge.core.words import count_words
 from titjudge.report.drawing import COLOURS, Canvas, Chart, shortened
 from titjudge.report.model import Report
 from titjudge.report.plots import NO_NAME, categories, series, shares
 from titjudge.report.sections import Charts, Section, single
-from titjudge.stats.people.agreement import CONSTRUCTION, PEOPLE
 from titjudge.stats.people.agreement_cuts import (
     Cut,
     JudgedPairs,

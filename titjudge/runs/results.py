@@ -18,11 +18,10 @@ from titjudge.core.run_records import (
     TableRecord,
 )
 from titjudge.core.score_parts import question_counts, steadiness, texts_cut
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.core.types import CONSTRUCTION, InvalidItem, Item, Pair, Score, Table
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
 from titjudge.stats.intervals import WAY
-from titjudge.stats.people.agreement import CONSTRUCTION
 from titjudge.stats.people.agreement_tables import agreement_tables
 from titjudge.stats.ranking.duels import duel_tables
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt

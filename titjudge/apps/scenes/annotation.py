@@ -13,6 +13,7 @@ from titjudge.apps.scenes.layout import holds
 from titjudge.apps.scenes.objects import KINDS
 from titjudge.apps.scenes.palette import SURFACES, near
 from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, AskedElements, Relation, Scene, ShownScene
+from titjudge.core.types import CONSTRUCTION
 
 QUESTIONS = 11
 
@@ -248,4 +249,4 @@ def pair_records(prompt_id: str, images: list[tuple[str, float]], rng: Random) -
     for pair in combinations(images, 2):
         (a, a_value), (b, b_value) = pair if rng.random() < 0.5 else reversed(pair)
         preference = "tie" if a_value == b_value else "a" if a_value > b_value else "b"
-        yield {"prompt_id": prompt_id, "image_a": a, "image_b": b, "preference": preference, "source": "construction"}
+        yield {"prompt_id": prompt_id, "image_a": a, "image_b": b, "preference": preference, "source": CONSTRUCTION}

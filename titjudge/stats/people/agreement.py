@@ -10,7 +10,7 @@ import numpy as np
 
 from titjudge.core.registry import base_metric
 from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
-from titjudge.core.types import InvalidItem, Item, Pair, Score
+from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Score
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.intervals import WAY
 from titjudge.stats.pairwise_accuracy import (
@@ -45,7 +45,6 @@ from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 NO_PAIRS = "there are no human pairs of these images"
 GUESSING = 0.05
 MARKS_JUDGE = "the score marks the judge and not the image"
-PEOPLE, CONSTRUCTION = "people", "construction"  # whose preferences the pairs are
 EXPLANATION = (  # of the columns, as it stands in the notes of every result with human pairs
     "Accuracy: share of the human pairs with a preference that the metric orders the same way; a predicted tie is "
     "wrong, a pair without both scores is left out and counted.",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from titjudge.core.formats import interval, number, p_value, percentage
 from titjudge.core.numbers import sum_words
 from titjudge.core.run_records import BestJudge, BetterGenerator, SettledPair, SettleRecord, Verdict
+from titjudge.core.types import CONSTRUCTION
 from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN
 from titjudge.stats.people.agreement import GUESSING
 from titjudge.stats.scores.part_scores import ELEMENT, PARTS
@@ -193,7 +194,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _of_judges(record: BestJudge) -> Iterator[str]:
-    constructed = record.reference == "construction"
+    constructed = record.reference == CONSTRUCTION
     first = record.ranking[0]
     guessing = [one.metric for one in record.ranking if one.p is not None and one.p >= GUESSING]
     if not record.second:
