@@ -163,7 +163,7 @@ def test_draws_fitted_together_are_those_fitted_singly() -> None:
     pairs, generator_of = simulated({"x": 0.9, "y": 0.0, "z": -0.9}, 0.3, 7, seed=4)
     used = [(generator_of[pair.a], generator_of[pair.b], pair) for pair in pairs]
     outcomes, _, generators = bradley_terry_module._counted(used)
-    model = bradley_terry_module._Model(len(generators), outcomes)
+    model = bradley_terry_module._Likelihood(len(generators), outcomes)
     weights = np.random.default_rng(0).integers(0, 3, (60, len(outcomes))).astype(float)
     together, tie = model.fit(weights)
     singly = [model.fit(row[None]) for row in weights]
