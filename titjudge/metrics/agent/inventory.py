@@ -21,7 +21,7 @@ _MOST_ACROSS, _OVERLAP = 3, 0.02  # parts; of width and height, on each inner si
 _LONGEST = 400  # characters of an item
 _NUMBER = re.compile(r"^(?:[-*•]\s*)?(?:\d+\s*[.):]\s*)?")
 _PLACE = re.compile(r"\[\s*" + r"\s*[,;]\s*".join([r"(\d+(?:\.\d+)?|\.\d+)"] * 4) + r"\s*\]")
-_UNSURE = re.compile(r"[(\[]?\bunsure\b[)\]]?", re.IGNORECASE)
+_UNSURE = re.compile(r"[(\[]\s*unsure\s*[)\]]|\bunsure\W*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,6 +147,21 @@ def test_parts_cover_the_image_and_are_parts(width: int, height: int) -> None:
     assert all((right - left) * (bottom - top) < 1 for left, top, right, bottom in parts)
 
 
+@pytest.mark.parametrize(
+    ("line", "sure"),
+    [
+        ("a lamp [0, 0, 1, 1] (unsure)", False),
+        ("a lamp (unsure) [0, 0, 1, 1]", False),
+        ("a lamp, unsure", False),
+        ("a man who looks unsure of himself", True),
+    ],
+)
+def test_a_reader_is_unsure_where_it_says_so_of_the_line(line: str, sure: bool) -> None:
+    (item,) = read_items(line)
+    assert item.sure is sure
+    assert ("himself" in line) is ("unsure" in item.text)
+
+
 @given(st.text(max_size=300))
 def test_any_text_is_read_as_lines(text: str) -> None:
     for item in read_items(text):
