@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-
-import numpy as np
+from math import inf, isnan
 
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.formats import percentage
@@ -17,17 +16,16 @@ from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.plots import heat_map, power_chart, radar
 from titjudge.report.sections import Block, Charts, Part, Section
 from titjudge.report.verdict import judged_run
-from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.comparison_tables import (
     Comparison,
     Scale,
     compared_with_best,
     short_and_long,
+    slice_means,
     slice_tables,
     standings_table,
 )
 from titjudge.stats.generators.sample_sizes import POWER, Planning, planning, settling
-from titjudge.stats.generators.slices import averages
 from titjudge.stats.ppi.bridging import bridge, bridge_table
 from titjudge.stats.ppi.two_tier import two_tier
 from titjudge.stats.scores.scores_table import ScoreTable
@@ -93,8 +91,7 @@ def score_table_of(run: Loaded, judge: JudgedMetric) -> ScoreTable | None:
     judged = judged_run(run)
     named = {id: item for id, item in judged.items.items() if item.generator}
     table = joined_table([replace(judged, items=named)], judge.metric)
-    several = table is not None and np.isfinite(table.means).any(axis=0).sum() > 1
-    return table if several else None
+    return table if table is not None and table.scored_generators > 1 else None
 
 
 def _compared(report: Report, place: int, cut: ScoreTable) -> Comparison | None:
@@ -151,13 +148,12 @@ def _power_chart(id: str, judge: JudgedMetric, planned: Planning) -> Chart:
 def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: JudgedMetric, id: str) -> list[Chart]:
     """Chart each category as a heat map, and those with few values as profiles too."""
     charts = []
-    sign = 1.0 if judge.higher else -1.0
     for at, (column, slices) in enumerate(cut.slices.items()):
         title, values = column.replace("_", " "), list(slices)
-        board: Floats = sign * np.stack([averages(means) for means in slices.values()], axis=1)
-        digits = 2 if float(np.nanmax(np.abs(board))) <= 2 else 1
+        board = slice_means(cut, column, _scale(judge))
+        digits = 2 if max((abs(mean) for mean in board.flat if not isnan(mean)), default=inf) <= 2 else 1
         rows = tuple(
-            (cut.generators[k], value, None if np.isnan(board[k, place]) else plain(board[k, place], digits=digits + 1))
+            (cut.generators[k], value, None if isnan(board[k, place]) else plain(board[k, place], digits=digits + 1))
             for k in order
             for place, value in enumerate(values)
         )

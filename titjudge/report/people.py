@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from titjudge.stats.people.agreement_cuts import (
     by_length,
     by_rank_gap,
     by_score_gap,
+    mean_win_shares,
     win_shares,
 )
 
@@ -153,14 +153,12 @@ def _scatter(report: Report, judge: int) -> Chart | None:
 
 def _generators(report: Report, judge: int, shares: Mapping[int, float]) -> list[_Generator]:
     """Return each generator's share of comparisons won, with its mean score and interval of results.json."""
-    won: dict[str, list[float]] = defaultdict(list)
-    for image, share in shares.items():
-        won[report.entries[image].generator].append(share)
+    won = mean_win_shares(shares, [entry.generator for entry in report.entries])
     about = report.judges[judge]
     places = {row.generator: row.metrics.get(about.metric) for row in report.runs[about.run].results.leaderboard}
     return [
-        _Generator(name, sum(shares) / len(shares), place.mean, place.interval)
-        for name, shares in sorted(won.items())
+        _Generator(name, share, place.mean, place.interval)
+        for name, share in won.items()
         if (place := places.get(name)) is not None and place.mean is not None
     ]
 

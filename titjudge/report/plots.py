@@ -14,8 +14,8 @@ from titjudge.report.drawing import COLOURS, DASHES, WIDTH, Canvas, Chart, short
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.generator_differences import GeneratorDifference
 from titjudge.stats.generators.planning import Pilot, Plan, PowerCurve, curve
-from titjudge.stats.generators.replay_settling import RaceResult
-from titjudge.stats.generators.sequential import OPEN, Settled
+from titjudge.stats.generators.replay_settling import RaceResult, replay_averages
+from titjudge.stats.generators.sequential import Settled
 from titjudge.stats.ppi.bridging import Bridge
 from titjudge.stats.ppi.inference import Estimate
 from titjudge.stats.scores.forgetting import Forgetting, Rate
@@ -53,21 +53,13 @@ def differences_chart(differences: Sequence[GeneratorDifference], delta: float |
 
 def settling_chart(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> Chart:
     """Chart the average share of the judgements that settled each pair and race, paler where some orders stayed open."""
-    by_name: dict[str, list[tuple[float, bool]]] = {}
-    for each in pairs:
-        by_name.setdefault(f"{each.a}, {each.b}", []).append((each.used / each.of, each.verdict == OPEN))
-    for race in races:
-        names = ", ".join(race.generators)
-        by_name.setdefault(names, []).append((race.used / race.of, race.verdict == OPEN))
-    rows = sorted((float(np.mean([used for used, _ in orders])), name, orders) for name, orders in by_name.items())
-    rows = rows[-_ROWS:]
+    rows = sorted(replay_averages([*pairs, *races]), key=lambda row: (row.share, row.generators))[-_ROWS:]
 
     def draw(canvas: Canvas) -> None:
-        axes = canvas.rows([name for _, name, _ in rows])
-        for place, (used, _, orders) in enumerate(rows):
-            stayed = sum(is_open for _, is_open in orders) / len(orders)
+        axes = canvas.rows([", ".join(row.generators) for row in rows])
+        for place, row in enumerate(rows):
             axes.barh(place, 100, color=canvas.palette.grid)
-            axes.barh(place, 100 * used, color=canvas.colour(0), alpha=1 - 0.6 * stayed)
+            axes.barh(place, 100 * row.share, color=canvas.colour(0), alpha=1 - 0.6 * row.open)
         axes.set_xlabel("judgements until the verdict, % (pale: some orders stayed open)")
 
     return Chart("settling", "When each question was settled", "", draw, size=_row_size(len(rows)))

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from titjudge.core.files import csv_text
 from titjudge.core.formats import number, percentage
 from titjudge.core.registry import first_metric
@@ -17,12 +15,8 @@ from titjudge.core.types import Status
 from titjudge.report.model import ImageEntry, Report
 from titjudge.report.site_folder import slug
 from titjudge.report.verdict import judged_run, verdict_of
-from titjudge.stats.bootstrap import Floats
-from titjudge.stats.equality import with_ties
-from titjudge.stats.generators.comparison_tables import compared_with_best, mean_cell, standings_table
-from titjudge.stats.generators.slices import averages
+from titjudge.stats.generators.comparison_tables import compared_table
 from titjudge.stats.scores.joined_runs import prompt_keys, run_labels
-from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.verdict.judged_runs import JudgedRun, items_of, joined_table
 
 MOST = 4  # metrics with a table
@@ -178,7 +172,7 @@ def _standing(board: Board, runs: Sequence[JudgedRun], metric: str) -> Iterator[
     if scores is None:
         return
     settled = any(run.manifest.status == "settled" for run in runs)
-    table = _plain(scores, runs[0], metric) if settled else _compared(scores, runs[0], metric)
+    table = compared_table(scores, runs[0].scale(metric), settled=settled)
     title = f"Leaderboard: {metric}" + (f", {runs[0].name}" if board.verdict.apart else "")
     columns, rows = table.columns, []
     at = 3 if "tier" in columns else 2
@@ -189,25 +183,6 @@ def _standing(board: Board, runs: Sequence[JudgedRun], metric: str) -> Iterator[
             (Cell(name, link=generator_page(name)), mean, *row[2:at], *_failed(board, name, runs, metric), *row[at:])
         )
     yield Table(title, (*columns[:at], *_COUNTS, *columns[at:]), tuple(rows), (*table.notes, _EXPLAINED))
-
-
-def _compared(scores: ScoreTable, run: JudgedRun, metric: str) -> Table:
-    comparison = compared_with_best(scores)
-    return _plain(scores, run, metric) if comparison is None else standings_table(comparison, run.scale(metric))
-
-
-def _plain(scores: ScoreTable, run: JudgedRun, metric: str) -> Table:
-    """Tabulate means alone, where prompts are too few to compare by or were judged only until a question was settled."""
-    scale, settled = run.scale(metric), run.manifest.status == "settled"
-    sign = 1.0 if scale.higher else -1.0
-    means: Floats = with_ties(averages(scores.means))
-    rows = []
-    for k in np.argsort(-np.nan_to_num(means, nan=-np.inf), kind="stable").tolist():
-        own = scores.means[np.isfinite(scores.means[:, k]), k]
-        mean = mean_cell(own, scores.bounds, scale.digits, sign)
-        rows.append((scores.generators[k], mean and replace(mean, interval=None) if settled else mean, len(own)))
-    why = "it stopped when its question was settled" if settled else "the prompts are too few"
-    return Table("", ("generator", "mean", "prompts"), tuple(rows), (f"No tiers and differences: {why}.",))
 
 
 def _failed(board: Board, name: str, runs: Sequence[JudgedRun], metric: str) -> tuple[int, int, Cell, int]:

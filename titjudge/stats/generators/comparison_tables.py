@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,11 @@ class Scale:
     range: tuple[float, float] | None
     higher: bool
     digits: int
+
+    @property
+    def sign(self) -> float:
+        """-1 where less is better: scores are negated then."""
+        return 1.0 if self.higher else -1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +141,7 @@ def compared_with_best(scores: ScoreTable, baseline: str = "") -> Comparison | N
 def standings_table(comparison: Comparison, scale: Scale) -> Table:
     """Tabulate each generator: mean, tier, first places, gaps to the best and the baseline, and the test against the best."""
     scores, against = comparison.scores, comparison.against
-    firsts, sign = first_places(scores.means), 1.0 if scale.higher else -1.0
+    firsts, sign = first_places(scores.means), scale.sign
     by_name = [{each.a: each for each in differences} for differences in comparison.differences]
     rows = []
     for tier, members in enumerate(comparison.tiers, 1):
@@ -181,7 +186,7 @@ def slice_tables(
         parts: Names of the generators of each tier, best first.
         scale: Of the scores.
     """
-    sign = 1.0 if scale.higher else -1.0
+    sign = scale.sign
     order = [scores.column(name) for tier in parts for name in tier]
     tables, cuts = [], []
     for column, values in scores.slices.items():
@@ -214,6 +219,42 @@ def negated(scale: Scale) -> str:
     return "" if scale.higher else " (less is better: negated)"
 
 
+def compared_table(scores: ScoreTable, scale: Scale, *, settled: bool) -> Table:
+    """Tabulate the generators by their mean scores, with tiers and differences where the prompts allow a comparison.
+
+    Args:
+        scores: Their scores.
+        scale: Of the scores.
+        settled: Whether the judging stopped at a verdict, so that intervals for a fixed sample are not valid.
+    """
+    comparison = None if settled else compared_with_best(scores)
+    if comparison is not None:
+        return standings_table(comparison, scale)
+    why = "it stopped when its question was settled" if settled else "the prompts are too few"
+    means: Floats = with_ties(averages(scores.means))
+    order = np.argsort(-np.nan_to_num(means, nan=-np.inf), kind="stable").tolist()
+    rows = tuple(_mean_row(scores, k, scale, interval=not settled) for k in order)
+    return Table("", ("generator", "mean", "prompts"), rows, (f"No tiers and differences: {why}.",))
+
+
+def _mean_row(scores: ScoreTable, k: int, scale: Scale, *, interval: bool) -> tuple[Any, ...]:
+    own = scores.means[np.isfinite(scores.means[:, k]), k]
+    mean = mean_cell(own, scores.bounds, scale.digits, scale.sign)
+    return scores.generators[k], mean if mean is None or interval else replace(mean, interval=None), len(own)
+
+
+def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:
+    """Average each generator's scores over the prompts of each value of a category: shape (generators, values).
+
+    Args:
+        scores: Scores, negated where less is better.
+        column: Name of the category.
+        scale: Of the scores.
+    """
+    means: Floats = scale.sign * np.stack([averages(each) for each in scores.slices[column].values()], axis=1)
+    return means
+
+
 def mean_cell(values: Floats, bounds: tuple[float, float] | None, digits: int, sign: float) -> Cell | None:
     """Make the cell of the mean of scores by prompt with its interval; `sign` is -1 where scores are negated."""
     if not len(values):
@@ -240,7 +281,7 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) 
     if len(both) < FEWEST:
         return []
     short, long = (scores.means[[pair[k] for pair in both]] for k in (0, 1))
-    sign, digits, rows = (1.0 if scale.higher else -1.0), scale.digits + 1, []
+    sign, digits, rows = scale.sign, scale.digits + 1, []
     for k in np.argsort(-np.nan_to_num(averages(scores.means), nan=-np.inf), kind="stable").tolist():
         known = np.isfinite(short[:, k]) & np.isfinite(long[:, k])
         if known.sum() < FEWEST:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -32,6 +31,31 @@ class RaceResult:
     prompts: int
     used: int
     of: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayAverage:
+    """What a question between some generators took, averaged over random orders of the prompts.
+
+    Attributes:
+        generators: The generators.
+        verdicts: The verdicts, counted.
+        used: Prompts or judgements that it took, of all (`of`).
+        share: Share of all that it took.
+        open: Share of the orders that stayed open.
+    """
+
+    generators: tuple[str, ...]
+    verdicts: str
+    used: float
+    of: int
+    share: float
+    open: float
+
+    @property
+    def cells(self) -> tuple[str, float, int, float]:
+        """The cells of its row in a table, after the names."""
+        return self.verdicts, self.used, self.of, self.share
 
 
 def replay_pairs(
@@ -82,28 +106,33 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> list
         share = float(np.mean([pair.used / pair.of for pair in pairs]))
         settled = sum(pair.verdict != OPEN for pair in pairs)
         note = f"on average {100 * share:.1f}% of the judgements; {settled:,} of {len(pairs):,} settled"
-        rows = _rows(((pair.a, pair.b), pair.verdict, pair.used, pair.of) for pair in pairs)
+        rows = tuple((*each.generators, *each.cells) for each in replay_averages(pairs))
         columns: tuple[str, ...] = ("a", "b", "verdict", "prompts used", "of", "share")
-        tables.append(Table("Settling pairs", columns, tuple((*names, *cells) for names, cells in rows), (note,)))
+        tables.append(Table("Settling pairs", columns, rows, (note,)))
     if races:
-        rows = _rows((race.generators, race.verdict, race.used, race.of) for race in races)
+        rows = tuple((", ".join(each.generators), *each.cells) for each in replay_averages(races))
         columns = ("generators", "verdict", "judgements used", "of", "share")
-        tables.append(Table("Racing for the best", columns, tuple((", ".join(names), *cells) for names, cells in rows)))
+        tables.append(Table("Racing for the best", columns, rows))
     return tables
 
 
-def _rows(orders: Iterable[tuple[tuple[str, ...], str, int, int]]) -> list[tuple[tuple[str, ...], tuple[Any, ...]]]:
-    """Average (generators, verdict, used, of) over the orders of the same generators."""
-    by_names: dict[tuple[str, ...], list[tuple[str, int, int]]] = {}
-    for names, verdict, used, total in orders:
-        by_names.setdefault(names, []).append((verdict, used, total))
-    return [
-        (names, (
-            verdicts(verdict for verdict, _, _ in ends), float(np.mean([used for _, used, _ in ends])), ends[0][2],
-            float(np.mean([used / total for _, used, total in ends])),
-        ))
-        for names, ends in by_names.items()
-    ]  # fmt: skip
+def replay_averages(orders: Iterable[Settled | RaceResult]) -> list[ReplayAverage]:
+    """Average what the orders of the same generators took."""
+    by_names: dict[tuple[str, ...], list[Settled | RaceResult]] = {}
+    for order in orders:
+        by_names.setdefault(order.generators, []).append(order)
+    return [_average(names, ends) for names, ends in by_names.items()]
+
+
+def _average(names: tuple[str, ...], orders: Sequence[Settled | RaceResult]) -> ReplayAverage:
+    return ReplayAverage(
+        names,
+        verdicts(order.verdict for order in orders),
+        float(np.mean([order.used for order in orders])),
+        orders[0].of,
+        float(np.mean([order.used / order.of for order in orders])),
+        sum(order.verdict == OPEN for order in orders) / len(orders),
+    )
 
 
 def verdicts(names: Iterable[str]) -> str:

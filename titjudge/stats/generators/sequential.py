@@ -103,6 +103,11 @@ class Settled:
     of: int
     interval: Interval | None
 
+    @property
+    def generators(self) -> tuple[str, str]:
+        """The two generators."""
+        return self.a, self.b
+
 
 @dataclass
 class Race:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,6 +115,19 @@ def win_shares(pairs: Sequence[tuple[int, int, int]]) -> dict[int, float]:
         compared[a] += 1
         compared[b] += 1
     return {image: won[image] / compared[image] for image in compared}
+
+
+def mean_win_shares(shares: Mapping[int, float], generators: Sequence[str]) -> dict[str, float]:
+    """Average the shares of the images of each generator.
+
+    Args:
+        shares: Share of its comparisons that an image wins, by its place among the images.
+        generators: Name of the generator of each image.
+    """
+    won: dict[str, list[float]] = defaultdict(list)
+    for image, share in shares.items():
+        won[generators[image]].append(share)
+    return {name: sum(own) / len(own) for name, own in sorted(won.items())}
 
 
 def by_rank_gap(judged: JudgedPairs) -> Cut:

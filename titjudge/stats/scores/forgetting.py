@@ -102,6 +102,11 @@ class Forgetting:
     lengths: tuple[Rate, ...]
     steps: tuple[Step, ...]
 
+    @property
+    def unseen(self) -> int:
+        """Number of claims that cannot be seen in their image, or were not settled."""
+        return _unseen(self.places)
+
     def tables(self) -> list[Table]:
         """Tabulate the rates and the steps."""
         return [
@@ -126,6 +131,10 @@ class Forgetting:
         return Table("Where generators stop reading", columns, rows, notes)
 
 
+def _unseen(rates: Sequence[Rate]) -> int:
+    return sum(rate.unseen for rate in rates)
+
+
 def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
     """Tabulate rates with one row a label and one column a generator."""
     generators, labels = list(dict.fromkeys(r.generator for r in rates)), list(dict.fromkeys(r.label for r in rates))
@@ -133,9 +142,10 @@ def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
     cells = {(r.generator, r.label): percent(r.rate, r.interval if narrow else None) for r in rates}
     counts = {label: sum(r.claims for r in rates if r.label == label) for label in labels}
     rows = tuple((label, *(cells.get((g, label)) for g in generators), counts[label]) for label in labels)
-    unseen = sum(r.unseen for r in rates)
     intervals = "95% intervals over prompts" if narrow else "95% intervals over prompts are in --json"
-    notes = (f"{intervals}; {unseen} claims cannot be seen in their image, or were not settled, and are left out",)
+    notes = (
+        f"{intervals}; {_unseen(rates)} claims cannot be seen in their image, or were not settled, and are left out",
+    )
     return Table(title, (what, *(g or "(unnamed)" for g in generators), "claims"), rows, notes)
 
 

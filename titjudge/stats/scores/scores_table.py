@@ -68,6 +68,11 @@ class ScoreTable:
     lost: Ints | None = None
     texts: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def scored_generators(self) -> int:
+        """Number of generators that have a score on some prompt."""
+        return int(np.isfinite(self.means).any(axis=0).sum())
+
     def on_scale_of(self, column: str) -> ScoreTable:
         """Return the table with the bounds of the slices by `column`."""
         return replace(self, bounds=self.part_bounds[column]) if column in self.part_bounds else self

@@ -97,7 +97,7 @@ def _ranking(
 ) -> list[RankedGenerator]:
     """List the generators best first; those with too few prompts for a tier come last."""
     tier = {k: number for number, members in enumerate(comparison.tiers, 1) for k in members} if comparison else {}
-    means, sign = averages(table.means), 1.0 if scale.higher else -1.0
+    means, sign = averages(table.means), scale.sign
     return [
         RankedGenerator(
             generator=table.generators[k],
