@@ -14,7 +14,7 @@ import stat
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -261,8 +261,13 @@ def _object(line: bytes, path: Path, number: int, required: tuple[str, ...]) -> 
         return DataError(f"not a JSON object in UTF-8 ({error})", path, number)
     if not isinstance(record, dict):
         return DataError("every line is a JSON object", path, number)
-    absent = [key for key in required if key not in record]
-    return DataError(f"the key '{absent[0]}' is missing", path, number) if absent else record
+    absent = missing_key(record, required)
+    return DataError(absent, path, number) if absent else record
+
+
+def missing_key(record: Mapping[str, Any], required: Iterable[str]) -> str:
+    """Say which of the required keys a record lacks first; empty where it has all."""
+    return next((f"the key '{key}' is missing" for key in required if key not in record), "")
 
 
 def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -6,15 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
+from titjudge.core.grouping import grouped
+
 Refused = tuple[str, str]  # item and reason
 
 
 def alike(refused: Iterable[Refused]) -> list[list[Refused]]:
     """Group (item, reason) pairs by reason, without the names and numbers in it; in the order of their first one."""
-    groups: dict[str, list[Refused]] = {}
-    for item, reason in refused:
-        groups.setdefault(_kind(item, reason), []).append((item, reason))
-    return list(groups.values())
+    return list(grouped(refused, lambda one: _kind(*one)).values())
 
 
 def brief(refused: Sequence[Refused], kinds: int = 3) -> str:

@@ -32,6 +32,7 @@ from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import load_yaml
 from titjudge.core.paths import bundled_root
 from titjudge.core.types import ImageFile, Message, Part
+from titjudge.core.words import is_texts
 
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
 _KNOWN = {"version", "source", "vars", "system", "images", "output_tokens"}
@@ -226,7 +227,7 @@ def _front_matter(text: str, path: Path) -> dict[str, Any]:
     if not isinstance(front, dict):
         raise ConfigError(f"{path}: the front matter is a mapping of keys")
     shapes: dict[str, tuple[Any, str]] = {
-        "vars": (_names, "a list of names"),
+        "vars": (is_texts, "a list of names"),
         "system": (lambda value: isinstance(value, str), "a text"),
         "images": (lambda value: value in ("first", "last"), "first or last"),
         "output_tokens": (_three_numbers, "three whole numbers: [p10, p50, p90]"),
@@ -235,10 +236,6 @@ def _front_matter(text: str, path: Path) -> dict[str, Any]:
         if front.get(key) is not None and not fits(front[key]):
             raise ConfigError(f"{path}: {key} is {what}, not {front[key]!r}")
     return front
-
-
-def _names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def _three_numbers(value: Any) -> bool:

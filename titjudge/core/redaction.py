@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from titjudge.core.serialization import without_surrogates
+from titjudge.core.words import truncated
 
 _LONGEST_MESSAGE = 400  # characters
 _SHORTEST_SECRET = 4  # characters; shorter ones occur in ordinary words
@@ -45,7 +46,7 @@ def one_line(text: str, secrets: Iterable[str] = ()) -> str:
     """Make a message printable: redacted, on one line, without markup, truncated."""
     plain = re.sub(r"(?is)<(script|style).*?</\1>|<[a-z/!][^>]*>", " ", without_surrogates(text))
     plain = " ".join(redact(plain, secrets).split())
-    return plain if len(plain) <= _LONGEST_MESSAGE else plain[: _LONGEST_MESSAGE - 1] + "…"
+    return truncated(plain, _LONGEST_MESSAGE)
 
 
 def register_secret(secret: str) -> None:

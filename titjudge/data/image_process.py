@@ -65,10 +65,7 @@ def _after_fork() -> None:
     while _running:
         process = _running.pop()
         process.returncode = 0  # it is no child of this process
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        _close_pipes(process)
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -83,11 +80,15 @@ def _started() -> subprocess.Popen[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    _close_pipes(process)
+    process.wait()
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.close()
-    process.wait()
 
 
 @atexit.register

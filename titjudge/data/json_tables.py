@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import open_regular, read_json, scan_jsonl
+from titjudge.core.files import missing_key, open_regular, read_json, scan_jsonl
 
 SUFFIX = ".json"
 _LARGEST = 2**28  # bytes of a file that is read as a whole
@@ -141,5 +141,5 @@ def _checked(row: Any, path: Path, number: int, required: tuple[str, ...]) -> di
         orjson.dumps(row)
     except TypeError as error:  # half an emoji, a whole number of 30 digits
         return DataError(f"not JSON in UTF-8 ({error})", path, number)
-    absent = [key for key in required if key not in row]
-    return DataError(f"the key '{absent[0]}' is missing", path, number) if absent else row
+    absent = missing_key(row, required)
+    return DataError(absent, path, number) if absent else row

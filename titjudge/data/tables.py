@@ -72,6 +72,16 @@ def scan_table(path: Path, required: tuple[str, ...] = ()) -> Rows:
     return reader_of(path).rows(path, required)
 
 
+def first_row(path: Path) -> dict[str, Any]:
+    """Return the first good record of a table; an empty one where there is none.
+
+    Raises:
+        DataError: The file cannot be read.
+        MissingExtra: A package that reads this format is not installed.
+    """
+    return next((row for _, row in scan_table(path) if not isinstance(row, DataError)), {})
+
+
 def read_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the records as `scan_table` does; the first bad one is raised.
 

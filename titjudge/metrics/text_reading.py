@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from titjudge.core import item_meta
 from titjudge.core.structured_output import after_thinking, first_problem
 from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.words import is_texts
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
 
@@ -110,7 +111,7 @@ def listed(cell: str) -> list[str]:
         texts = ast.literal_eval(cell)
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError("no list of texts") from error
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+    if not is_texts(texts) or not texts:
         raise ValueError("no list of texts")
     return texts
 

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
+from titjudge.core.grouping import group_means
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
@@ -129,7 +130,7 @@ def by_type(questions: Sequence[ChoiceQuestion], right: Sequence[bool]) -> dict[
     hits: dict[str, list[bool]] = {}
     for question, hit in zip(questions, right, strict=True):
         hits.setdefault(_MERGED.get(question.type, question.type), []).append(hit)
-    return {kind: sum(of_kind) / len(of_kind) for kind, of_kind in sorted(hits.items())}
+    return dict(sorted(group_means(hits).items()))
 
 
 async def _quiz(item: Item, ask: Ask) -> tuple[list[ChoiceQuestion], int]:

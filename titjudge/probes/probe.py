@@ -11,6 +11,7 @@ from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
+from titjudge.core.grouping import grouped
 from titjudge.core.samples import Purpose, Sample
 from titjudge.core.score_parts import description, duels, predictions
 from titjudge.core.types import Item, Pair, Score, Status
@@ -282,9 +283,7 @@ async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item])
     if pairwise is None:
         return name, "no pairwise metric was given"
     run = Prober(probed.engine, pairwise.name, pairwise)
-    by_prompt: dict[str, list[Item]] = {}
-    for item in items:
-        by_prompt.setdefault(item.prompt_id, []).append(item)
+    by_prompt = grouped(items, lambda item: item.prompt_id)
     await run.score(replace(item, same_prompt=tuple(by_prompt[item.prompt_id])) for item in items)
     probed.stopped = probed.stopped or run.stopped
     rows = [

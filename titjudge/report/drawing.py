@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.tables import Table
+from titjudge.core.words import truncated
 from titjudge.stats.bootstrap import Floats
 
 COLOURS = 6  # generators or metrics with a colour, a dash and a mark of their own; the tables have all
@@ -183,7 +184,7 @@ def _saved(chart: Chart, palette: Palette, kind: str) -> bytes:
 def shortened(text: str, length: int) -> str:
     """Shorten a name for a chart, without the characters that XML or a line cannot contain."""
     text = re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]", "", text)
-    return text if len(text) <= length else text[: length - 1] + "…"
+    return truncated(text, length)
 
 
 def plain_svg(svg: str, *, fixed: bool = False) -> str:

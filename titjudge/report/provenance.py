@@ -11,6 +11,7 @@ from titjudge.core.failure_advice import advice
 from titjudge.core.formats import percentage, spending
 from titjudge.core.run_records import AnsweredRecord
 from titjudge.core.tables import Cell, Table, dollars
+from titjudge.core.words import truncated
 from titjudge.report.cells import fragment
 from titjudge.report.model import Report, as_text
 from titjudge.report.sections import FoldedText, Listing, Section, single
@@ -152,8 +153,7 @@ def _unusable(report: Report) -> Table:
 
 
 def _brief(reason: str) -> str:
-    line = " ".join(reason.split())
-    return line if len(line) <= _BRIEF else line[: _BRIEF - 1] + "…"
+    return truncated(" ".join(reason.split()), _BRIEF)
 
 
 def _cost(report: Report) -> Table:

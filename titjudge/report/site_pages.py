@@ -25,6 +25,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import StoredRun
 from titjudge.core.serialization import json_bytes
 from titjudge.core.tables import Cell, Table
+from titjudge.core.words import truncated
 from titjudge.report.html import fill, joined
 from titjudge.report.judged_images import Judged
 from titjudge.report.model import ImageEntry, Loaded, Report, load
@@ -210,8 +211,7 @@ class _Pages:
         )
 
     def _brief(self, prompt: str) -> str:
-        text = " ".join(self._board.prompts[prompt].split())
-        return text if len(text) <= _BRIEF else text[: _BRIEF - 1] + "…"
+        return truncated(" ".join(self._board.prompts[prompt].split()), _BRIEF)
 
     # -- methods and failures --------------------------------------------------------------------------------------------
 

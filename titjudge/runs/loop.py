@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core.errors import BudgetHeld, CacheWriteError, FatalProviderError
+from titjudge.core.grouping import grouped
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.engine.pipeline import BudgetExhausted, Engine, Interrupted
 from titjudge.engine.scoring import Panel
@@ -21,10 +22,7 @@ def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric])
     if not any(map(compares_images, metrics.values())):
         return items
     listed = list(items)
-    by_prompt: dict[str, list[Item]] = {}
-    for item in listed:
-        if isinstance(item, Item):
-            by_prompt.setdefault(item.prompt_id, []).append(item)
+    by_prompt = grouped((item for item in listed if isinstance(item, Item)), lambda item: item.prompt_id)
     return [
         replace(item, same_prompt=tuple(by_prompt[item.prompt_id])) if isinstance(item, Item) else item
         for item in listed

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.grouping import grouped
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.data.images import SUFFIXES
 from titjudge.suites.prompt_places import PromptPlace
@@ -167,11 +168,7 @@ def by_generator(
 ) -> Iterator[tuple[str, list[Item], list[tuple[Item, Score]]]]:
     """Yield the generators by name, each with its items, and with those that have a value and their scores."""
     by_id = {score.item_id: score for score in scores if score.value is not None}
-    found: dict[str, list[Item]] = {}
-    for item in items:
-        found.setdefault(item.generator, []).append(item)
-    for generator in sorted(found):
-        own = found[generator]
+    for generator, own in sorted(grouped(items, lambda item: item.generator).items()):
         yield generator, own, [(item, by_id[item.id]) for item in own if item.id in by_id]
 
 

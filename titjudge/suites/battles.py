@@ -11,7 +11,8 @@ from pathlib import Path
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Pair
-from titjudge.data.tables import read_table, scan_table
+from titjudge.core.words import truncated
+from titjudge.data.tables import first_row, read_table
 from titjudge.stats.people.votes import pair_of, read_choice
 
 COLUMNS = ("model_a", "model_b", "winner")
@@ -20,7 +21,7 @@ _PROMPTS = ("prompt_id", "question_id", "prompt")
 
 def is_battles(file: Path) -> bool:
     """Tell whether the first good line of a table is a battle."""
-    first = next((record for _, record in scan_table(file) if not isinstance(record, DataError)), {})
+    first = first_row(file)
     return all(name in first for name in COLUMNS)
 
 
@@ -71,7 +72,7 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
 
 
 def _unknown(prompt: str, model: str) -> str:
-    return f"'{prompt if len(prompt) <= 60 else f'{prompt[:59]}…'}' by '{model}'"
+    return f"'{truncated(prompt, 60)}' by '{model}'"
 
 
 class _Images:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.core.grouping import group_means
 from titjudge.core.types import Table
 from titjudge.suites.aggregation import Aggregated, Aggregation, Flag
 
@@ -57,7 +58,7 @@ def _summary(file: Path) -> dict[str, Any]:
     if not tasks:
         raise DataError("no results", file)
     images = [correct for each in tasks.values() for correct in each]
-    shares = {task: sum(each) / len(each) for task, each in tasks.items()}
+    shares = group_means(tasks)
     return {
         "images": len(images),
         "prompts": len(prompts),

@@ -8,6 +8,7 @@ from typing import Any
 from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Item, Score, Table
+from titjudge.core.words import is_texts
 from titjudge.metrics.text_reading import Wanted, compare, matched_share
 from titjudge.suites.base import SuiteInputs, by_generator
 from titjudge.suites.prompt_file import PromptFileSuite
@@ -51,7 +52,7 @@ class LongTextBench(PromptFileSuite):
     def meta(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return category, length and the texts to be read."""
         texts = row["text"]
-        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        if not is_texts(texts) or not texts:
             raise DataError("'text' is no list of texts")
         wanted = Wanted(texts=texts, rule="words" if self._mode == "en" else "signs")
         if not compare(wanted, "", official=False):

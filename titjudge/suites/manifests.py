@@ -17,7 +17,7 @@ from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.data.containers import SUFFIXES as HOLDERS
 from titjudge.data.data_paths import inside
 from titjudge.data.images import SUFFIXES
-from titjudge.data.tables import READERS, is_table, scan_table, table_columns
+from titjudge.data.tables import READERS, first_row, is_table, scan_table, table_columns
 from titjudge.suites.base import Columns, image_files
 from titjudge.suites.samples import COLUMNS, as_sample
 from titjudge.suites.sources import beside, content_name, edit_columns, is_edit, names_of
@@ -286,7 +286,7 @@ def names_images(file: Path) -> bool:
     """
     columns = table_columns(file)
     if columns is None:
-        columns = tuple(next((record for _, record in scan_table(file) if not isinstance(record, DataError)), {}))
+        columns = tuple(first_row(file))
     usual = {*NAMES["image"], *TWO_IMAGES, "description"}
     return not usual.isdisjoint(columns) or bool(edit_columns(columns, {}, NAMES).get("image"))
 

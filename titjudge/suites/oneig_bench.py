@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, scan_csv
+from titjudge.core.grouping import grouped
 from titjudge.core.structured_output import first_problem
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.data.data_paths import inside
@@ -181,9 +182,7 @@ class OneIGBench(Suite):
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of alignment, text and reasoning, as far as there are images of each."""
         of = {name: [item for item in items if item_meta.CLASS.get(item) == name] for name in CLASSES}
-        by_metric: dict[str, list[Score]] = {}
-        for score in scores:
-            by_metric.setdefault(score.metric, []).append(score)
+        by_metric = grouped(scores, lambda score: score.metric)
 
         def table(part: str, items: Sequence[Item], metric: str, by: str) -> Table:
             title = f"OneIG-Bench ({self._mode}): {part}"

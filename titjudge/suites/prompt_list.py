@@ -15,7 +15,7 @@ from titjudge.core.cells import without_images
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, read_text
 from titjudge.core.types import InvalidItem
-from titjudge.data.tables import scan_table, table_columns
+from titjudge.data.tables import first_row, scan_table, table_columns
 from titjudge.suites.manifests import NAMES
 from titjudge.suites.sources import INSTRUCTIONS, named_sources
 
@@ -147,7 +147,7 @@ def _keys(path: Path) -> Sequence[str] | None:
     """Read the columns of a table, or where each row has its own, those of the first; None of an object {id: prompt}."""
     if isinstance(_json_content(path), dict):
         return None
-    first = next((row for _, row in scan_table(path) if not isinstance(row, DataError)), {})
+    first = first_row(path)
     return table_columns(path) or tuple(first)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
+from titjudge.core.words import truncated
 from titjudge.data.image_decoding import open_image
 from titjudge.runs.api.judge import Judge
 from titjudge.runs.api.judged_scores import JudgedScore
@@ -54,7 +55,7 @@ def assert_image(
 
 
 def _message(score: JudgedScore, file: str, at_least: float) -> str:
-    prompt = score.prompt if len(score.prompt) <= _LONGEST else f"{score.prompt[: _LONGEST - 1]}…"
+    prompt = truncated(score.prompt, _LONGEST)
     if score.value is None:
         what = f"no {score.metric} ({score.status})"
     else:

@@ -1,10 +1,12 @@
-"""Words of prompts in several scripts."""
+"""Words of prompts in several scripts, texts cut short, lists of texts."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from titjudge.core.words import count_words
+from titjudge.core.words import count_words, is_texts, truncated
 from titjudge.stats.scores.scores_table import length_of
 
 
@@ -25,3 +27,15 @@ def test_signs_without_blanks_count_as_words(text: str, words: int) -> None:
 
 def test_a_long_prompt_in_chinese_is_long() -> None:
     assert length_of("一座白色的灯塔。" * 20) == "more than 100 words"
+
+
+@pytest.mark.parametrize(("text", "shown"), [("", ""), ("12345", "12345"), ("123456", "1234…")])
+def test_a_long_text_is_cut_to_its_length(text: str, shown: str) -> None:
+    assert truncated(text, 5) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"), [([], True), (["a", ""], True), (["a", None], False), ("ab", False), (("a",), False)]
+)
+def test_lists_of_texts(value: Any, texts: bool) -> None:
+    assert is_texts(value) is texts

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.types import Table
-from titjudge.core.words import count_words
+from titjudge.core.words import count_words, truncated
 
 SAME = 0.85  # cosine from which two prompts are duplicates
 ENCODERS = {"CLIP": 77, "Long-CLIP": 248, "T5": 512}
@@ -60,7 +60,7 @@ class NearDuplicate:
     def row(self, text: str) -> tuple[str, str, float, str]:
         """Return the cells of a table; `text` is that of the prompt."""
         other = f"{self.source}: {self.other}" if self.source else self.other
-        return self.prompt, other, self.cosine, text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+        return self.prompt, other, self.cosine, truncated(text, _SHOWN)
 
 
 @dataclass(frozen=True, slots=True)

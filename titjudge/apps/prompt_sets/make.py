@@ -17,6 +17,7 @@ from titjudge.apps.prompt_sets.recipes.seeds import RECIPES, Seed, seeds
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import write_jsonl
+from titjudge.core.grouping import grouped
 from titjudge.runs.folder.run_folder import rest_of_caps
 from titjudge.suites.prompt_list import read_prompts
 
@@ -73,9 +74,8 @@ def finished_lines(
         The lines, and the pairs of prompts of which one was left out.
     """
     lines = list(prompt_lines(run, recipe))
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for line in lines:  # versions of one prompt stay together: they say the same on purpose
-        groups.setdefault(str(line.get("pair", line["prompt_id"])), []).append(line)
+    # Versions of one prompt stay together: they say the same on purpose.
+    groups = grouped(lines, lambda line: str(line.get("pair", line["prompt_id"])))
     config = config.model_copy(update={"limits": rest_of_caps(config.limits, [run])})
     first = {name: str(versions[0]["prompt"]) for name, versions in groups.items()}
     kept, alike = _unique(config, first) if groups else ([], [])

@@ -28,6 +28,7 @@ import orjson
 
 from titjudge.apps.rewards import pickles
 from titjudge.core.errors import nearest
+from titjudge.core.words import is_texts
 from titjudge.runs.api.image_scorer import Entry
 
 _PROMPT_KEYS = ("prompt", "instruction")  # in a sample's metadata
@@ -159,7 +160,7 @@ class UniRL(WireFormat):
             turns, names = _of(sample, "history"), _of(sample, "required_rewards")
             if not (isinstance(turns, list) and turns and isinstance(turns[-1], dict)):
                 raise BadRequest("a request needs a history of turns with text and image_b64")
-            if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            if not is_texts(names):
                 raise BadRequest("required_rewards is a list of names")
             text = _text(turns[-1].get("text"))
             if any(_of(turn, "text") not in ("", text) for turn in turns):
@@ -184,7 +185,7 @@ class Own(WireFormat):
         data = _json(body)
         samples = _listed(data, "samples")
         names = data.get("metrics") or [metric]
-        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        if not is_texts(names):
             raise BadRequest("'metrics' is a list of names")
         _check_keys("the request", data, ("samples", "metrics"))
         pairs: list[Entry] = []

@@ -18,6 +18,7 @@ from titjudge.apps.scenes.scene import Scene
 from titjudge.apps.scenes.shapes import Finish, Primitive
 from titjudge.apps.scenes.textures import Pixels
 from titjudge.core.errors import MissingExtra
+from titjudge.core.grouping import grouped
 from titjudge.core.signals import interrupts_noticed
 
 Ids = NDArray[np.int32]
@@ -95,10 +96,7 @@ class Stage:
 
     def _painted_shapes(self) -> dict[str, Any]:
         """Make the shapes of all objects; parts of one finish become one shape where possible, which is faster."""
-        groups: dict[Finish, list[Primitive]] = {}
-        for each in self.objects:
-            for part in each.body:
-                groups.setdefault(part.finish, []).append(part)
+        groups = grouped((part for each in self.objects for part in each.body), lambda part: part.finish)
         shapes: list[Any] = []
         for finish, parts in groups.items():
             look = self._look(finish)

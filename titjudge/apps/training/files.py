@@ -14,6 +14,7 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, MissingExtra
 from titjudge.core.files import read_json, write_atomic, write_json, write_jsonl
+from titjudge.core.grouping import grouped
 from titjudge.core.types import Item, Status
 from titjudge.data import containers, images
 from titjudge.data.tables import read_table
@@ -139,13 +140,10 @@ def preferences(
         oriented_values(scores.values(), choose_metric(names, name, folder)) for name in (chosen, *agree)
     )
     ordered = None if people is None else _people(people)
-    by_prompt: dict[str, list[Item]] = {}
-    for item in items.values():
-        if values.get(item.id) is not None and item.image is not None:
-            by_prompt.setdefault(item.prompt_id, []).append(item)
+    scored = (item for item in items.values() if values.get(item.id) is not None and item.image is not None)
     lines: list[Json] = []
     dropped = {"equal or below the margin": 0, "another metric disagrees": 0, "people do not say so": 0}
-    for prompt_id, siblings in by_prompt.items():
+    for prompt_id, siblings in grouped(scored, lambda item: item.prompt_id).items():
         for first, second in combinations(siblings, 2):
             gap = _gap(values, first, second)
             better, worse = (first, second) if (gap or 0) > 0 else (second, first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from email.utils import parsedate_to_datetime
 
 from titjudge.core.errors import DataError, TitjudgeError
@@ -132,6 +132,11 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
+def first_cause(chain: Sequence[BaseException], address: str) -> str:
+    """Say in a line what the last of the `causes` says of a request to an address."""
+    return one_line(f"{address}: {chain[-1] or type(chain[-1]).__name__}")
+
+
 def connection_error(error: BaseException, address: str, also: Set[str] = frozenset()) -> Exception | None:
     """Find what kept an SDK from connecting to `address`: the error of ours behind its exception, else one made for it.
 
@@ -145,7 +150,7 @@ def connection_error(error: BaseException, address: str, also: Set[str] = frozen
     for each in chain:
         if isinstance(each, ProviderFailure | TransportError | TitjudgeError):
             return each
-    text = one_line(f"{address}: {chain[-1] or type(chain[-1]).__name__}")
+    text = first_cause(chain, address)
     if any(isinstance(each, ssl.SSLError) for each in chain) or "CERTIFICATE_VERIFY_FAILED" in text:
         return Untrusted(text)
     names = {kind.__name__ for each in chain for kind in type(each).__mro__}

@@ -24,9 +24,9 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from titjudge.core.errors import ConfigError
-from titjudge.core.redaction import one_line, register_secret
+from titjudge.core.redaction import register_secret
 from titjudge.providers.hosted import http
-from titjudge.providers.hosted.failures import causes, connection_error
+from titjudge.providers.hosted.failures import causes, connection_error, first_cause
 
 if TYPE_CHECKING:
     import httpx
@@ -121,7 +121,7 @@ def lost(error: BaseException, address: str, *, sent: bool = True) -> Exception:
     if known is not None:
         return known
     chain = list(causes(error))
-    text = one_line(f"{address}: {chain[-1] or type(chain[-1]).__name__}")
+    text = first_cause(chain, address)
     if not sent:  # what authorises requests has failed, for now or for good
         transient = any(getattr(each, "retryable", False) or type(each).__name__ == "TransportError" for each in chain)
         return http.Unreachable(text) if transient else ConfigError(text)

@@ -15,6 +15,7 @@ from typing import Any
 from titjudge.core.errors import MissingExtra
 from titjudge.core.serialization import score_record
 from titjudge.core.types import Score
+from titjudge.core.words import truncated
 from titjudge.data.image_decoding import upright
 
 _EDGE, _QUALITY = 192, 75  # longest edge (pixels) and WebP quality of an image in a notebook
@@ -120,7 +121,7 @@ def small(image: Any) -> bytes:
 
 def _text(text: str) -> str:
     """Escape the first characters of a prompt or an answer for HTML."""
-    return html.escape(text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 1] + "…")
+    return html.escape(truncated(text, _MOST_TEXT))
 
 
 class ScoreStream(Coroutine[Any, Any, Scores], AsyncIterator[JudgedScore]):

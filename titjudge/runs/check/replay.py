@@ -21,7 +21,7 @@ import orjson
 
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
-from titjudge.core.files import JsonlReader, has_lines, raw_lines
+from titjudge.core.files import JsonlReader, has_lines, missing_key, raw_lines
 from titjudge.core.keys import content_key, request_key, short_digest
 from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import checksum_differs, embedding_from, renamed, reply_from, request_record
@@ -236,8 +236,7 @@ def _parsed(content: bytes, required: Sequence[str]) -> dict[str, Any] | str:
     if not isinstance(record, dict):
         return "not a JSON object"
     record = renamed(record)
-    missing = [name for name in required if name not in record]
-    return f"the key '{missing[0]}' is missing" if missing else record
+    return missing_key(record, required) or record
 
 
 def _unreadable(record: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import Appender, locate_jsonl, packed, raw_lines
+from titjudge.core.files import Appender, locate_jsonl, missing_key, packed, raw_lines
 from titjudge.core.keys import is_key
 from titjudge.core.numbers import is_number
 from titjudge.core.serialization import renamed
@@ -66,9 +66,8 @@ def flaw(name: str, record: Mapping[str, Any]) -> str:
         return _flaw_of_bill(record)
     if problem := _no_string(record, _STRINGS.get(name, ())):
         return problem
-    for key in _OTHER_KEYS.get(name, ()):
-        if key not in record:
-            return f"the key '{key}' is missing"
+    if problem := missing_key(record, _OTHER_KEYS.get(name, ())):
+        return problem
     if name in ("replies.jsonl", "vectors.jsonl") and not is_key(record["key"]):
         return f"'key' is no key of an answer: {record['key'][:80]!r}"
     if name in ("replies.jsonl", "scores.jsonl") and record["status"] not in _STATUSES:

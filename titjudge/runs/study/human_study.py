@@ -8,6 +8,7 @@ from itertools import combinations
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.grouping import grouped
 from titjudge.core.types import Item, Pair, Score
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.equality import same
@@ -112,11 +113,8 @@ def oriented_values(scores: Iterable[Score], name: str) -> Values:
 
 def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int]:
     """Return the preference of the judge over each pair, and how many pairs lack a score."""
-    by_prompt: dict[str, list[Item]] = {}
-    for item in items:
-        by_prompt.setdefault(item.prompt_id, []).append(item)
     pairs, unscored = [], 0
-    for prompt, members in by_prompt.items():
+    for prompt, members in grouped(items, lambda item: item.prompt_id).items():
         for a, b in combinations(members, 2):
             if a.generator == b.generator:
                 continue
@@ -136,9 +134,7 @@ def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[
     """
     run.manifest()
     items = list(run.judged())
-    by_metric: dict[str, list[Score]] = {}
-    for score in run.scores().values():
-        by_metric.setdefault(score.metric, []).append(score)
+    by_metric = grouped(run.scores().values(), lambda score: score.metric)
     if metric is not None:
         choose_metric(by_metric, metric, run)
     claims = {name: own for name, scores in by_metric.items() if (own := claims_of(items, scores))}

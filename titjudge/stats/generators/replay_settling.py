@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from titjudge.core.grouping import grouped
 from titjudge.core.types import Table
 from titjudge.stats.generators.sequential import OPEN, Race, Settled, settle
 from titjudge.stats.scores.scores_table import ScoreTable
@@ -69,11 +70,7 @@ def replay_pairs(
     rng = np.random.default_rng(seed)
     settled = []
     for names in pairs:
-        columns = [table.column(name) for name in names]
-        scores = table.means[:, columns]
-        scores = scores[np.isfinite(scores).all(axis=1)]
-        if len(scores) < 2:
-            raise table.too_few(names, len(scores), "it takes two")
+        scores = table.common_scores(names, "it takes two")
         settled += [settle(names, rng.permutation(scores), width=table.width, margin=margin) for _ in range(repeat)]
     return settled
 
@@ -86,10 +83,7 @@ def replay_race(
     Raises:
         DataError: As `replay_pairs`.
     """
-    means = table.means[:, [table.column(name) for name in names]]
-    means = means[np.isfinite(means).all(axis=1)]
-    if len(means) < 2:
-        raise table.too_few(names, len(means), "it takes two")
+    means = table.common_scores(names, "it takes two")
     rng, races = np.random.default_rng(seed), []
     for _ in range(repeat):
         race = Race(names, table.width, margin)
@@ -118,9 +112,7 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> list
 
 def replay_averages(orders: Iterable[Settled | RaceResult]) -> list[ReplayAverage]:
     """Average what the orders of the same generators took."""
-    by_names: dict[tuple[str, ...], list[Settled | RaceResult]] = {}
-    for order in orders:
-        by_names.setdefault(order.generators, []).append(order)
+    by_names = grouped(orders, lambda order: order.generators)
     return [_average(names, ends) for names, ends in by_names.items()]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from titjudge.core.grouping import group_means
 from titjudge.stats.bootstrap import Interval, codes
 from titjudge.stats.equality import same
 from titjudge.stats.intervals import share_interval
@@ -127,7 +128,7 @@ def mean_win_shares(shares: Mapping[int, float], generators: Sequence[str]) -> d
     won: dict[str, list[float]] = defaultdict(list)
     for image, share in shares.items():
         won[generators[image]].append(share)
-    return {name: sum(own) / len(own) for name, own in sorted(won.items())}
+    return dict(sorted(group_means(won).items()))
 
 
 def by_rank_gap(judged: JudgedPairs) -> Cut:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.grouping import grouped
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Interval, codes, multiplicities, number, percentile_interval
 from titjudge.stats.intervals import share_interval
@@ -82,9 +83,7 @@ def element_agreement(marks: Iterable[ElementLabels]) -> dict[str, ElementAgreem
         marks: Of elements that both judge and people have labelled; at least one.
     """
     listed = list(marks)
-    by_kind: dict[str, list[ElementLabels]] = {}
-    for mark in listed:
-        by_kind.setdefault(mark.kind, []).append(mark)
+    by_kind = grouped(listed, lambda mark: mark.kind)
     kinds = {kind: _agreement(kind, members) for kind, members in by_kind.items()} if len(by_kind) > 1 else {}
     return {ALL: _agreement(ALL, listed)} | kinds
 

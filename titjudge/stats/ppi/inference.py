@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from titjudge.core.errors import DataError
+from titjudge.core.grouping import group_means
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, codes, number
 from titjudge.stats.intervals import sample_skewness, skewness_shift
@@ -311,7 +312,7 @@ def _wins(pairs: Sequence[Pair]) -> dict[Key, float]:
         swapped = pair.a > pair.b
         key = (pair.prompt_id, pair.b, pair.a) if swapped else (pair.prompt_id, pair.a, pair.b)
         wins.setdefault(key, []).append(1 - win if swapped else win)
-    return {key: sum(values) / len(values) for key, values in wins.items()}
+    return group_means(wins)
 
 
 def win_rate(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.stats.equality import with_ties
@@ -59,8 +60,7 @@ def correlation(
 
     if not len(scores) == len(human) == len(groups if groups is not None else scores):
         raise ValueError("scores, human and groups must have the same length")
-    x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
-    both = np.isfinite(x) & np.isfinite(y)
+    x, y, both = _both(scores, human)
     labels = [str(k) for k in range(len(x))] if groups is None else list(groups)
     group, distinct = codes(label for label, keep in zip(labels, both, strict=True) if keep)
     x, y = with_ties(x[both]), with_ties(y[both])
@@ -113,8 +113,8 @@ def generator_correlation(
         resamples: Bootstrap draws of prompts for the intervals.
         seed: Of the draws.
     """
-    x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
-    both = np.isfinite(x) & np.isfinite(y) & np.array([bool(name) for name in generators], dtype=bool)
+    x, y, both = _both(scores, human)
+    both &= np.array([bool(name) for name in generators], dtype=bool)
     kept = [(name, prompt) for name, prompt, keep in zip(generators, groups, both.tolist(), strict=True) if keep]
     made_by, names = codes(name for name, _ in kept)
     group, prompts = codes(prompt for _, prompt in kept)
@@ -169,8 +169,8 @@ def mean_correlation(
         seed: Of the draws.
         most: The largest that a correlation counts as, below 1.
     """
-    x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
-    both = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    x, y, known = _both(scores, human)
+    both = np.flatnonzero(known)
     x, y = with_ties(x[both]), with_ties(y[both])
     stratum, names = codes(strata[k] for k in both.tolist())
     group, distinct = codes(groups[k] for k in both.tolist())
@@ -194,6 +194,12 @@ def mean_correlation(
     blocks = [of(block) for block in multiplicities(len(distinct), resamples, seed)] if len(distinct) > 1 else []
     interval = percentile_interval(np.concatenate(blocks), len(distinct)) if blocks else None
     return MeanCorrelation(len(both), len(own), whole, interval)
+
+
+def _both(scores: Sequence[float | None], human: Sequence[float | None]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return both numbers of each image, NaN where there is none, and which images have both."""
+    x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
+    return x, y, np.isfinite(x) & np.isfinite(y)
 
 
 def _rank_rows(sums: Floats, weights: Floats) -> Floats:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.grouping import group_means
 from titjudge.core.run_records import BradleyTerryRecord
 from titjudge.core.score_parts import against
 from titjudge.core.types import Item, Pair, Score, Table
@@ -65,7 +66,7 @@ def _rows(
             won = POINTS[pair.preference]
             points.setdefault(first, []).append(won)
             points.setdefault(second, []).append(1 - won)
-    share = {name: sum(scored) / len(scored) for name, scored in points.items()}
+    share = group_means(points)
     known = {row.generator: (row.strength, *_ends(row.interval)) for row in fit.generators}
     names = list(known or share)
     strengths = with_ties(np.array([known[name][0] if known else share[name] for name in names]))

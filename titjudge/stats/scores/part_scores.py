@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from titjudge.core.grouping import group_means
 from titjudge.core.score_parts import LEVELS, element_scores, levels
 from titjudge.core.types import Item, Score
 from titjudge.stats.scores.claims import claims_of
@@ -36,7 +37,7 @@ def part_scores(
                     met.setdefault((claim.kind,), []).append(claim.met)
             for _, kind, value in element_scores(score.parts):
                 met.setdefault((kind,), []).append(value)
-            parts[ELEMENT] = {kind: sum(values) / len(values) for kind, values in met.items()}
+            parts[ELEMENT] = group_means(met)
         for column in wanted & set(parts):
             if parts[column]:
                 by_column.setdefault(column, {})[score.item_id] = parts[column]

@@ -143,6 +143,18 @@ class ScoreTable:
             *(f"{line}: what is left out may decide" for line in unequal if line),
         ]
 
+    def common_scores(self, generators: Sequence[str], needed: str) -> Floats:
+        """Return the scores of some generators on the prompts that all of them have: shape (prompts, generators).
+
+        Raises:
+            DataError: There is no such generator, or fewer than two such prompts; `needed` ends the message.
+        """
+        scores = self.means[:, [self.column(name) for name in generators]]
+        scores = scores[np.isfinite(scores).all(axis=1)]
+        if len(scores) < 2:
+            raise self.too_few(generators, len(scores), needed)
+        return scores
+
     def too_few(self, generators: Sequence[str], prompts: int, needed: str) -> DataError:
         """Make the error that generators have fewer than two prompts in common; `needed` ends the message."""
         names, plural = "' and '".join(generators), "" if prompts == 1 else "s"

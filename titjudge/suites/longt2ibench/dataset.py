@@ -17,6 +17,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
 from titjudge.core.numbers import finite
 from titjudge.core.types import InvalidItem
+from titjudge.core.words import is_texts
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, read_elements
 
 
@@ -73,7 +74,7 @@ def read_annotation(structure: Mapping[str, Any]) -> tuple[Alignment, tuple[str,
 def _texts(structure: Mapping[str, Any], category: str, name: str) -> list[str]:
     lists = structure.get(f"{category}_alignment")
     texts = lists.get(name, []) if isinstance(lists, Mapping) else None
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+    if not is_texts(texts):
         raise DataError(f"{category}_alignment is not an object with two lists of texts, align and misalign")
     return texts
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from titjudge.core.words import is_texts
+
 
 def strings_of(result: Any) -> list[str]:
     """Extract the strings of an OCR result: PaddleOCR 2 lists, PaddleOCR 3 `rec_texts`, plain strings, or null.
@@ -18,7 +20,7 @@ def strings_of(result: Any) -> list[str]:
     if isinstance(result, dict):
         page = result["res"] if isinstance(result.get("res"), dict) else result
         inner = page.get("rec_texts")
-        if not isinstance(inner, list) or not all(isinstance(text, str) for text in inner):
+        if not is_texts(inner):
             raise ValueError("an object without a list of strings under 'rec_texts'")
         return list(inner)
     if not isinstance(result, list):
@@ -38,9 +40,9 @@ def _entry(entry: Any) -> list[str]:
     if line is not None:
         return [line]
     texts = [_line(part) if isinstance(part, list) else None for part in entry]
-    if not all(isinstance(text, str) for text in texts):
+    if not is_texts(texts):
         raise ValueError("a line that is not [box, [string, confidence]]")
-    return [text for text in texts if text is not None]
+    return texts
 
 
 def _line(entry: list[Any]) -> str | None:
