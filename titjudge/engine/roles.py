@@ -359,8 +359,9 @@ class Roles:
             role: Role[Any, Any, Any] = self.embedder_role() if name == "embedder" else self[name]
             if not _known(role.price):
                 where = f" at {role.provider.base_url}" if role.price is not None else ""
+                free = "; 0,0 where the server costs nothing" if where else ""
                 raise ConfigError(
-                    f"the price of {role.label}{where} is unknown, so a cap cannot hold: add {_its_price(role.model)}"
+                    f"the price of {role.label}{where} is unknown, so a cap cannot hold: add {_its_price(role.model)}{free}"
                 )
             instead = retirements.stands_in(role.config.provider, role.model)
             if instead and not _known(role.priced_as(instead)):

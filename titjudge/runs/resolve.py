@@ -152,7 +152,7 @@ def lacking_role(config: RunConfig, metrics: Mapping[str, Metric]) -> tuple[str,
 
 def lacks(metric: str, role: str) -> str:
     """Say on the command line that a metric has no model for a role."""
-    return f"the metric {metric} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o"
+    return f"the metric {metric} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o, or --provider openai"
 
 
 def with_tree(config: RunConfig) -> RunConfig:

@@ -125,8 +125,18 @@ def choose(found: Sequence[Reading], place: Path) -> Reading:
     if len(plain) == 1:
         found = [other for other in found if other in plain or other.share >= 0.5 or other.alone]
     if len(found) != 1 or not found[0].may_be_taken:
-        unclear("it is in doubt which prompt each image was made from", place, found)
+        unclear(f"it is in doubt which prompt each image was made from{_counts(found)}", place, found)
     return found[0]
+
+
+def _counts(found: Sequence[Reading]) -> str:
+    """Say how many prompts and images there are, by the first reading; nothing where a reading is of one generator alone."""
+    if not found or found[0].alone:
+        return ""
+    first = found[0]
+    largest = max(map(len, groups_of(list(first.prompts), first.pattern).values()), default=0)
+    of_each = "" if largest == len(first.prompts) else " a generator"
+    return f" ({len(first.numbering.prompts):,} prompts, {largest:,} images{of_each})"
 
 
 def unclear(message: str, place: Path, found: Sequence[Reading]) -> NoReturn:
