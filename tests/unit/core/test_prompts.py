@@ -151,6 +151,7 @@ def test_no_variable_of_any_bundled_prompt_can_open_or_close_its_tags() -> None:
 
         def shown(foreign: str, prompt: Prompt = prompt, category: str = category) -> str:
             several = {"claims", "evidence", "notes", "entities", "sources"}
+            several |= {"questions"} if prompt.name == "agent/parts" else set()
             values: dict[str, object] = {each: [foreign] if each in several else foreign for each in prompt.variables}
             values |= {each: [(foreign, foreign, foreign)] for each in prompt.variables & {"relations"}}
             values |= {each: [(foreign, foreign)] for each in prompt.variables & {"attributes"}}

@@ -92,9 +92,8 @@ def test_a_prompt_of_the_users_own_is_part_of_the_key_and_the_bundled_one_is_not
     assert "prompt=" not in plain.base_url
     assert scorer(template(tmp_path / "same")).base_url == plain.base_url
     other = scorer(template(tmp_path / "other", "Be strict."))
-    assert other._prompt is not None
     assert other.base_url == plain.base_url.replace(
-        ",transformers", f",prompt={other._prompt.sha256[:16]},transformers"
+        ",transformers", f",prompt={other._prompts[''].sha256[:16]},transformers"
     )
     assert other._prompt.messages({"prompt": "x"})[-1].text.endswith("Be strict.")
 
