@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from commands import shell
 from report_runs import small_run
 from test_report_browser import CHROMIUM, FLAGS, until
 from viewing import viewing
@@ -139,6 +140,18 @@ def test_the_list_is_sorted_filtered_and_keeps_what_one_chose(tmp_path: Path, pa
         page.locator("#search").fill("")
         page.locator("#state").select_option("complete")
         assert page.locator("#empty").inner_text() == "No run matches."
+
+
+def test_the_list_says_first_that_nobody_won(tmp_path: Path, page: Any) -> None:
+    """In a narrow column the names of the generators would be all that is seen."""
+    shell(tmp_path, "judge", "--out", "runs/first")
+    with viewing(tmp_path / "runs") as link:
+        page.goto(link)
+        page.locator("#rows tr").first.wait_for()
+        verdict = page.locator("#rows td.verdict")
+        assert verdict.inner_text().startswith("Cannot be told apart on 6 prompts")
+        assert verdict.get_attribute("title").startswith("No generator is shown to be better than the others")
+        assert page.locator("#rows td.scores b").count() == 0
 
 
 def test_two_ticked_runs_are_compared(tmp_path: Path, page: Any) -> None:
