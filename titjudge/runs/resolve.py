@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 from collections.abc import Iterable, Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.paths import example_folder
 from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import default_folder
@@ -119,8 +120,16 @@ def _with_data(config: RunConfig) -> RunConfig:
             raise ConfigError("nothing to judge: give --data DIR")
     config = config.model_copy(update=changes)
     if config.data is not None and not config.data.exists():
-        raise ConfigError(f"{config.data}: no such file or folder")
+        raise ConfigError(f"{config.data}: no such file or folder{_neighbour(config.data)}")
     return config
+
+
+def _neighbour(missing: Path) -> str:
+    """Name what lies beside a path that is not there and is called much the same."""
+    with contextlib.suppress(OSError):
+        hint = nearest(missing.name, (beside.name for beside in missing.parent.iterdir()))
+        return f".{hint}" if hint else ""
+    return ""
 
 
 def _with_recordings(config: RunConfig) -> RunConfig:

@@ -379,3 +379,16 @@ def test_pairs_of_an_image_under_several_prompts_are_of_the_right_one(tmp_path: 
         ("p", "a.png", "b.png", "a"),
         ("q", "a.png (2)", "b.png (2)", "b"),
     ]
+
+
+@pytest.mark.parametrize(("given", "hint"), [("ckpt", ": no such file or folder. Did you mean 'ckpts'?"), ("x/ckpt", ": no such file or folder")])  # fmt: skip
+def test_a_folder_that_is_not_there_names_the_one_that_is_called_much_the_same(
+    tmp_path: Path, given: str, hint: str
+) -> None:
+    from titjudge.core.config import load_config
+    from titjudge.runs.resolve import resolve
+
+    (tmp_path / "ckpts").mkdir()
+    with pytest.raises(ConfigError) as caught:
+        resolve(load_config(None, {"data": tmp_path / given}))
+    assert str(caught.value).endswith(f"{given}{hint}")
