@@ -141,7 +141,7 @@ class Eye:
 
     def _laid(self, sprite: Sprite, turn: float, shade: float) -> Field:
         """Draw a thing with its shadow on black (0) or white (1), with a little room around it."""
-        look = drawn(sprite.of, sprite.hue, False, self.rung.unit * sprite.scale, turn)
+        look = drawn(sprite.kind, sprite.hue, False, self.rung.unit * sprite.scale, turn)
         side = look.shape[0] + 4
         canvas = np.full((side, side, 3), shade, np.float32)
         lay(canvas, look, (side / 2, side / 2), shadow=LIGHTS[self.light])
@@ -192,7 +192,7 @@ def received(sent: Image.Image, seen: tuple[int, int], laid: tuple[int, int], se
 def _alone(eye: Eye, sprite: Sprite, h: int, w: int) -> Field:
     canvas = np.empty((h, w, 3), np.float32)
     canvas[:] = np.array(LININGS[eye.lining], np.float32) / 255
-    look = drawn(sprite.of, sprite.hue, sprite.other, eye.rung.unit * sprite.scale, sprite.turn)
+    look = drawn(sprite.kind, sprite.hue, sprite.other, eye.rung.unit * sprite.scale, sprite.turn)
     at = w / 2 + sprite.at[0] * eye.rung.unit, h / 2 + sprite.at[1] * eye.rung.unit
     lay(canvas, look, at, shadow=LIGHTS[eye.light])
     return eye.blurred(canvas)

@@ -71,7 +71,7 @@ def table() -> tuple[Retirement, ...]:
 
 
 @lru_cache(maxsize=256)  # called several times for each request
-def of(provider: str, model: str) -> Retirement | None:
+def retirement_of(provider: str, model: str) -> Retirement | None:
     """Return the retirement of a provider's model, or None; with litellm, of models that the vendor itself serves."""
     vendor, name = registry.listed(provider, model)
     name = name.removeprefix("models/").lower()
@@ -86,14 +86,14 @@ def listed_default(provider: str) -> str:
 def default_model(provider: str) -> str:
     """Return a provider's default model, from the day of its retirement on its successor; empty where there is none."""
     model = listed_default(provider)
-    while (retired := of(provider, model)) is not None and retired.successor and retired.on <= clock.today():
+    while (retired := retirement_of(provider, model)) is not None and retired.successor and retired.on <= clock.today():
         model = retired.successor
     return model
 
 
 def stands_in(provider: str, model: str) -> str:
     """Return the model that answers in place of a retired one today, or an empty string."""
-    retired = of(provider, model)
+    retired = retirement_of(provider, model)
     return retired.successor if retired is not None and retired.routed and retired.on <= clock.today() else ""
 
 
@@ -117,7 +117,7 @@ def notices(models: Iterable[tuple[str, str]]) -> list[str]:
     for provider, named in dict.fromkeys(models):
         model = named or default_model(provider)
         lines += [] if named else replaced_default(provider)
-        if (retired := of(provider, model)) is not None:
+        if (retired := retirement_of(provider, model)) is not None:
             lines.append(retired.line(f"{provider}/{model}"))
     return lines
 
@@ -125,7 +125,7 @@ def notices(models: Iterable[tuple[str, str]]) -> list[str]:
 def replaced_default(provider: str) -> list[str]:
     """Return a line that the default model of a provider has become another one; none where it has not."""
     model = listed_default(provider)
-    now, retired = default_model(provider), of(provider, model)
+    now, retired = default_model(provider), retirement_of(provider, model)
     if retired is None or now == model:
         return []
     return [

@@ -112,14 +112,14 @@ class Panel:
             if isinstance(result, BaseException):
                 raise result
             votes.append(result)
-        each = [
+        by_judge = [
             self._repeated(votes[i * self.samples : (i + 1) * self.samples], engine.roles[judge].label)
             for i, judge in enumerate(self.judges)
         ]
         if len(self.judges) == 1:
-            return [each[0][1]]
-        own = [replace(score, metric=f"{name} [{label}]") for label, score in each]
-        return [self._together(each, item, name), *own]
+            return [by_judge[0][1]]
+        own = [replace(score, metric=f"{name} [{label}]") for label, score in by_judge]
+        return [self._together(by_judge, item, name), *own]
 
     def _repeated(self, votes: Sequence[Score], label: str) -> tuple[str, Score]:
         """Combine the samples of one judge; `spread` is their standard deviation."""
@@ -139,29 +139,31 @@ class Panel:
             )
         return label, replace(first, value=value, replies=replies, parts=parts)
 
-    def _together(self, each: Sequence[tuple[str, Score]], item: Item, name: str) -> Score:
-        given = [score.value for _, score in each if score.value is not None]
+    def _together(self, scores: Sequence[tuple[str, Score]], item: Item, name: str) -> Score:
+        given = [score.value for _, score in scores if score.value is not None]
         votes = [
             PanelVote(judge=label, value=score.value, status=str(score.status), reason=score.reason)
-            for label, score in each
+            for label, score in scores
         ]
         parts = PanelVotes(votes=votes, disagreement=max(given) - min(given) if given else None)
-        replies = tuple(dict.fromkeys(key for _, score in each for key in score.replies))
+        replies = tuple(dict.fromkeys(key for _, score in scores for key in score.replies))
         blank = Score(item.id, name, None, Status.FAILED, "", parts, replies, item.generator, item.prompt_id)
         if len(given) < self.quorum:
-            silent = [score for _, score in each if score.value is None]
+            silent = [score for _, score in scores if score.value is None]
             status = Counter(score.status for score in silent).most_common(1)[0][0]
             reasons = list(dict.fromkeys(score.reason for score in silent))
             reason = "; ".join(reasons)
             if given or len(reasons) > 1:
-                reason = f"no quorum: {len(given)} of {len(each)} judges answered, {self.quorum} are needed ({reason})"
+                reason = (
+                    f"no quorum: {len(given)} of {len(scores)} judges answered, {self.quorum} are needed ({reason})"
+                )
             return replace(blank, status=status, reason=reason)
         value = combine(given, self.rule)
         if value is None:
             return replace(blank, status=Status.UNPARSED, reason=_NO_MAJORITY)
-        first = next(score for _, score in each if score.value is not None)
+        first = next(score for _, score in scores if score.value is not None)
         shared = {key: first.parts[key] for key in ("description",) if key in first.parts}
-        shared |= joined([score.parts for _, score in each if score.value is not None], self.rule)
+        shared |= joined([score.parts for _, score in scores if score.value is not None], self.rule)
         return replace(blank, value=value, status=first.status, reason=first.reason, parts={**shared, **parts})
 
 

@@ -158,23 +158,25 @@ class TokenBucket:
         """Whether the last headers said that less than `need` is left."""
         return self._remaining < need
 
-    def observe(self, told: HeaderLimit, in_transit: float, now: float) -> None:
+    def observe(self, header: HeaderLimit, in_transit: float, now: float) -> None:
         """Follow the server's bucket.
 
         Args:
-            told: What an answer's headers say.
+            header: What an answer's headers say.
             in_transit: What was sent so recently that the server may not have counted it when it wrote them.
             now: Seconds of the monotonic clock.
         """
         self._fill(now)
         first = self._probe == math.inf
-        self.rate = _rate(told)
-        self.capacity = told.limit if told.reset is None else min(told.limit, told.remaining + told.reset * self.rate)
+        self.rate = _rate(header)
+        self.capacity = (
+            header.limit if header.reset is None else min(header.limit, header.remaining + header.reset * self.rate)
+        )
         self.capacity = max(1.0, self.capacity)
         self.margin = min(_HEADROOM * self.rate, 0.1 * self.capacity)
-        self._probe, self._remaining = now + _PROBE, told.remaining
+        self._probe, self._remaining = now + _PROBE, header.remaining
         self._said, self._passed = now, 0
-        low, high = told.remaining - in_transit, told.remaining + 0.999  # remaining is rounded down
+        low, high = header.remaining - in_transit, header.remaining + 0.999  # remaining is rounded down
         self._level = low if first else min(max(self._level, low), high)
 
     def passed_over(self, now: float) -> bool:
@@ -187,9 +189,13 @@ class TokenBucket:
         self._at = max(self._at, now)
 
 
-def _rate(told: HeaderLimit) -> float:
+def _rate(header: HeaderLimit) -> float:
     """Refill a second. Limits are by the minute unless `reset` says that a window is longer (Groq's are by the day)."""
-    rate = told.limit / 60
-    if told.reset and told.remaining < told.limit and told.remaining + told.reset * rate > 1.05 * told.limit + 1:
-        return (told.limit - told.remaining) / told.reset
+    rate = header.limit / 60
+    if (
+        header.reset
+        and header.remaining < header.limit
+        and header.remaining + header.reset * rate > 1.05 * header.limit + 1
+    ):
+        return (header.limit - header.remaining) / header.reset
     return rate

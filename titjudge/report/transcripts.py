@@ -31,47 +31,47 @@ def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
     return record
 
 
-def _claim(each: Mapping[str, Any], prompt: str, texts: Texts) -> Json:
-    made: Json = {"n": _whole(each.get("number")), "t": texts.add(str(each.get("claim", "")))}
-    made |= {key: str(each[key]) for key in ("kind", "level", "verdict", "evidence") if each.get(key)}
-    if each.get("seen"):
-        made["seen"] = texts.add(f"{each['seen']}{' (unsure)' if each.get('sure') is False else ''}")
-    span = each.get("span")
+def _claim(claim: Mapping[str, Any], prompt: str, texts: Texts) -> Json:
+    made: Json = {"n": _whole(claim.get("number")), "t": texts.add(str(claim.get("claim", "")))}
+    made |= {key: str(claim[key]) for key in ("kind", "level", "verdict", "evidence") if claim.get(key)}
+    if claim.get("seen"):
+        made["seen"] = texts.add(f"{claim['seen']}{' (unsure)' if claim.get('sure') is False else ''}")
+    span = claim.get("span")
     if isinstance(span, list | tuple) and len(span) == 2 and all(_whole(end) is not None for end in span):
         start, end = (min(max(int(at), 0), len(prompt)) for at in span)
         if start < end:
             made["at"] = [_units(prompt, start), _units(prompt, end)]
-    before = [f"{one[0]} ({one[1]})" for one in sequence(each.get("before")) if len(sequence(one)) == 2]
+    before = [f"{one[0]} ({one[1]})" for one in sequence(claim.get("before")) if len(sequence(one)) == 2]
     return made | ({"before": before} if before else {})
 
 
-def _evidence(each: Mapping[str, Any], texts: Texts) -> Json:
-    made: Json = {"id": str(each.get("id", "")), "tool": str(each.get("tool", ""))}
-    made |= {key: str(each[key]) for key in ("question", "failed", "source") if each.get(key)}
-    if each.get("text"):
-        made["t"] = texts.add(str(each["text"]))
-    box = each.get("box")
+def _evidence(evidence: Mapping[str, Any], texts: Texts) -> Json:
+    made: Json = {"id": str(evidence.get("id", "")), "tool": str(evidence.get("tool", ""))}
+    made |= {key: str(evidence[key]) for key in ("question", "failed", "source") if evidence.get(key)}
+    if evidence.get("text"):
+        made["t"] = texts.add(str(evidence["text"]))
+    box = evidence.get("box")
     if isinstance(box, list | tuple) and len(box) == 4 and all(_fraction(value) for value in box):
         made["box"] = [round(float(value), 4) for value in box]
-    if each.get("cut"):
+    if evidence.get("cut"):
         made["cut"] = 1
     return made
 
 
-def _round(each: Mapping[str, Any], texts: Texts) -> Json:
-    made: Json = {"n": _whole(each.get("round"))}
-    if each.get("protocol"):
-        made["by"] = str(each["protocol"])
-    if each.get("thought"):
-        made["t"] = texts.add(str(each["thought"]))
+def _round(row: Mapping[str, Any], texts: Texts) -> Json:
+    made: Json = {"n": _whole(row.get("round"))}
+    if row.get("protocol"):
+        made["by"] = str(row["protocol"])
+    if row.get("thought"):
+        made["t"] = texts.add(str(row["thought"]))
     settled = [
         [_whole(one.get("claim")), str(one.get("verdict", "")), str(one.get("evidence", ""))]
-        for one in objects(each.get("settled"))
+        for one in objects(row.get("settled"))
     ]
     for name, listed in (
         ("settled", settled),
-        ("looks", list(map(str, sequence(each.get("looks"))))),
-        ("refused", list(map(str, sequence(each.get("refused"))))),
+        ("looks", list(map(str, sequence(row.get("looks"))))),
+        ("refused", list(map(str, sequence(row.get("refused"))))),
     ):
         if listed:
             made[name] = listed

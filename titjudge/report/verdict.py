@@ -51,8 +51,8 @@ def _apart(report: Report, whole: Verdict) -> list[str]:
     return [*sentences(whole), *lines, why]
 
 
-def _said(run: Loaded, own: Verdict) -> list[str]:
-    return sentences(own, run.results.settle, run.manifest.status)
+def _said(run: Loaded, record: Verdict) -> list[str]:
+    return sentences(record, run.results.settle, run.manifest.status)
 
 
 def judged_run(run: Loaded) -> JudgedRun:

@@ -57,7 +57,7 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
         else:
             images = images or _Images(items())
             try:
-                found = [images.of(prompt, model) for model in models]
+                found = [images.find(prompt, model) for model in models]
             except LookupError as error:
                 raise DataError(f"{error}", file, number) from error
             prompt_id = next((item.prompt_id for item in found if item), prompt)
@@ -79,18 +79,18 @@ class _Images:
     """The images of a data set by prompt (its id or its text) and generator."""
 
     def __init__(self, items: Iterable[Item]) -> None:
-        self._found: dict[tuple[str, str], list[Item]] = {}
+        self._by_prompt: dict[tuple[str, str], list[Item]] = {}
         for item in items:
             for prompt in {item.prompt_id, item.prompt}:
-                self._found.setdefault((prompt, item.generator), []).append(item)
+                self._by_prompt.setdefault((prompt, item.generator), []).append(item)
 
-    def of(self, prompt: str, model: str) -> Item | None:
+    def find(self, prompt: str, model: str) -> Item | None:
         """Find the image; None where there is none.
 
         Raises:
             LookupError: There are several.
         """
-        found = self._found.get((prompt, model), [])
+        found = self._by_prompt.get((prompt, model), [])
         if len(found) > 1:
             raise LookupError(f"there are {len(found)} images of {_unknown(prompt, model)}: name image_a and image_b")
         return found[0] if found else None

@@ -93,7 +93,7 @@ class LpgBench(Suite):
         """
         if (folder / "images.jsonl").is_file():
             listed = read_items(folder, self.image_roots)
-        elif self._prompts or self._images or not (_own(folder) and (folder / "images").is_dir()):
+        elif self._prompts or self._images or not (_is_own_layout(folder) and (folder / "images").is_dir()):
             listed = hub_items(folder, self.image_roots, self._prompts, self._images, self.inputs.columns, self._notes)
         else:
             listed = _tree(folder, self.image_roots)
@@ -111,7 +111,7 @@ class LpgBench(Suite):
         """
         if (folder / "images.jsonl").is_file():
             raise DataError("images.jsonl lists the images here: copy prompts.jsonl into a folder of its own", folder)
-        if self._prompts or not _own(folder):
+        if self._prompts or not _is_own_layout(folder):
             for name, prompt in hub_prompts(folder, self._prompts).items():
                 place = loose_place(name, prompt)
                 yield replace(place, image=f"images/{place.image}")
@@ -195,7 +195,7 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
         yield Table(f"LPG-Bench: first places, {metric}", ("generator", "first places", *means), tuple(rows), notes)
 
 
-def _own(folder: Path) -> bool:
+def _is_own_layout(folder: Path) -> bool:
     """Tell whether the folder has our own layout: the first line of prompts.jsonl has our keys."""
     file = folder / "prompts.jsonl"
     first = next(scan_jsonl(file, ("prompt_id", "prompt")), None) if file.is_file() else None

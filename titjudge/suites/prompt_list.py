@@ -151,7 +151,7 @@ def _keys(path: Path) -> Sequence[str] | None:
     return table_columns(path) or tuple(first)
 
 
-def _read_rows(path: Path, columns: tuple[str, str], found: PromptList) -> None:
+def _read_rows(path: Path, columns: tuple[str, str], listing: PromptList) -> None:
     first = int(columns[0][1:] or 0) if re.fullmatch(r"#\d{0,9}", columns[0]) else None
     required = columns if first is None else columns[1:]
     for at, (number, row) in enumerate(scan_table(path, required if all(columns) else ())):
@@ -165,13 +165,13 @@ def _read_rows(path: Path, columns: tuple[str, str], found: PromptList) -> None:
             reason = f"{where}: '{text}' is no prompt: {row[text]!r:.60}"
         else:
             name = str(row[key] if first is None else at + first)
-            if found.prompts.setdefault(name, row[text]) == row[text]:
-                found.meta[name] = {
+            if listing.prompts.setdefault(name, row[text]) == row[text]:
+                listing.meta[name] = {
                     other: value for other, value in without_images(row).items() if other not in (key, text)
                 }
                 continue
             reason = f"{where}: another text for the prompt '{name}'; the first one counts"
-        found.problems.append(InvalidItem(where, reason))
+        listing.problems.append(InvalidItem(where, reason))
 
 
 def _json_content(path: Path) -> list[Any] | dict[str, str] | None:

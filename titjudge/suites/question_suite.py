@@ -156,7 +156,7 @@ class QuestionSuite(Suite):
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the suite's tables."""
         grids = self.protocol == "official" and self.spec.official.grids
-        own = self._own(scores)
+        own = self._metric_scores(scores)
         return [table for spec in self.spec.tables for table in make_tables(spec, items, own, grids=grids)]
 
     @property
@@ -172,9 +172,9 @@ class QuestionSuite(Suite):
         """
         if not self.writes_official:
             return super().write_official(items, scores, folder)
-        return WRITERS[self.spec.official.files](items, self._own(scores), folder)
+        return WRITERS[self.spec.official.files](items, self._metric_scores(scores), folder)
 
-    def _own(self, scores: Sequence[Score]) -> list[Score]:
+    def _metric_scores(self, scores: Sequence[Score]) -> list[Score]:
         return [score for score in scores if score.metric == self.spec.metric]
 
 

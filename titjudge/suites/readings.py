@@ -115,38 +115,38 @@ def guesses(names: Sequence[str], patterns: Iterable[str], file: str) -> list[Re
     return [reading for reading in best if reading.numbering.by in ("ids", "lines", "rows")]
 
 
-def choose(found: Sequence[Reading], place: Path) -> Reading:
+def choose(readings: Sequence[Reading], place: Path) -> Reading:
     """Return the one reading, or the one that gives each of many prompts its samples where all others leave most without one.
 
     Raises:
         UnclearData: There are several.
     """
-    plain = [reading for reading in found if reading.is_plain]
+    plain = [reading for reading in readings if reading.is_plain]
     if len(plain) == 1:
-        found = [other for other in found if other in plain or other.share >= 0.5 or other.alone]
-    if len(found) != 1 or not found[0].may_be_taken:
-        unclear(f"it is in doubt which prompt each image was made from{_counts(found)}", place, found)
-    return found[0]
+        readings = [other for other in readings if other in plain or other.share >= 0.5 or other.alone]
+    if len(readings) != 1 or not readings[0].may_be_taken:
+        unclear(f"it is in doubt which prompt each image was made from{_counts(readings)}", place, readings)
+    return readings[0]
 
 
-def _counts(found: Sequence[Reading]) -> str:
+def _counts(readings: Sequence[Reading]) -> str:
     """Say how many prompts and images there are, by the first reading; nothing where a reading is of one generator alone."""
-    if not found or found[0].alone:
+    if not readings or readings[0].alone:
         return ""
-    first = found[0]
+    first = readings[0]
     largest = max(map(len, groups_of(list(first.prompts), first.pattern).values()), default=0)
     of_each = "" if largest == len(first.prompts) else " a generator"
     return f" ({len(first.numbering.prompts):,} prompts, {largest:,} images{of_each})"
 
 
-def unclear(message: str, place: Path, found: Sequence[Reading]) -> NoReturn:
+def unclear(message: str, place: Path, readings: Sequence[Reading]) -> NoReturn:
     """Refuse data with the options for each way to read them, and an image that they read differently.
 
     Raises:
         UnclearData: Always.
     """
-    listed = [reading for reading in found if reading.given][:_MOST]
-    if any(not reading.given for reading in found):
+    listed = [reading for reading in readings if reading.given][:_MOST]
+    if any(not reading.given for reading in readings):
         message += ", and whether the empty lines of the list count: take them out"
     common = (name for name in (listed[0].prompts if listed else ()) if all(name in other.prompts for other in listed))
     image = next((name for name in common if len({reading.prompts[name] for reading in listed}) == len(listed)), None)

@@ -33,11 +33,11 @@ class Gateway(OpenAI):
 def _announced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     announced = {"providers": {"gateway": f"{__name__}:Gateway"}}
     monkeypatch.setattr(registry, "announced", lambda kind: announced.get(kind, {}))
-    retirements.of.cache_clear()
+    retirements.retirement_of.cache_clear()
     vendors.image_rule.cache_clear()
     monkeypatch.setenv("GATEWAY_KEY", "k")
     yield
-    retirements.of.cache_clear()
+    retirements.retirement_of.cache_clear()
     vendors.image_rule.cache_clear()
 
 
@@ -73,7 +73,9 @@ def test_its_models_are_priced_counted_and_read_as_those_of_its_vendor() -> None
 
 def test_genai_prices_name_of_a_vendor_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Gateway, "vendor", "google")
-    assert retirements.of("gateway", "gemini-2.5-pro") == retirements.of("gemini", "gemini-2.5-pro")
+    assert retirements.retirement_of("gateway", "gemini-2.5-pro") == retirements.retirement_of(
+        "gemini", "gemini-2.5-pro"
+    )
     provider: Any = make_provider("gateway", ProviderSettings("gemini-2.5-pro"))
     assert provider.family.name == "gemini-2.5"
 

@@ -40,7 +40,7 @@ def run_of(folder: Path, **changes: Any) -> RunFolder:
         folder / "run", items, [score(item, "tit", 0.5, reason=f"{folder}/img/x.png") for item in items], **changes
     )
     digests = Digests(run.read("items.jsonl"), prompts=True)
-    of = [digests.of(item.id, together=together) for item, together in zip(items, (False, True), strict=True)]
+    of = [digests.digest(item.id, together=together) for item, together in zip(items, (False, True), strict=True)]
     records = [record | {"of": digest} for record, digest in zip(run.read("scores.jsonl"), of, strict=True)]
     (run.path / "scores.jsonl").write_bytes(b"".join(orjson.dumps(with_checksum(record)) + b"\n" for record in records))
     return run
@@ -68,7 +68,7 @@ def test_checksums_and_digests_are_those_of_the_copy(tmp_path: Path) -> None:
     assert all("seal" in record for record in copy.read("scores.jsonl"))
     now = Digests(copy.read("items.jsonl"), prompts=True)
     of = {record["item"]: record["of"] for record in copy.read("scores.jsonl")}
-    assert of == {"1.png": now.of("1.png", together=False), "2.png": now.of("2.png", together=True)}
+    assert of == {"1.png": now.digest("1.png", together=False), "2.png": now.digest("2.png", together=True)}
     assert not checksum_differs(orjson.loads((copy.path / "manifest.json").read_bytes()))
 
 

@@ -427,10 +427,10 @@ def _at_most(most: float | None) -> str:
     return ", price unknown" if most is None else f", ${most:.2f} at most" if most else ""
 
 
-def _seconds(requests: int, at_once: int, each: tuple[int, int]) -> tuple[int, int]:
+def _seconds(requests: int, at_once: int, seconds: tuple[int, int]) -> tuple[int, int]:
     """Compute how long so many requests may take, from the seconds that each may take."""
     in_turn = math.ceil(requests / at_once)
-    return in_turn * each[0], in_turn * each[1]
+    return in_turn * seconds[0], in_turn * seconds[1]
 
 
 def _verdict(outcome: Any) -> list[str]:

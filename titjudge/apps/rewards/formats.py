@@ -157,17 +157,17 @@ class UniRL(WireFormat):
         pairs: list[Entry] = []
         wanted = []
         for sample in _listed(_json(body), "requests"):
-            turns, names = _of(sample, "history"), _of(sample, "required_rewards")
+            turns, names = _required(sample, "history"), _required(sample, "required_rewards")
             if not (isinstance(turns, list) and turns and isinstance(turns[-1], dict)):
                 raise BadRequest("a request needs a history of turns with text and image_b64")
             if not is_texts(names):
                 raise BadRequest("required_rewards is a list of names")
             text = _text(turns[-1].get("text"))
-            if any(_of(turn, "text") not in ("", text) for turn in turns):
+            if any(_required(turn, "text") not in ("", text) for turn in turns):
                 raise BadRequest(
                     "the turns of a history have one text, the instruction: each turn is an edit of its own"
                 )
-            *sources, image = [_decoded(_of(turn, "image_b64")) for turn in turns]
+            *sources, image = [_decoded(_required(turn, "image_b64")) for turn in turns]
             pairs.append((image, text, sources))
             wanted.append(tuple(names))
         return Batch(pairs, wanted)
@@ -190,7 +190,7 @@ class Own(WireFormat):
         _check_keys("the request", data, ("samples", "metrics"))
         pairs: list[Entry] = []
         for sample in samples:
-            image, prompt = _decoded(_of(sample, "image")), _text(_of(sample, "prompt"))
+            image, prompt = _decoded(_required(sample, "image")), _text(_required(sample, "prompt"))
             _check_keys("a sample", sample, ("prompt", "image", "sources"))
             if not isinstance(sources := sample.get("sources") or [], list):
                 raise BadRequest("'sources' is a list of images")
@@ -233,7 +233,7 @@ def _json(body: bytes) -> dict[str, Any]:
     return data
 
 
-def _of(sample: Any, key: str) -> Any:
+def _required(sample: Any, key: str) -> Any:
     if not isinstance(sample, dict) or key not in sample:
         raise BadRequest(f"a sample has no '{key}'")
     return sample[key]

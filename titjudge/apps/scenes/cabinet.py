@@ -67,7 +67,7 @@ RUNGS = {1: Rung(1024, 1024, 5, 5, 22, 18), 2: Rung(1536, 1216, 8, 5, 14, 11), 3
 class Sprite:
     """One object in a box: its look (kind, colour, whether in the other state), middle, scale and turn in degrees."""
 
-    of: str
+    kind: str
     hue: str
     other: bool
     at: Point
@@ -93,8 +93,8 @@ def sprites(thing: Thing, rng: Random | None) -> list[Sprite]:
     shift = _moved((0.0, 0.0), rng, 0.4)
     if thing.kind == "place":
         return [
-            Sprite(of, hue, False, (at[0] + shift[0], at[1] + shift[1]), scale)
-            for of, hue, at, scale in _arranged(traits)
+            Sprite(kind, hue, False, (at[0] + shift[0], at[1] + shift[1]), scale)
+            for kind, hue, at, scale in _arranged(traits)
         ]
     if thing.kind == "contents" and traits["contents"] != "nothing":
         return [Sprite(traits["of"], traits["hue"], False, _moved((0.0, 0.0), rng, 1.5), 1.0, _turned(rng, 30))]
@@ -124,12 +124,12 @@ def row_slots(number: int, across: int) -> list[Point]:
 
 def _member(traits: Mapping[str, str], number: int, at: Point, rng: Random | None) -> Sprite:
     other, about = traits["bits"][number] == "1", traits["about"]
-    of = traits["of2"] if about == "kind" and other else traits["of"]
+    kind = traits["of2"] if about == "kind" and other else traits["of"]
     hues = traits["hue"].split(",")
     hue = traits["hue2"] if about == "colour" and other else hues[number % len(hues)]
     scale = 0.8 if about == "size" and other else 1.0
     flip = other and about in ("facing", "state")
-    return Sprite(of, hue, flip, _moved(at, rng, 0.12), scale, _turned(rng, 14))
+    return Sprite(kind, hue, flip, _moved(at, rng, 0.12), scale, _turned(rng, 14))
 
 
 def _arranged(traits: Mapping[str, str]) -> Iterator[tuple[str, str, Point, float]]:
@@ -151,8 +151,8 @@ def _arranged(traits: Mapping[str, str]) -> Iterator[tuple[str, str, Point, floa
         ats = [(-0.42, 0.0), (0.42, 0.0)]
     else:
         ats = [(-0.75, 0.0), (0.75, 0.0)]
-    for (hue, of), at in zip(look, ats, strict=True):
-        yield of, hue, at, 2.0 if of == "ring" else 1.0
+    for (hue, kind), at in zip(look, ats, strict=True):
+        yield kind, hue, at, 2.0 if kind == "ring" else 1.0
 
 
 # ---------------------------------------------------------------------- what they look like
@@ -165,25 +165,25 @@ def rgb(hue: str) -> tuple[int, int, int]:
 
 
 @lru_cache(4000)
-def drawn(of: str, hue: str, other: bool, pixels: float, turn: float) -> NDArray[np.float32]:
+def drawn(kind: str, hue: str, other: bool, pixels: float, turn: float) -> NDArray[np.float32]:
     """Draw one object, RGBA from 0 to 1, in a square one and a half times its size."""
     side = max(4, round(pixels * 1.5))
     canvas = Image.new("RGBA", (side * _FINE, side * _FINE), (*(c // 3 for c in rgb(hue)), 0))
-    _paint(ImageDraw.Draw(canvas), of, rgb(hue), other, side * _FINE / 1.5)
+    _paint(ImageDraw.Draw(canvas), kind, rgb(hue), other, side * _FINE / 1.5)
     canvas = canvas.rotate(turn, Image.Resampling.BICUBIC)
     small = np.asarray(canvas.convert("RGBa").resize((side, side), Image.Resampling.BOX), dtype=np.float32) / 255
     light = np.linspace(1.1, 0.85, side, dtype=np.float32)[:, None, None]
     return np.concatenate([np.clip(small[..., :3] * light, 0, 1), small[..., 3:]], axis=2)  # colours times alpha
 
 
-def _paint(draw: ImageDraw.ImageDraw, of: str, fill: tuple[int, int, int], other: bool, s: float) -> None:
+def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: tuple[int, int, int], other: bool, s: float) -> None:
     """Paint the shape of a kind, with a dark edge and a light spot; a facing kind looks left, and right in its other state."""
     edge = tuple(c // 3 for c in fill)
     pale = tuple(c + (255 - c) * 2 // 3 for c in fill)
     wide = max(1, round(s * 0.05))
 
     def at(points: list[Point]) -> list[Point]:
-        way = -1 if other and of in FACING else 1
+        way = -1 if other and kind in FACING else 1
         return [(s * (0.75 + way * (x - 0.5)), s * (0.25 + y)) for x, y in points]
 
     def oval(
@@ -195,15 +195,15 @@ def _paint(draw: ImageDraw.ImageDraw, of: str, fill: tuple[int, int, int], other
     def shape(points: list[Point], colour: tuple[int, ...] = fill) -> None:
         draw.polygon(at(points), fill=colour, outline=edge, width=wide)
 
-    if of == "fish":
+    if kind == "fish":
         shape([(0.62, 0.5), (0.98, 0.22), (0.9, 0.5), (0.98, 0.78)])
         oval(0.4, 0.5, 0.38, 0.26)
         oval(0.2, 0.44, 0.05, 0.05, (255, 255, 255))
-    elif of == "cup":
+    elif kind == "cup":
         oval(0.2, 0.52, 0.17, 0.2, None, max(2, round(s * 0.1)))
         shape([(0.28, 0.15), (0.95, 0.15), (0.86, 0.88), (0.37, 0.88)])
         oval(0.615, 0.17, 0.33, 0.09, pale)
-    elif of == "key":
+    elif kind == "key":
         oval(0.22, 0.5, 0.2, 0.24, None, max(2, round(s * 0.12)))
         shape(
             [
@@ -219,11 +219,11 @@ def _paint(draw: ImageDraw.ImageDraw, of: str, fill: tuple[int, int, int], other
                 (0.4, 0.58),
             ]
         )
-    elif of == "lamp":
+    elif kind == "lamp":
         shape([(0.38, 0.72), (0.62, 0.72), (0.62, 0.97), (0.38, 0.97)])
         oval(0.5, 0.4, 0.36, 0.37, (255, 236, 90) if other else (84, 88, 100))
         oval(0.4, 0.3, 0.08, 0.09, (255, 255, 240) if other else (130, 134, 146), 0)
-    elif of == "padlock":
+    elif kind == "padlock":
         dx, dy = (0.24, -0.04) if other else (0.0, 0.0)
         draw.arc(
             (*at([(0.26 + dx, 0.06 + dy)])[0], *at([(0.74 + dx, 0.76 + dy)])[0]),
@@ -234,7 +234,7 @@ def _paint(draw: ImageDraw.ImageDraw, of: str, fill: tuple[int, int, int], other
         )
         shape([(0.14, 0.44), (0.86, 0.44), (0.86, 0.95), (0.14, 0.95)])
         oval(0.5, 0.68, 0.07, 0.09, edge)
-    elif of == "star":
+    elif kind == "star":
         shape(
             [
                 (0.5 + r * math.sin(k * math.pi / 5), 0.52 - r * math.cos(k * math.pi / 5))
@@ -242,14 +242,14 @@ def _paint(draw: ImageDraw.ImageDraw, of: str, fill: tuple[int, int, int], other
                 for r in ((0.5, 0.2)[k % 2],)
             ]
         )
-    elif of == "button":
+    elif kind == "button":
         oval(0.5, 0.5, 0.44, 0.44)
         for x, y in ((0.38, 0.5), (0.62, 0.5)):
             oval(x, y, 0.07, 0.07, edge)
-    elif of == "block":
+    elif kind == "block":
         shape([(0.1, 0.3), (0.3, 0.1), (0.92, 0.1), (0.92, 0.7), (0.72, 0.9), (0.1, 0.9)])
         shape([(0.1, 0.3), (0.3, 0.1), (0.92, 0.1), (0.72, 0.3)], pale)
-    elif of == "bottle":
+    elif kind == "bottle":
 
         def upright(points: list[Point]) -> list[Point]:
             return [(x, 1 - y if other else y) for x, y in points]
@@ -266,14 +266,14 @@ def _paint(draw: ImageDraw.ImageDraw, of: str, fill: tuple[int, int, int], other
         ]
         shape(upright(neck))
         shape(upright([(0.26, 0.6), (0.74, 0.6), (0.74, 0.82), (0.26, 0.82)]), pale)
-    elif of == "leaf":
+    elif kind == "leaf":
         shape([(0.5, 0.02), (0.74, 0.25), (0.8, 0.5), (0.7, 0.75), (0.5, 0.98), (0.3, 0.75), (0.2, 0.5), (0.26, 0.25)])
         draw.line(at([(0.5, 0.1), (0.5, 0.95)]), fill=pale, width=wide)
-    elif of == "ring":
+    elif kind == "ring":
         oval(0.5, 0.5, 0.49, 0.49, None, max(2, round(s * 0.12)))
         oval(0.5, 0.5, 0.47, 0.47, None, max(1, round(s * 0.03)))
     else:
-        raise ValueError(f"no shape for {of}")
+        raise ValueError(f"no shape for {kind}")
 
 
 FACING = ("fish", "cup", "key")
@@ -312,7 +312,7 @@ def tile(thing: Thing, rung: Rung, lining: str, light: str, grain: int | None) -
         _tag(canvas, thing, rung, _moved((w / 2, h / 2), rng, rung.em * 0.8))
     for each in sprites(thing, rng):
         x, y = w / 2 + each.at[0] * rung.unit, h / 2 + each.at[1] * rung.unit
-        look = drawn(each.of, each.hue, each.other, rung.unit * each.scale, round(each.turn))
+        look = drawn(each.kind, each.hue, each.other, rung.unit * each.scale, round(each.turn))
         lay(canvas, look, (x, y), shadow=LIGHTS[light])
     return canvas
 

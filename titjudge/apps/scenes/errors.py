@@ -78,11 +78,11 @@ def _many(
     return None
 
 
-def _settled(errors: list[Error], found: Marks) -> list[Error]:
+def _settled(errors: list[Error], marks: Marks) -> list[Error]:
     """List the planted errors of entities and attributes that are still wrong, and one for each wrong relation of things there."""
-    gone = {name for name, there in found.entities.items() if not there}
+    gone = {name for name, there in marks.entities.items() if not there}
     kept = [each for each in errors if each.kind != RELATION and (each.kind == MISSING or each.element[0] not in gone)]
-    wrong = [each for each, so in found.relations.items() if not so and not gone.intersection((each[0], each[2]))]
+    wrong = [each for each, so in marks.relations.items() if not so and not gone.intersection((each[0], each[2]))]
     return kept + [Error(RELATION, each, each[1], OPPOSITE[each[1]]) for each in wrong]
 
 

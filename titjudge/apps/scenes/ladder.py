@@ -308,8 +308,8 @@ def _a(words: str) -> str:
     return f"{'an' if words[0] in 'aeio' else 'a'} {words}"
 
 
-def _many(of: str) -> str:
-    return {"leaf": "leaves", "fish": "fish"}.get(of, f"{of}s")
+def _many(noun: str) -> str:
+    return {"leaf": "leaves", "fish": "fish"}.get(noun, f"{noun}s")
 
 
 def _listed(looks: list[str]) -> str:

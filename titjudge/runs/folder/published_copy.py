@@ -110,14 +110,14 @@ def _own_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
         yield SUITE, Path(suite).read_bytes()
 
 
-def _identity(identity: Mapping[str, Any], own: Mapping[str, bytes]) -> dict[str, Any]:
+def _identity(identity: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
     """Name data, templates and suite as they lie in the copy."""
     changes: dict[str, Any] = {}
     if identity.get("data"):
         changes["data"] = Path(str(identity["data"])).name
     if identity.get(PROMPTS):
-        changes[PROMPTS] = PROMPTS if any(name.startswith(f"{PROMPTS}/") for name in own) else None
-    if SUITE in own:
+        changes[PROMPTS] = PROMPTS if any(name.startswith(f"{PROMPTS}/") for name in files) else None
+    if SUITE in files:
         changes["suite"] = SUITE
     return {**identity, **changes}
 
@@ -145,8 +145,8 @@ def _scores(run: RunFolder, place: Place, paths: LocalPaths) -> Iterator[dict[st
     for record in run.read("scores.jsonl"):
         item, digest = record["item"], record.get("of", "")
         for together in (False, True):
-            if digest and digest == then.of(item, together=together):
-                record["of"] = now.of(paths.out_of(item), together=together)
+            if digest and digest == then.digest(item, together=together):
+                record["of"] = now.digest(paths.out_of(item), together=together)
         yield paths.out_of(record)
 
 

@@ -133,8 +133,8 @@ class RunFolder:
             then = Digests(self.read("items.jsonl"), prompts=bool(comparing))
         valid = set()
         for (item, name), digest in digests.items():
-            current = now.of(item, together=name in comparing)
-            if current and current == (digest or then.of(item, together=name in comparing)):
+            current = now.digest(item, together=name in comparing)
+            if current and current == (digest or then.digest(item, together=name in comparing)):
                 valid.add((item, name))
         for name in comparing:
             for items_of_prompt in now.prompts.values():

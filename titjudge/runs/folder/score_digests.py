@@ -50,7 +50,7 @@ def digest_of(item: Item, metric: Metric) -> str:
     """Return the digest of what `metric` judges in `item`, which has the other images of its prompt (`loop.prepared`)."""
     if not compares_images(metric) or not item.same_prompt:
         return _digest(listed_record(item)).hex()
-    return Digests(map(listed_record, item.same_prompt), prompts=True).of(item.id, together=True)
+    return Digests(map(listed_record, item.same_prompt), prompts=True).digest(item.id, together=True)
 
 
 class Digests:
@@ -67,7 +67,7 @@ class Digests:
                     self._prompt_of[record["id"]] = prompt = record["prompt_id"]
                     self.prompts.setdefault(prompt, []).append(record["id"])
 
-    def of(self, item: str, *, together: bool) -> str:
+    def digest(self, item: str, *, together: bool) -> str:
         """Return the digest of one item, or with `together` of all images of its prompt; empty for an unknown item."""
         if item not in self._digests:
             return ""

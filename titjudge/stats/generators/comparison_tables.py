@@ -165,14 +165,14 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
     return Table("Prompt by prompt", columns, tuple(rows), notes)
 
 
-def _gap(each: GeneratorDifference | None, digits: int) -> list[Cell | str | None]:
+def _gap(difference: GeneratorDifference | None, digits: int) -> list[Cell | str | None]:
     """Make the cells of a difference: its value, wins / ties / losses, p, p best, and what would have been detected."""
-    if each is None or each.prompts < FEWEST:
+    if difference is None or difference.prompts < FEWEST:
         return [None] * 5
-    counts = f"{each.wins} / {each.same} / {each.losses}"
-    shown = plain(each.detectable, digits=digits + 1)
-    ps = (p_value(each.p), p_value(each.p_adjusted))
-    return [plain(each.difference, each.interval, digits + 1), counts, *ps, shown]
+    counts = f"{difference.wins} / {difference.same} / {difference.losses}"
+    shown = plain(difference.detectable, digits=digits + 1)
+    ps = (p_value(difference.p), p_value(difference.p_adjusted))
+    return [plain(difference.difference, difference.interval, digits + 1), counts, *ps, shown]
 
 
 def slice_tables(

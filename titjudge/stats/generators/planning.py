@@ -180,16 +180,16 @@ def plans(
     return options
 
 
-def cheapest(of: Sequence[Plan]) -> Plan:
+def cheapest(plans: Sequence[Plan]) -> Plan:
     """Return the plan with the lowest cost, or the fewest judgements where no price is known."""
-    return min(of, key=lambda plan: (plan.dollars[1] if plan.dollars else plan.judgements, plan.judgements))
+    return min(plans, key=lambda plan: (plan.dollars[1] if plan.dollars else plan.judgements, plan.judgements))
 
 
-def plan_table(of: Sequence[Plan], pilots: Sequence[Pilot], difference: float, power: float) -> Table:
+def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], difference: float, power: float) -> Table:
     """Tabulate the plans."""
     rows = tuple(
         (p.a, p.b, p.seeds, p.samples, p.prompts, *p.range, p.judgements, *(p.dollars or (None, None, None)))
-        for p in of
+        for p in plans
     )
     columns = ("a", "b", "seeds", "samples", "prompts", "from", "to", "judgements", "USD from", "USD", "USD to")
     notes = [
@@ -208,7 +208,7 @@ def plan_table(of: Sequence[Plan], pilots: Sequence[Pilot], difference: float, p
                 f"{pilot.a} / {pilot.b}: one prompt of {pilot.prompts} makes up {pilot.largest:.0%} of the spread; with such "
                 "tails the range holds less often than in 90%: plan for its upper end"
             )
-        if (unseen := _with_one_unseen(pilot, of, difference, power)) is not None:
+        if (unseen := _with_one_unseen(pilot, plans, difference, power)) is not None:
             notes.append(
                 f"{pilot.a} / {pilot.b}: if 1 prompt in {pilot.prompts} differs by the whole scale, which {pilot.prompts} may "
                 f"well not have shown, it takes {unseen:,} prompts"
@@ -216,12 +216,12 @@ def plan_table(of: Sequence[Plan], pilots: Sequence[Pilot], difference: float, p
     return Table("Plan", columns, rows, tuple(notes))
 
 
-def _with_one_unseen(pilot: Pilot, of: Sequence[Plan], difference: float, power: float) -> int | None:
+def _with_one_unseen(pilot: Pilot, plans: Sequence[Plan], difference: float, power: float) -> int | None:
     """Compute the prompts of the first plan of a pilot if one prompt in so many differs by the whole scale.
 
     None where the scale has no ends, or the range of the plan holds the number.
     """
-    plan = next((plan for plan in of if (plan.a, plan.b) == (pilot.a, pilot.b)), None)
+    plan = next((plan for plan in plans if (plan.a, plan.b) == (pilot.a, pilot.b)), None)
     if plan is None or pilot.scale is None:
         return None
     share = 1 / pilot.prompts

@@ -41,7 +41,7 @@ class ReplayAverage:
     Attributes:
         generators: The generators.
         verdicts: The verdicts, counted.
-        used: Prompts or judgements that it took, of all (`of`).
+        used: Prompts or judgements that it took, of all (`total`).
         share: Share of all that it took.
         open: Share of the orders that stayed open.
     """
@@ -49,14 +49,14 @@ class ReplayAverage:
     generators: tuple[str, ...]
     verdicts: str
     used: float
-    of: int
+    total: int
     share: float
     open: float
 
     @property
     def cells(self) -> tuple[str, float, int, float]:
         """The cells of its row in a table, after the names."""
-        return self.verdicts, self.used, self.of, self.share
+        return self.verdicts, self.used, self.total, self.share
 
 
 def replay_pairs(

@@ -70,15 +70,15 @@ def tiers(means: Floats, level: float = 0.05) -> list[list[int]]:
 
 
 def tier_means(
-    scores: Mapping[str, float], of: Sequence[Sequence[str]]
+    scores: Mapping[str, float], names_by_tier: Sequence[Sequence[str]]
 ) -> tuple[list[float | None], list[float | None]]:
     """Average each tier's generators, and compute the gap from each tier to the next.
 
     Args:
         scores: Mean score of each generator; generators without one are left out.
-        of: Names of the generators of each tier, best first.
+        names_by_tier: Names of the generators of each tier, best first.
     """
-    known = [[scores[name] for name in names if name in scores] for names in of]
+    known = [[scores[name] for name in names if name in scores] for names in names_by_tier]
     means = [sum(members) / len(members) if members else None for members in known]
     gaps = [None if a is None or b is None else a - b for a, b in pairwise(means)]
     return means, gaps

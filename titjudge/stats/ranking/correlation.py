@@ -182,7 +182,7 @@ def mean_correlation(
 
     ends = np.array([[most or 1 - 1 / len(rows)] for rows in own])
 
-    def of(weights: Floats) -> Floats:
+    def weighted_mean(weights: Floats) -> Floats:
         columns = [(weights[:, group[rows]], first, second) for rows, first, second in ranks]
         with np.errstate(invalid="ignore", divide="ignore"):  # a stratum without an image in a draw is left out of it
             each = np.stack([_weighted(first(drawn), second(drawn), drawn) for drawn, first, second in columns])
@@ -190,8 +190,10 @@ def mean_correlation(
             mean: Floats = np.tanh(np.nansum(z, axis=0) / np.isfinite(z).sum(axis=0))
         return mean
 
-    whole = float(of(np.ones((1, len(distinct))))[0])
-    blocks = [of(block) for block in multiplicities(len(distinct), resamples, seed)] if len(distinct) > 1 else []
+    whole = float(weighted_mean(np.ones((1, len(distinct))))[0])
+    blocks = (
+        [weighted_mean(block) for block in multiplicities(len(distinct), resamples, seed)] if len(distinct) > 1 else []
+    )
     interval = percentile_interval(np.concatenate(blocks), len(distinct)) if blocks else None
     return MeanCorrelation(len(both), len(own), whole, interval)
 

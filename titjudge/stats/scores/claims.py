@@ -27,10 +27,10 @@ def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[ClaimOutco
         DataError: A claim is malformed.
     """
     known = {item.id: item for item in items}
-    return [claim for score in scores if score.item_id in known for claim in _of(known[score.item_id], score)]
+    return [claim for score in scores if score.item_id in known for claim in _claims_in(known[score.item_id], score)]
 
 
-def _of(item: Item, score: Score) -> Iterator[ClaimOutcome]:
+def _claims_in(item: Item, score: Score) -> Iterator[ClaimOutcome]:
     rows, aligned = claims(score.parts), alignment(score.parts)
     facts = {"generator": item.generator, "prompt_id": item.prompt_id, "words": count_words(item.prompt)}
     if rows:

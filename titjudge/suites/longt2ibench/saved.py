@@ -200,6 +200,6 @@ def read_alignment(raw: Mapping[str, Any]) -> Alignment:
     }
 
 
-def generator_of(each: Annotated) -> str:
+def generator_of(element: Annotated) -> str:
     """Return the generator that an element names; empty where it names none."""
-    return str(each.raw.get("model") or each.raw.get("generator") or "")
+    return str(element.raw.get("model") or element.raw.get("generator") or "")

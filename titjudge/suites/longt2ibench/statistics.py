@@ -60,7 +60,7 @@ class Recall:
     """Counts the annotated elements, and those of them found in the predicted list of the same name, by category and list."""
 
     matching: str = "casefold"
-    found: Counter[tuple[str, str]] = field(default_factory=Counter)
+    hits: Counter[tuple[str, str]] = field(default_factory=Counter)
     total: Counter[tuple[str, str]] = field(default_factory=Counter)
     contradicted: int = 0
 
@@ -80,7 +80,7 @@ class Recall:
             for element, aligned in _keys(truth, category, self.matching):
                 key = category, STATUSES[not aligned]
                 self.total[key] += 1
-                self.found[key] += element in lists[aligned] and element not in both
+                self.hits[key] += element in lists[aligned] and element not in both
 
     def to_json(self) -> dict[str, Any]:
         """Return micro recall by category (and `all`): align, misalign, overall, in [0, 1], None without elements; and counts."""
@@ -99,7 +99,7 @@ class Recall:
 
     def _counts(self, categories: Sequence[str], statuses: Sequence[str]) -> list[int]:
         keys = list(product(categories, statuses))
-        return [sum(self.found[key] for key in keys), sum(self.total[key] for key in keys)]
+        return [sum(self.hits[key] for key in keys), sum(self.total[key] for key in keys)]
 
 
 def words(prompt: str) -> int:
@@ -164,20 +164,22 @@ def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]
         for cut, name in (("generator", generator), ("words", interval(words(prompt)))):
             if not name:
                 continue
-            of = found[cut].setdefault(name, {"images": 0, "judge": {}, "people": {}})
-            of["images"] += 1
+            group = found[cut].setdefault(name, {"images": 0, "judge": {}, "people": {}})
+            group["images"] += 1
             for who, alignment in (("judge", predicted), ("people", truth or {})):
                 for category, marks in alignment.items():
-                    of[who].setdefault(category, []).extend(float(aligned) for _, aligned in marks)
+                    group[who].setdefault(category, []).extend(float(aligned) for _, aligned in marks)
     order = {"generator": sorted(found["generator"]), "words": list(INTERVALS.values())}
     return {
         cut: {name: _shares(found[cut][name]) for name in names if name in found[cut]} for cut, names in order.items()
     }
 
 
-def _shares(of: Mapping[str, Any]) -> dict[str, Any]:
-    means = {who: {category: mean(of[who].get(category, ())) for category in CATEGORIES} for who in ("judge", "people")}
-    return {"images": of["images"], **means}
+def _shares(counted: Mapping[str, Any]) -> dict[str, Any]:
+    means = {
+        who: {category: mean(counted[who].get(category, ())) for category in CATEGORIES} for who in ("judge", "people")
+    }
+    return {"images": counted["images"], **means}
 
 
 def summarise(

@@ -157,30 +157,33 @@ class LongT2IBench(Suite):
         }
 
 
-def _item(each: Annotated, generator: str, root: Path, roots: Sequence[Path]) -> Item | InvalidItem:
-    group = hashlib.sha256(each.prompt.encode("utf-8", "replace")).hexdigest()[:12]
+def _item(annotated: Annotated, generator: str, root: Path, roots: Sequence[Path]) -> Item | InvalidItem:
+    group = hashlib.sha256(annotated.prompt.encode("utf-8", "replace")).hexdigest()[:12]
     try:
-        places = [inside(root, f"{below}{each.image}", roots=roots) for below in ("", "image_prompts_1st/", "imgs/")]
+        places = [
+            inside(root, f"{below}{annotated.image}", roots=roots) for below in ("", "image_prompts_1st/", "imgs/")
+        ]
     except DataError as error:
-        return InvalidItem(each.image, error.message, generator, group)
+        return InvalidItem(annotated.image, error.message, generator, group)
     image = next((place for place in places if place.is_file()), places[0])
     truth = {
-        category: [[list(element), aligned] for element, aligned in each.truth[category]] for category in CATEGORIES
+        category: [[list(element), aligned] for element, aligned in annotated.truth[category]]
+        for category in CATEGORIES
     }
     meta: dict[str, Any] = {
-        item_meta.INDEX.name: each.index,
-        item_meta.ALIGN_RATIO.name: each.ratio,
-        "words": words(each.prompt),
+        item_meta.INDEX.name: annotated.index,
+        item_meta.ALIGN_RATIO.name: annotated.ratio,
+        "words": words(annotated.prompt),
         item_meta.ANNOTATION.name: truth,
-        item_meta.GRAPH.name: _graph(each).to_json(),
+        item_meta.GRAPH.name: _graph(annotated).to_json(),
     }
-    if each.problems:
-        meta |= {"annotation_problems": list(each.problems)}
-    return Item(each.image, each.prompt, image, generator, group, meta, sample_of(each.raw))
+    if annotated.problems:
+        meta |= {"annotation_problems": list(annotated.problems)}
+    return Item(annotated.image, annotated.prompt, image, generator, group, meta, sample_of(annotated.raw))
 
 
-def _graph(each: Annotated) -> Graph:
-    entities = dict.fromkeys([element[0] for element, _ in each.truth["entity"]] or each.entities)
-    attributes = dict.fromkeys((entity, attribute) for (entity, attribute), _ in each.truth["attribute"])
-    relations = dict.fromkeys((one, relation, two) for (one, relation, two), _ in each.truth["relation"])
+def _graph(annotated: Annotated) -> Graph:
+    entities = dict.fromkeys([element[0] for element, _ in annotated.truth["entity"]] or annotated.entities)
+    attributes = dict.fromkeys((entity, attribute) for (entity, attribute), _ in annotated.truth["attribute"])
+    relations = dict.fromkeys((one, relation, two) for (one, relation, two), _ in annotated.truth["relation"])
     return Graph(tuple(entities), tuple(attributes), tuple(relations))

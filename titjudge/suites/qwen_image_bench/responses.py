@@ -121,15 +121,15 @@ def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int =
     return found
 
 
-def _add(found: JudgedResponse, response: Response, metadata: Metadata, protocol: str, facets: int) -> None:
+def _add(judged: JudgedResponse, response: Response, metadata: Metadata, protocol: str, facets: int) -> None:
     """Score an answer, and put its verdict where it belongs."""
 
     def problem(reason: str) -> None:
-        found.problems.append(Problem(case, reason, response.model))
+        judged.problems.append(Problem(case, reason, response.model))
 
     case = response.case
-    if case in found.cases:
-        again = next(n for n in count(2) if f"{case} ({n})" not in found.cases)
+    if case in judged.cases:
+        again = next(n for n in count(2) if f"{case} ({n})" not in judged.cases)
         if not response.line:
             problem(f"the case is there again; kept as '{case} ({again})'")
         case = f"{case} ({again})"
@@ -138,7 +138,7 @@ def _add(found: JudgedResponse, response: Response, metadata: Metadata, protocol
     verdict = PillarMarks("invalid", f"there is no pillar '{response.pillar}'")
     if known:
         verdict = judge_answer(response.text, response.pillar, targeted, facets)
-    found.cases[case] = verdict
+    judged.cases[case] = verdict
     if verdict.status != "ok":
         problem(f"{verdict.status}: {verdict.reason}")
     elif verdict.reason:
@@ -148,16 +148,16 @@ def _add(found: JudgedResponse, response: Response, metadata: Metadata, protocol
     elif known:
         if response.id not in metadata.facets:
             problem(f"the metadata have no ID {response.id}")
-        found.rows.setdefault(response.model, {}).setdefault(_image(found, response), {})[response.pillar] = verdict
+        judged.rows.setdefault(response.model, {}).setdefault(_image(judged, response), {})[response.pillar] = verdict
 
 
-def _image(found: JudgedResponse, response: Response) -> tuple[str, int]:
+def _image(judged: JudgedResponse, response: Response) -> tuple[str, int]:
     """Choose the image of an ID that an answer is about: that of its row, else the first that lacks its pillar."""
-    rows, nth = found.rows.get(response.model, {}), 1
+    rows, nth = judged.rows.get(response.model, {}), 1
     while (image := (response.id, nth)) in rows:
-        line = found.lines[response.model, *image]
+        line = judged.lines[response.model, *image]
         if line == response.line if response.line else response.pillar not in rows[image]:
             break
         nth += 1
-    found.lines[response.model, *image] = response.line
+    judged.lines[response.model, *image] = response.line
     return image

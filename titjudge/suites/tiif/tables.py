@@ -73,14 +73,14 @@ def results(
     return found
 
 
-def _rows(found: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+def _rows(record: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     """List the results with generator and length."""
-    return [(name, length, of[length]) for name, of in found["generators"].items() for length in LENGTHS]
+    return [(name, length, lengths[length]) for name, lengths in record["generators"].items() for length in LENGTHS]
 
 
-def _warnings(found: Mapping[str, Any], *, inferred: bool) -> list[str]:
+def _warnings(record: Mapping[str, Any], *, inferred: bool) -> list[str]:
     warnings = []
-    rows = _rows(found)
+    rows = _rows(record)
     for name, length, result in rows:
         coverage = result["coverage"]
         if coverage["scored"] and coverage["scored"] < coverage["expected"]:
@@ -95,19 +95,19 @@ def _warnings(found: Mapping[str, Any], *, inferred: bool) -> list[str]:
     scored = {result["files"] for _, _, result in rows if result["files"]}
     if len(scored) > 1:
         warnings.append("coverage differs between rows: these numbers do not rank the generators")
-    if found["problems"]:
-        warnings.append(f"{len(found['problems'])} files or folders could not be used and are not scored")
+    if record["problems"]:
+        warnings.append(f"{len(record['problems'])} files or folders could not be used and are not scored")
     if inferred and warnings:
-        warnings.append(f"what is expected follows the {found['set']} set, inferred from the number of files")
+        warnings.append(f"what is expected follows the {record['set']} set, inferred from the number of files")
     return warnings
 
 
-def tables(found: Mapping[str, Any]) -> list[Table]:
+def tables(record: Mapping[str, Any]) -> list[Table]:
     """Make the tables of overall results, dimensions and types, a row for each generator and length; percent."""
-    rows = _rows(found)
-    named = tuple(f"{problem['path']}: {problem['reason']}" for problem in found["problems"][:_SHOWN])
-    more = len(found["problems"]) - _SHOWN
-    notes = (*found["warnings"], *named, *((f"... and {more} more",) if more > 0 else ()))
+    rows = _rows(record)
+    named = tuple(f"{problem['path']}: {problem['reason']}" for problem in record["problems"][:_SHOWN])
+    more = len(record["problems"]) - _SHOWN
+    notes = (*record["warnings"], *named, *((f"... and {more} more",) if more > 0 else ()))
     summary = Table(
         "TIIF-Bench: accuracy in percent, official rule, and by means over the images of each type",
         (
@@ -130,23 +130,23 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
         "TIIF-Bench: the nine dimensions, percent, official rule",
         ("generator", "length", *DIMENSIONS),
         tuple((name, length, *(result["dimensions"][key] for key in DIMENSIONS)) for name, length, result in rows),
-        tuple(found["warnings"]),
+        tuple(record["warnings"]),
     )
     types = Table(
         "TIIF-Bench: the 39 types, percent, official rule",
         ("type", *(f"{name} {length}" for name, length, _ in rows)),
         tuple((kind, *(result["types"][kind] for _, _, result in rows)) for kind in TYPES),
-        tuple(found["warnings"]),
+        tuple(record["warnings"]),
     )
     return [summary, dimensions, types]
 
 
-def published_table(found: Mapping[str, Any]) -> Table:
+def published_table(record: Mapping[str, Any]) -> Table:
     """Make the table of what an official summary file says, a row for each generator and length; percent."""
     means = ("overall", "basic", "advanced")
     rows = tuple(
-        (name, length, *(of.get(key) for key in means), *(of["dimensions"].get(each) for each in DIMENSIONS))
-        for name, length, of in _rows(found)
+        (name, length, *(result.get(key) for key in means), *(result["dimensions"].get(each) for each in DIMENSIONS))
+        for name, length, result in _rows(record)
     )
     columns = ("generator", "length", *means, *DIMENSIONS)
     return Table("TIIF-Bench: as the official summary says, percent", columns, rows)

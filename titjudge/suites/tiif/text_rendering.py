@@ -109,10 +109,10 @@ def _strings(entry: Mapping[str, Any], key: str, name: str, path: Path) -> list[
         raise DataError(f"image {name}: {key}: {error}", path) from error
 
 
-def official_keys(path: Path, found: Mapping[str, Any]) -> dict[str, Any]:
+def official_keys(path: Path, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return one model's result under the keys of cal_gned_and_recall_models.py; a length without images is 0, as there."""
     names = {"GNED_score": "gned", "Recall_score": "recall"}
-    scores = {f"{key}_{length}": found[f"{name}_{length}"] or 0 for key, name in names.items() for length in LENGTHS}
+    scores = {f"{key}_{length}": result[f"{name}_{length}"] or 0 for key, name in names.items() for length in LENGTHS}
     return {"file_name": path.name, **scores}
 
 
