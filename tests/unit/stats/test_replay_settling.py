@@ -1,0 +1,16 @@
+"""What questions took, averaged over random orders: what the table of `compare settle` and its chart show."""
+
+from titjudge.stats.generators.replay_settling import RaceResult, ReplayAverage, replay_averages
+from titjudge.stats.generators.sequential import OPEN, Settled
+
+
+def test_orders_of_the_same_generators_are_averaged() -> None:
+    orders = [
+        Settled("a", "b", "a", 10, 40, None),
+        RaceResult(("a", "b", "c"), "c", ("c",), 20, 45, 60),
+        Settled("a", "b", OPEN, 40, 40, None),
+    ]
+    pair, race = replay_averages(orders)
+    assert pair == ReplayAverage(("a", "b"), f"a 1x, {OPEN} 1x", 25.0, 40, 0.625, 0.5)
+    assert race.cells == ("c", 45.0, 60, 0.75)
+    assert race.open == 0.0
