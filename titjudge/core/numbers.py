@@ -1,4 +1,4 @@
-"""Read numbers from untrusted files and answers."""
+"""Read numbers from untrusted files and answers, and write them for people."""
 
 from __future__ import annotations
 
@@ -39,3 +39,8 @@ def sum_words(value: float | None, unpriced: int, text: str) -> str:
     if value is None or (unpriced and not value):
         return "unknown"
     return f"at least {text}" if unpriced else text
+
+
+def several(count: int, noun: str) -> str:
+    """Write a number with its noun: `1 image`, `2,000 images`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

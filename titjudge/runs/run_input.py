@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.grouped_reasons import brief
+from titjudge.core.numbers import several
 from titjudge.core.serialization import storable
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.metrics import Metric
@@ -107,8 +108,8 @@ class RunInput:
 
     @property
     def summary(self) -> str:
-        """What the items were understood to be, once they have been read; empty without images."""
-        return self._counts.line()
+        """What the data and the items were understood to be, once they have been read; empty without images."""
+        return "; ".join(filter(None, (self._suite.data_set, self._counts.line())))
 
     def notes(
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
@@ -150,14 +151,10 @@ class Counts:
         """Say it: `2 generators x 38 prompts; step_1000/0000.png <- "A top-down ..."`; empty without images."""
         if not self.images:
             return ""
-        generators = "" if self.generators <= {""} else f"{_several(len(self.generators), 'generator')} x "
+        generators = "" if self.generators <= {""} else f"{several(len(self.generators), 'generator')} x "
         samples, rest = divmod(self.images, len(self.generators) * len(self.prompts))
-        images = f", {_several(self.images, 'image')}" if rest else f" x {samples:,} images" if samples > 1 else ""
-        return f"{generators}{_several(len(self.prompts), 'prompt')}{images}; {self.first}"
-
-
-def _several(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+        images = f", {several(self.images, 'image')}" if rest else f" x {samples:,} images" if samples > 1 else ""
+        return f"{generators}{several(len(self.prompts), 'prompt')}{images}; {self.first}"
 
 
 @dataclass(frozen=True, slots=True)

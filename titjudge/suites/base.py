@@ -61,6 +61,7 @@ class Suite(ABC):
         PROMPTS: A bundled file of prompts, where the data are images only.
         TAKES_COLUMNS: Whether it reads tables whose columns the user can name (`--columns`).
         TAKES_IMAGES: Whether it reads trees of images by a pattern and a file of prompts (`--images`, `--prompt-file`).
+        data_set: The published data set that a folder was recognised as, with its counts, once it was read; empty without one.
 
     Raises:
         ConfigError: The run names columns or a pattern of images, and the suite takes none.
@@ -76,6 +77,7 @@ class Suite(ABC):
     PROMPTS: Path | None = None
     TAKES_COLUMNS: bool = False
     TAKES_IMAGES: bool = False
+    data_set: str = ""
 
     def __init__(self, inputs: SuiteInputs = SuiteInputs()) -> None:
         if inputs.images and not self.TAKES_IMAGES:

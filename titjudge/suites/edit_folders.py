@@ -1,6 +1,7 @@
 """Folders of edits as data sets are unpacked: MagicBrush, and InstructPix2Pix.
 
     DATA/edit_turns.json                [{"input": "7-input.png", "output": "7-output1.png", "mask": "7-mask1.png", "instruction": ...}, ...]
+    DATA/edit_sessions.json             {"7": [the same, ...], ...}; read where there is no edit_turns.json
     DATA/images/7/7-input.png, ...      the images, in a folder named by what stands before the first dash
 
     DATA/seeds.json                     [["shard-00/0000001", ["1234", ...]], ...]
@@ -14,82 +15,143 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
+from titjudge.core.numbers import several
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data.data_paths import inside
 from titjudge.suites.manifests import item_of
 
-TURNS, SEEDS = "edit_turns.json", "seeds.json"
+TURNS, SESSIONS, SEEDS = "edit_turns.json", "edit_sessions.json", "seeds.json"
 
 
-def edit_folder(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem] | None:
-    """Read a folder of MagicBrush or InstructPix2Pix; None where it is neither.
+@dataclass(frozen=True, slots=True)
+class EditFolder:
+    """A folder that is a data set of edits.
+
+    Attributes:
+        summary: The data set and how much of it is listed, for people.
+        items: The edits, in the order of the list.
+    """
+
+    summary: str
+    items: Iterator[Item | InvalidItem]
+
+
+def edit_folder(folder: Path, roots: Sequence[Path]) -> EditFolder | None:
+    """Read a folder of MagicBrush or InstructPix2Pix; None where it is neither, or has an images.jsonl of its own.
 
     Args:
         folder: The data folder.
         roots: Further folders in which images may lie.
 
     Raises:
-        DataError: The list of edits cannot be read.
+        DataError: The list of edits cannot be read, or is empty.
     """
+    if (folder / "images.jsonl").is_file():
+        return None
     if (folder / TURNS).is_file():
-        return _turns(folder, roots)
+        turns = enumerate(_filled(folder / TURNS, list, "a list of edits"), 1)
+        return _magicbrush([(f"{TURNS}:{number}", turn) for number, turn in turns], folder, roots)
+    if (folder / SESSIONS).is_file():
+        return _magicbrush(list(_turns_of_sessions(folder / SESSIONS)), folder, roots)
     if (folder / SEEDS).is_file():
-        return _seeds(folder, roots)
+        return _instruct_pix2pix(_filled(folder / SEEDS, list, "a list of folders with their seeds"), folder, roots)
     return None
 
 
-def _turns(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
-    for number, turn in enumerate(_list(folder / TURNS), 1):
-        where = f"{TURNS}:{number}"
-        names = {key: turn.get(key) for key in ("input", "output", "mask")} if isinstance(turn, Mapping) else {}
-        if not all(isinstance(names.get(key), str) for key in ("input", "output")):
-            yield InvalidItem(where, 'an edit is {"input": FILE, "output": FILE, "instruction": TEXT}')
-            continue
-        places = {
-            key: f"images/{name.partition('-')[0]}/{name}" for key, name in names.items() if isinstance(name, str)
-        }
-        try:
-            source = inside(folder, places["input"], "source", roots)
-            mask = (
-                {item_meta.MASK.name: os.path.realpath(inside(folder, places["mask"], "mask", roots))}
-                if "mask" in places
-                else {}
-            )
-        except DataError as error:
-            yield InvalidItem(where, error.message)
-            continue
-        prompt_id = Path(places["output"]).stem
-        yield item_of(places["output"], turn.get("instruction"), "", prompt_id, mask, folder, roots, sources=(source,))
+def _magicbrush(turns: Sequence[tuple[str, Any]], folder: Path, roots: Sequence[Path]) -> EditFolder:
+    """Read turns, each with the place where it is listed."""
+    sessions = {_session(turn["input"]) for _, turn in turns if isinstance(turn, Mapping) and _is_turn(turn)}
+    summary = f"MagicBrush: {several(len(turns), 'turn')} of {several(len(sessions), 'session')}"
+    return EditFolder(summary, (_turn(where, turn, folder, roots) for where, turn in turns))
 
 
-def _seeds(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
-    for number, entry in enumerate(_list(folder / SEEDS), 1):
-        where = f"{SEEDS}:{number}"
+def _turns_of_sessions(file: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the turns of all sessions; a session that has none stands for itself, so that it is named."""
+    for session, turns in _filled(file, dict, "an object of sessions").items():
+        if isinstance(turns, list) and turns:
+            yield from ((f"{SESSIONS}:{session}:{number}", turn) for number, turn in enumerate(turns, 1))
+        else:
+            yield f"{SESSIONS}:{session}", None
+
+
+def _turn(where: str, turn: Any, folder: Path, roots: Sequence[Path]) -> Item | InvalidItem:
+    if not (isinstance(turn, Mapping) and _is_turn(turn)):
+        return InvalidItem(
+            where, 'an edit is {"input": FILE, "output": FILE, "instruction": TEXT}, a session some of them'
+        )
+    try:
+        source = inside(folder, _place(turn["input"]), "source", roots)
+        mask = turn.get("mask")
+        masked = os.path.realpath(inside(folder, _place(mask), "mask", roots)) if isinstance(mask, str) else None
+    except DataError as error:
+        return InvalidItem(where, error.message)
+    meta = {} if masked is None else {item_meta.MASK.name: masked}
+    result, prompt_id = _place(turn["output"]), Path(turn["output"]).stem
+    return item_of(result, turn.get("instruction"), "", prompt_id, meta, folder, roots, sources=(source,))
+
+
+def _is_turn(turn: Mapping[str, Any]) -> bool:
+    return isinstance(turn.get("input"), str) and isinstance(turn.get("output"), str)
+
+
+def _session(name: str) -> str:
+    """Return the session that a file belongs to: what stands before the first dash of its name."""
+    return name.partition("-")[0]
+
+
+def _place(name: str) -> str:
+    return f"images/{_session(name)}/{name}"
+
+
+def _instruct_pix2pix(listed: Sequence[Any], folder: Path, roots: Sequence[Path]) -> EditFolder:
+    edits = sum(len(entry[1]) for entry in listed if _has_seeds(entry))
+    summary = f"InstructPix2Pix: {several(edits, 'edit')} by {several(len(listed), 'instruction')}"
+    return EditFolder(summary, _seeds(listed, folder, roots))
+
+
+def _seeds(listed: Sequence[Any], folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
+    for number, entry in enumerate(listed, 1):
         try:
+            if not _has_seeds(entry):
+                raise TypeError
             name, seeds = entry
             instruction = read_json(inside(folder, f"{name}/prompt.json", "prompt", roots))["edit"]
             sources = [(seed, inside(folder, f"{name}/{seed}_0.jpg", "source", roots)) for seed in seeds]
-        except (DataError, ValueError, TypeError, KeyError) as error:
+        except (DataError, TypeError, KeyError) as error:
             reason = (
                 error.message
                 if isinstance(error, DataError)
                 else 'not [FOLDER, [SEED, ...]] with {"edit": TEXT} in its prompt.json'
             )
-            yield InvalidItem(where, reason)
+            yield InvalidItem(f"{SEEDS}:{number}", reason)
             continue
         for seed, source in sources:
             image = f"{name}/{seed}_1.jpg"
             yield item_of(image, instruction, "", f"{name}/{seed}", {}, folder, roots, sources=(source,))
 
 
-def _list(file: Path) -> list[Any]:
+def _has_seeds(entry: Any) -> bool:
+    return isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], list) and bool(entry[1])
+
+
+def _filled(file: Path, kind: type, expected: str) -> Any:
+    """Read a JSON file that has something in it.
+
+    Raises:
+        DataError: It is of another kind, or empty.
+    """
     content = read_json(file)
-    if not isinstance(content, list):
-        raise DataError("expected a list of edits", file)
+    if not isinstance(content, kind):
+        raise DataError(f"expected {expected}", file)
+    if not content:
+        raise DataError(
+            "no edits are listed here: unpack the data set again, or name a file of yours with --data FILE", file
+        )
     return content

@@ -81,6 +81,8 @@ class Folder(Suite):
         """
         if (tree := self._tree_of(folder)) is not None:
             items = tree.items(folder, self.image_roots, self._notes)
+        elif (edits := edit_folder(folder, self.image_roots)) is not None:
+            self.data_set, items = edits.summary, _unique(edits.items)
         else:
             items = read_items(folder, self.image_roots, self.inputs.columns, self._taken, self._notes)
         file = (folder.parent if folder.is_file() else folder) / "facets.jsonl"
@@ -146,8 +148,6 @@ def read_items(
         yield from _unique(reader.items(folder))
     elif (folder / "images.jsonl").is_file():
         yield from _unique(_images(folder, roots))
-    elif (edits := edit_folder(folder, roots)) is not None:
-        yield from _unique(edits)
     elif tables := find_tables(folder, roots):
         yield from _unique(item for table in tables for item in reader.items(table))
     elif folder.is_dir():

@@ -32,6 +32,17 @@ def magicbrush(folder: Path, **changes: Any) -> Path:
     return folder
 
 
+def sessions_only(folder: Path) -> Path:
+    """The same edits as some copies of MagicBrush list them: by session."""
+    file = magicbrush(folder) / "edit_turns.json"
+    sessions: dict[str, list[Any]] = {}
+    for turn in json.loads(file.read_text()):
+        sessions.setdefault(turn["input"].partition("-")[0], []).append(turn)
+    file.unlink()
+    (folder / "edit_sessions.json").write_text(json.dumps(sessions))
+    return folder
+
+
 def instruct_pix2pix(folder: Path) -> Path:
     listed = {"shard-00/0000001": ["12", "34"], "shard-01/0000002": ["5"]}
     for number, (name, seeds) in enumerate(listed.items()):
@@ -55,6 +66,23 @@ def test_each_turn_of_magicbrush_is_an_edit_of_the_result_before_with_its_mask(t
     assert [Path(item_meta.MASK.required(item)).name for item in items] == [
         "242679-mask1.png", "242679-mask2.png", "7-mask1.png"
     ]  # fmt: skip
+
+
+def test_sessions_without_a_list_of_turns_are_the_same_edits(tmp_path: Path) -> None:
+    by_turn, by_session = loaded(magicbrush(tmp_path / "turns")), loaded(sessions_only(tmp_path / "sessions"))
+    ids = [(item.id, item.prompt_id, item.prompt) for item in by_turn if isinstance(item, Item)]
+    assert [(item.id, item.prompt_id, item.prompt) for item in by_session if isinstance(item, Item)] == ids
+    assert len(ids) == 3
+
+
+def test_a_session_without_turns_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    file = sessions_only(tmp_path) / "edit_sessions.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "8": [], "9": [{"input": "9-input.png"}]}))
+    *good, empty, broken = loaded(tmp_path)
+    assert [isinstance(item, Item) for item in good] == [True, True, True]
+    assert (empty.id, broken.id) == ("edit_sessions.json:8", "edit_sessions.json:9:1")
+    assert isinstance(empty, InvalidItem)
+    assert "an edit is" in empty.reason
 
 
 def test_each_seed_of_instructpix2pix_is_an_edit(tmp_path: Path) -> None:
@@ -81,6 +109,21 @@ def test_a_broken_turn_is_named_and_the_others_are_read(tmp_path: Path, changes:
     assert [isinstance(item, Item) for item in others] == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"), [("edit_turns.json", "[]"), ("edit_sessions.json", "{}"), ("seeds.json", "[]")]
+)
+def test_a_list_without_edits_is_refused_by_its_name(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    said = cli(tmp_path, "judge", ".", "--metric", "preservation", "--dry-run", code=2)
+    assert f"{name}: no edits are listed here: unpack the data set again" in said
+
+
+def test_sessions_in_a_list_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "edit_sessions.json").write_text("[1]")
+    with pytest.raises(DataError, match=r"edit_sessions.json: expected an object of sessions"):
+        loaded(tmp_path)
+
+
 @pytest.mark.parametrize("content", ["{}", "[1", "[5]"])
 def test_a_list_that_is_none_is_an_error(tmp_path: Path, content: str) -> None:
     for name in ("edit_turns.json", "seeds.json"):
@@ -104,11 +147,21 @@ def test_a_prompt_without_its_file_is_named(tmp_path: Path) -> None:
     assert last.id == "seeds.json:2"
 
 
-@pytest.mark.parametrize("made", [magicbrush, instruct_pix2pix])
-def test_it_is_judged_and_its_edits_are_exported_for_other_generators(tmp_path: Path, made: Any) -> None:
+@pytest.mark.parametrize(
+    ("made", "summary"),
+    [
+        (magicbrush, "MagicBrush: 3 turns of 2 sessions; 3 prompts"),
+        (sessions_only, "MagicBrush: 3 turns of 2 sessions; 3 prompts"),
+        (instruct_pix2pix, "InstructPix2Pix: 3 edits by 2 instructions; 3 prompts"),
+    ],
+)
+def test_it_is_said_judged_and_its_edits_are_exported_for_other_generators(
+    tmp_path: Path, made: Any, summary: str
+) -> None:
     made(tmp_path / "data")
-    said = cli(tmp_path, "judge", "--data", "data", "--metric", "preservation", "--out", "run")
-    assert "preservation" in said
+    said = cli(tmp_path, "judge", "data", "--metric", "preservation", "--out", "run")
+    assert f"\n{summary}; " in said
+    assert summary in cli(tmp_path, "judge", "data", "--metric", "preservation", "--dry-run")
     cli(tmp_path, "prompts", "export", "--data", "data", "-o", "todo.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "todo.jsonl").read_text().splitlines()]
     assert len(lines) == 3
