@@ -38,6 +38,11 @@ def form(seen: Seen) -> tuple[dict[str, str], list[tuple[str, bytes]]]:
     return texts, files
 
 
+def prompt_of(seen: Seen) -> str:
+    """The prompt of a request for an image, or the instruction of one for an edit."""
+    return str((form(seen)[0] if seen.path.endswith("/images/edits") else seen.body)["prompt"])
+
+
 ENCODED = base64.b64encode(picture()).decode()
 
 

@@ -229,6 +229,21 @@ def test_edits_are_made_from_their_sources_and_judged_with_them(tmp_path: Path) 
     assert record(tmp_path)["items"] == 16
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_images_of_a_source_that_changed_since_are_not_judged_as_if_made_from_it(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    edits(tmp_path, 2)
+    with Server(Editors()) as server:
+        bench_edits(tmp_path, server, "--metric", "viescore-edit", "--max-cost", "5")
+        made = server.count()
+        (tmp_path / "src" / "1.png").write_bytes(picture("white"))
+        said = bench_edits(tmp_path, server, "--metric", "viescore-edit", "--max-cost", "5", *more, code=2)
+        assert server.count() == made
+    assert "good/e1.png: it is there, made from another source image: delete the file" in said
+    assert "(and 1 more)" not in said  # of one generator
+
+
 @pytest.mark.parametrize(
     ("metric", "file", "message"),
     [("tit-llm", "edits.jsonl", "source"), ("viescore-edit", "prompts.txt", "source")],

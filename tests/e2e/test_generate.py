@@ -17,6 +17,8 @@ from commands import cli, start
 from PIL import Image
 from suite_data import corebench, dpg, geneval2, longtext, not_geneval, oneig, qwen, tiif, unigenbench, wise
 
+from titjudge.testing import Server
+
 PROGRAM = """
 import struct, sys, zlib
 prompt, out, seed = sys.argv[1:4]
@@ -322,11 +324,42 @@ def test_the_source_of_an_edit_goes_from_a_list_of_prompts_through_generate_to_t
     assert "2 items found, all of them usable" in cli(tmp_path, *judge)
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_model_that_makes_no_edits_is_refused_once_before_anything_is_paid(tmp_path: Path, dry_run: bool) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "s.png")
+    lines = [{"prompt": "blue", "image": f"{number}.png", "source_image": "s.png"} for number in range(30)]
+    write_lines(tmp_path / "todo.jsonl", *lines)
+    with Server(lambda seen: "no image") as server:
+        said = cli(
+            tmp_path, "generate", "todo.jsonl", "--model", "openai/dall-e-3", "--price", "dall-e-3=0.04", "--out", "out",
+            *(["--dry-run"] if dry_run else []), code=2, OPENAI_API_KEY="sk-test", OPENAI_BASE_URL=server.openai,
+        )  # fmt: skip
+        assert server.count() == 0
+    assert said.count("dall-e-3 takes no source images") == len(said.strip().splitlines()) == 1
+
+
+def test_a_dry_run_names_images_of_another_prompt(tmp_path: Path, command: str) -> None:
+    made = ("generate", "todo.jsonl", "--command", command, "--out", "out")
+    for prompt in ("a cat", "a dog"):
+        write_lines(
+            tmp_path / "todo.jsonl", {"prompt": prompt, "image": "a.png"}, {"prompt": "a cup", "image": "b.png"}
+        )
+        if prompt == "a cat":
+            cli(tmp_path, *made)
+    said = cli(tmp_path, *made, "--dry-run", code=1)
+    assert "row 1, a.png: it is there, made of another prompt: delete the file" in said
+    assert "b.png" not in said
+
+
 def test_a_command_that_does_not_name_the_source_of_an_edit_makes_nothing(tmp_path: Path, command: str) -> None:
     Image.new("RGB", (8, 8)).save(tmp_path / "s.png")
     edit = {"prompt": "blue", "image": "{generator}/0.png"}
     write_lines(tmp_path / "todo.jsonl", {**edit, "source_image": "s.png"})
-    told = cli(tmp_path, "generate", "todo.jsonl", "--out", "out", "--command", command, code=1)
+    told = cli(tmp_path, "generate", "todo.jsonl", "--out", "out", "--command", command, code=2)
+    assert "takes no source images" in told
+    assert "a --command with {source}" in told
+    two = f"{command} {{source_1}} {{source_2}}"
+    told = cli(tmp_path, "generate", "todo.jsonl", "--out", "out", "--command", two, code=1)
     assert "--command must name the sources of the line: {source}" in told
     write_lines(tmp_path / "todo.jsonl", {**edit, "source_image": "gone.png"})
     assert "no such image file" in cli(tmp_path, "generate", "todo.jsonl", "--out", "out", "--command", command, code=1)

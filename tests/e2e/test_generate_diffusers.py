@@ -71,7 +71,7 @@ def test_a_pipeline_of_edits_gets_the_source_and_one_that_makes_none_refuses_it(
     (tmp_path / "todo.jsonl").write_text(json.dumps(line) + "\n")
     options = ("--option", "num_inference_steps=2", "--option", "strength=0.5")
     model = ("generate", "todo.jsonl", "--model", f"diffusers/{tiny}", "--out", "out")
-    assert "takes none" in cli(tmp_path, *model, *options[:2], code=1)
+    assert "tiny takes no source images" in cli(tmp_path, *model, *options[:2], code=2)
     index = json.loads((tiny / "model_index.json").read_text())
     (tiny / "model_index.json").write_text(json.dumps({**index, "_class_name": "StableDiffusionImg2ImgPipeline"}))
     assert "1 images made" in cli(tmp_path, *model, *options)

@@ -24,6 +24,8 @@ from titjudge.suites.sources import beside, content_name, edit_columns, is_edit,
 
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet", "metadata.json", "part-[0-9]*[0-9].json")
 """Names of the table in a folder of images, as Hugging Face's `imagefolder` has it, and of DiffusionDB's."""
+GENERATED, MADE = "metadata.jsonl", "made_with"
+"""The table that `generate` writes, and a key that each of its lines has."""
 NAMES: Mapping[str, tuple[str, ...]] = {
     "image": (
         "image",
@@ -85,7 +87,10 @@ class ManifestReader:
         required = [column for columns in self.columns.values() for column in columns]
         required += chosen.get("prompt", [])
         folder = file.parent.relative_to(self.root).as_posix()
+        superseded = _superseded(file)
         for number, record in scan_table(file, tuple(required)):
+            if number in superseded:
+                continue
             where = _below(folder, f"{file.name}:{number}")
             if isinstance(record, DataError):
                 yield InvalidItem(where, str(record))
@@ -209,6 +214,20 @@ class ManifestReader:
         if len(self._known) < 100:  # each line of a JSONL file may have other keys
             self._known[there] = chosen
         return chosen
+
+
+def _superseded(file: Path) -> set[int]:
+    """List the rows of images that `generate` has made anew, in a later row."""
+    last: dict[str, int] = {}
+    superseded = set()
+    for number, record in scan_table(file) if file.name == GENERATED else ():
+        if isinstance(record, DataError) or MADE not in record:
+            break
+        name = str(record.get("file_name"))
+        if name in last:
+            superseded.add(last[name])
+        last[name] = number
+    return superseded
 
 
 def _below(folder: str, name: str) -> str:

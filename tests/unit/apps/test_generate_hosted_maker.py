@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 from builders import read_lines, write_lines
-from image_service import PRICE, ImageService, form, picture, todo
+from image_service import PRICE, ImageService, form, picture, prompt_of, todo
 
 from titjudge.apps.generate.generating import Generated, generate, read_wanted
 from titjudge.apps.generate.hosted_maker import HostedMaker, hosted_maker
 from titjudge.apps.generate.image_models import ImageRequest, OpenAIImages
 from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.types import Item
 from titjudge.engine import retry
 from titjudge.runs.folder.run_folder import RunFolder, locked
+from titjudge.suites.base import SuiteInputs
+from titjudge.suites.folder import Folder
 from titjudge.testing import Scripted, Seen, Server
 
 
@@ -93,23 +96,40 @@ def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
     assert (result.session.spent, result.session.unpriced) == (0.0, 6)
 
 
-def test_a_refusal_is_listed_and_asked_again_only_when_told_to(tmp_path: Path) -> None:
+@pytest.mark.parametrize("edits", [False, True])
+def test_a_refusal_is_listed_and_asked_again_only_when_told_to(tmp_path: Path, edits: bool) -> None:
     def moderate(seen: Seen) -> Scripted | None:
         refused = {"error": {"code": "moderation_blocked", "message": "not this"}}
-        return Scripted(status=400, body=refused) if "knife" in seen.body["prompt"] else None
+        return Scripted(status=400, body=refused) if "knife" in prompt_of(seen) else None
 
-    todo(tmp_path, 6, i2="a knife")
+    todo(tmp_path, 6, edits=edits, i2="a knife")
     with Server(ImageService(moderate)) as server:
         first = made(tmp_path, server)
         assert (first.made, first.missing, [name for name, _ in first.refused]) == (5, 1, ["row 3, painter/2.png"])
-        asked = server.count()
+        assert server.count() == 6  # it is not asked for again
         second = made(tmp_path, server)
-        assert (server.count(), len(second.refused)) == (asked, 1)
+        assert (server.count(), len(second.refused)) == (6, 1)
+        assert "refused before: " in second.refused[0][1]
         made(tmp_path, server, retry_refused=True)
-        assert server.count() == asked + 1
+        assert server.count() == 7
     (line, *_) = read_lines(tmp_path / "out" / "refused.jsonl")
     assert (line["file_name"], line["generator"], "not this" in line["reason"]) == ("painter/2.png", "painter", True)
     assert not (tmp_path / "out" / "painter" / "2.png").exists()
+
+
+@pytest.mark.parametrize("edits", [False, True])
+def test_a_refusal_is_one_of_its_prompt_and_source_alone(tmp_path: Path, edits: bool) -> None:
+    refused = Scripted(status=400, body={"error": {"code": "moderation_blocked", "message": "not this"}})
+    todo(tmp_path, 1, edits=edits)
+    with Server(ImageService(lambda seen: refused)) as server:
+        assert len(made(tmp_path, server).refused) == 1
+    if edits:
+        (tmp_path / "source.png").write_bytes(picture("green"))
+    else:
+        todo(tmp_path, 1, i0="a spoon")
+    with Server(ImageService()) as server:
+        result = made(tmp_path, server)
+    assert (result.made, result.refused) == (1, [])
 
 
 def once(answer: Scripted) -> Callable[[Seen], Scripted | None]:
@@ -175,7 +195,7 @@ def test_an_image_that_cannot_be_written_stops_what_would_be_paid_next(
     def full(path: Path, content: bytes) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("titjudge.apps.generate.generating.write_atomic", full)
+    monkeypatch.setattr("titjudge.apps.generate.image_folder.write_atomic", full)
     service = ImageService()
     with Server(service) as server:
         result = made(tmp_path, server, count=40, concurrency=2, max_cost=1.0)
@@ -231,14 +251,74 @@ def test_an_edit_whose_source_is_gone_is_not_asked_for(tmp_path: Path) -> None:
     assert [("source.png" in reason) for _, reason in result.failed] == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("model", "edits"),
+    [
+        ("openai/gpt-image-2", True), ("openai/dall-e-3", False), ("litellm/openai/dall-e-3", False),
+        ("litellm/black_forest_labs/flux-kontext-pro", True), ("gemini/gemini-2.5-flash-image", True),
+        ("gemini/imagen-4.0-generate-001", False),
+    ],
+)  # fmt: skip
+def test_a_model_says_whether_it_makes_edits(model: str, edits: bool) -> None:
+    assert hosted_maker(model, {}, 20.0, [f"{model}=0.01"], {}).makes_edits == edits
+
+
 def test_an_edit_is_not_paid_for_by_a_model_without_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "s.png").write_bytes(picture())
-    file = todo(tmp_path, 2)
-    first, second = read_lines(file)
-    write_lines(file, {**first, "source_image": "s.png"}, second)
-    service = ImageService()
+    file = todo(tmp_path, 3, edits=True)
+    first, *edits = read_lines(file)
+    write_lines(file, {key: first[key] for key in ("prompt", "image")}, *edits)
     monkeypatch.setattr(OpenAIImages, "source_tokens", 0)
+    with Server(ImageService()) as server:
+        with pytest.raises(
+            ConfigError, match=r"painter takes no source images, .*\(2 of 3\): use a model that makes edits"
+        ):
+            made(tmp_path, server, max_cost=1.0)
+        assert server.count() == 0
+        write_lines(file, {key: first[key] for key in ("prompt", "image")})
+        assert made(tmp_path, server, max_cost=1.0).made == 1
+
+
+@pytest.mark.parametrize("edits", [False, True])
+def test_an_image_of_another_prompt_or_source_is_named_and_made_anew_once_it_is_deleted(
+    tmp_path: Path, edits: bool
+) -> None:
+    def change() -> None:
+        if edits:
+            (tmp_path / "source.png").write_bytes(picture("green"))
+        else:
+            todo(tmp_path, 3, i1="another scene")
+
+    todo(tmp_path, 3, edits=edits)
+    service = ImageService()
     with Server(service) as server:
-        result = made(tmp_path, server, max_cost=1.0)
-    assert (result.made, service.images, len(result.failed)) == (1, 1, 1)
-    assert "this is an edit" in result.failed[0][1]
+        made(tmp_path, server)
+        change()
+        result = made(tmp_path, server)
+        stale = [0, 1, 2] if edits else [1]
+        assert [name for name, _ in result.failed] == [f"row {number + 1}, painter/{number}.png" for number in stale]
+        what = "made from another source image" if edits else "made of another prompt"
+        assert all(reason.startswith(f"it is there, {what}: delete the file") for _, reason in result.failed)
+        assert (result.there, service.images) == (3 - len(stale), 3)
+        (tmp_path / "out" / "painter" / "1.png").unlink()
+        assert (made(tmp_path, server).made, service.images) == (1, 4)
+        again = made(tmp_path, server)
+    assert (len(again.failed), again.there, service.images) == (len(stale) - 1, 4 - len(stale), 4)
+    folder = Folder(SuiteInputs(image_roots=(tmp_path,)))
+    items = [item for item in folder.load(tmp_path / "out") if isinstance(item, Item)]
+    assert len(items) == 3  # the image that was made anew is listed once
+    assert {item.prompt for item in items if item.id == "painter/1.png"} == {
+        "a scene with 1 cubes" if edits else "another scene"
+    }
+
+
+def test_a_list_without_digests_of_sources_is_read_and_its_edits_stay(tmp_path: Path) -> None:
+    todo(tmp_path, 3, edits=True)
+    listed = tmp_path / "out" / "metadata.jsonl"
+    with Server(ImageService()) as server:
+        made(tmp_path, server)
+        lines = read_lines(listed)
+        assert all(len(line["made_with"].pop("source_digests")) == 1 for line in lines)
+        write_lines(listed, *lines)
+        (tmp_path / "source.png").write_bytes(picture("green"))
+        result = made(tmp_path, server)
+        assert (result.there, result.failed, server.count()) == (3, [], 3)

@@ -20,13 +20,15 @@ from typing import Any
 from PIL import Image
 
 from titjudge.apps.bench.generators import Generator
-from titjudge.apps.generate.generating import LEDGERS, ImageToMake
+from titjudge.apps.generate.generating import LEDGERS
+from titjudge.apps.generate.image_folder import ImageToMake, changed
 from titjudge.core.errors import DataError
 from titjudge.core.files import scan_jsonl, write_atomic
 from titjudge.core.serialization import json_bytes
 from titjudge.data.images import SUFFIXES
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.suites.prompt_places import source_field
+from titjudge.suites.sources import content_name
 
 FIRST = 4  # prompts of the first round
 DOUBLING, SETTLING = (
@@ -76,7 +78,7 @@ class Benchmark:
     def wanted(self, generator: Generator, prompts: Iterable[str]) -> list[ImageToMake]:
         """List the images of some prompts that a generator is to make."""
         return [
-            ImageToMake(row, self.folder / IMAGES / name, fields)
+            ImageToMake(row, self.folder / IMAGES / name, fields, tuple(map(content_name, self.sources.get(prompt, ()))))
             for row, (prompt, sample) in enumerate(((prompt, sample) for prompt in prompts for sample in range(self.samples)), 1)
             for name in [f"{generator.name}/{_file_name(prompt, sample, self.samples)}"]
             for fields in [{
@@ -84,6 +86,18 @@ class Benchmark:
                 "sample": sample, "seed": sample, **self._source(prompt),
             }]
         ]  # fmt: skip
+
+    def check_images(self) -> None:
+        """Refuse images that are there and were made of another prompt or source: they would be judged as if made of this one.
+
+        Raises:
+            DataError: There are some; names the first.
+        """
+        for generator in self.generators:
+            wanted = self.wanted(generator, self.prompts) if generator.folder is None else []
+            if found := list(changed(wanted, self.folder / IMAGES)):
+                (one, reason), more = found[0], f" (and {len(found) - 1:,} more)" if found[1:] else ""
+                raise DataError(f"{reason}{more}", one.place)
 
     def begun(self) -> int:
         """Count the prompts that an earlier session has had judged: those in its list."""

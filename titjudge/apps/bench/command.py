@@ -191,6 +191,7 @@ class _Bench:
     def run(self) -> int:
         from titjudge.apps.bench.benchmark import DOUBLING, SETTLING, rounds
 
+        self._benchmark.check_images()
         if self._flags["dry_run"]:
             return self._forecast()
         self._check_judging()
@@ -305,7 +306,6 @@ class _Bench:
         Raises:
             UserError: A metric, a model, a key or a price under a cap is missing.
         """
-        from titjudge.apps.generate.hosted_maker import HostedMaker
         from titjudge.runs.open_run import open_engine
 
         async def open_models(session: Any) -> None:
@@ -315,7 +315,7 @@ class _Bench:
 
         for generator in self._benchmark.generators if self._benchmark.sources else ():
             maker = self._maker(generator)
-            if isinstance(maker, HostedMaker) and not maker.makes_edits:
+            if maker is not None and not maker.makes_edits:
                 raise ConfigError(f"--generator {generator.name}: this model takes no source images")
         with self._judging_of_stand_ins(self._prompts[:1]) as session:
             session.input.check_sources(session.metrics.values())

@@ -76,7 +76,8 @@ def generate(
 ) -> int:  # fmt: skip
     """Make the images that the lines of TODO ask for (`prompts export` writes them).
 
-    Images that exist are not made again: after Ctrl-C the same command continues. DIR/metadata.jsonl lists the images with
+    Images that exist are not made again: after Ctrl-C the same command continues. One that was made of another prompt or source
+    is named: delete it, and it is made anew. DIR/metadata.jsonl lists the images with
     prompt, seed and settings. The program of --command must write the file {out}; its arguments can also contain other
     fields of a line, as {prompt_id} or {sample}. Of a line with source_image, an edit, it gets {source} ({source_1}, {source_2},
     ... where there are several); a pipeline gets them as its `image`, a hosted model at its endpoint for edits.
@@ -166,10 +167,13 @@ def _show_dry_run(
     wanted: list[Any], out: Path, maker: Any, failed: list[tuple[str, str]], json_file: Path | None
 ) -> int:
     """Print how many images would be made, and what they cost at most; returns the exit code."""
-    from titjudge.apps.generate.generating import requests
+    from titjudge.apps.generate.generating import check_makes_edits, requests
     from titjudge.apps.generate.hosted_maker import HostedMaker
+    from titjudge.apps.generate.image_folder import changed
 
     todo = [one for one in wanted if not one.place.exists()]
+    check_makes_edits(todo, maker)
+    failed += [(one.label, reason) for one, reason in changed(wanted, out)]
     show_problems(failed, "lines cannot be used")
     most = maker.most(requests(todo)) if isinstance(maker, HostedMaker) else 0.0
     price = "; their price is not known (--price gives it)" if most is None else f", ${most:.4f} at most"

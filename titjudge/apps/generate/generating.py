@@ -3,58 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
 
 from titjudge.apps.generate.hosted_maker import HostedMaker, Session
+from titjudge.apps.generate.image_folder import ImageFolder, ImageToMake
 from titjudge.apps.generate.image_makers import Maker, sources_of
 from titjudge.apps.generate.image_models import ImageRequest, MadeImage
-from titjudge.core.cells import MAX_BYTES
-from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import Appender, scan_jsonl, write_atomic
+from titjudge.core.errors import ConfigError, DataError
 from titjudge.data.data_paths import inside
-from titjudge.data.image_decoding import inspect
 from titjudge.data.images import SUFFIXES, check_header
 from titjudge.data.tables import scan_table
 from titjudge.engine.budget import Bill
 from titjudge.suites.base import check_generator
 from titjudge.suites.prompt_places import GENERATOR, SOURCE, source_field
 from titjudge.suites.samples import as_sample
-from titjudge.suites.sources import named_sources, without_named_sources
+from titjudge.suites.sources import content_name, named_sources, without_named_sources
 
-REFUSED = "refused.jsonl"  # images that moderation refused
 LEDGERS = Path(".generate")  # below the data folder: what each generator was paid
-LIST = "metadata.jsonl"  # the name in an imagefolder of Hugging Face, which `judge --data` and `datasets` read
-MADE = "made_with"  # key in every line that `generate` writes
 _HOPELESS = 10  # failures before the first image, after which no more is tried
-
-
-@dataclass(frozen=True, slots=True)
-class ImageToMake:
-    """An image to make.
-
-    Attributes:
-        row: The number of its line in the file, from 1.
-        place: Where it is written.
-        fields: Its line; sources of an edit are absolute paths.
-    """
-
-    row: int
-    place: Path
-    fields: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """Its path below the data folder."""
-        return str(self.fields["image"])
-
-    @property
-    def label(self) -> str:
-        """How messages name it."""
-        return f"row {self.row}, {self.name}"
 
 
 @dataclass(slots=True)
@@ -121,61 +89,8 @@ def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, s
         seed = sample if record.get("seed") in (None, "") else as_sample(record["seed"])
         prompt_id = str(record.get("prompt_id") or prompt)
         fields = {"prompt_id": prompt_id, "generator": generator, "image": image, "sample": sample, "seed": seed}
-        yield ImageToMake(row, place, {**without_named_sources(record), **fields, **source_field(sources)})
-
-
-class ImageFolder:
-    """The data folder: which images are there, and the lists of those that were made or refused. Used as a context manager.
-
-    Args:
-        out: The folder, which is made if it is missing.
-
-    Raises:
-        UserError: It has a list of images from elsewhere.
-    """
-
-    def __init__(self, out: Path) -> None:
-        out.mkdir(parents=True, exist_ok=True)
-        self._listed = _listed(out / LIST)
-        self.refused = {name: str(line.get("reason") or "") for name, line in _lines(out / REFUSED)}
-        self._log, self._refusals = Appender(out / LIST), out / REFUSED
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._log.close()
-
-    def holds(self, one: ImageToMake) -> bool:
-        """Whether an image is there already; it is listed where it was not.
-
-        Raises:
-            DataError: The file is no image.
-        """
-        if not one.place.exists():
-            return False
-        check_header(one.place)
-        if one.name not in self._listed:
-            self._log.add(_line(one, {}))
-        return True
-
-    def add(self, one: ImageToMake, raw: bytes, settings: Mapping[str, Any]) -> None:
-        """Put an image in its place, whole or not at all, and list it.
-
-        Raises:
-            DataError: It is no image, or has too many bytes.
-            OSError: It cannot be written.
-        """
-        if len(raw) > MAX_BYTES:
-            raise DataError(f"the image has {len(raw) / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}")
-        inspect(raw, one.place)
-        write_atomic(one.place, raw)
-        self._log.add(_line(one, settings))
-
-    def refuse(self, one: ImageToMake, reason: str, settings: Mapping[str, Any]) -> None:
-        """List an image that moderation refused, so that it is not asked for again."""
-        with closing(Appender(self._refusals)) as refusals:
-            refusals.add({**_line(one, settings), "reason": reason})
+        line = {**without_named_sources(record), **fields, **source_field(sources)}
+        yield ImageToMake(row, place, line, tuple(map(content_name, sources)))
 
 
 def generate(
@@ -200,14 +115,15 @@ def generate(
         retry_refused: Ask again for images that moderation has refused.
 
     Raises:
-        UserError: The folder has a list of images from elsewhere, or another process is asking for the same.
+        UserError: The folder has a list of images from elsewhere, another process is asking for the same, or edits are wanted of
+            what makes none.
     """
     progress = Generated(len(wanted) + len(failed), failed=failed)
     with ImageFolder(out) as folder:
-        todo = list(_missing(wanted, folder, progress, () if retry_refused else folder.refused))
+        todo = list(_missing(wanted, folder, progress, retry_refused=retry_refused))
+        check_makes_edits(todo, maker)
         watch(progress)
         if isinstance(maker, HostedMaker):
-            todo = todo if maker.makes_edits else list(_without_edits(todo, progress))
             _ask(todo, folder, maker, out / LEDGERS, progress, watch, say)
         else:
             _make(todo, folder, maker, progress, watch)
@@ -215,29 +131,33 @@ def generate(
 
 
 def _missing(
-    wanted: Iterable[ImageToMake], folder: ImageFolder, progress: Generated, refused: Container[str]
+    wanted: Iterable[ImageToMake], folder: ImageFolder, progress: Generated, *, retry_refused: bool
 ) -> Iterator[ImageToMake]:
     """Yield the images that are to be made, and count the others."""
     for one in wanted:
         try:
             if folder.holds(one):
                 progress.there += 1
-            elif one.name in refused:
-                progress.refused.append((one.label, f"refused before: {folder.refused[one.name]}"))
+            elif not retry_refused and (reason := folder.refusal(one)) is not None:
+                progress.refused.append((one.label, f"refused before: {reason}"))
             else:
                 yield one
         except DataError as error:
             progress.failed.append((one.label, error.message))
 
 
-def _without_edits(todo: Iterable[ImageToMake], progress: Generated) -> Iterator[ImageToMake]:
-    """Yield the images that are no edits: for the others this model would be paid for what the prompt says alone."""
-    for one in todo:
-        if SOURCE in one.fields:
-            reason = "this is an edit, and this model takes no source images: use another one, or --command"
-            progress.failed.append((one.label, reason))
-        else:
-            yield one
+def check_makes_edits(todo: Sequence[ImageToMake], maker: Maker | HostedMaker) -> None:
+    """Refuse edits of what takes no source images: it would be paid for what the instructions say alone.
+
+    Raises:
+        ConfigError: There are edits among the images, and the maker makes none.
+    """
+    edits = sum(SOURCE in one.fields for one in todo)
+    if edits and not maker.makes_edits:
+        raise ConfigError(
+            f"{maker.name} takes no source images, and there are edits among the images to make ({edits:,} of {len(todo):,}): "
+            "use a model that makes edits, or a --command with {source}"
+        )
 
 
 def _make(
@@ -302,25 +222,3 @@ def requests(wanted: Iterable[ImageToMake]) -> list[ImageRequest]:
         ImageRequest(one.name, str(one.fields["prompt"]), int(one.fields["seed"]), tuple(sources_of(one.fields)))
         for one in wanted
     ]
-
-
-def _line(one: ImageToMake, settings: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in one.fields.items() if key != "image"}
-    return {"file_name": one.name, **rest, MADE: settings}
-
-
-def _listed(file: Path) -> set[str]:
-    """Read the names of the images in a list that `generate` has written."""
-    return {name for name, _ in _lines(file)}
-
-
-def _lines(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Read a list that `generate` has written: the name of each image, and its line.
-
-    Raises:
-        UserError: It was written by something else.
-    """
-    for number, record in scan_jsonl(file, whole=True) if file.exists() else ():
-        if isinstance(record, DataError) or MADE not in record:
-            raise UserError(f"{file}:{number}: this list of images is not one of `generate`: choose another --out")
-        yield str(record.get("file_name")), record

@@ -35,6 +35,8 @@ class Maker(Protocol):
     """What its images are made with, for the list of images."""
     name: str
     """Default name of the generator."""
+    makes_edits: bool
+    """Whether it takes the source images of an edit."""
 
     def make(self, fields: Mapping[str, Any]) -> bytes:
         """Make an image file.
@@ -67,6 +69,7 @@ class CommandMaker:
             raise ConfigError(f"--command cannot be read: {str(error).lower()}") from error
         fields = {name for word in self._words for name in _FIELD.findall(word)}
         self._sources = {name for name in fields if _SOURCE.fullmatch(name)}
+        self.makes_edits = bool(self._sources)
         for needed in ("prompt", "out"):
             if needed not in fields:
                 raise ConfigError(
@@ -171,7 +174,7 @@ class DiffusersMaker:
             if name not in known or name in ("prompt", "generator"):
                 raise ConfigError(f"--option {name}: the pipeline does not take it.{nearest(name, known)}")
             self._options[name] = load_yaml(text)
-        self._torch, self._edits = torch, "image" in known
+        self._torch, self.makes_edits = torch, "image" in known
         self.name = Path(repo).name
         self.settings: Mapping[str, Any] = {
             "model": f"diffusers/{repo}",
@@ -200,12 +203,9 @@ class DiffusersMaker:
         """Open the sources of an edit as the pipeline takes them: an upright RGB image, or a list of several.
 
         Raises:
-            DataError: One cannot be read, or the pipeline makes no edits.
+            DataError: One cannot be read.
         """
-        sources = sources_of(fields)
-        if sources and not self._edits:
-            raise DataError("the line has a source image, and this pipeline takes none")
-        images = [_opened(source) for source in sources]
+        images = [_opened(source) for source in sources_of(fields)]
         return {"image": images[0] if len(images) == 1 else images} if images else {}
 
 

@@ -38,6 +38,7 @@ _OPENAI_SOURCE = (
     7_168  # tokens of a source at most: tiles, and 6,240 in high fidelity (platform.openai.com, image generation)
 )
 _GEMINI_SOURCE = 2_240  # at the highest media resolution (ai.google.dev, media resolution)
+_NO_EDITS = frozenset({"dall-e-3"})  # OpenAI's models without an endpoint for edits (platform.openai.com, images)
 _FETCHES = 4  # times that the address of a finished image is asked: it is paid, and asking costs nothing
 _WRITTEN = frozenset(
     {"model", "prompt", "n", "response_format", "stream", "contents", "seed"}
@@ -124,7 +125,7 @@ class OpenAIImages(OpenAI, ImageModel):
 
     @property
     def source_tokens(self) -> int:
-        return _OPENAI_SOURCE
+        return 0 if self.model in _NO_EDITS else _OPENAI_SOURCE
 
     async def make(self, request: ImageRequest) -> MadeImage:
         body: dict[str, Any] = {"model": self.model, "prompt": request.prompt, "n": 1, **self.image_options}
@@ -218,8 +219,8 @@ class LiteLLMImages(LiteLLM, ImageModel):
         self.image_options = checked(options)
 
     @property
-    def source_tokens(self) -> int:
-        return _OPENAI_SOURCE  # of those behind litellm that bill tokens, OpenAI's have the most
+    def source_tokens(self) -> int:  # of the models behind litellm that bill tokens, OpenAI's have the most
+        return 0 if self.model.rpartition("/")[2] in _NO_EDITS else _OPENAI_SOURCE
 
     async def make(self, request: ImageRequest) -> MadeImage:
         litellm = self._litellm or await self._load()

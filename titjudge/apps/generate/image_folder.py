@@ -1,0 +1,178 @@
+"""The folder that images are made into: which are there, what they were made of, and which moderation refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from titjudge.core.cells import MAX_BYTES
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.files import Appender, scan_jsonl, write_atomic
+from titjudge.core.keys import short_digest
+from titjudge.core.serialization import json_bytes
+from titjudge.data.image_decoding import inspect
+from titjudge.data.images import check_header
+from titjudge.suites.manifests import GENERATED, MADE
+from titjudge.suites.prompt_places import SOURCE
+
+REFUSED = "refused.jsonl"  # images that moderation refused
+SOURCE_DIGESTS = "source_digests"  # key of what an edit was made with: the content of its sources
+_ANEW = "delete the file to have it made anew, or choose another --out"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageToMake:
+    """An image to make.
+
+    Attributes:
+        row: The number of its line in the file, from 1.
+        place: Where it is written.
+        fields: Its line; sources of an edit are absolute paths.
+        source_digests: The content of these sources (`content_name`) when the line was read.
+    """
+
+    row: int
+    place: Path
+    fields: Mapping[str, Any]
+    source_digests: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its path below the data folder."""
+        return str(self.fields["image"])
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+        return f"row {self.row}, {self.name}"
+
+
+class ImageFolder:
+    """The data folder: which images are there, and the lists of those that were made or refused. Used as a context manager.
+
+    Args:
+        out: The folder, which is made if it is missing.
+
+    Raises:
+        UserError: It has a list of images from elsewhere.
+    """
+
+    def __init__(self, out: Path) -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        self._listed = _origins(out / GENERATED)
+        self._refused = {
+            name: (_Origin.of_line(line), str(line.get("reason") or "")) for name, line in _lines(out / REFUSED)
+        }
+        self._log, self._refusals = Appender(out / GENERATED), out / REFUSED
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.close()
+
+    def holds(self, one: ImageToMake) -> bool:
+        """Whether an image is there already; it is listed where it was not.
+
+        Raises:
+            DataError: The file is no image, or was made of another prompt or source.
+        """
+        if not one.place.exists():
+            return False
+        check_header(one.place)
+        if one.name not in self._listed:
+            self._log.add(_line(one, {}))
+        elif change := self._listed[one.name].change(one):
+            raise DataError(f"{change}: {_ANEW}")
+        return True
+
+    def refusal(self, one: ImageToMake) -> str | None:
+        """Return why moderation refused this image of this prompt and these sources; None where it did not."""
+        origin, reason = self._refused.get(one.name, (None, ""))
+        return None if origin is None or origin.change(one) else reason
+
+    def add(self, one: ImageToMake, raw: bytes, settings: Mapping[str, Any]) -> None:
+        """Put an image in its place, whole or not at all, and list it.
+
+        Raises:
+            DataError: It is no image, or has too many bytes.
+            OSError: It cannot be written.
+        """
+        if len(raw) > MAX_BYTES:
+            raise DataError(f"the image has {len(raw) / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}")
+        inspect(raw, one.place)
+        write_atomic(one.place, raw)
+        self._log.add(_line(one, settings))
+
+    def refuse(self, one: ImageToMake, reason: str, settings: Mapping[str, Any]) -> None:
+        """List an image that moderation refused, so that it is not asked for again."""
+        with closing(Appender(self._refusals)) as refusals:
+            refusals.add({**_line(one, settings), "reason": reason})
+
+
+def changed(wanted: Iterable[ImageToMake], out: Path) -> Iterator[tuple[ImageToMake, str]]:
+    """Yield the images that are there and were made of another prompt or source than is wanted now, and what to do.
+
+    Raises:
+        UserError: The folder has a list of images from elsewhere.
+    """
+    listed = _origins(out / GENERATED)
+    for one in wanted:
+        if one.name in listed and one.place.exists() and (change := listed[one.name].change(one)):
+            yield one, f"{change}: {_ANEW}"
+
+
+class _Origin(NamedTuple):
+    """What an image was made of.
+
+    Attributes:
+        prompt: A digest of the prompt.
+        sources: The content of its sources; None where nobody has written it down.
+    """
+
+    prompt: bytes
+    sources: tuple[str, ...] | None
+
+    @classmethod
+    def of_line(cls, line: Mapping[str, Any]) -> _Origin:
+        settings = line[MADE] if isinstance(line[MADE], Mapping) else {}
+        listed = settings.get(SOURCE_DIGESTS, None if SOURCE in line else ())
+        return cls(_digest(line.get("prompt")), None if listed is None else tuple(listed))
+
+    def change(self, one: ImageToMake) -> str:
+        """Say what is wanted now and was not then; empty where nothing is."""
+        if self.prompt != _digest(one.fields["prompt"]):
+            return "it is there, made of another prompt"
+        if self.sources not in (None, one.source_digests):
+            return "it is there, made from another source image"
+        return ""
+
+
+def _digest(prompt: Any) -> bytes:
+    return short_digest(json_bytes(prompt))  # as it is written
+
+
+def _line(one: ImageToMake, settings: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in one.fields.items() if key != "image"}
+    digests = {SOURCE_DIGESTS: list(one.source_digests)} if one.source_digests else {}
+    return {"file_name": one.name, **rest, MADE: {**settings, **digests}}
+
+
+def _origins(file: Path) -> dict[str, _Origin]:
+    """Read what the images in a list were made of; of one that is listed again the last line counts."""
+    return {name: _Origin.of_line(line) for name, line in _lines(file)}
+
+
+def _lines(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Read a list that `generate` has written: the name of each image, and its line.
+
+    Raises:
+        UserError: It was written by something else.
+    """
+    for number, record in scan_jsonl(file, whole=True) if file.exists() else ():
+        if isinstance(record, DataError) or MADE not in record:
+            raise UserError(f"{file}:{number}: this list of images is not one of `generate`: choose another --out")
+        yield str(record.get("file_name")), record
