@@ -19,6 +19,7 @@ from titjudge.core.errors import DataError
 from titjudge.data.data_paths import inside
 from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.suites.base import image_files, printable
+from titjudge.suites.edit_folders import SESSIONS, TURNS
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import METADATA, find_tables, names_images
 from titjudge.suites.patterns import fields_of
@@ -79,8 +80,9 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
 
 
 def _says_itself(folder: Path, images: Sequence[Path], roots: Sequence[Path]) -> bool:
-    """Tell whether a manifest, texts of the same name or the images themselves say the prompts."""
-    if (folder / "images.jsonl").is_file() or any(map(names_images, find_tables(folder, roots))):
+    """Tell whether a manifest, the turns of MagicBrush, texts of the same name or the images themselves say the prompts."""
+    named = (folder / name for name in ("images.jsonl", TURNS, SESSIONS))
+    if any(file.is_file() for file in named) or any(map(names_images, find_tables(folder, roots))):
         return True
     texts = {path.stem for path in folder.rglob("*.txt")}
     stems = {name for path in images for name in (path.stem, *(split_sample(path.stem) or ())[:1])}

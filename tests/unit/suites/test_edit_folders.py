@@ -75,6 +75,12 @@ def test_sessions_without_a_list_of_turns_are_the_same_edits(tmp_path: Path) -> 
     assert len(ids) == 3
 
 
+@pytest.mark.parametrize("made", [magicbrush, sessions_only])
+def test_a_list_of_prompts_beside_it_is_not_taken_for_its_own(tmp_path: Path, made: Any) -> None:
+    (tmp_path / "prompts.txt").write_text("a cat\na dog\n")
+    assert [isinstance(item, Item) for item in loaded(made(tmp_path / "dev"))] == [True, True, True]
+
+
 def test_a_session_without_turns_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     file = sessions_only(tmp_path) / "edit_sessions.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "8": [], "9": [{"input": "9-input.png"}]}))
