@@ -87,6 +87,12 @@ class Bounds(TypedDict):
     upper: float
 
 
+def bounds_of(parts: Parts) -> tuple[float, float] | None:
+    """Return the lower and the upper bound of a score; None where it has none."""
+    low, high = parts.get("lower"), parts.get("upper")
+    return (low, high) if is_number(low) and is_number(high) else None
+
+
 class Faults(TypedDict):
     """What a judge finds wrong: `lmm-critique`."""
 
@@ -408,6 +414,15 @@ def evidence(parts: Parts) -> list[Mapping[str, Any]]:
 def transcript(parts: Parts) -> list[Mapping[str, Any]]:
     """Return rows like `RoundRow`."""
     return objects(parts.get("transcript"))
+
+
+def place(value: Any) -> tuple[float, float, float, float] | None:
+    """Return a place in an image: left, top, right, bottom as fractions of width and height; None where it is none."""
+    listed = sequence(value)
+    if len(listed) != 4 or not all(is_number(each) and 0 <= each <= 1 for each in listed):
+        return None
+    left, top, right, bottom = map(float, listed)
+    return left, top, right, bottom
 
 
 def objects(value: Any) -> list[Mapping[str, Any]]:

@@ -128,12 +128,10 @@ def _outside(mask: Mask, size: tuple[int, int]) -> Any:
     import numpy as np
     from PIL import Image
 
-    stays = _stays_by_image(mask) if isinstance(mask, Path) else _stays_by_runs(mask)
+    stays, path = (_stays_by_image(mask), mask) if isinstance(mask, Path) else (_stays_by_runs(mask), None)
     outside = np.asarray(Image.fromarray(stays).resize(size, Image.Resampling.NEAREST))
     if not outside.any():
-        raise DataError(
-            "the mask covers the whole image: nothing should stay as it is", mask if isinstance(mask, Path) else None
-        )
+        raise DataError("the mask covers the whole image: nothing should stay as it is", path)
     return outside
 
 

@@ -272,14 +272,11 @@ class RequestImages:
     @classmethod
     def of(cls, questions: Sequence[tuple[str, Sequence[str]]]) -> RequestImages:
         """Find an item's own image among those of its questions, each with the name of its template, as they were asked."""
-        first_look = next((hashes[0] for template, hashes in questions if template in _FIRST_LOOKS and hashes), None)
-        return cls._of([hashes for _, hashes in questions if hashes], first_look)
-
-    @classmethod
-    def _of(cls, questions: Sequence[Sequence[str]], first_look: str | None) -> RequestImages:
-        if not questions:
+        shown = [(template, hashes) for template, hashes in questions if hashes]
+        if not shown:
             return cls()
-        common = frozenset.intersection(*map(frozenset, questions))
-        alone = [hashes[0] for hashes in questions if len(hashes) == 1]
-        own = next(iter(common)) if len(common) == 1 else alone[0] if alone else None
-        return cls(first_look or own, frozenset().union(*questions))
+        each = [frozenset(hashes) for _, hashes in shown]
+        common = frozenset.intersection(*each)
+        known = [hashes[0] for template, hashes in shown if template in _FIRST_LOOKS]
+        known += common if len(common) == 1 else [hashes[0] for _, hashes in shown if len(hashes) == 1]
+        return cls(known[0] if known else None, frozenset().union(*each))

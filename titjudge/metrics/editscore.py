@@ -7,7 +7,7 @@ code takes a random integer, or 12.5, for an answer that it cannot parse, there 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from statistics import fmean
 from typing import Annotated, Any
 
@@ -17,9 +17,9 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import after_thinking, plain_number
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import all_answers, image_of, sources_of, unreadable
+from titjudge.metrics._shared import all_answers, image_of, sources_of
 from titjudge.metrics.viescore import overall
-from titjudge.metrics.viescore_edit import Rated, find_ratings, on_scale
+from titjudge.metrics.viescore_edit import Rated, ask_ratings, find_ratings, on_scale
 
 _TOP = 25  # what the prompts ask for; scores are given on 0 to 10
 _SAMPLING: Mapping[str, Any] = {
@@ -50,6 +50,12 @@ def read_ratings(text: str) -> list[float] | None:
     return on_scale(find_ratings(after_thinking(text).translate(_STRAIGHT), _repaired), _TOP)
 
 
+def _read_both(text: str) -> list[float] | None:
+    """Parse success and over-editing, both of which the official code needs."""
+    ratings = read_ratings(text)
+    return ratings if ratings is not None and len(ratings) > 1 else None
+
+
 def _repaired(block: str) -> list[Any]:
     """Return the ratings of an object that json-repair can mend."""
     import json_repair
@@ -77,12 +83,16 @@ async def editscore(
     images = [*sources_of(item), image_of(item)]
     if len(images) > 2:
         raise Unanswered(Status.BAD_INPUT, "EditScore compares a result with one source, and there are several")
+    rate = partial(
+        ask_ratings, ask, schema=Ratings, planned=_PLANNED, wanted="two ratings from 0 to 25",
+        params=_SAMPLING, named_images=named_images,
+    )  # fmt: skip
     questions = [
         question
-        for number in range(passes)
+        for sample in range(passes)
         for question in (
-            _rate(ask, "editscore/semantics", images, number, named_images=named_images, prompt=item.prompt),
-            _rate(ask, "editscore/quality", images[-1:], number, named_images=named_images),
+            rate("editscore/semantics", read=_read_both, images=images, sample=sample, prompt=item.prompt),
+            rate("editscore/quality", read=read_ratings, images=images[-1:], sample=sample),
         )
     ]
     answers = await all_answers(*questions)
@@ -102,20 +112,3 @@ def _mean(semantics: Sequence[Rated], quality: Sequence[Rated]) -> Score:
 def _in_tens(rated: Sequence[Rated]) -> list[list[float]]:
     """Return the ratings of each answer on 0 to 10."""
     return [[rating / (_TOP / 10) for rating in answer.ratings] for answer in rated]
-
-
-async def _rate(ask: Ask, template: str, images: list[Path], sample: int, **variables: Any) -> Rated:
-    """Ask for ratings.
-
-    Raises:
-        Unanswered: There are none.
-    """
-    asked: dict[str, Any] = {"role": "judge", "images": images, "params": _SAMPLING, "sample": sample, **variables}
-    if ask.protocol != "official":
-        reply = await ask(template, schema=Ratings, **asked)
-        return Rated(reply.data.score, reply.data.reasoning)
-    reply = await ask(template, planned=_PLANNED, **asked)
-    ratings = read_ratings(reply.text)
-    if ratings is None or ("prompt" in variables and len(ratings) < 2):
-        raise unreadable(reply, "no list of two ratings from 0 to 25")
-    return Rated(ratings, reply.text)

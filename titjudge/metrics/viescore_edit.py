@@ -128,19 +128,42 @@ async def _ask_both(item: Item, ask: Ask, attempt: int) -> list[Rated | Unanswer
 async def _rate(
     ask: Ask, template: str, images: list[Path], schema: type[Quality], attempt: int, **variables: Any
 ) -> Rated:
-    """Ask for ratings.
+    params = {"max_tokens": 1400} if ask.protocol == "official" else None
+    return await ask_ratings(
+        ask, template, schema=schema, read=read_ratings, wanted="ratings from 0 to 10",
+        planned='{"score": [5, 5], "reasoning": ""}', images=images, params=params, sample=attempt, **variables,
+    )  # fmt: skip
+
+
+async def ask_ratings(
+    ask: Ask,
+    template: str,
+    *,
+    schema: type[Any],
+    read: Callable[[str], list[float] | None],
+    wanted: str,
+    planned: str,
+    **given: Any,
+) -> Rated:
+    """Ask a judge for ratings.
+
+    Args:
+        ask: Asks the models.
+        template: The question.
+        schema: Of the answer under the strict protocol.
+        read: Parses the ratings of an answer under the official protocol.
+        wanted: What must be in such an answer, for the message where it is not.
+        planned: Such an answer, for the estimate of a price.
+        given: Images, parameters and variables of the question.
 
     Raises:
         Unanswered: There are none.
     """
     if ask.protocol != "official":
-        reply = await ask(template, role="judge", images=images, schema=schema, **variables)
+        reply = await ask(template, role="judge", schema=schema, **given)
         return Rated(reply.data.score, reply.data.reasoning)
-    params, planned = {"max_tokens": 1400}, '{"score": [5, 5], "reasoning": ""}'
-    reply = await ask(
-        template, role="judge", images=images, params=params, sample=attempt, planned=planned, **variables
-    )
-    ratings = read_ratings(reply.text)
+    reply = await ask(template, role="judge", planned=planned, **given)
+    ratings = read(reply.text)
     if ratings is None:
-        raise unreadable(reply, "no list of ratings from 0 to 10")
+        raise unreadable(reply, f"no list of {wanted}")
     return Rated(ratings, reply.text)

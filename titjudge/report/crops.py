@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.score_parts import claims
+from titjudge.core.score_parts import claims, place
 from titjudge.data.image_decoding import open_image, upright
 from titjudge.data.images import read
 from titjudge.report.judged_images import Judged
@@ -37,14 +37,14 @@ class ClaimCrops:
         """Cut out the places of claims that are not met, or whose verdict was looked at again.
 
         Returns:
-            ClaimCrops as WebP in Base64, and which of them belongs to the claim of a number. Nothing where the image is not the one
-            that was judged, cannot be read, or no room is left.
+            Crops as WebP in Base64, and which of them belongs to the claim of a number. Nothing where the image is not the one that
+            was judged, cannot be read, or no room is left.
         """
-        places = {claim["number"]: place for claim in claims(parts) if (place := _place(claim))}
+        places = {claim["number"]: at for claim in claims(parts) if (at := _place(claim))}
         wanted = list(dict.fromkeys(places.values()))[:MOST]
         crops = self._cut(judged, wanted) if judged is not None and wanted else []
-        at = {place: number for number, place in enumerate(wanted[: len(crops)])}
-        return crops, {claim: at[place] for claim, place in places.items() if place in at}
+        order = {at: number for number, at in enumerate(wanted[: len(crops)])}
+        return crops, {claim: order[at] for claim, at in places.items() if at in order}
 
     def _cut(self, judged: Judged, places: Sequence[Place]) -> list[str]:
         if self._room <= 0 or judged.path is None:
@@ -89,10 +89,7 @@ def _span(start: float, end: float) -> tuple[float, float]:
 
 def _place(claim: Mapping[str, Any]) -> Place | None:
     """Return where a claim was settled, if its crop is to be shown and the place is one."""
-    place = claim.get("place")
     if not isinstance(claim.get("number"), int) or not (claim.get("verdict") == "not_met" or claim.get("before")):
         return None
-    if not isinstance(place, list | tuple) or len(place) != 4 or not all(isinstance(v, int | float) for v in place):
-        return None
-    left, top, right, bottom = place
-    return (left, top, right, bottom) if 0 <= left < right <= 1 and 0 <= top < bottom <= 1 else None
+    found = place(claim.get("place"))
+    return found if found is not None and found[0] < found[2] and found[1] < found[3] else None

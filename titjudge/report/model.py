@@ -16,9 +16,8 @@ import orjson
 from titjudge.core import item_meta
 from titjudge.core.card_record import CardRecord
 from titjudge.core.files import JsonlReader
-from titjudge.core.numbers import is_number
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
-from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
+from titjudge.core.score_parts import Compared, TokensRead, bounds_of, contradicted, description, missing
 from titjudge.core.serialization import lean_item, lean_score, renamed, score_from, without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.data import containers
@@ -487,8 +486,8 @@ class ItemWriter:
 
     def _value(self, entry: ImageEntry, score: Score, place: int) -> Json:
         value: Json = {"v": self._values[place].get(id(entry)), "st": str(score.status)}
-        low, high = score.parts.get("lower"), score.parts.get("upper")
-        return value | ({"b": [low, high]} if is_number(low) and is_number(high) else {})
+        bounds = bounds_of(score.parts)
+        return value | ({"b": [*bounds]} if bounds else {})
 
     def _score(self, entry: ImageEntry, score: Score, place: int, known: Sequence[str]) -> Json:
         run, parts = self.report.judges[place].run, score.parts

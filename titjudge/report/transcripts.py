@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from titjudge.core.score_parts import claims, evidence, objects, sequence, transcript
+from titjudge.core.score_parts import claims, evidence, objects, place, sequence, transcript
 from titjudge.report.text_pool import Texts
 
 Json = dict[str, Any]
@@ -50,9 +50,8 @@ def _evidence(evidence: Mapping[str, Any], texts: Texts) -> Json:
     made |= {key: str(evidence[key]) for key in ("question", "failed", "source") if evidence.get(key)}
     if evidence.get("text"):
         made["t"] = texts.add(str(evidence["text"]))
-    box = evidence.get("box")
-    if isinstance(box, list | tuple) and len(box) == 4 and all(_fraction(value) for value in box):
-        made["box"] = [round(float(value), 4) for value in box]
+    if (box := place(evidence.get("box"))) is not None:
+        made["box"] = [round(value, 4) for value in box]
     if evidence.get("cut"):
         made["cut"] = 1
     return made
@@ -80,10 +79,6 @@ def _round(row: Mapping[str, Any], texts: Texts) -> Json:
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _fraction(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _units(text: str, at: int) -> int:

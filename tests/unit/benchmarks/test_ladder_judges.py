@@ -26,7 +26,7 @@ def test_a_box_is_read_where_it_lies_in_a_crop_and_sharper_than_in_the_whole(tmp
     shown = pictures(tmp_path, 200)
     box = shown.place(7)
     with crops.Crops() as cut:
-        part = asyncio.run(cut.cut(shown.files[0], box))
+        (part,) = asyncio.run(cut.cut(shown.files[0], [box]))
         assert shown.sharpness(part) > 1 > shown.sharpness(shown.files[0])
         assert shown.accepts(0, 24, part) is None, "another box is not in it"
         left, top, right, bottom = shown.rung.inside(shown.things[7])

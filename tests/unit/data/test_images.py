@@ -194,7 +194,7 @@ def test_zooms_thumbnails_and_attacks_show_sixteen_bits_a_pixel_as_they_are(deep
     shown = thumbnail(Judged(deep, (deep.stat().st_size, 0)), 64, 90)
     assert isinstance(shown, bytes)
     attacked = changed_image(deep, "recompressed", "prompt", tmp_path / "out").read_bytes()
-    for content in (crop(deep, (0, 0, 1, 1)), shown, attacked):
+    for content in (*crop(deep, [(0, 0, 1, 1)]), shown, attacked):
         assert greys(content) == pytest.approx([10_000 / 257, 50_000 / 257], abs=4)
 
 

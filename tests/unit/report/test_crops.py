@@ -1,4 +1,4 @@
-"""ClaimCrops where claims were settled: small, of the judged image alone, and within the room that a report has."""
+"""Crops where claims were settled: small, of the judged image alone, and within the room that a report has."""
 
 from __future__ import annotations
 

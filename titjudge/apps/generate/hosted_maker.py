@@ -42,7 +42,7 @@ class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
 
     def bound(self, question: ImageRequest) -> Usage:
         most = self.price.most_output if isinstance(self.price, ImagePrice) else 0
-        shown = sum(self.provider.source_tokens for _ in question.sources)
+        shown = len(question.sources) * self.provider.source_tokens
         return Usage(input=len(question.prompt.encode()) + _SENT + shown, output=most, image=shown)
 
     async def ask(self, question: ImageRequest, bound: Usage) -> tuple[MadeImage, Bill]:

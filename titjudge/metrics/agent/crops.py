@@ -1,21 +1,23 @@
 """Crops of an image, enlarged; boxes are in fractions of its width and height.
 
-A crop is enlarged until its longer side has as many pixels as that of the image (or 1,024; 512 for one of several in a request,
-where each costs by its pixels), at most fourfold, and never to more pixels than the image has, so that a crop costs no more tokens than the image. A side
-under 64 pixels is enlarged to 64 in any case. A crop is never scaled down, but that one of several has at most 1,024 pixels a side.
+A crop is enlarged until its longer side has as many pixels as that of the image (or 1,024; 512 for one of several in a
+request, where each costs by its pixels), at most fourfold, and never to more pixels than the image has, so that a crop costs no
+more tokens than the image. A side under 64 pixels is enlarged to 64 in any case. A crop is never scaled down, but that one of
+several has at most 1,024 pixels a side.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import io
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from titjudge.data.image_decoding import inspect, open_image, upright
 from titjudge.data.images import read
@@ -27,6 +29,11 @@ SMALLEST = 0.02  # least width and height of a box
 SMALLEST_SIDE = 64  # pixels
 ENLARGED_TO, ENLARGED_AMONG_OTHERS, ENLARGED_BY = 1024, 512, 4.0  # pixels of the longer side, alone and not; times
 _MOST_ENLARGED = 4096  # pixels of the longer side of an enlarged crop
+
+
+def place_of(box: Box) -> str:
+    """Write a box as models read and write it."""
+    return f"[{', '.join(f'{value:g}' for value in box)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,47 +79,59 @@ def size_of(path: Path) -> tuple[int, int]:
     Raises:
         DataError: The image cannot be used.
     """
-    raw = read(path)
-    inspect(raw, path)
-    with open_image(raw, path) as image:
-        width, height = upright(image).size
+    with _opened(path) as image:
+        width, height = image.size
     return width, height
 
 
-def crop(path: Path, box: Box, enlarged_to: int = ENLARGED_TO) -> bytes:
-    """Cut a part out of an image, as PNG, from the upright image (as its EXIF tag says).
+def crop(path: Path, boxes: Sequence[Box], enlarged_to: int = ENLARGED_TO) -> list[bytes]:
+    """Cut parts out of an image, as PNG, from the upright image (as its EXIF tag says), which is decoded once.
 
     Raises:
         DataError: The image cannot be used.
     """
-    from PIL import Image
+    with _opened(path) as image:
+        whole, parts = image.size, [_cut(image, box) for box in boxes]
+    return [_png(part, whole, enlarged_to) for part in parts]
 
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     raw = read(path)
     inspect(raw, path)
     with open_image(raw, path) as image:
-        whole = upright(image)
-        width, height = whole.size
-        left, top = math.floor(box[0] * width), math.floor(box[1] * height)
-        right, bottom = math.ceil(box[2] * width), math.ceil(box[3] * height)
-        part = whole.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
-    scale = max(_enlargement(part.size, (width, height), enlarged_to), SMALLEST_SIDE / min(part.size))
-    too_large = enlarged_to < ENLARGED_TO < max(part.size)
-    if too_large:
-        scale = ENLARGED_TO / max(part.size)
-    if scale > 1 or too_large:
-        size = tuple(min(_MOST_ENLARGED, round(side * scale)) for side in part.size)
-        part = part.resize((size[0], size[1]), Image.Resampling.LANCZOS)
+        yield upright(image)
+
+
+def _cut(image: Any, box: Box) -> Any:
+    width, height = image.size
+    left, top = math.floor(box[0] * width), math.floor(box[1] * height)
+    right, bottom = math.ceil(box[2] * width), math.ceil(box[3] * height)
+    return image.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
+
+
+def _png(part: Any, whole: tuple[int, int], enlarged_to: int) -> bytes:
+    """Encode a part of an image of `whole` pixels, scaled."""
+    from PIL import Image
+
+    scale = _scale(part.size, whole, enlarged_to)
+    if scale != 1:
+        width, height = (min(_MOST_ENLARGED, round(side * scale)) for side in part.size)
+        part = part.resize((width, height), Image.Resampling.LANCZOS)
     out = io.BytesIO()
     part.save(out, "PNG")
     return out.getvalue()
 
 
-def _enlargement(part: tuple[int, int], whole: tuple[int, int], enlarged_to: int) -> float:
-    return min(
+def _scale(part: tuple[int, int], whole: tuple[int, int], enlarged_to: int) -> float:
+    if enlarged_to < ENLARGED_TO < max(part):
+        return ENLARGED_TO / max(part)
+    enlargement = min(
         ENLARGED_BY,
         min(enlarged_to, max(whole)) / max(part),
         math.sqrt(whole[0] * whole[1] / (part[0] * part[1])),
     )
+    return max(1.0, enlargement, SMALLEST_SIDE / min(part))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +165,20 @@ class Crops:
                 del _origins[path]
             self._folder.cleanup()
 
-    async def cut(self, path: Path, box: Box, enlarged_to: int = ENLARGED_TO) -> Path:
-        """Write a crop and return its file, which is named by a hash of its content and its place.
+    async def cut(self, path: Path, boxes: Sequence[Box], enlarged_to: int = ENLARGED_TO) -> list[Path]:
+        """Write crops and return their files, each named by a hash of its content and its place.
 
         Raises:
             DataError: The image cannot be used.
         """
-        content = await asyncio.to_thread(crop, path, box, enlarged_to)
+        contents = await asyncio.to_thread(crop, path, boxes, enlarged_to)
+        return [self._written(content, Origin(path, box)) for content, box in zip(contents, boxes, strict=True)]
+
+    def _written(self, content: bytes, cut_from: Origin) -> Path:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="titjudge-zoom-")
-        file = Path(self._folder.name) / f"{hashlib.sha256(content + repr(box).encode()).hexdigest()[:32]}.png"
+        file = Path(self._folder.name) / f"{hashlib.sha256(content + repr(cut_from.box).encode()).hexdigest()[:32]}.png"
         if not file.exists():
             file.write_bytes(content)
-            _origins[file] = Origin(path, box)
+            _origins[file] = cut_from
         return file

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from titjudge.metrics.agent.claims import fenced, shortened
-from titjudge.metrics.agent.crops import Box, fit_box
+from titjudge.metrics.agent.crops import Box, fit_box, place_of
 
 ONE_LOOK = 1_600_000  # pixels of an image that is seen in one look: 1,536 x 1,024 and less
 PART = 1024  # pixels of a part's longer side
@@ -35,7 +35,7 @@ class InventoryItem:
     @property
     def shown(self) -> str:
         """The line as the orchestrator reads it."""
-        place = "" if self.box is None else f" [{', '.join(f'{value:g}' for value in self.box)}]"
+        place = "" if self.box is None else f" {place_of(self.box)}"
         return f"{fenced(self.text)}{place}{'' if self.sure else ' (unsure)'}"
 
 

@@ -20,7 +20,16 @@ from titjudge.core.types import Ask, Item, Reply, Status
 from titjudge.metrics import ocr
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.agent.claims import fenced, shortened
-from titjudge.metrics.agent.crops import ENLARGED_AMONG_OTHERS, ENLARGED_TO, Box, BoxFit, Crops, fit_box, size_of
+from titjudge.metrics.agent.crops import (
+    ENLARGED_AMONG_OTHERS,
+    ENLARGED_TO,
+    Box,
+    BoxFit,
+    Crops,
+    fit_box,
+    place_of,
+    size_of,
+)
 from titjudge.metrics.agent.inventory import InventoryItem, parts_of, read_items
 from titjudge.metrics.tit import describe
 
@@ -115,7 +124,7 @@ class LookRequest:
     @property
     def shown(self) -> str:
         """The look as the orchestrator reads it: `zoom([0, 0, 0.5, 0.5], "...")`."""
-        parts = [] if self.box is None else ["[" + ", ".join(f"{value:g}" for value in self.box) + "]"]
+        parts = [] if self.box is None else [place_of(self.box)]
         if self.question:
             parts.append(f'"{self.questions}"')
         return f"{self.tool}({', '.join(parts)})"
@@ -129,20 +138,25 @@ class Refused:
     note: str
 
 
-def check_request(look: Look, *, needs_question: bool = True) -> LookRequest | Refused:
-    """Validate a look; it is refused for an unknown tool, a missing question (where one is needed) or an unusable box."""
+def check_request(look: Look, *, enlarge: bool = False) -> LookRequest | Refused:
+    """Validate a look; it is refused for an unknown tool, a missing question or an unusable box.
+
+    With `enlarge`, the part that it names is shown enlarged: it needs a box and no question.
+    """
     tool = look.tool.strip().lower()
     if tool not in TOOLS:
         name = shortened(look.tool, 40)
         return Refused("invented_tools", f"there is no tool '{name}'; there are: {', '.join(TOOLS)}")
     question = " ".join(look.question.split()) if tool in ASKING else ""
-    if needs_question and tool in ASKING and not any(char.isalnum() for char in question):
+    if not enlarge and tool in ASKING and not any(char.isalnum() for char in question):
         return Refused("empty_questions", f"{tool} needs a question")
     fit = fit_box(look.box) if tool == "zoom" or look.box else BoxFit()
     if fit.problem:
         return Refused("bad_boxes", f"{tool}: {fit.problem}")
     if tool == "ask" and fit.box is not None:
         tool = "zoom"  # a question about a part of the image
+    if enlarge and fit.box is None:
+        return Refused("bad_boxes", f"{tool}: name the part to be shown enlarged")
     cut = len(question) > MAX_QUESTION
     return LookRequest(tool, question[:MAX_QUESTION].rstrip(), fit.box, fit.clamped, cut)
 
@@ -208,6 +222,7 @@ class ImageInspector:
 
     def __init__(self, item: Item, ask: Ask, crops: Crops) -> None:
         self._item, self.image, self._ask, self._crops = item, image_of(item), ask, crops
+        self._parts: list[Box] | None = None
 
     async def look(self, request: LookRequest) -> Observation:
         """Carry out one look.
@@ -219,7 +234,7 @@ class ImageInspector:
             return await self._inventory()
         if request.tool == "describe" and request.box is None:
             return await self._describe()
-        image = self.image if request.box is None else await self._part(request.box)
+        image = self.image if request.box is None else (await self.pictures([request.box], ENLARGED_TO))[0]
         if request.tool == "read_text":
             return await self._read_text(image)
         if request.tool == "count":
@@ -254,18 +269,25 @@ class ImageInspector:
         Raises:
             Unanswered: The image cannot be used.
         """
-        try:
-            return parts_of(*await asyncio.to_thread(size_of, self.image))
-        except DataError as error:
-            raise Unanswered(Status.BAD_INPUT, str(error)) from error
+        if self._parts is None:
+            try:
+                self._parts = parts_of(*await asyncio.to_thread(size_of, self.image))
+            except DataError as error:
+                raise Unanswered(Status.BAD_INPUT, str(error)) from error
+        return self._parts
 
-    async def pictures(self, boxes: Sequence[Box]) -> list[Path]:
+    async def pictures(self, boxes: Sequence[Box], enlarged_to: int = ENLARGED_AMONG_OTHERS) -> list[Path]:
         """Cut out parts of the image, enlarged.
 
         Raises:
             Unanswered: The image cannot be used.
         """
-        return [await self._part(box, enlarged_to=ENLARGED_AMONG_OTHERS) for box in boxes]
+        if not boxes:
+            return []
+        try:
+            return await self._crops.cut(self.image, boxes, enlarged_to)
+        except DataError as error:
+            raise Unanswered(Status.BAD_INPUT, str(error)) from error
 
     async def _inventory(self) -> Observation:
         """List what is where, seen in the whole image and in its enlarged parts, which share one request."""
@@ -290,13 +312,6 @@ class ImageInspector:
             reply = failure.reply  # a truncated description is still evidence
         return _observation_of(reply, MAX_DESCRIPTION)
 
-    async def _part(self, box: Box, enlarged_to: int = ENLARGED_TO) -> Path:
-        """Cut out a part of the image, enlarged."""
-        try:
-            return await self._crops.cut(self.image, box, enlarged_to)
-        except DataError as error:
-            raise Unanswered(Status.BAD_INPUT, str(error)) from error
-
     async def _question(
         self, template: str, image: Path, params: Mapping[str, Any] = DECODING, **variables: Any
     ) -> Observation:
@@ -316,11 +331,6 @@ class ImageInspector:
         return Observation(
             shortened(text, MAX_REPORT) or "no text was found", len(text) > MAX_REPORT, source=ocr.engine_version()
         )
-
-
-def place_of(box: Box) -> str:
-    """Write a box as models read and write it."""
-    return f"[{', '.join(f'{value:g}' for value in box)}]"
 
 
 def reports_of(text: str, parts: int) -> list[str]:

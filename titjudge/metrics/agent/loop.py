@@ -269,18 +269,14 @@ def _check_requests(
     done = {key: evidence.id for evidence in state.evidence for key in evidence.request.keys}
     most = min(PARALLEL, left)
     outcomes: list[LookRequest | str] = []
-    taken: list[LookRequest] = []
     groups: list[list[LookRequest]] = []
     for look in looks:
-        request = check_request(look, needs_question=state.first_look != "sight")
+        request = check_request(look, enlarge=state.first_look == "sight")
         if isinstance(request, Refused):
             outcomes.append(state.note(request.count, request.note))
             continue
-        if state.first_look == "sight" and request.box is None:
-            outcomes.append(state.note("bad_boxes", f"{request.tool}: name the part to be shown enlarged"))
-            continue
         (key,) = request.keys
-        together = next((earlier for earlier in taken if earlier.takes(request)), None)
+        together = next((taken for group in groups for taken in group if taken.takes(request)), None)
         group = next((each for each in groups if state.joins_looks and _has_room(each, request)), None)
         if key in done:
             outcomes.append(state.note("repeats_refused", f"{request.shown} was done before: {done[key]}"))
@@ -291,12 +287,10 @@ def _check_requests(
             done[key] = "in the same answer"
             if together is not None:
                 together.add(request)
+            elif group is not None:
+                group.append(request)
             else:
-                taken.append(request)
-                if group is None:
-                    groups.append([request])
-                else:
-                    group.append(request)
+                groups.append([request])
             outcomes.append(together or request)
     return outcomes, groups
 

@@ -15,9 +15,9 @@ from titjudge.core.score_parts import EvidenceRow, RoundRow
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Message, ToolCall
 from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, shortened
-from titjudge.metrics.agent.crops import Box
+from titjudge.metrics.agent.crops import Box, place_of
 from titjudge.metrics.agent.inventory import InventoryItem
-from titjudge.metrics.agent.looks import Look, LookRequest, Observation, null_as, place_of
+from titjudge.metrics.agent.looks import Look, LookRequest, Observation, null_as
 from titjudge.metrics.agent.scale import absent_things, weights
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")

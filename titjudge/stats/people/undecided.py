@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from titjudge.core.numbers import is_number
+from titjudge.core.score_parts import bounds_of
 from titjudge.core.types import Pair, Score
 
 
@@ -34,12 +34,10 @@ def undecided(pairs: Sequence[Pair], scores: Iterable[Score]) -> dict[str, Undec
         if score.value is None:
             continue
         of_metric = bounds.setdefault(score.metric, {})
-        low, high = score.parts.get("lower"), score.parts.get("upper")
-        if is_number(low) and is_number(high):
-            of_metric[score.item_id] = (float(low), float(high))
+        known = bounds_of(score.parts)
+        of_metric[score.item_id] = known or (score.value, score.value)
+        if known:
             open_in.add(score.metric)
-        else:
-            of_metric[score.item_id] = (score.value, score.value)
     return {metric: _count(pairs, bounds[metric]) for metric in bounds if metric in open_in}
 
 

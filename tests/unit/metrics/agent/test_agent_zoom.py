@@ -71,7 +71,7 @@ def test_a_crop_of_a_large_picture_keeps_every_pixel(tmp_path: Path) -> None:
     with Image.open(tmp_path / "a.png") as image:
         image.putpixel((1500, 200), (9, 8, 7))
         image.save(tmp_path / "a.png")
-    part = opened(crop(tmp_path / "a.png", (0.5, 0.1, 1, 0.9)))
+    part = opened(*crop(tmp_path / "a.png", [(0.5, 0.1, 1, 0.9)]))
     assert part.size == (1500, 1600)
     assert part.getpixel((0, 0)) == (9, 8, 7)
 
@@ -93,7 +93,7 @@ def test_a_crop_is_enlarged_towards_the_size_of_the_image(
     tmp_path: Path, whole: tuple[int, int], box: Box, size: tuple[int, int]
 ) -> None:
     Image.new("L", whole).save(tmp_path / "a.png")
-    assert opened(crop(tmp_path / "a.png", box)).size == size
+    assert opened(*crop(tmp_path / "a.png", [box])).size == size
 
 
 def test_a_picture_on_its_side_is_turned_first(tmp_path: Path) -> None:
@@ -101,22 +101,22 @@ def test_a_picture_on_its_side_is_turned_first(tmp_path: Path) -> None:
     exif = image.getexif()
     exif[0x0112] = 6
     image.save(tmp_path / "turned.png", exif=exif)
-    assert opened(crop(tmp_path / "turned.png", (0, 0, 1, 1))).size == (100, 200)
+    assert opened(*crop(tmp_path / "turned.png", [(0, 0, 1, 1)])).size == (100, 200)
 
 
 @pytest.mark.parametrize("mode", ["P", "L", "CMYK", "RGBA", "I;16", "1"])
 def test_any_kind_of_picture_can_be_cut(tmp_path: Path, mode: str) -> None:
     file = tmp_path / ("a.tif" if mode == "CMYK" else "a.png")
     Image.new(mode, (100, 100)).save(file)
-    assert opened(crop(file, (0, 0, 1, 1))).mode in ("L", "RGB", "RGBA")
+    assert opened(*crop(file, [(0, 0, 1, 1)])).mode in ("L", "RGB", "RGBA")
 
 
 def test_what_is_no_image_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_text("not an image")
     with pytest.raises(DataError, match="not an image"):
-        crop(tmp_path / "a.png", (0, 0, 1, 1))
+        crop(tmp_path / "a.png", [(0, 0, 1, 1)])
     with pytest.raises(DataError, match="no such image"):
-        crop(tmp_path / "b.png", (0, 0, 1, 1))
+        crop(tmp_path / "b.png", [(0, 0, 1, 1)])
 
 
 def test_crops_are_named_by_content_and_gone_at_the_end(tmp_path: Path) -> None:
@@ -125,9 +125,10 @@ def test_crops_are_named_by_content_and_gone_at_the_end(tmp_path: Path) -> None:
     async def work() -> list[Path]:
         with Crops() as crops:
             boxes = [(0.0, 0.0, 0.5, 0.5), (0.0, 0.0, 0.5, 0.5), (0.5, 0.5, 1.0, 1.0)]
-            files = await asyncio.gather(*(crops.cut(source, box) for box in boxes))
+            files = [file for (file,) in await asyncio.gather(*(crops.cut(source, [box]) for box in boxes))]
+            assert files == await crops.cut(source, boxes)
             assert all(file.is_file() for file in files)
-            return list(files)
+            return files
 
     one, same, other = asyncio.run(work())
     assert one == same != other
@@ -140,7 +141,7 @@ def test_crops_are_gone_after_an_error(tmp_path: Path) -> None:
 
     async def work() -> None:
         with Crops() as crops:
-            kept.append(await crops.cut(gradient(tmp_path / "a.png"), (0, 0, 1, 1)))
+            kept.extend(await crops.cut(gradient(tmp_path / "a.png"), [(0, 0, 1, 1)]))
             raise RuntimeError("on purpose")
 
     with pytest.raises(RuntimeError, match="on purpose"):
