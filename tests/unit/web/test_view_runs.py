@@ -112,8 +112,32 @@ def test_the_results_of_a_run_that_has_ended_are_shown_best_generator_first(tmp_
     assert (state.metric, state.means) == ("tit-llm", (("new", 70.0), ("old", 60.0)))
     assert (state.coverage, state.scored, state.failed) == (0.75, 3, 1)
     assert state.verdict[0].startswith("The mean score is 70")
+    assert (state.brief, state.leader) == (state.verdict[0], True)
     (folder / "results.json").write_text("{")
     assert runs.states()[0].means == ()
+
+
+@pytest.mark.parametrize(
+    ("better", "brief"), [(True, "new beats old by"), (False, "Cannot be told apart on 40 prompts")]
+)
+def test_a_narrow_column_says_first_that_nobody_won_and_no_score_is_the_winners(
+    better: bool, brief: str, tmp_path: Path
+) -> None:
+    folder = make_run(tmp_path / "a", metrics={"tit-llm": {"higher_is_better": True}})
+    record = {
+        "metric": "tit-llm",
+        "first": "new",
+        "second": "old",
+        "better": better,
+        "difference": 3.0,
+        "prompts": 40,
+        "metric_range": [0, 100],
+    }
+    (folder / "results.json").write_text(json.dumps({"verdict": {"generators": record}}))
+    (state,) = Runs(tmp_path).states()
+    assert state.brief.startswith(brief)
+    assert state.leader == better
+    assert "new" in state.verdict[0]
 
 
 def test_a_running_run_shows_its_means_so_far_and_the_time_that_is_left(tmp_path: Path) -> None:

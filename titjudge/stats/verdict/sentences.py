@@ -15,6 +15,7 @@ from titjudge.stats.verdict import better_generator
 
 _NAMED = 6  # names in a sentence
 _FINISHED = ("", "complete", "settled")
+_LEVEL = "cannot be told apart"
 
 
 def sentences(verdict: Verdict, settle: SettleRecord | None = None, status: str = "") -> list[str]:
@@ -35,6 +36,19 @@ def sentences(verdict: Verdict, settle: SettleRecord | None = None, status: str 
     return [*said, *(_of_judges(verdict.judges) if verdict.judges is not None else ())]
 
 
+def is_undecided(verdict: Verdict, settle: SettleRecord | None = None) -> bool:
+    """Tell whether the first of the `sentences` says that two generators cannot be told apart."""
+    record = verdict.generators
+    return (
+        not (settle is not None and settle.pairs) and record is not None and bool(record.second) and not record.better
+    )
+
+
+def without_names(sentence: str) -> str:
+    """Shorten the sentence that two generators cannot be told apart for a narrow column, where the names would be all that is seen."""
+    return f"{_LEVEL.capitalize()}{sentence.partition(_LEVEL)[2]}"
+
+
 def _sentence(words: str) -> str:
     return f"{words}."
 
@@ -48,7 +62,7 @@ def _of_generators(record: BetterGenerator) -> Iterator[str]:
         return
     yield _lead(record)
     if len(record.ranking) > 2 and len(tiers := _tiers(record)) > 1:
-        yield f"In order: {'; '.join(map(_names, tiers))}. Those named together cannot be told apart."
+        yield f"In order: {'; '.join(map(_names, tiers))}. Those named together {_LEVEL}."
     if record.others:
         yield _sentence("; ".join(f"{name} {_SAID[said]}" for name, said in record.others.items()))
 
@@ -71,7 +85,7 @@ def _alone(record: BetterGenerator) -> Iterator[str]:
 def _lead(record: BetterGenerator) -> str:
     """Say which of the two is better, by how much, and where it is not; or what would tell."""
     if record.difference is None:
-        return _sentence(f"{record.first} and {record.second} cannot be told apart: {record.reason}")
+        return _sentence(f"{record.first} and {record.second} {_LEVEL}: {record.reason}")
     prompts = _prompts(record.prompts)
     if record.better:
         said = f"{record.first} beats {_beaten(record)} by {_gap(record)} on {prompts} ({_test(record)})"
@@ -91,8 +105,8 @@ def _level(record: BetterGenerator) -> str:
     """Say who cannot be told apart: the two, and with more generators whether these are all."""
     two = f"{record.first} and {record.second}"
     if len(record.ranking) > 2 and len(_tiers(record)) < 2:
-        return f"No generator is shown to be better than the others: {two}, the first two, cannot be told apart"
-    return f"{two} cannot be told apart"
+        return f"No generator is shown to be better than the others: {two}, the first two, {_LEVEL}"
+    return f"{two} {_LEVEL}"
 
 
 def _what_would_tell(record: BetterGenerator) -> str:
@@ -168,9 +182,8 @@ def _scale(record: BetterGenerator) -> str:
 
 
 def _digits(record: BetterGenerator) -> int:
-    largest = (
-        max(map(abs, record.metric_range)) if record.metric_range else max(abs(one.mean or 0) for one in record.ranking)
-    )
+    ends = record.metric_range or [one.mean or 0.0 for one in record.ranking]
+    largest = max(map(abs, ends), default=0.0)
     return 3 if largest <= 2 else 1
 
 
@@ -213,7 +226,7 @@ def _of_judges(record: BestJudge) -> Iterator[str]:
     elif record.better:
         yield f"{record.first} agrees with {people} more often than {record.second}: in {shares[0]} against {shares[1]} of the {both}{p}."
     else:
-        yield f"{record.first} ({shares[0]}) and {record.second} ({shares[1]}) cannot be told apart on the {both}{p}."
+        yield f"{record.first} ({shares[0]}) and {record.second} ({shares[1]}) {_LEVEL} on the {both}{p}."
     if guessing:
         yield f"No better than guessing: {_names(guessing)}."
 

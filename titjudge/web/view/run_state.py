@@ -12,7 +12,7 @@ from titjudge.core.failure_advice import advice
 from titjudge.core.numbers import is_number
 from titjudge.core.registry import first_metric
 from titjudge.core.run_records import FailureRecord, Manifest, ProgressRecord, Results
-from titjudge.stats.verdict.sentences import sentences
+from titjudge.stats.verdict.sentences import is_undecided, sentences, without_names
 from titjudge.web.view.score_tail import ScoreTail
 
 RUNNING, STOPPED, UNREADABLE = "running", "stopped", "unreadable"
@@ -34,6 +34,8 @@ class RunState:
         metric: The metric of `means`, of which more is better if `higher_is_better`.
         means: Mean score of each generator, best first; the generator is empty where the images name none.
         verdict: Which generator is better, in sentences, the most important first; empty where the results do not say.
+        brief: The first of them, for a narrow column.
+        leader: Whether the first of `means` is not known to be level with the second.
         advice: What to do about scores that are missing, a line for each cause.
         spent: USD; None while it is unknown.
         unpriced: Requests whose price nobody knows; their cost is not in `spent`.
@@ -57,6 +59,8 @@ class RunState:
     higher_is_better: bool = True
     means: tuple[tuple[str, float], ...] = ()
     verdict: tuple[str, ...] = ()
+    brief: str = ""
+    leader: bool = True
     advice: tuple[str, ...] = ()
     spent: float | None = None
     unpriced: int = 0
@@ -146,6 +150,7 @@ def with_results(state: RunState, file: Path) -> RunState | None:
     if not means and state.metric in whole and (mean := whole[state.metric].mean) is not None:
         means = [("", mean)]
     said = sentences(results.verdict, results.settle, state.status) if results.verdict else []
+    undecided = results.verdict is not None and is_undecided(results.verdict, results.settle)
     return replace(
         state,
         scored=sum(one.scored or 0 for one in whole.values()),
@@ -153,6 +158,8 @@ def with_results(state: RunState, file: Path) -> RunState | None:
         coverage=min((one.coverage for one in whole.values() if one.coverage is not None), default=None),
         means=_best_first(state, means),
         verdict=tuple(said),
+        brief=without_names(said[0]) if undecided else "".join(said[:1]),
+        leader=not undecided,
         advice=_advice(state, results.failures),
     )
 

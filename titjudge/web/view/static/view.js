@@ -81,19 +81,17 @@ function statusCell(cell, run) {
   bar.setAttribute("aria-label", `Progress of ${run.id}`);
 }
 
-const UNDECIDED = /^.* cannot be told apart/;
-
 function scoresCell(cell, run) {
   const text = run.means.map(([generator, mean]) => `${generator} ${score(mean)}`.trim()).join(" · ");
   if (cell.title === text) return;
   cell.title = text;
   cell.replaceChildren(...run.means.flatMap(([generator, mean], place) => [
-    place ? " · " : "", made(place || run.means.length < 2 || UNDECIDED.test(run.verdict[0] ?? "") ? "span" : "b", "", `${generator} ${score(mean)}`.trim()),
+    place ? " · " : "", made(place || run.means.length < 2 || !run.leader ? "span" : "b", "", `${generator} ${score(mean)}`.trim()),
   ]));
 }
 
 function verdictCell(cell, run) {
-  write(cell, (run.verdict[0] ?? "").replace(UNDECIDED, "Cannot be told apart")); // in a narrow column the names would be all that is seen
+  write(cell, run.brief);
   cell.title = run.verdict.join("\n");
 }
 
