@@ -170,8 +170,8 @@ def by_generator(
 ) -> Iterator[tuple[str, list[Item], list[tuple[Item, Score]]]]:
     """Yield the generators by name, each with its items, and with those that have a value and their scores."""
     by_id = {score.item_id: score for score in scores if score.value is not None}
-    for generator, own in sorted(grouped(items, lambda item: item.generator).items()):
-        yield generator, own, [(item, by_id[item.id]) for item in own if item.id in by_id]
+    for generator, group in sorted(grouped(items, lambda item: item.generator).items()):
+        yield generator, group, [(item, by_id[item.id]) for item in group if item.id in by_id]
 
 
 def judged(items: Iterable[Item], scores: Iterable[Score], *metrics: str) -> list[tuple[Item, Score]]:

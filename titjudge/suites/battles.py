@@ -57,14 +57,14 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
         else:
             images = images or _Images(items())
             try:
-                found = [images.find(prompt, model) for model in models]
+                sides = [images.find(prompt, model) for model in models]
             except LookupError as error:
                 raise DataError(f"{error}", file, number) from error
-            prompt_id = next((item.prompt_id for item in found if item), prompt)
-            a, b = (item.id if item else _unknown(prompt, model) for item, model in zip(found, models, strict=True))
-            complete |= all(found)
-            if not all(found) and not lacking:
-                lacking = f"{file}:{number}: there is no image of {b if found[0] else a}"
+            prompt_id = next((item.prompt_id for item in sides if item), prompt)
+            a, b = (item.id if item else _unknown(prompt, model) for item, model in zip(sides, models, strict=True))
+            complete |= all(sides)
+            if not all(sides) and not lacking:
+                lacking = f"{file}:{number}: there is no image of {b if sides[0] else a}"
         pairs.append(pair_of(prompt_id, a, b, choice, judge))
     if lacking and not complete:
         raise DataError(f"{lacking}, nor both images of any other battle")
@@ -90,7 +90,7 @@ class _Images:
         Raises:
             LookupError: There are several.
         """
-        found = self._by_prompt.get((prompt, model), [])
-        if len(found) > 1:
-            raise LookupError(f"there are {len(found)} images of {_unknown(prompt, model)}: name image_a and image_b")
-        return found[0] if found else None
+        matches = self._by_prompt.get((prompt, model), [])
+        if len(matches) > 1:
+            raise LookupError(f"there are {len(matches)} images of {_unknown(prompt, model)}: name image_a and image_b")
+        return matches[0] if matches else None

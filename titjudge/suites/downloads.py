@@ -117,7 +117,7 @@ class Downloads:
             DataError: What came is not the file; it is not written.
             UserError: The disk is too small for them.
         """
-        total = sum(each.size or 0 for each in wanted)
+        total = sum(file.size or 0 for file in wanted)
         parts = folder / PARTS
         parts.mkdir(parents=True, exist_ok=True)
         self._bytes = sum(path.stat().st_size for path in parts.iterdir())
@@ -126,14 +126,14 @@ class Downloads:
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
             report = say if len(wanted) <= _NAMED else lambda line: None
-            waiting: set[Future[None]] = {pool.submit(self._download, each, parts, report) for each in wanted}
+            waiting: set[Future[None]] = {pool.submit(self._download, file, parts, report) for file in wanted}
             while waiting:
                 done, waiting = wait(waiting, _REPORT_EVERY, FIRST_EXCEPTION)
-                for each in done:
-                    each.result()
+                for future in done:
+                    future.result()
                 if waiting:
-                    of = f" of {total:,}" if total else ""
-                    say(f"{len(wanted) - len(waiting):,} of {len(wanted):,} files, {self._bytes:,}{of} bytes")
+                    of_total = f" of {total:,}" if total else ""
+                    say(f"{len(wanted) - len(waiting):,} of {len(wanted):,} files, {self._bytes:,}{of_total} bytes")
         finally:
             self._stop.set()
             pool.shutdown(cancel_futures=True)

@@ -39,7 +39,7 @@ def write_gedit(items: Sequence[Item], scores: Sequence[Score], folder: Path) ->
         place = folder / check_generator(generator) / "gpt4o" / "eval_results_new"
         place.mkdir(parents=True, exist_ok=True)
         by_type = {
-            name: [_gedit_row(*each) for each in scored if item_meta.TASK_TYPE.required(each[0]) == name]
+            name: [_gedit_row(item, score) for item, score in scored if item_meta.TASK_TYPE.required(item) == name]
             for name in _GEDIT_TYPES
         }
         combined = [row for rows in by_type.values() for row in rows]

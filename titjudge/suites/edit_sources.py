@@ -37,11 +37,11 @@ def find_sources(
         patterns = [pattern]
     for pattern in patterns:
         files = [_existing(folder, path, roots) for path in source_paths(pattern, values)]
-        found = [file for file in files if file is not None]
-        if found and len(found) == len(files):
-            return tuple(found)
-    wanted = " or ".join(dict.fromkeys(path for pattern in patterns for path in source_paths(pattern, values)))
-    raise DataError(f"its source image is missing: expected {wanted}, or say --suite-option sources=PATTERN")
+        existing = [file for file in files if file is not None]
+        if existing and len(existing) == len(files):
+            return tuple(existing)
+    expected = " or ".join(dict.fromkeys(path for pattern in patterns for path in source_paths(pattern, values)))
+    raise DataError(f"its source image is missing: expected {expected}, or say --suite-option sources=PATTERN")
 
 
 def find_reference(folder: Path, pattern: str, values: Mapping[str, Any], roots: Sequence[Path] = ()) -> Path | None:

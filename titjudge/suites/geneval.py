@@ -60,20 +60,20 @@ class NotGenEval(PromptFileSuite):
 
 def questions_of(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Make the questions of a prompt from its metadata: on each object, then on its colour and its place."""
-    exact = {each["class"] for each in row.get("exclude", ())}
-    found: list[dict[str, Any]] = []
-    for place, each in enumerate(row["include"]):
-        name, count = each["class"], int(each["count"])
+    exact = {entry["class"] for entry in row.get("exclude", ())}
+    questions: list[dict[str, Any]] = []
+    for number, entry in enumerate(row["include"]):
+        name, count = entry["class"], int(entry["count"])
         some = f"exactly {count} of the object '{name}'" if name in exact or count > 1 else f"at least one '{name}'"
-        found.append({"id": str(place), "question": f"Does the image show {some}?", "category": "object"})
-        if "color" in each:
-            text = f"Is the {name} {each['color']}?"
-            found.append({"id": f"{place} color", "question": text, "category": "color", "parents": [str(place)]})
-        if "position" in each:
-            where, other = each["position"]
+        questions.append({"id": str(number), "question": f"Does the image show {some}?", "category": "object"})
+        if "color" in entry:
+            text = f"Is the {name} {entry['color']}?"
+            questions.append({"id": f"{number} color", "question": text, "category": "color", "parents": [str(number)]})
+        if "position" in entry:
+            where, other = entry["position"]
             text = f"Is the {name} {where} the {row['include'][other]['class']}?"
-            above = [str(place), str(int(other))]
-            found.append({"id": f"{place} position", "question": text, "category": "position", "parents": above})
-    if not found:
+            above = [str(number), str(int(other))]
+            questions.append({"id": f"{number} position", "question": text, "category": "position", "parents": above})
+    if not questions:
         raise ValueError("nothing to ask")
-    return found
+    return questions

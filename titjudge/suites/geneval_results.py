@@ -27,19 +27,19 @@ def aggregate_results(files: Sequence[Path]) -> tuple[dict[str, Any], list[Table
     Raises:
         DataError: A line is none of GenEval's; names file and line.
     """
-    found: dict[str, dict[str, Any]] = {}
+    summaries: dict[str, dict[str, Any]] = {}
     for file in files:
-        name = file.stem if file.stem not in found else str(file)
-        found[name] = _summary(file)
-    tasks = [task for each in found.values() for task in each["tasks"]]
+        name = file.stem if file.stem not in summaries else str(file)
+        summaries[name] = _summary(file)
+    tasks = [task for summary in summaries.values() for task in summary["tasks"]]
     order = [task for task in TASKS if task in tasks] + sorted({*tasks} - {*TASKS})
     columns = ("generator", *_COUNTS, "overall", *order, "images correct", "prompts, any", "prompts, all")
     rows = []
-    for name, each in found.items():
-        shares = (each["overall"], *map(each["tasks"].get, order))
-        rows.append((name, *(each[key] for key in _COUNTS), *shares, *(each[key] for key in _CORRECT)))
+    for name, summary in summaries.items():
+        shares = (summary["overall"], *map(summary["tasks"].get, order))
+        rows.append((name, *(summary[key] for key in _COUNTS), *shares, *(summary[key] for key in _CORRECT)))
     note = "overall is the mean of the tasks; a prompt counts as correct upstream where any of its images is (prompts, any)"
-    return found, [Table("GenEval", columns, tuple(rows), (note,))]
+    return summaries, [Table("GenEval", columns, tuple(rows), (note,))]
 
 
 def _summary(file: Path) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def _summary(file: Path) -> dict[str, Any]:
         prompts.setdefault(metadata if isinstance(metadata, str) else json.dumps(metadata), []).append(correct)
     if not tasks:
         raise DataError("no results", file)
-    images = [correct for each in tasks.values() for correct in each]
+    images = [correct for verdicts in tasks.values() for correct in verdicts]
     shares = group_means(tasks)
     return {
         "images": len(images),

@@ -27,8 +27,8 @@ class ImageTree:
 
     Attributes:
         pattern: Path of an image with fields in braces: prompt_id, and generator, sample or any others.
-        prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], see `titjudge.suites.prompt_list`; with `known` a name for messages.
-        known: The prompts by their ids, where a suite has read them itself.
+        prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], see `titjudge.suites.prompt_list`; with `prompts_by_id` a name for messages.
+        prompts_by_id: The prompts by their ids, where a suite has read them itself.
         others: Further patterns, for images that have a prompt by one of them and none by `pattern`.
         sources: Patterns of the sources of edits (`titjudge.suites.sources.SourcePattern`), in the order of the instruction.
         unique: The id of a prompt, made of fields of the path, where {prompt_id} is unique only within a folder.
@@ -36,7 +36,7 @@ class ImageTree:
 
     pattern: str
     prompts: str
-    known: Mapping[str, str] | None = None
+    prompts_by_id: Mapping[str, str] | None = None
     others: Sequence[str] = ()
     sources: Sequence[str] = ()
     unique: str = "{prompt_id}"
@@ -87,18 +87,18 @@ class ImageTree:
             else:
                 matches[name] = match
         sources = self._sources_by_name(matches, root, roots, listed)
-        used = {place for each in sources.values() if not isinstance(each, DataError) for place in each}
+        used = {place for paths in sources.values() if not isinstance(paths, DataError) for place in paths}
         matches = {name: match for name, match in matches.items() if root / name not in used}
         if not matches:
             raise DataError(f"none of {left_out:,} images fits '{self.pattern}'", root)
-        made: dict[str, set[str]] = {}
+        ids_by_generator: dict[str, set[str]] = {}
         for match in matches.values():
             generator = match.groupdict().get("generator", "")
-            made.setdefault(generator, set()).add(self._prompt_id(match, prompts))
+            ids_by_generator.setdefault(generator, set()).add(self._prompt_id(match, prompts))
         if listed.counted:
             _check_counting(self.prompts, root, self.pattern, list(matches))
         else:
-            _check_shift(self.prompts, listed, set().union(*made.values()))
+            _check_shift(self.prompts, listed, set().union(*ids_by_generator.values()))
         for name, match in matches.items():
             fields = match.groupdict()
             written, generator = fields.pop("prompt_id"), fields.pop("generator", "")
@@ -106,17 +106,19 @@ class ImageTree:
             if prompt_id not in prompts:
                 yield InvalidItem(name, f"{self.prompts} has no prompt '{written}'", generator, written)
                 continue
-            if isinstance(own := sources.get(name, ()), DataError):
-                yield InvalidItem(name, own.message, generator, prompt_id)
+            if isinstance(item_sources := sources.get(name, ()), DataError):
+                yield InvalidItem(name, item_sources.message, generator, prompt_id)
                 continue
             meta = {**without_named_sources(further.get(prompt_id, {})), **fields}
             numbered = sample_of(fields)
-            yield item_of(name, prompts[prompt_id], generator, prompt_id, meta, root, roots, numbered, sources=own)
+            yield item_of(
+                name, prompts[prompt_id], generator, prompt_id, meta, root, roots, numbered, sources=item_sources
+            )
         if left_out:
             notes[f"{left_out:,} images do not fit '{self.pattern}' and are left out"] = None
-        if set(made) == {""}:
+        if set(ids_by_generator) == {""}:
             notes.update(dict.fromkeys(_without_generator([match.groupdict() for match in matches.values()])))
-        for generator, ids in made.items():
+        for generator, ids in ids_by_generator.items():
             if missing := len(prompts.keys() - ids):
                 whose = f" by {generator}" if generator else ""
                 notes[f"{missing:,} of {len(prompts):,} prompts have no image{whose}"] = None
@@ -135,13 +137,13 @@ class ImageTree:
     ) -> dict[str, tuple[Path, ...] | DataError]:
         """Find the sources of each result, by its name; an error says why one that is needed is not there."""
         find = self._sources(root, roots, listed, fields_of(self.pattern))
-        found: dict[str, tuple[Path, ...] | DataError] = {}
+        sources: dict[str, tuple[Path, ...] | DataError] = {}
         for name, match in matches.items():
             try:
-                found[name] = find(self._prompt_id(match, listed.prompts), match.groupdict())
+                sources[name] = find(self._prompt_id(match, listed.prompts), match.groupdict())
             except DataError as error:
-                found[name] = error
-        return found
+                sources[name] = error
+        return sources
 
     def _sources(
         self, root: Path, roots: Sequence[Path], listed: PromptList, fields: Sequence[str]
@@ -157,7 +159,9 @@ class ImageTree:
         return find
 
     def _read(self) -> PromptList:
-        return read_prompts(self.prompts) if self.known is None else PromptList(dict(self.known), {}, [])
+        return (
+            read_prompts(self.prompts) if self.prompts_by_id is None else PromptList(dict(self.prompts_by_id), {}, [])
+        )
 
     def _prompt_id(self, match: re.Match[str], prompts: Mapping[str, str]) -> str:
         """Return the id that a path means: without leading zeros where no prompt has them."""
@@ -175,15 +179,15 @@ def _without_generator(images: Sequence[Mapping[str, str]]) -> Iterator[str]:
             )
 
 
-def _check_shift(file: str, listed: PromptList, made: Collection[str]) -> None:
+def _check_shift(file: str, listed: PromptList, image_ids: Collection[str]) -> None:
     """Refuse images whose numbers are those of the prompts shifted by one.
 
     Raises:
         DataError: Each would be judged by its neighbour's prompt.
     """
-    if not all(map(str.isdecimal, (*made, *listed.prompts))):
+    if not all(map(str.isdecimal, (*image_ids, *listed.prompts))):
         return
-    images, lines = set(map(int, made)), set(map(int, listed.prompts))
+    images, lines = set(map(int, image_ids)), set(map(int, listed.prompts))
     if images in ({line + 1 for line in lines}, {line - 1 for line in lines}):
         raise DataError(
             f"the images are {min(images)} to {max(images)} and {Path(file).name} has {len(lines):,} prompts, {min(lines)} to "
@@ -199,14 +203,14 @@ def _check_counting(file: str, root: Path, pattern: str, names: Sequence[str]) -
     Raises:
         UnclearData: They may count from 0 or 1, a line may be a title, or there are more images than lines.
     """
-    found = readings(names, [pattern], [file])
-    if not found:
+    possible = readings(names, [pattern], [file])
+    if not possible:
         what = (
             f"the numbers of {len(names):,} images, such as {names[0]}, are not those of the lines of {Path(file).name}"
         )
         unclear(what, root, guesses(names, [pattern], file))
-    if choose(found, root).given != f"{file}:0":
-        unclear(f"the images do not count the lines of {Path(file).name} from 0", root, found)
+    if choose(possible, root).prompt_file != f"{file}:0":
+        unclear(f"the images do not count the lines of {Path(file).name} from 0", root, possible)
 
 
 def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[Path, list[str]]:
@@ -227,13 +231,13 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
             raise ConfigError(f"--suite-option images={named}: {root} is no folder")
         return root, [pattern]
     split = [(top, f"{rest}.{{suffix}}") for top, rest in map(split_pattern, patterns)]
-    for at, (top, pattern) in enumerate(split):
+    for first, (top, pattern) in enumerate(split):
         place = inside(folder, top.as_posix(), "folder")
         regex = compiled(pattern)
         if any(regex.fullmatch(path.relative_to(place).as_posix()) for path in image_files(place)):
-            return place, [below for each, below in split[at:] if each == top]
-    wanted = " or ".join(f"{each}.png" for each in patterns)
-    raise DataError(f"no images: expected {wanted} here, or say --suite-option images=PATTERN", folder)
+            return place, [below for other_top, below in split[first:] if other_top == top]
+    expected = " or ".join(f"{pattern}.png" for pattern in patterns)
+    raise DataError(f"no images: expected {expected} here, or say --suite-option images=PATTERN", folder)
 
 
 def listed_images(

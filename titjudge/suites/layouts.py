@@ -67,16 +67,16 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
     if not lists:
         return None
     patterns = list(_patterns(names))
-    found = readings(names, patterns, lists)
-    if not found:
+    possible = readings(names, patterns, lists)
+    if not possible:
         what = f"the names of {len(names):,} images, such as {names[0]}, do not say which belongs to which prompt of {lists[0]}"
         unclear(what, folder, guesses(names, patterns, lists[0]))
-    reading = choose(found, folder)
+    reading = choose(possible, folder)
     if not inside_folder and reading.share < 1:
         unclear(
-            f"{lists[0]} is not in this folder and has prompts without an image: is it the right one?", folder, found
+            f"{lists[0]} is not in this folder and has prompts without an image: is it the right one?", folder, possible
         )
-    return ImageTree(reading.pattern, reading.given)
+    return ImageTree(reading.pattern, reading.prompt_file)
 
 
 def _says_itself(folder: Path, images: Sequence[Path], roots: Sequence[Path]) -> bool:
@@ -155,7 +155,7 @@ def _patterns(names: Sequence[str]) -> Iterator[str]:
     *folders, files = (set(level) for level in zip(*rows, strict=True))
     endings = {PurePosixPath(file).suffix for file in files}
     ending = endings.pop() if len(endings) == 1 else ".{suffix}"
-    levels = [list(_of_folders(level, at)) for at, level in enumerate(folders)]
+    levels = [list(_of_folders(level, index)) for index, level in enumerate(folders)]
     stems = list(_of_stems({PurePosixPath(file).stem for file in files}))
     for parts in itertools.product(*levels, stems) if depth <= _DEEPEST else ():
         pattern = "/".join(parts) + ending

@@ -68,11 +68,11 @@ class LongTextBench(PromptFileSuite):
             for value in sorted({str(item.meta.get(key, "")) for item in items} - {""})
         ]
         rows = []
-        for generator, own, scored in by_generator(items, [score for score in scores if score.metric == _METRIC]):
+        for generator, images, scored in by_generator(items, [score for score in scores if score.metric == _METRIC]):
             shares = [
                 matched_share([score for item, score in scored if str(item.meta.get(key, "")) == value])
                 for key, value in columns
             ]
-            rows.append((generator, len(own), len(scored), matched_share([score for _, score in scored]), *shares))
+            rows.append((generator, len(images), len(scored), matched_share([score for _, score in scored]), *shares))
         titles = ("generator", "images", "scored", "text score", *(f"{key} {value}" for key, value in columns))
         return [Table(f"LongText-Bench ({self._mode}): text score", titles, tuple(rows))]

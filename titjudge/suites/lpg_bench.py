@@ -97,11 +97,11 @@ class LpgBench(Suite):
             listed = hub_items(folder, self.image_roots, self._prompts, self._images, self.inputs.columns, self._notes)
         else:
             listed = _tree(folder, self.image_roots)
-        for each in listed:
-            if isinstance(each, Item) and not each.generator:
-                yield InvalidItem(each.id, "no generator is named", "", each.prompt_id)
+        for item in listed:
+            if isinstance(item, Item) and not item.generator:
+                yield InvalidItem(item.id, "no generator is named", "", item.prompt_id)
             else:
-                yield each
+                yield item
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace]:
         """Yield the prompts of prompts.jsonl; their images belong into images/GENERATOR/.
@@ -180,7 +180,7 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
             continue
         table = score_table(entries, metric=metric, source="", categories={"theme": themes})
         means = {"mean": table.means, **dict(list(table.slices["theme"].items())[:_THEMES])}
-        columns = [(sign * averages(each)).tolist() for each in means.values()]
+        columns = [(sign * averages(by_prompt)).tolist() for by_prompt in means.values()]
         rows = [
             (name, first, *(None if math.isnan(value) else value for value in values))
             for name, first, *values in zip(table.generators, first_places(table.means).tolist(), *columns, strict=True)
@@ -189,9 +189,9 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
         notes: tuple[str, ...] = (
             "First places: prompts on which no generator scores better, of those with two or more.",
         )
-        left = len(table.slices["theme"]) - _THEMES
-        if left > 0:
-            notes += (f"{left} more themes: `compare generators RUN --by theme` has all.",)
+        further = len(table.slices["theme"]) - _THEMES
+        if further > 0:
+            notes += (f"{further} more themes: `compare generators RUN --by theme` has all.",)
         yield Table(f"LPG-Bench: first places, {metric}", ("generator", "first places", *means), tuple(rows), notes)
 
 
@@ -245,12 +245,12 @@ def read_ranks(file: Path, column: str = "rank") -> dict[str, dict[str, float]]:
     for number, record in read_table(file, ("prompt_id",)):
         prompt = str(record["prompt_id"])
         if column in record and "generator" in record:
-            given = {str(record["generator"]): record[column]}
+            row_ranks = {str(record["generator"]): record[column]}
         elif column != "rank":
             raise DataError(f"there is no column '{column}' beside generator", file, number)
         else:
-            given = {str(key): value for key, value in record.items() if key not in _NOT_RANKS}
-        for generator, value in given.items():
+            row_ranks = {str(key): value for key, value in record.items() if key not in _NOT_RANKS}
+        for generator, value in row_ranks.items():
             if value is None or value == "":
                 continue
             if generator in ranks.setdefault(prompt, {}):
@@ -276,11 +276,11 @@ def _with_images(
     Raises:
         DataError: No rank belongs to an image, so the names do not fit.
     """
-    if images and not any((prompt, name) in images for prompt, of in ranks.items() for name in of):
-        prompt, of = next((prompt, of) for prompt, of in ranks.items() if of)
-        example = f"{next(iter(of))} for prompt {prompt}"
+    if images and not any((prompt, name) in images for prompt, by_generator in ranks.items() for name in by_generator):
+        prompt, by_generator = next((prompt, by_generator) for prompt, by_generator in ranks.items() if by_generator)
+        example = f"{next(iter(by_generator))} for prompt {prompt}"
         raise DataError(f"no rank belongs to an image (for example {example}): do prompt ids and names fit?", file)
     return {
-        prompt: {images.get((prompt, name), f"{name}/{prompt} (no image)"): rank for name, rank in of.items()}
-        for prompt, of in ranks.items()
+        prompt: {images.get((prompt, name), f"{name}/{prompt} (no image)"): rank for name, rank in by_generator.items()}
+        for prompt, by_generator in ranks.items()
     }

@@ -62,11 +62,11 @@ def hub_items(
     if not prompts and not images and tables:
         taken: dict[str, None] = {}
         yield from read_items(folder, roots, columns, taken)
-        notes.update({f"{each}; --columns {'=...,'.join(NAMES)}=... says otherwise": None for each in taken})
+        notes.update({f"{line}; --columns {'=...,'.join(NAMES)}=... says otherwise": None for line in taken})
         return
-    given, pattern = _tree(folder, prompts, images)
-    notes[f"prompts are read from {given}, images from {pattern}"] = None
-    yield from ImageTree(pattern, str(folder / given)).items(folder, roots, notes)
+    prompt_file, pattern = _tree(folder, prompts, images)
+    notes[f"prompts are read from {prompt_file}, images from {pattern}"] = None
+    yield from ImageTree(pattern, str(folder / prompt_file)).items(folder, roots, notes)
 
 
 def hub_prompts(folder: Path, prompts: str) -> dict[str, str]:
@@ -87,15 +87,15 @@ def _tree(folder: Path, prompts: str, images: str) -> tuple[str, str]:
         raise DataError(f"no images here: {hint}", folder)
     common = os.path.commonpath([os.path.dirname(name) or "." for name in names])
     tops = {"" if top in ("", ".") else f"{top}/" for top in (common, os.path.dirname(common))}
-    patterns = [images] if images else [f"{top}{each}" for top in sorted(tops, reverse=True) for each in PATTERNS]
+    patterns = [images] if images else [f"{top}{usual}" for top in sorted(tops, reverse=True) for usual in PATTERNS]
     readings = [prompts] if prompts else _readings(folder)
     counts = {}
-    for given in readings:
-        known = _prompts(folder, given)
+    for reading in readings:
+        by_id = _prompts(folder, reading)
         for pattern in patterns:
             regex = compiled(pattern)
             ids = [match["prompt_id"] for name in names if (match := regex.fullmatch(name))]
-            counts[given, pattern] = sum(name in known or (name.lstrip("0") or "0") in known for name in ids)
+            counts[reading, pattern] = sum(name in by_id or (name.lstrip("0") or "0") in by_id for name in ids)
     most = max(counts.values())
     if not most:
         raise DataError(
@@ -103,8 +103,8 @@ def _tree(folder: Path, prompts: str, images: str) -> tuple[str, str]:
             "--suite-option images='{generator}/{prompt_id}.png' and --suite-option prompts=FILE:ID,PROMPT",
             folder,
         )
-    chosen = [each for each, count in counts.items() if count == most]
-    if len({given for given, _ in chosen}) > 1:
+    chosen = [choice for choice, count in counts.items() if count == most]
+    if len({reading for reading, _ in chosen}) > 1:
         raise DataError(f"are prompts counted from 0 or 1? Say --suite-option prompts={' or '.join(readings)}", folder)
     return chosen[0]
 
@@ -119,22 +119,22 @@ def _readings(folder: Path) -> list[str]:
         what = f"which of these has the prompts: {there}?" if called else "no file of prompts, such as prompts.jsonl."
         raise DataError(f"{what} Say --suite-option prompts=FILE or prompts=FILE:ID,PROMPT", folder)
     (name,) = called
-    known = _try_prompts(folder, name)
-    if known is None:
+    prompts = _try_prompts(folder, name)
+    if prompts is None:
         texts = [text for text in NAMES["prompt"] if _try_prompts(folder, f"{name}:#,{text}") is not None][:1]
         return [f"{name}:{number},{text}" for text in texts for number in ("#", "#1")] or [name]
-    return [name, *([f"{name}:1"] if _try_prompts(folder, f"{name}:1") not in (None, known) else [])]
+    return [name, *([f"{name}:1"] if _try_prompts(folder, f"{name}:1") not in (None, prompts) else [])]
 
 
-def _try_prompts(folder: Path, given: str) -> dict[str, str] | None:
+def _try_prompts(folder: Path, prompt_file: str) -> dict[str, str] | None:
     try:
-        return _prompts(folder, given)
+        return _prompts(folder, prompt_file)
     except (DataError, ConfigError):
         return None
 
 
-def _prompts(folder: Path, given: str) -> dict[str, str]:
-    listed = read_prompts(str(folder / given))
+def _prompts(folder: Path, prompt_file: str) -> dict[str, str]:
+    listed = read_prompts(str(folder / prompt_file))
     if not listed.prompts:
-        raise DataError(listed.problems[0].reason if listed.problems else "no prompts here", folder / given)
+        raise DataError(listed.problems[0].reason if listed.problems else "no prompts here", folder / prompt_file)
     return listed.prompts

@@ -165,9 +165,9 @@ class ManifestReader:
                 sample * image.total + image.number
             ) % 10**18  # the largest that 64 bits hold, as `as_sample` has it
             if isinstance(content, ImageCell):
-                own = {**meta, item_meta.IMAGE_PATH.name: content.name} if content.name else meta
+                cell_meta = {**meta, item_meta.IMAGE_PATH.name: content.name} if content.name else meta
                 name = f"{image.where}:{column}" if several else image.where
-                yield make(content.place, generator=by, meta=own, name=name, sample=number)
+                yield make(content.place, generator=by, meta=cell_meta, name=name, sample=number)
             elif reason := _no_path(content):
                 yield InvalidItem(image.where, f"{where}: '{column}' {reason}", by, prompt_id)
             else:
@@ -255,7 +255,9 @@ class _Image(NamedTuple):
 def _images_of(value: Any, column: str, where: str) -> list[_Image]:
     """Return the image of a column, or those of a list; a list of anything else, such as pixels, is one that is no image."""
     if isinstance(value, list) and all(content is None or isinstance(content, str | ImageCell) for content in value):
-        return [_Image(content, column, f"{where}.{at}", at, len(value)) for at, content in enumerate(value)]
+        return [
+            _Image(content, column, f"{where}.{number}", number, len(value)) for number, content in enumerate(value)
+        ]
     return [_Image(value, column, where)] if value else []
 
 
@@ -317,12 +319,12 @@ def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
         DataError: One is a link that leads out of the folder.
     """
     at_top = ([path for path in sorted(folder.glob(name)) if path.is_file()] for name in METADATA)
-    found = next(filter(None, at_top), [])
-    found = found or sorted(path for name in METADATA for path in folder.rglob(name) if path.is_file())
-    if not found and not image_files(folder):
-        found = sorted(path for path in folder.rglob("*") if path.name.lower().endswith(HOLDERS) and path.is_file())
-        found = [path for path in found if not path.name.startswith("cache-")]  # what `datasets` has computed before
-    return [inside(folder, path.relative_to(folder).as_posix(), "table", roots) for path in found]
+    tables = next(filter(None, at_top), [])
+    tables = tables or sorted(path for name in METADATA for path in folder.rglob(name) if path.is_file())
+    if not tables and not image_files(folder):
+        tables = sorted(path for path in folder.rglob("*") if path.name.lower().endswith(HOLDERS) and path.is_file())
+        tables = [path for path in tables if not path.name.startswith("cache-")]  # what `datasets` has computed before
+    return [inside(folder, path.relative_to(folder).as_posix(), "table", roots) for path in tables]
 
 
 def item_of(

@@ -70,7 +70,7 @@ class OfficialFiles:
 def official_files() -> dict[str, OfficialFiles]:
     """Read the known files by suite."""
     text = (Path(__file__).parent / "official_files.json").read_text(encoding="utf-8")
-    return {suite: OfficialFiles(**known) for suite, known in json.loads(text).items()}
+    return {suite: OfficialFiles(**fields) for suite, fields in json.loads(text).items()}
 
 
 def endpoint() -> str:
@@ -107,13 +107,13 @@ def fetch_suite(
         UserError: The files of the suite are not known, or cannot be had.
         DataError: A file that is there, or that came, is not the published one; it is left alone, or not written.
     """
-    known = official_files()
-    if suite not in known and not re.fullmatch(r"(datasets|models)(/[\w.-]+){2}", suite, re.ASCII):
+    by_suite = official_files()
+    if suite not in by_suite and not re.fullmatch(r"(datasets|models)(/[\w.-]+){2}", suite, re.ASCII):
         raise UserError(
-            f"no files of '{suite}' are known here.{nearest(suite, known)} There are: {', '.join(known)}, and "
+            f"no files of '{suite}' are known here.{nearest(suite, by_suite)} There are: {', '.join(by_suite)}, and "
             "datasets/OWNER/NAME on the hub"
         )
-    source = known.get(suite) or OfficialFiles(suite)
+    source = by_suite.get(suite) or OfficialFiles(suite)
     if source.by_hand:
         raise UserError(f"the files of {suite} ({source.page}) come by hand: {source.by_hand} {folder}")
     if revision and not source.on_hub:
@@ -121,7 +121,9 @@ def fetch_suite(
     with closing(Downloads(_token() if source.on_hub else "")) as downloads:
         try:
             pinned = _pinned(source, folder, include, revision, downloads)
-            chosen = [path for path in pinned.files if not include or any(fnmatchcase(path, each) for each in include)]
+            chosen = [
+                path for path in pinned.files if not include or any(fnmatchcase(path, pattern) for pattern in include)
+            ]
             if not chosen:
                 example = f", such as {next(iter(pinned.files))}" if pinned.files else ""
                 raise UserError(
@@ -185,7 +187,7 @@ def _checked(source: OfficialFiles, where: Path | str) -> OfficialFiles:
         isinstance(source.revision, str)
         and _COMMIT.fullmatch(source.revision)
         and source.files
-        and all(isinstance(each, str) and _CHECKSUM.fullmatch(each) for each in source.files.values())
+        and all(isinstance(checksum, str) and _CHECKSUM.fullmatch(checksum) for checksum in source.files.values())
         and all(isinstance(path, str) and path.split("/")[0] not in (LOCK, PARTS) for path in source.files)
     )
     if not fits:
@@ -260,5 +262,5 @@ def _by_hand(error: Unavailable, source: OfficialFiles, folder: Path) -> str:
         why += f"; HF_TOKEN may not read {source.page}" if _token() else "; private or not there: set HF_TOKEN"
     names, most = list(source.files) or ["its files"], 3
     rest = f" and {len(names) - most} more" if len(names) > most else ""
-    at = f" at {source.revision[:7]}" if source.revision else ""
-    return f"{error.url} cannot be had ({why}). By hand: put {', '.join(names[:most])}{rest} of {source.page}{at} into {folder}, at the same paths"
+    commit = f" at {source.revision[:7]}" if source.revision else ""
+    return f"{error.url} cannot be had ({why}). By hand: put {', '.join(names[:most])}{rest} of {source.page}{commit} into {folder}, at the same paths"

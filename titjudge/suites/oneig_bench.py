@@ -131,14 +131,14 @@ class OneIGBench(Suite):
                 problems.append(InvalidItem(f"{table.name}:{number}", str(row)))
             elif row["category"] in rows:
                 rows[row["category"]][row["id"]] = row
-        found: dict[str, Prompts] = {}
+        by_class: dict[str, Prompts] = {}
         for name in _ALIGNED[: 3 if self._mode == "EN" else 4]:
             file = _file(folder, f"scripts/alignment/Q_D/{name}{end}.json")
-            found[name] = self._questions(file, name, rows[CLASSES[name]], problems)
+            by_class[name] = self._questions(file, name, rows[CLASSES[name]], problems)
         file = _file(folder, f"scripts/text/text_content{end}.csv")
-        found["text"] = _texts(file, rows[CLASSES["text"]], problems)
+        by_class["text"] = _texts(file, rows[CLASSES["text"]], problems)
         answers = read_json(_file(folder, f"scripts/reasoning/gt_answer{end}.json"))
-        found["reasoning"] = {
+        by_class["reasoning"] = {
             key: (
                 answer,
                 {**_fields(row), item_meta.CLASS.name: "reasoning", item_meta.GENERATED_FROM.name: _prompt(row)},
@@ -146,7 +146,7 @@ class OneIGBench(Suite):
             for key, row in rows[CLASSES["reasoning"]].items()
             if isinstance(answer := answers.get(key), str) and answer.strip()
         }
-        return found, problems
+        return by_class, problems
 
     def _questions(self, file: Path, name: str, rows: Rows, problems: list[InvalidItem]) -> Prompts:
         prompts: Prompts = {}
@@ -162,12 +162,18 @@ class OneIGBench(Suite):
             try:
                 texts, parents = (_decoded(entry[part]) for part in ("question", "dependency"))
                 questions = [
-                    {"id": n, "question": text, "parents": [str(each) for each in parents.get(n, []) if each != 0]}
+                    {
+                        "id": n,
+                        "question": text,
+                        "parents": [str(parent) for parent in parents.get(n, []) if parent != 0],
+                    }
                     for n, text in texts.items()
                 ]
                 checked = Asked.model_validate({**how, "questions": questions})
                 ids = {question.id for question in checked.questions}
-                if lost := [each for question in checked.questions for each in question.parents if each not in ids]:
+                if lost := [
+                    parent for question in checked.questions for parent in question.parents if parent not in ids
+                ]:
                     raise ValueError(f"there is no question {lost[0]}, on which one depends")
                 asked = {**how, "questions": questions}
                 prompts[key] = (
@@ -181,7 +187,7 @@ class OneIGBench(Suite):
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of alignment, text and reasoning, as far as there are images of each."""
-        of = {name: [item for item in items if item_meta.CLASS.get(item) == name] for name in CLASSES}
+        by_class = {name: [item for item in items if item_meta.CLASS.get(item) == name] for name in CLASSES}
         by_metric = grouped(scores, lambda score: score.metric)
 
         def table(part: str, items: Sequence[Item], metric: str, by: str) -> Table:
@@ -190,22 +196,22 @@ class OneIGBench(Suite):
             return make_table(spec, items, by_metric.get(metric, ()))
 
         tables = []
-        if aligned := [item for name in _ALIGNED for item in of[name]]:
+        if aligned := [item for name in _ALIGNED for item in by_class[name]]:
             for by in ("class", "prompt_length", "type") if self._mode == "EN" else ("class",):
                 tables.append(table(f"alignment by {by.replace('_', ' ')}", aligned, _ASKED, by))
-        if of["text"]:
-            tables.append(self._text_table(of["text"], by_metric.get(_READ, ())))
-        ids = {item.id for item in of["reasoning"]}
+        if by_class["text"]:
+            tables.append(self._text_table(by_class["text"], by_metric.get(_READ, ())))
+        ids = {item.id for item in by_class["reasoning"]}
         for metric in sorted(by_metric.keys() - {_ASKED, _READ}):
             if any(score.item_id in ids for score in by_metric[metric]):
-                tables.append(table(f"reasoning, by {metric}", of["reasoning"], metric, "subject"))
+                tables.append(table(f"reasoning, by {metric}", by_class["reasoning"], metric, "subject"))
         return tables
 
     def _text_table(self, items: Sequence[Item], scores: Sequence[Score]) -> Table:
         rows = []
-        for generator, own, scored in by_generator(items, scores):
+        for generator, images, scored in by_generator(items, scores):
             values = text_scores([score for _, score in scored], _MOST_EDITS[self._mode])
-            rows.append((generator, len(own), len(scored), *values))
+            rows.append((generator, len(images), len(scored), *values))
         columns = ("generator", "images", "scored", "ED", "CR", "WAC", "text score")
         return Table(f"OneIG-Bench ({self._mode}): text", columns, tuple(rows))
 
@@ -255,7 +261,7 @@ def _prompt(row: Mapping[str, Any]) -> str:
 
 def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     names = {"type": "type", "prompt_length": "prompt_length", "class": "subject"}
-    return {own: row[name] for name, own in names.items() if row.get(name)}
+    return {field: row[name] for name, field in names.items() if row.get(name)}
 
 
 def _decoded(value: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ _LIKE = {"generator": ("generator", "model", "gen"), "prompt_id": ("prompt_id",)
 def split_pattern(pattern: str) -> tuple[Path, str]:
     """Split a pattern into the folder before its first field, and the rest."""
     parts = Path(pattern).parts
-    fixed = next((at for at, part in enumerate(parts) if "{" in part), len(parts))
+    fixed = next((index for index, part in enumerate(parts) if "{" in part), len(parts))
     return Path(*parts[:fixed]), "/".join(parts[fixed:])
 
 
@@ -29,17 +29,17 @@ def checked_pattern(pattern: str) -> str:
     Raises:
         ConfigError: It lacks `{prompt_id}`, has a brace that begins no field, or a field that looks like a slip.
     """
-    said = f"--images '{pattern}'"
+    option = f"--images '{pattern}'"
     if re.search(r"[{}]", _FIELD.sub("", pattern)):
-        raise ConfigError(f"{said}: a field is a name in braces, such as {{generator}}")
+        raise ConfigError(f"{option}: a field is a name in braces, such as {{generator}}")
     if "{generator}" not in pattern:
         pattern = pattern.replace(_SYNONYM, "{generator}")
     for meant, words in _LIKE.items():
         for field in () if f"{{{meant}}}" in pattern else fields_of(pattern):
             if field not in _KNOWN and nearest(field, words):
-                raise ConfigError(f"{said}: {{{field}}} means nothing here. Did you mean {{{meant}}}?")
+                raise ConfigError(f"{option}: {{{field}}} means nothing here. Did you mean {{{meant}}}?")
     if "{prompt_id}" not in pattern:
-        raise ConfigError(f"{said}: the pattern needs {{prompt_id}}")
+        raise ConfigError(f"{option}: the pattern needs {{prompt_id}}")
     return pattern
 
 
@@ -59,4 +59,4 @@ def compiled(pattern: str) -> re.Pattern[str]:
         return rf"(?P<{name}>{'[0-9]+' if name in NUMBERS else '[^/]+'})"
 
     pieces = _FIELD.split(pattern)
-    return re.compile("".join(group(piece) if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)))
+    return re.compile("".join(group(piece) if index % 2 else re.escape(piece) for index, piece in enumerate(pieces)))

@@ -95,6 +95,6 @@ class PromptFileSuite(Suite):
                     raise DataError("'prompt' is no prompt")
                 prompts[name] = row["prompt"], self.meta(row)
             except DataError as error:
-                where, known = f"{file.name}:{number}", str(place) if self.NUMBERED else ""
-                problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=known))
+                where, prompt_id = f"{file.name}:{number}", str(place) if self.NUMBERED else ""
+                problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=prompt_id))
         return file, prompts, problems

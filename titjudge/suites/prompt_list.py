@@ -50,42 +50,44 @@ class PromptList(NamedTuple):
         return named_sources(self.meta.get(prompt_id, {}), self.folder, roots)
 
 
-def read_prompts(given: str) -> PromptList:
+def read_prompts(prompt_file: str) -> PromptList:
     """Read the prompts of a file.
 
     Args:
-        given: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], as `--prompt-file` takes it.
+        prompt_file: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], as `--prompt-file` takes it.
 
     Raises:
         DataError: The file cannot be read, or no column is known as id or prompt.
         ConfigError: The columns are not two.
     """
-    file, _, columns = (given, "", "") if Path(given).is_file() or ":" not in given else given.rpartition(":")
-    path = Path(file or given)
-    found = PromptList({}, {}, [], folder=path.parent)
+    file, _, columns = (
+        (prompt_file, "", "") if Path(prompt_file).is_file() or ":" not in prompt_file else prompt_file.rpartition(":")
+    )
+    path = Path(file or prompt_file)
+    listing = PromptList({}, {}, [], folder=path.parent)
     content = _json_content(path)
     if isinstance(content, dict):
-        found.prompts.update({name: text.strip() for name, text in content.items() if text.strip()})
+        listing.prompts.update({name: text.strip() for name, text in content.items() if text.strip()})
     elif (lines := _text_lines(path)) is not None:
         given_first = re.fullmatch(r"-?\d{1,9}", columns) is not None
-        found.prompts.update(_counted(lines, int(columns) if given_first else 0))
-        found = found._replace(counted=not given_first)
+        listing.prompts.update(_counted(lines, int(columns) if given_first else 0))
+        listing = listing._replace(counted=not given_first)
     else:
-        _read_rows(path, _columns(path, columns, given), found)
-    return found
+        _read_rows(path, _columns(path, columns, prompt_file), listing)
+    return listing
 
 
 class Numbering(NamedTuple):
     """One way to say which image number each prompt of a file has.
 
     Attributes:
-        given: As `--prompt-file` takes it; empty for one that it has no words for.
+        prompt_file: As `--prompt-file` takes it; empty for one that it has no words for.
         prompts: The prompts by their ids.
         by: What says the ids: `ids` of the file, or `lines` counted from some number, the same without `empty` lines, with the
             first line as a `title`, a first line that `looks` like one, or `rows` of a file that has ids.
     """
 
-    given: str
+    prompt_file: str
     prompts: Mapping[str, str]
     by: str
 
@@ -110,10 +112,14 @@ def numberings(file: str) -> list[Numbering]:
     if not text:
         return [Numbering(file, read_prompts(file).prompts, "ids")]
     first = [f"{file}:{key},{text}"] if key else []
-    given = [*first, f"{file}:#,{text}", f"{file}:#1,{text}"]
+    prompt_files = [*first, f"{file}:#,{text}", f"{file}:#1,{text}"]
     return [
-        Numbering(each, read_prompts(each).prompts, "ids" if each in first else "rows" if key else "lines")
-        for each in given
+        Numbering(
+            prompt_file,
+            read_prompts(prompt_file).prompts,
+            "ids" if prompt_file in first else "rows" if key else "lines",
+        )
+        for prompt_file in prompt_files
     ]
 
 
@@ -154,7 +160,7 @@ def _keys(path: Path) -> Sequence[str] | None:
 def _read_rows(path: Path, columns: tuple[str, str], listing: PromptList) -> None:
     first = int(columns[0][1:] or 0) if re.fullmatch(r"#\d{0,9}", columns[0]) else None
     required = columns if first is None else columns[1:]
-    for at, (number, row) in enumerate(scan_table(path, required if all(columns) else ())):
+    for index, (number, row) in enumerate(scan_table(path, required if all(columns) else ())):
         where = f"{path.name}:{number}"
         key, text = columns if all(columns) or isinstance(row, DataError) else _usual(row)
         if isinstance(row, DataError):
@@ -164,7 +170,7 @@ def _read_rows(path: Path, columns: tuple[str, str], listing: PromptList) -> Non
         elif not isinstance(row[text], str) or not row[text].strip():
             reason = f"{where}: '{text}' is no prompt: {row[text]!r:.60}"
         else:
-            name = str(row[key] if first is None else at + first)
+            name = str(row[key] if first is None else index + first)
             if listing.prompts.setdefault(name, row[text]) == row[text]:
                 listing.meta[name] = {
                     other: value for other, value in without_images(row).items() if other not in (key, text)
@@ -188,22 +194,22 @@ def _json_content(path: Path) -> list[Any] | dict[str, str] | None:
     return content if of_texts and not all(_usual(content)) else None
 
 
-def _columns(path: Path, named: str, given: str) -> tuple[str, str]:
+def _columns(path: Path, named: str, prompt_file: str) -> tuple[str, str]:
     """Choose the columns of id and prompt; empty where each row has its own."""
-    known = table_columns(path)
+    columns = table_columns(path)
     if named:
         key, _, text = named.partition(",")
         if not text:
-            there = f" (there are: {', '.join(known)})" if known else ""
-            raise ConfigError(f"--prompt-file '{given}': expected FILE:ID,PROMPT with two columns{there}")
+            there = f" (there are: {', '.join(columns)})" if columns else ""
+            raise ConfigError(f"--prompt-file '{prompt_file}': expected FILE:ID,PROMPT with two columns{there}")
         return key.strip(), text.strip()
-    if known is None:
+    if columns is None:
         return "", ""
-    if not any(known):
+    if not any(columns):
         raise DataError("no prompts here", path)
-    key, text = _usual(known)
+    key, text = _usual(columns)
     if not key or not text:
-        there = ", ".join(known) or "none"
+        there = ", ".join(columns) or "none"
         raise DataError(
             f"no column with the {'prompt' if key else 'id'} (there are: {there}): {path.name}:ID,PROMPT", path
         )

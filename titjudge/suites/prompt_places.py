@@ -53,7 +53,7 @@ class PromptPlace:
 
 def filled(pattern: str, values: Mapping[str, Any]) -> str:
     """Fill the fields of a path in one pass, so that braces in a value are no field."""
-    return re.sub(r"\{(\w+)\}", lambda found: str(values.get(found[1], found[0])), pattern)
+    return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), pattern)
 
 
 def source_field(sources: Sequence[Path]) -> dict[str, Any]:

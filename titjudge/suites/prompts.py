@@ -47,10 +47,10 @@ class Prompts(Suite):
 
 
 def _of_images(folder: Path) -> PromptList:
-    found = PromptList({}, {}, [])
+    listing = PromptList({}, {}, [])
     for item in read_items(folder):
         if isinstance(item, InvalidItem):
-            found.problems.append(item)
-        elif found.prompts.setdefault(item.prompt_id, item.prompt) == item.prompt:
-            found.meta.setdefault(item.prompt_id, dict(item.meta))
-    return found
+            listing.problems.append(item)
+        elif listing.prompts.setdefault(item.prompt_id, item.prompt) == item.prompt:
+            listing.meta.setdefault(item.prompt_id, dict(item.meta))
+    return listing

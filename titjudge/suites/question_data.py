@@ -58,7 +58,7 @@ def read_prompts(
     Raises:
         DataError: There are no files, or one cannot be read.
     """
-    found: dict[str, PromptRecord] = {}
+    records: dict[str, PromptRecord] = {}
     problems: list[InvalidItem] = []
     wrong: set[str] = set()
     columns: set[str] = set()
@@ -80,25 +80,27 @@ def read_prompts(
                 name = _id(row, spec.prompts, file)
                 record = _record(row, spec, file, number, name)
                 name = record.id
-                if name not in found:
-                    found[name] = record
+                if name not in records:
+                    records[name] = record
                 elif not by_rows:
                     raise DataError(f"the prompt '{name}' stands twice", file, number)
                 else:
-                    found[name].questions += record.questions
+                    records[name].questions += record.questions
             except DataError as error:
                 problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=name))
                 wrong.add(name)
-    if not found and not problems:
-        wanted = ", ".join(f"{column}={value}" for column, value in spec.prompts.where.items())
-        raise DataError(f"no prompts in it: no rows {f'with {wanted}' if wanted else 'below the first line'}", files[0])
-    for record in found.values():
+    if not records and not problems:
+        conditions = ", ".join(f"{column}={value}" for column, value in spec.prompts.where.items())
+        raise DataError(
+            f"no prompts in it: no rows {f'with {conditions}' if conditions else 'below the first line'}", files[0]
+        )
+    for record in records.values():
         record.fields |= {name: column in columns for name, column in spec.prompts.present.items()}
         problem = _inconsistent_ids(record, parents_exist)
         if problem and record.id not in wrong:
             problems.append(InvalidItem(record.where, f"{record.where}: {problem}", prompt_id=record.id))
             wrong.add(record.id)
-    return {name: record for name, record in found.items() if name not in wrong}, problems
+    return {name: record for name, record in records.items() if name not in wrong}, problems
 
 
 def find_files(folder: Path, prompts: PromptFiles) -> list[Path]:
@@ -155,15 +157,17 @@ def _record(row: Mapping[str, Any], spec: QuestionSpec, file: Path, number: int,
         if not fits:
             raise DataError(f"the id {name} is in no {key}")
         fields[key] = fits[0]
-    for key, of in spec.prompts.groups.items():
-        for source, groups in of.items():
+    for key, by_field in spec.prompts.groups.items():
+        for source, groups in by_field.items():
             fields[key] = next((group for group, members in groups.items() if fields.get(source) in members), "")
-    asked = spec.questions if isinstance(spec.questions, list) else _questions(row, spec.questions, file, spec.ask.each)
+    questions = (
+        spec.questions if isinstance(spec.questions, list) else _questions(row, spec.questions, file, spec.ask.each)
+    )
     images = row.get(spec.sources.column)
     cells = [cell for cell in (images if isinstance(images, list) else [images]) if isinstance(cell, ImageCell)]
     unique = filled(spec.prompts.unique, {**fields, "prompt_id": name})
     places = tuple(cell.place for cell in cells)
-    return PromptRecord(unique, text, f"{file.name}:{number}", name, fields, list(asked), places)
+    return PromptRecord(unique, text, f"{file.name}:{number}", name, fields, list(questions), places)
 
 
 def counts(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
@@ -172,24 +176,24 @@ def counts(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
     Raises:
         DataError: There is no such field.
     """
-    for name, wanted in where.items():
+    for name, expected in where.items():
         if name not in values:
             raise DataError(f"the key '{name}' is missing")
-        if str(values[name]).lower() != str(wanted).lower():
+        if str(values[name]).lower() != str(expected).lower():
             return False
     return True
 
 
-def _questions(row: Mapping[str, Any], columns: QuestionColumns, file: Path, each: str) -> list[VisualQuestion]:
+def _questions(row: Mapping[str, Any], columns: QuestionColumns, file: Path, unit: str) -> list[VisualQuestion]:
     named = {key: column for key, column in columns.model_dump().items() if column}
     lists = {key: values(row, column, file) for key, column in named.items()}
-    counts = {key: len(found) for key, found in lists.items()}
+    counts = {key: len(cells) for key, cells in lists.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{count} of '{named[key]}'" for key, count in counts.items())
         raise DataError(f"the questions do not fit together: {listed}")
     if not lists["question"]:
         raise DataError("there are no questions")
-    if each == "question" and not all(str(text).strip() for text in lists["question"]):
+    if unit == "question" and not all(str(text).strip() for text in lists["question"]):
         raise DataError("a question is empty")
     try:
         return [
@@ -202,8 +206,8 @@ def _questions(row: Mapping[str, Any], columns: QuestionColumns, file: Path, eac
 
 def _part(key: str, value: Any) -> Any:
     if key == "parents":  # "1, 2" or [1, 2]; 0 is no parent
-        given = value if isinstance(value, list) else str(value if value is not None else "").split(",")
-        return [parent for each in given if (parent := str(each).strip()) not in ("", "0")]
+        names = value if isinstance(value, list) else str(value if value is not None else "").split(",")
+        return [parent for name in names if (parent := str(name).strip()) not in ("", "0")]
     return str(value).strip() if isinstance(value, str | int) else value
 
 
@@ -212,7 +216,7 @@ def _inconsistent_ids(record: PromptRecord, parents_exist: bool) -> str:
     ids = [question.id for question in record.questions if question.id]
     if len(set(ids)) < len(ids):
         return f"two questions of '{record.id}' have one id"
-    missing = [(each.id, parent) for each in record.questions for parent in each.parents if parent not in ids]
+    missing = [(entry.id, parent) for entry in record.questions for parent in entry.parents if parent not in ids]
     if missing and parents_exist:
         return f"question {missing[0][0]} of '{record.id}' has the parent {missing[0][1]}, which does not exist"
     return ""
@@ -228,10 +232,10 @@ def _field(row: Mapping[str, Any], column: str, file: Path) -> Any:
 
 
 def _one(row: Mapping[str, Any], column: str, file: Path) -> Any:
-    found = values(row, column, file)
-    if len(found) != 1:
-        raise DataError(f"'{column}' has {len(found)} values, not one")
-    return found[0]
+    cells = values(row, column, file)
+    if len(cells) != 1:
+        raise DataError(f"'{column}' has {len(cells)} values, not one")
+    return cells[0]
 
 
 def values(row: Mapping[str, Any], column: str, file: Path) -> list[Any]:
@@ -244,16 +248,16 @@ def values(row: Mapping[str, Any], column: str, file: Path) -> list[Any]:
         return [file.stem]
     if column == "$folder":
         return [file.parent.name]
-    found: list[Any] = [row]
+    cells: list[Any] = [row]
     for part in column.split("."):
         name, several = part.removesuffix("[]"), part.endswith("[]")
-        found = [_deeper(each, name, column) for each in found]
+        cells = [_deeper(cell, name, column) for cell in cells]
         if several:
-            entries = [_decoded(each) for each in found]
-            if not all(isinstance(each, list) for each in entries):
+            entries = [_decoded(cell) for cell in cells]
+            if not all(isinstance(cell, list) for cell in entries):
                 raise DataError(f"'{column}': '{name}' is no list")
-            found = [each for entry in entries for each in entry]
-    return found
+            cells = [cell for entry in entries for cell in entry]
+    return cells
 
 
 def _deeper(value: Any, name: str, column: str) -> Any:

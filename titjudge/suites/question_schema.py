@@ -180,19 +180,19 @@ class QuestionSpec(BaseModel, extra="forbid"):
                 self.variant(name)
             except ValidationError as error:
                 raise ValueError(key_problem(error, QuestionSpec, f"variants.{name}.")) from error
-        made = (*self.prompts.fields, *self.prompts.bands, *self.prompts.groups, *self.prompts.present)
-        known = {"", *made, *re.findall(r"\{(\w+)\}", " ".join(self.images))}
+        prompt_fields = (*self.prompts.fields, *self.prompts.bands, *self.prompts.groups, *self.prompts.present)
+        fields = {"", *prompt_fields, *re.findall(r"\{(\w+)\}", " ".join(self.images))}
         for number, table in enumerate(self.tables):
-            if table.by not in known and (table.mean, table.by) != ("answers", "category"):
+            if table.by not in fields and (table.mean, table.by) != ("answers", "category"):
                 raise ValueError(f"tables.{number}.by: '{table.by}' is no field of the prompts")
-            if unknown := table.where.keys() - known:
+            if unknown := table.where.keys() - fields:
                 raise ValueError(f"tables.{number}.where: '{min(unknown)}' is no field of the prompts")
         return self
 
     def asking(self, protocol: str) -> Asking:
         """Return how questions are asked under a protocol."""
-        own = self.official.ask if protocol == "official" else {}
-        return Asking.model_validate(self.ask.model_dump() | own)
+        changes = self.official.ask if protocol == "official" else {}
+        return Asking.model_validate(self.ask.model_dump() | changes)
 
     def variant(self, name: str) -> QuestionSpec:
         """Return the spec with the keys of a variant."""

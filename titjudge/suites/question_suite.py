@@ -78,7 +78,7 @@ class QuestionSuite(Suite):
             record = prompts[item.prompt_id]
             meta = {**item_meta.without(item, item_meta.SUFFIX), **record.fields}
             if record.questions:
-                questions = [each.model_dump(exclude_defaults=True) for each in record.questions]
+                questions = [question.model_dump(exclude_defaults=True) for question in record.questions]
                 meta[item_meta.ASKED.name] = {**how, "questions": questions}
             yield self._with_sources(replace(item, meta=meta), record, folder)
 
@@ -109,8 +109,8 @@ class QuestionSuite(Suite):
             reference = find_reference(folder, where.reference, values, self.image_roots)
         except DataError as error:
             return InvalidItem(item.id, error.message, item.generator, item.prompt_id)
-        known = {item_meta.REFERENCE_IMAGE.name: os.path.realpath(reference)} if reference else {}
-        return replace(item, sources=sources, meta={**item.meta, **known})
+        reference_meta = {item_meta.REFERENCE_IMAGE.name: os.path.realpath(reference)} if reference else {}
+        return replace(item, sources=sources, meta={**item.meta, **reference_meta})
 
     def _sources_of(self, values: Mapping[str, Any], record: PromptRecord, folder: Path) -> tuple[Path, ...]:
         """Return the sources of an edit: where the suite or the user has them, else those in the table of prompts.
@@ -156,8 +156,8 @@ class QuestionSuite(Suite):
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the suite's tables."""
         grids = self.protocol == "official" and self.spec.official.grids
-        own = self._metric_scores(scores)
-        return [table for spec in self.spec.tables for table in make_tables(spec, items, own, grids=grids)]
+        metric_scores = self._metric_scores(scores)
+        return [table for spec in self.spec.tables for table in make_tables(spec, items, metric_scores, grids=grids)]
 
     @property
     def writes_official(self) -> bool:

@@ -27,11 +27,11 @@ def make_tables(spec: TableSpec, items: Sequence[Item], scores: Sequence[Score],
     """
     if spec.by and spec.mean != "answers" and items and not any(_column(spec, item) for item in items):
         return []  # the data lack this field
-    own = [item for item in items if counts(item.meta, spec.where)]
-    tables = [make_table(spec, own, scores, grids=grids)]
+    selected = [item for item in items if counts(item.meta, spec.where)]
+    tables = [make_table(spec, selected, scores, grids=grids)]
     scored = {score.item_id for score in scores if score.value is not None}
-    if spec.bounds and any(item.id not in scored for item in own):
-        tables.append(_unscored(spec, own, scores, spec.bounds))
+    if spec.bounds and any(item.id not in scored for item in selected):
+        tables.append(_unscored(spec, selected, scores, spec.bounds))
     return tables
 
 
@@ -47,22 +47,22 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
     counts: dict[str, tuple[int, int]] = {}
     means: dict[str, dict[str, float]] = {}
     overall: dict[str, float | None] = {}
-    for generator, own, scored in by_generator(items, scores):
-        counts[generator] = len(own), len(scored)
+    for generator, images, scored in by_generator(items, scores):
+        counts[generator] = len(images), len(scored)
         if grids:
             done = {item.id for item, _ in scored}
-            incomplete = {item.prompt_id for item in own if item.id not in done}
+            incomplete = {item.prompt_id for item in images if item.id not in done}
             scored = [(item, score) for item, score in scored if item.prompt_id not in incomplete]
         values = _answers(spec, _last(scored) if grids else scored) if spec.mean == "answers" else _images(spec, scored)
-        means[generator] = {key: spec.times * sum(found) / len(found) for key, found in values.items() if found}
-        overall[generator] = _overall(spec, means[generator], [each for found in values.values() for each in found])
-    keys = {key for found in means.values() for key in found}
+        means[generator] = {key: spec.times * sum(column) / len(column) for key, column in values.items() if column}
+        overall[generator] = _overall(spec, means[generator], [value for column in values.values() for value in column])
+    keys = {key for by_column in means.values() for key in by_column}
     order = [key for key in spec.order if key in keys] + sorted(keys - set(spec.order)) if spec.by else []
     shown = ("overall",) if spec.overall is not None else ()
     rows = tuple(
         (name, *counts[name], *([overall[name]] if shown else ()), *map(means[name].get, order)) for name in counts
     )
-    lacking = sum(images - done for images, done in counts.values())
+    lacking = sum(total - done for total, done in counts.values())
     notes = (f"{lacking:,} of {len(items):,} images have no score, and enter no mean",) if lacking else ()
     return Table(spec.title, ("generator", "images", "scored", *shown, *order), rows, notes)
 
@@ -72,17 +72,17 @@ def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], b
     by_id = {score.item_id: score for score in scores}
     parts = _parts_by_column(spec, items, by_id)
     filled = ([_filled(item, by_id, bound, parts[_column(spec, item)]) for item in items] for bound in bounds)
-    means, worst, best = (_means(spec, items, known) for known in (by_id.values(), *filled))
+    means, worst, best = (_means(spec, items, which) for which in (by_id.values(), *filled))
     lacking: dict[tuple[str, str], Counter[Status]] = {}
     for item in items:
         score = by_id.get(item.id, Score.none(Status.MISSING, ""))
         if score.value is None:
             for column in ("overall", _column(spec, item)):
                 lacking.setdefault((item.generator, column), Counter())[score.status] += 1
-    statuses = [status for status in Status if any(status in found for found in lacking.values())]
+    statuses = [status for status in Status if any(status in by_status for by_status in lacking.values())]
     rows = [
-        (*key, *(found[status] for status in statuses), means.get(key), worst.get(key), best.get(key))
-        for key, found in lacking.items()
+        (*key, *(by_status[status] for status in statuses), means.get(key), worst.get(key), best.get(key))
+        for key, by_status in lacking.items()
     ]
     columns = ("generator", "category", *map(str, statuses), "mean", "if all were worst", "if all were best")
     return Table(f"{spec.title}: images without a score", columns, tuple(rows))
@@ -90,14 +90,14 @@ def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], b
 
 def _parts_by_column(spec: TableSpec, items: Iterable[Item], by_id: Mapping[str, Score]) -> dict[str, list[str]]:
     """Return the parts that scores have in each column; where no image of it has a score, all that the table wants."""
-    wanted = [spec.value] if isinstance(spec.value, str) else spec.value
-    found: dict[str, set[str]] = {}
+    table_parts = [spec.value] if isinstance(spec.value, str) else spec.value
+    parts: dict[str, set[str]] = {}
     for item in items:
         score = by_id.get(item.id)
-        found.setdefault(_column(spec, item), set()).update(
+        parts.setdefault(_column(spec, item), set()).update(
             _values(spec, score) if score and score.value is not None else ()
         )
-    return {column: sorted(names) or wanted for column, names in found.items()}
+    return {column: sorted(names) or table_parts for column, names in parts.items()}
 
 
 def _means(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> dict[tuple[str, str], Any]:
@@ -120,35 +120,35 @@ def _column(spec: TableSpec, item: Item) -> str:
 
 def _images(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]:
     """Return values by column: those of images, or of prompts as the mean of their images."""
-    found: dict[str, dict[str, list[float]]] = {}
+    by_column: dict[str, dict[str, list[float]]] = {}
     for item, score in scored:
         unit = item.prompt_id if spec.mean == "prompts" else item.id
         for name, value in _values(spec, score).items():
-            found.setdefault(_column(spec, item), {}).setdefault(f"{unit} {name}", []).append(value)
-    return {key: [sum(each) / len(each) for each in units.values()] for key, units in found.items()}
+            by_column.setdefault(_column(spec, item), {}).setdefault(f"{unit} {name}", []).append(value)
+    return {key: [sum(values) / len(values) for values in units.values()] for key, units in by_column.items()}
 
 
 def _values(spec: TableSpec, score: Score) -> dict[str, float]:
     """Return what a score contributes to the means, by the name of its part: its value, or the parts that the table wants."""
-    wanted = [spec.value] if isinstance(spec.value, str) else spec.value
-    values = {name: score.parts.get(name) if name else score.value for name in wanted}
+    table_parts = [spec.value] if isinstance(spec.value, str) else spec.value
+    values = {name: score.parts.get(name) if name else score.value for name in table_parts}
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
 
 def _answers(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+    by_column: dict[str, list[float]] = {}
     for item, score in scored:
-        for asked in questions_of(score.parts):
-            answer = asked.get("counted" if spec.counted else "answer")
+        for question in questions_of(score.parts):
+            answer = question.get("counted" if spec.counted else "answer")
             if isinstance(answer, int | float):
-                named = asked.get("category") if spec.by == "category" else item.meta.get(spec.by)
-                found.setdefault(_key(spec, named) if spec.by else "", []).append(float(answer))
-    return found
+                named = question.get("category") if spec.by == "category" else item.meta.get(spec.by)
+                by_column.setdefault(_key(spec, named) if spec.by else "", []).append(float(answer))
+    return by_column
 
 
 def _last(scored: Sequence[Scored]) -> list[Scored]:
     """Return the last image of each prompt."""
-    in_order = sorted(scored, key=lambda each: each[0].sample)
+    in_order = sorted(scored, key=lambda pair: pair[0].sample)
     return list({item.prompt_id: (item, score) for item, score in in_order}.values())
 
 

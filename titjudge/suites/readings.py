@@ -40,9 +40,9 @@ class Reading:
     alone: bool = False
 
     @property
-    def given(self) -> str:
+    def prompt_file(self) -> str:
         """The prompts, as `--prompt-file` takes them; empty where it has no words for them."""
-        return self.numbering.given
+        return self.numbering.prompt_file
 
     @property
     def share(self) -> float:
@@ -53,7 +53,7 @@ class Reading:
     @property
     def may_be_taken(self) -> bool:
         """Whether it needs nobody to say it: the options have words for it, and it is no numbering or sample by chance."""
-        if self.alone or not self.given or self.numbering.by == "rows" or _SAMPLE_FIRST.search(self.pattern):
+        if self.alone or not self.prompt_file or self.numbering.by == "rows" or _SAMPLE_FIRST.search(self.pattern):
             return False
         begins = self.numbering.by == "ids" or next(iter(self.numbering.prompts.values())) in self.prompts.values()
         return begins and (self.share >= 0.5 or "{sample}" not in self.pattern)
@@ -67,7 +67,7 @@ class Reading:
     @property
     def options(self) -> str:
         """The options that say it."""
-        return f"--images {shlex.quote(self.pattern)} --prompt-file {shlex.quote(self.given)}"
+        return f"--images {shlex.quote(self.pattern)} --prompt-file {shlex.quote(self.prompt_file)}"
 
 
 def pairing(name: str, prompt: str) -> str:
@@ -110,8 +110,14 @@ def guesses(names: Sequence[str], patterns: Iterable[str], file: str) -> list[Re
     best: list[Reading] = []
     for pattern in patterns:
         ids = {name: written for group in groups_of(names, pattern).values() for name, written in group.items()}
-        of_this = [Reading(pattern, each, known) for each in numberings(file) if (known := _known(each, ids))]
-        best = max(best, of_this, key=lambda each: max((len(reading.prompts) for reading in each), default=0))
+        of_this = [
+            Reading(pattern, numbering, prompts)
+            for numbering in numberings(file)
+            if (prompts := _known(numbering, ids))
+        ]
+        best = max(
+            best, of_this, key=lambda candidates: max((len(reading.prompts) for reading in candidates), default=0)
+        )
     return [reading for reading in best if reading.numbering.by in ("ids", "lines", "rows")]
 
 
@@ -145,8 +151,8 @@ def unclear(message: str, place: Path, readings: Sequence[Reading]) -> NoReturn:
     Raises:
         UnclearData: Always.
     """
-    listed = [reading for reading in readings if reading.given][:_MOST]
-    if any(not reading.given for reading in readings):
+    listed = [reading for reading in readings if reading.prompt_file][:_MOST]
+    if any(not reading.prompt_file for reading in readings):
         message += ", and whether the empty lines of the list count: take them out"
     common = (name for name in (listed[0].prompts if listed else ()) if all(name in other.prompts for other in listed))
     image = next((name for name in common if len({reading.prompts[name] for reading in listed}) == len(listed)), None)
@@ -181,14 +187,14 @@ def _fits(numbering: Numbering, groups: Groups) -> dict[str, dict[str, str]]:
 
 def _prompts(numbering: Numbering, ids: Mapping[str, str]) -> dict[str, str]:
     """Give images their prompts; none where a number has no prompt, or most images have none."""
-    prompts, known = numbering.prompts, _known(numbering, ids)
+    prompts, assigned = numbering.prompts, _known(numbering, ids)
     numbers = {int(written) for written in ids.values() if written.isdecimal()}
-    strange = any(written.isdecimal() for name, written in ids.items() if name not in known)
-    if (strange and all(map(str.isdecimal, prompts))) or 2 * len(known) < len(ids):
+    strange = any(written.isdecimal() for name, written in ids.items() if name not in assigned)
+    if (strange and all(map(str.isdecimal, prompts))) or 2 * len(assigned) < len(ids):
         return {}
     if numbering.by == "rows" and numbers != set(range(min(map(int, prompts)), max(numbers, default=0) + 1)):
         return {}  # a file with ids is doubted only where the images are counted without a gap
-    return known
+    return assigned
 
 
 def _known(numbering: Numbering, ids: Mapping[str, str]) -> dict[str, str]:

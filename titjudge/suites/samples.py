@@ -44,8 +44,10 @@ def _cells(items: Iterable[Item | InvalidItem], grid: Grid) -> Iterator[Item | I
             yield InvalidItem(item.id, "only images that are files can be cut as grids", item.generator, item.prompt_id)
             continue
         places = grid.places(item.image)
-        for at, place in enumerate(places):
-            yield replace(item, id=f"{item.id} ({grid}: {at + 1})", image=place, sample=item.sample * len(places) + at)
+        for index, place in enumerate(places):
+            yield replace(
+                item, id=f"{item.id} ({grid}: {index + 1})", image=place, sample=item.sample * len(places) + index
+            )
 
 
 def split_sample(name: str) -> tuple[str, int] | None:

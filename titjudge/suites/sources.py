@@ -68,8 +68,8 @@ def is_edit(columns: _Names) -> bool:
 
 def _among(names: Iterable[str], there: Iterable[str]) -> list[str]:
     """Return those of some names that are there, in their own order."""
-    known = set(there)
-    return [name for name in names if name in known]
+    available = set(there)
+    return [name for name in names if name in available]
 
 
 def _without_numbers(names: Iterable[str]) -> list[str]:
@@ -136,8 +136,10 @@ def without_sources(images: Sequence[Path]) -> list[Path]:
     if not any(path.stem.endswith(BESIDE) for path in images):
         return list(images)
     results = {path.with_suffix("") for path in images}
-    of = [path.with_name(path.stem.removesuffix(BESIDE)) if path.stem.endswith(BESIDE) else None for path in images]
-    return [path for path, result in zip(images, of, strict=True) if result not in results]
+    belongs_to = [
+        path.with_name(path.stem.removesuffix(BESIDE)) if path.stem.endswith(BESIDE) else None for path in images
+    ]
+    return [path for path, result in zip(images, belongs_to, strict=True) if result not in results]
 
 
 def content_name(source: Path) -> str:

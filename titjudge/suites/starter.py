@@ -44,8 +44,8 @@ class Starter(Folder):
                 reason = f"the starter set has no prompt '{item.prompt_id}' with this text"
                 yield InvalidItem(item.id, reason, item.generator, item.prompt_id)
             else:
-                own = item_meta.without(item, item_meta.SUFFIX)
-                yield replace(item, meta={**line.meta, **own})
+                image_meta = item_meta.without(item, item_meta.SUFFIX)
+                yield replace(item, meta={**line.meta, **image_meta})
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the bundled prompts."""

@@ -70,7 +70,7 @@ def _with_truth(item: Item) -> Item | InvalidItem:
     line = item.meta
     graph, truth = _graph(line)
     rest = {key: value for key, value in line.items() if key not in _ANNOTATION}
-    known = {
+    answers = {
         item_meta.PROMPT_ANSWERS.name: [str(answer).lower() for answer in line["gold_answers"]],
         item_meta.GOLD_ANSWERS.name: [str(answer).lower() for answer in line["answers"]],
         item_meta.PROMPT_WORDS.name: list(line.get("text_words") or ()),
@@ -80,7 +80,7 @@ def _with_truth(item: Item) -> Item | InvalidItem:
         item_meta.GRAPH_TRUTH.name: truth,
         item_meta.ALIGNMENT.name: float(line["alignment"]),
     }
-    return replace(item, meta=rest | known)
+    return replace(item, meta=rest | answers)
 
 
 _ANNOTATION = ("answers", "text_present", "entity_scores", "attribute_scores", "relation_scores")
@@ -113,7 +113,7 @@ def _problem(line: Mapping[str, Any]) -> str:
 def _graph(line: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[bool]]]:
     """Return the graph as the metric takes it, and for each element whether the image shows it, in the same order."""
     graph, entities, attributes = line["graph"], line["entity_scores"], line["attribute_scores"]
-    relations = {_triple(each): bool(each["score"]) for each in line["relation_scores"]}
+    relations = {_triple(relation): bool(relation["score"]) for relation in line["relation_scores"]}
     return (
         Graph.from_json(graph).to_json(),
         {
@@ -123,7 +123,7 @@ def _graph(line: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[bool
                 for entity, named in graph.get("attributes", {}).items()
                 for name in named
             ],
-            "relation": [relations[_triple(each)] for each in graph.get("relations", ())],
+            "relation": [relations[_triple(relation)] for relation in graph.get("relations", ())],
         },
     )
 

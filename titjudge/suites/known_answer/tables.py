@@ -24,15 +24,15 @@ ANSWERS = "yes-no"
 
 def tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
     """Make the tables of `KnownAnswer.aggregate`, without those that have no data."""
-    known = {item.id: item for item in items}
+    items_by_id = {item.id: item for item in items}
     by_metric: dict[str, list[Score]] = {}
     for score in scores:
-        if score.item_id in known:
+        if score.item_id in items_by_id:
             by_metric.setdefault(score.metric, []).append(score)
     made = (
-        _correlations(known, by_metric),
-        _answers(known, by_metric),
-        _elements(known, by_metric),
+        _correlations(items_by_id, by_metric),
+        _answers(items_by_id, by_metric),
+        _elements(items_by_id, by_metric),
         _words(by_metric),
     )
     return [table for table in made if table.rows]
@@ -47,14 +47,14 @@ def adherence(item: Item, score: Score) -> float | None:
         return None
     if base_metric(score.metric) != ANSWERS:
         return score.value
-    wanted, given = item_meta.PROMPT_ANSWERS.required(item), predictions(score.parts)
-    if len(given) != len(wanted) or not wanted:
+    required, answers = item_meta.PROMPT_ANSWERS.required(item), predictions(score.parts)
+    if len(answers) != len(required) or not required:
         return None
-    hits: int = sum(a == b for a, b in zip(given, wanted, strict=True))
-    return hits / len(wanted)
+    hits: int = sum(a == b for a, b in zip(answers, required, strict=True))
+    return hits / len(required)
 
 
-def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
+def _correlations(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
     rows = []
     notes = [
         "true alignment: elements of the prompt that the image shows over all; 95% intervals by resampling prompts"
@@ -62,19 +62,19 @@ def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Sc
     for metric, scores in by_metric.items():
         if base_metric(metric) == READS_TEXT:
             continue
-        items = [known[score.item_id] for score in scores]
+        items = [items_by_id[score.item_id] for score in scores]
         values = [adherence(item, score) for item, score in zip(items, scores, strict=True)]
         truth = [item_meta.ALIGNMENT.required(item) for item in items]
-        found = correlation(values, truth, [item.prompt_id for item in items], resamples=RESAMPLES)
-        srcc, plcc = plain(found.srcc, found.srcc_interval), plain(found.plcc, found.plcc_interval)
-        rows.append((metric, srcc, plcc, plain(found.krcc, found.krcc_interval), found.n, found.missing))
+        result = correlation(values, truth, [item.prompt_id for item in items], resamples=RESAMPLES)
+        srcc, plcc = plain(result.srcc, result.srcc_interval), plain(result.plcc, result.plcc_interval)
+        rows.append((metric, srcc, plcc, plain(result.krcc, result.krcc_interval), result.n, result.missing))
         if base_metric(metric) == ANSWERS:
             notes.append(
                 f"{metric}: the share of answers that the prompt requires; the score itself marks the judge, and does not"
                 " say which image is better"
             )
-        if found.reason:
-            notes.append(f"{metric}: {found.reason}")
+        if result.reason:
+            notes.append(f"{metric}: {result.reason}")
     columns = ("metric", "SRCC", "PLCC", "KRCC", "images", "without a score")
     return Table("Known answers: scores against true alignment", columns, tuple(rows), tuple(notes))
 
@@ -102,28 +102,32 @@ def _verdict_rows(metric: str, verdicts: Sequence[Verdict]) -> list[tuple[Any, .
     rows = []
     categories = sorted({verdict[0] for verdict in verdicts})
     for category in ["all", *(categories if len(categories) > 1 else [])]:
-        of = [verdict[1:] for verdict in verdicts if category in ("all", verdict[0])]
-        share, interval = _mean(((prompt, float(truth == given)) for prompt, truth, given in of), shares=True)
-        right = sum(truth == given for _, truth, given in of)
-        wrong_yes = mean(float(given) for _, truth, given in of if not truth)
-        wrong_no = mean(float(not given) for _, truth, given in of if truth)
-        rows.append((metric, category, len(of), right, percent(share, interval), percent(wrong_yes), percent(wrong_no)))
+        in_category = [verdict[1:] for verdict in verdicts if category in ("all", verdict[0])]
+        share, interval = _mean(
+            ((prompt, float(truth == judged)) for prompt, truth, judged in in_category), shares=True
+        )
+        right = sum(truth == judged for _, truth, judged in in_category)
+        wrong_yes = mean(float(judged) for _, truth, judged in in_category if not truth)
+        wrong_no = mean(float(not judged) for _, truth, judged in in_category if truth)
+        rows.append(
+            (metric, category, len(in_category), right, percent(share, interval), percent(wrong_yes), percent(wrong_no))
+        )
     return rows
 
 
-def _answers(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
+def _answers(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
     rows: list[tuple[Any, ...]] = []
     for metric, scores in by_metric.items():
         if base_metric(metric) != ANSWERS:
             continue
         verdicts: list[Verdict] = []
         for score in scores:
-            item = known[score.item_id]
-            truth, given = item_meta.GOLD_ANSWERS.required(item), predictions(score.parts)
-            if score.value is None or len(truth) != len(given):
+            item = items_by_id[score.item_id]
+            truth, answers = item_meta.GOLD_ANSWERS.required(item), predictions(score.parts)
+            if score.value is None or len(truth) != len(answers):
                 continue
             level = f"level {item_meta.LEVEL.required(item)}" if item_meta.LEVEL.is_in(item) else "all"
-            verdicts += [(level, item.prompt_id, t == "yes", g == "yes") for t, g in zip(truth, given, strict=True)]
+            verdicts += [(level, item.prompt_id, t == "yes", a == "yes") for t, a in zip(truth, answers, strict=True)]
         if verdicts:
             rows += _verdict_rows(metric, verdicts)
     columns = ("metric", "images", "questions", "right", "accuracy", "yes where it is no", "no where it is yes")
@@ -131,14 +135,14 @@ def _answers(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]
     return Table("Known answers: yes / no", columns, tuple(rows), notes)
 
 
-def _elements(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
+def _elements(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
     rows: list[tuple[Any, ...]] = []
     for metric, scores in by_metric.items():
         verdicts: list[Verdict] = []
         for score in scores:
             aligned = alignment(score.parts)
             if score.value is not None and aligned is not None:
-                verdicts += _element_verdicts(known[score.item_id], aligned)
+                verdicts += _element_verdicts(items_by_id[score.item_id], aligned)
         if verdicts:
             rows += _verdict_rows(metric, verdicts)
     columns = ("metric", "elements", "judged", "right", "accuracy", "shown where it is not", "missed where it is")
@@ -148,14 +152,14 @@ def _elements(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]
 def _element_verdicts(item: Item, alignment: Mapping[str, Any]) -> list[Verdict]:
     """List the verdicts on elements of the annotation (a judge that extracts its own graph may name others)."""
     graph, truth = item_meta.GRAPH.required(item), item_meta.GRAPH_TRUTH.required(item)
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     for category, key in (("entity", "entities"), ("attribute", "attributes"), ("relation", "relations")):
         elements = [(name,) if isinstance(name, str) else tuple(name) for name in graph[key]]
         true = dict(zip(elements, truth[category], strict=True))
         for element, aligned in alignment.get(category, ()):
             if tuple(element) in true:
-                found.append((category, item.prompt_id, true[tuple(element)], bool(aligned)))
-    return found
+                verdicts.append((category, item.prompt_id, true[tuple(element)], bool(aligned)))
+    return verdicts
 
 
 def _words(by_metric: Mapping[str, Sequence[Score]]) -> Table:

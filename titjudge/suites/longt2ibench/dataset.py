@@ -66,7 +66,7 @@ def read_annotation(structure: Mapping[str, Any]) -> tuple[Alignment, tuple[str,
                     ([(text,)], []) if category == "entity" else read_elements(text, category, {"entity": entities})
                 )
                 marks += [(element, name == "align") for element in elements]
-                problems += [f"{category} '{each}' cannot be read" for each in unread]
+                problems += [f"{category} '{entry}' cannot be read" for entry in unread]
         truth[category] = marks
     return truth, entities, tuple(problems)
 
@@ -98,14 +98,17 @@ def _read_raw(
     relations = structure.get("relation_scores", [])
     if not isinstance(relations, list):
         raise DataError("relation_scores is not a list")
-    if not all(isinstance(each, Mapping) and each.keys() >= _ENDS for each in relations):
+    if not all(isinstance(relation, Mapping) and relation.keys() >= _ENDS for relation in relations):
         raise DataError("a relation has entity1, relation and entity2")
     truth: Alignment = {
         "entity": [(element, value == 1) for element, value in scores.items() if value in (0, 1)],
         "attribute": [(element, value == 1) for element, value in attributes.items() if value in (0, 1)],
         "relation": [
-            ((str(each["entity1"]), str(each["relation"]), str(each["entity2"])), each.get("score") == 1)
-            for each in relations
+            (
+                (str(relation["entity1"]), str(relation["relation"]), str(relation["entity2"])),
+                relation.get("score") == 1,
+            )
+            for relation in relations
         ],
     }
     problems = tuple(
@@ -179,15 +182,15 @@ def read_generations(path: Path) -> Iterator[Generation]:
     results = raw.get("results") if isinstance(raw, Mapping) else None
     if not isinstance(results, list):
         raise DataError("expected an object with a list `results` (output of test_generation.py)", path)
-    for number, each in enumerate(results):
-        each = each if isinstance(each, Mapping) else {"error": "the result is not an object"}
-        text = each.get("generated_text")
-        usable = isinstance(text, str) and each.get("success", True) is not False
+    for number, result in enumerate(results):
+        result = result if isinstance(result, Mapping) else {"error": "the result is not an object"}
+        text = result.get("generated_text")
+        usable = isinstance(text, str) and result.get("success", True) is not False
         yield Generation(
-            id=str(each.get("id", f"result {number}")),
-            prompt=str(each.get("input_text", "")),
-            image=str(each.get("image_path", "")),
+            id=str(result.get("id", f"result {number}")),
+            prompt=str(result.get("input_text", "")),
+            image=str(result.get("image_path", "")),
             text=text if usable else None,
-            ratio=finite(each.get("ground_truth_score")),
-            error="" if usable else str(each.get("error") or "the official script failed on it"),
+            ratio=finite(result.get("ground_truth_score")),
+            error="" if usable else str(result.get("error") or "the official script failed on it"),
         )

@@ -43,15 +43,19 @@ def relation_rates(rows: Iterable[tuple[Alignment | None, Alignment]]) -> dict[s
     Returns:
         `{CATEGORY: {"relations", "judge": share, "people": share}}`, of the categories that occur.
     """
-    found: dict[str, dict[str, list[float]]] = {kind: {"judge": [], "people": []} for kind in KINDS}
+    verdicts: dict[str, dict[str, list[float]]] = {kind: {"judge": [], "people": []} for kind in KINDS}
     for truth, predicted in rows:
         for who, alignment in (("judge", predicted), ("people", truth or {})):
             for (_, relation, _), aligned in alignment.get("relation", ()):
-                found[kind_of(relation)][who].append(float(aligned))
+                verdicts[kind_of(relation)][who].append(float(aligned))
     return {
-        kind: {"relations": len(of["judge"]), "judge": mean(of["judge"]), "people": mean(of["people"])}
-        for kind, of in found.items()
-        if of["judge"] or of["people"]
+        kind: {
+            "relations": len(by_rater["judge"]),
+            "judge": mean(by_rater["judge"]),
+            "people": mean(by_rater["people"]),
+        }
+        for kind, by_rater in verdicts.items()
+        if by_rater["judge"] or by_rater["people"]
     }
 
 
@@ -62,7 +66,9 @@ def percent(share: float | None) -> float | None:
 
 def relation_table(rates: Mapping[str, Any]) -> Table:
     """Make the table of `relation_rates`, in percent."""
-    rows = tuple((kind, of["relations"], percent(of["judge"]), percent(of["people"])) for kind, of in rates.items())
+    rows = tuple(
+        (kind, rate["relations"], percent(rate["judge"]), percent(rate["people"])) for kind, rate in rates.items()
+    )
     notes = ("The words of a relation say its category (the paper names six, and no rule).",)
     columns = ("category", "relations", "aligned", "aligned (people)")
     return Table("LongT2IBench: aligned relations by category", columns, rows, notes)

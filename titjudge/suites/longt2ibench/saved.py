@@ -65,8 +65,8 @@ def aggregate_generations(
         truth = _truth(result, annotated)
         if truth is None and split:
             problems.append((name, "the split has no element with this prompt and image"))
-        known = {"entity": truth.entities, "relation": _relations(truth.truth)} if truth else None
-        parsed = parse_target(result.text, known)
+        prompt_elements = {"entity": truth.entities, "relation": _relations(truth.truth)} if truth else None
+        parsed = parse_target(result.text, prompt_elements)
         if parsed is None:
             counts["unparsed"] += 1
             problems.append((name, "no entity_score, attribute_score or relation_score in the text"))
@@ -103,13 +103,13 @@ def aggregate_predictions(predictions: Path) -> tuple[dict[str, Any], list[Table
         raise DataError("expected a list of original_text, true_score, predicted_score", predictions)
     rows: list[tuple[str, float, float]] = []
     problems: list[tuple[str, str]] = []
-    for number, each in enumerate(raw):
-        each = each if isinstance(each, Mapping) else {}
-        predicted, human = finite(each.get("predicted_score")), finite(each.get("true_score"))
-        if predicted is None or human is None or not isinstance(each.get("original_text"), str):
+    for number, entry in enumerate(raw):
+        entry = entry if isinstance(entry, Mapping) else {}
+        predicted, human = finite(entry.get("predicted_score")), finite(entry.get("true_score"))
+        if predicted is None or human is None or not isinstance(entry.get("original_text"), str):
             problems.append((f"prediction {number}", "original_text, true_score and predicted_score are needed"))
         else:
-            rows.append((each["original_text"], predicted, human))
+            rows.append((entry["original_text"], predicted, human))
     summary = summarise(rows, {"results": len(raw), "used": len(rows)}, problems, "", None)
     return summary, tables(summary)
 
@@ -118,28 +118,28 @@ def _annotations(split: Path) -> tuple[dict[str, list[Annotated]], list[tuple[st
     """Read the annotations by prompt, and what could not be used: its name and the reason."""
     annotated: dict[str, list[Annotated]] = {}
     problems: list[tuple[str, str]] = []
-    for each in read_split(split):
-        if isinstance(each, Annotated):
-            annotated.setdefault(each.prompt, []).append(each)
-            problems += [(f"{split.name}[{each.index}]", reason) for reason in each.problems]
+    for element in read_split(split):
+        if isinstance(element, Annotated):
+            annotated.setdefault(element.prompt, []).append(element)
+            problems += [(f"{split.name}[{element.index}]", reason) for reason in element.problems]
         else:
-            problems.append((each.id, each.reason))
+            problems.append((element.id, element.reason))
     return annotated, problems
 
 
 def _truth(result: Generation, annotated: Mapping[str, Sequence[Annotated]]) -> Annotated | None:
     """Find the annotation of a result by prompt and image; of several, the one with the result's number."""
-    same = [each for each in annotated.get(result.prompt, ()) if _same_image(each.image, result.image)]
-    return next((each for each in same if str(each.index) == result.id), same[0] if same else None)
+    same = [element for element in annotated.get(result.prompt, ()) if _same_image(element.image, result.image)]
+    return next((element for element in same if str(element.index) == result.id), same[0] if same else None)
 
 
 def _same_image(listed: str, saved: str) -> bool:
-    one, two = Path(os.path.normpath(listed)).parts, Path(os.path.normpath(saved)).parts
-    return bool(one) and two[-len(one) :] == one
+    listed_parts, saved_parts = Path(os.path.normpath(listed)).parts, Path(os.path.normpath(saved)).parts
+    return bool(listed_parts) and saved_parts[-len(listed_parts) :] == listed_parts
 
 
 def _relations(truth: Alignment) -> list[str]:
-    return [f"{one}[{relation}]{two}" for (one, relation, two), _ in truth["relation"]]
+    return [f"{first}[{relation}]{second}" for (first, relation, second), _ in truth["relation"]]
 
 
 def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:

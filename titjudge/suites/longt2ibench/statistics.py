@@ -94,8 +94,8 @@ class Recall:
         }
 
     def _share(self, categories: Sequence[str], statuses: Sequence[str]) -> float | None:
-        found, total = self._counts(categories, statuses)
-        return found / total if total else None
+        hits, total = self._counts(categories, statuses)
+        return hits / total if total else None
 
     def _counts(self, categories: Sequence[str], statuses: Sequence[str]) -> list[int]:
         keys = list(product(categories, statuses))
@@ -117,12 +117,12 @@ def correlate(pairs: Iterable[tuple[float, float]]) -> dict[str, Any]:
     from scipy.stats import pearsonr, spearmanr
 
     both = list(pairs)
-    one, two = (with_ties(np.array([pair[k] for pair in both])) for k in range(2))
-    if len(set(one.tolist())) < 2 or len(set(two.tolist())) < 2:
+    predicted, human = (with_ties(np.array([pair[k] for pair in both])) for k in range(2))
+    if len(set(predicted.tolist())) < 2 or len(set(human.tolist())) < 2:
         return {"srcc": None, "plcc": None, "average": None, "n": len(both)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are almost constant
-        srcc, plcc = _valid(spearmanr(one, two)[0]), _valid(pearsonr(one, two)[0])
+        srcc, plcc = _valid(spearmanr(predicted, human)[0]), _valid(pearsonr(predicted, human)[0])
     average = None if srcc is None or plcc is None else (srcc + plcc) / 2
     return {"srcc": srcc, "plcc": plcc, "average": average, "n": len(both)}
 
@@ -159,19 +159,19 @@ def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]
         `{"generator" | "words": {NAME: {"images", "judge": {CATEGORY: share}, "people": {CATEGORY: share}}}}`; of images
         without a named generator, or of fewer than 30 words, nothing.
     """
-    found: dict[str, dict[str, dict[str, Any]]] = {"generator": {}, "words": {}}
+    groups: dict[str, dict[str, dict[str, Any]]] = {"generator": {}, "words": {}}
     for generator, prompt, truth, predicted in rows:
         for cut, name in (("generator", generator), ("words", interval(words(prompt)))):
             if not name:
                 continue
-            group = found[cut].setdefault(name, {"images": 0, "judge": {}, "people": {}})
+            group = groups[cut].setdefault(name, {"images": 0, "judge": {}, "people": {}})
             group["images"] += 1
             for who, alignment in (("judge", predicted), ("people", truth or {})):
                 for category, marks in alignment.items():
                     group[who].setdefault(category, []).extend(float(aligned) for _, aligned in marks)
-    order = {"generator": sorted(found["generator"]), "words": list(INTERVALS.values())}
+    order = {"generator": sorted(groups["generator"]), "words": list(INTERVALS.values())}
     return {
-        cut: {name: _shares(found[cut][name]) for name in names if name in found[cut]} for cut, names in order.items()
+        cut: {name: _shares(groups[cut][name]) for name in names if name in groups[cut]} for cut, names in order.items()
     }
 
 
@@ -212,26 +212,26 @@ def summarise(
 def tables(result: Mapping[str, Any]) -> list[Table]:
     """Make the tables of a result: interpretation (in percent, as the paper's Table 2), correlations (Table 1), coverage."""
     coverage = result["coverage"]
-    found = [_correlation_table(result["correlation"], result.get("short_prompts", 0))]
+    all_tables = [_correlation_table(result["correlation"], result.get("short_prompts", 0))]
     if result.get("interpretation"):
-        found.insert(0, _recall_table(result))
-    found += [_rates_table(cut, of) for cut, of in result.get("alignment", {}).items() if of]
+        all_tables.insert(0, _recall_table(result))
+    all_tables += [_rates_table(cut, rates) for cut, rates in result.get("alignment", {}).items() if rates]
     if result.get("relations"):
-        found.append(relation_table(result["relations"]))
-    found.append(Table("LongT2IBench: coverage", tuple(coverage), (tuple(coverage.values()),)))
-    problems = [(each["name"], each["reason"]) for each in result["problems"]]
-    found += first_rows("LongT2IBench: not used, or used in part", ("what", "why"), problems)
-    return found
+        all_tables.append(relation_table(result["relations"]))
+    all_tables.append(Table("LongT2IBench: coverage", tuple(coverage), (tuple(coverage.values()),)))
+    problems = [(problem["name"], problem["reason"]) for problem in result["problems"]]
+    all_tables += first_rows("LongT2IBench: not used, or used in part", ("what", "why"), problems)
+    return all_tables
 
 
 def _recall_table(result: Mapping[str, Any]) -> Table:
     rows = tuple(
         (
             name,
-            *(percent(of[status]) for status in (*STATUSES, "overall")),
-            *(of["counts"][status][1] for status in STATUSES),
+            *(percent(recalls[status]) for status in (*STATUSES, "overall")),
+            *(recalls["counts"][status][1] for status in STATUSES),
         )
-        for name, of in result["interpretation"].items()
+        for name, recalls in result["interpretation"].items()
     )
     notes = (
         f"Percent of the elements that people marked, found in the predicted list of the same name; matching: {result['matching']}.",
@@ -244,10 +244,10 @@ def _rates_table(cut: str, rates: Mapping[str, Any]) -> Table:
     rows = tuple(
         (
             name,
-            of["images"],
-            *(percent(of[who][category]) for who in ("judge", "people") for category in CATEGORIES),
+            group["images"],
+            *(percent(group[who][category]) for who in ("judge", "people") for category in CATEGORIES),
         )
-        for name, of in rates.items()
+        for name, group in rates.items()
     )
     columns = (cut, "images", *CATEGORIES, *(f"{category} (people)" for category in CATEGORIES))
     notes = ("Percent of the elements that are aligned: as the judge says, and as people do of the same images.",)
@@ -255,7 +255,9 @@ def _rates_table(cut: str, rates: Mapping[str, Any]) -> Table:
 
 
 def _correlation_table(correlation: Mapping[str, Any], short: int) -> Table:
-    rows = tuple((name, of["srcc"], of["plcc"], of["average"], of["n"]) for name, of in correlation.items())
+    rows = tuple(
+        (name, values["srcc"], values["plcc"], values["average"], values["n"]) for name, values in correlation.items()
+    )
     notes: tuple[str, ...] = ("Intervals are of words between white space, the lower end included.",)
     if short:
         notes += (f"{short} prompts have fewer than 30 words: only in overall.",)

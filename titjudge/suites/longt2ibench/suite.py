@@ -103,11 +103,11 @@ class LongT2IBench(Suite):
         """
         file, root = self._find(folder)
         elements = list(read_split(file))
-        listed = [(generator_of(each), each.image) for each in elements if isinstance(each, Annotated)]
+        listed = [(generator_of(element), element.image) for element in elements if isinstance(element, Annotated)]
         names = iter(generators(listed))
         yield from number_repeats(
-            _item(each, next(names), root, self.image_roots) if isinstance(each, Annotated) else each
-            for each in elements
+            _item(element, next(names), root, self.image_roots) if isinstance(element, Annotated) else element
+            for element in elements
         )
 
     def _find(self, folder: Path) -> tuple[Path, Path]:
@@ -185,5 +185,5 @@ def _item(annotated: Annotated, generator: str, root: Path, roots: Sequence[Path
 def _graph(annotated: Annotated) -> Graph:
     entities = dict.fromkeys([element[0] for element, _ in annotated.truth["entity"]] or annotated.entities)
     attributes = dict.fromkeys((entity, attribute) for (entity, attribute), _ in annotated.truth["attribute"])
-    relations = dict.fromkeys((one, relation, two) for (one, relation, two), _ in annotated.truth["relation"])
+    relations = dict.fromkeys((first, relation, second) for (first, relation, second), _ in annotated.truth["relation"])
     return Graph(tuple(entities), tuple(attributes), tuple(relations))

@@ -79,25 +79,25 @@ def read_metadata(path: Path) -> Metadata:
     Raises:
         DataError: The file cannot be read, or holds no usable row.
     """
-    found = Metadata()
+    metadata = Metadata()
     for number, row in read_rows(path):
         where = f"{path.name}:{number}"
         if isinstance(row, DataError):
-            found.problems.append(Problem(where, str(row)))
+            metadata.problems.append(Problem(where, str(row)))
             continue
         name, dims = id_text(row.get("ID")), row.get("dims_en")
         if not name or not isinstance(dims, str):
-            found.problems.append(Problem(where, "a row of metadata has an ID and a text dims_en"))
+            metadata.problems.append(Problem(where, "a row of metadata has an ID and a text dims_en"))
             continue
         where = f"{where}: ID {name}"
-        if name in found.facets:
-            found.problems.append(Problem(where, "the ID is there twice; the first row counts"))
+        if name in metadata.facets:
+            metadata.problems.append(Problem(where, "the ID is there twice; the first row counts"))
         else:
-            found.facets[name], unknown = parse_facets(dims)
-            found.problems += [Problem(where, f"the rubric has no facet '{entry}'") for entry in unknown]
-    if not found.facets:
+            metadata.facets[name], unknown = parse_facets(dims)
+            metadata.problems += [Problem(where, f"the rubric has no facet '{entry}'") for entry in unknown]
+    if not metadata.facets:
         raise DataError("no metadata here: expected rows of ID and dims_en", path)
-    return found
+    return metadata
 
 
 def find_metadata(folder: Path) -> Path | None:

@@ -78,7 +78,7 @@ def read_responses(path: Path) -> Iterator[Response | Problem]:
 
 def _columns(row: Mapping[str, Any], line: int, path: Path) -> Iterator[Response | Problem]:
     name, where, stem = id_text(row.get("ID")), f"{path.name}:{line}", path.stem.removesuffix("_judged")
-    known = False
+    has_answers = False
     for column, text in row.items():
         for start, pillar in COLUMNS.items():
             if column == f"{start}_judge_output":
@@ -87,10 +87,10 @@ def _columns(row: Mapping[str, Any], line: int, path: Path) -> Iterator[Response
                 model = column.removeprefix(f"{start}_response_")
             else:
                 continue
-            known = True
+            has_answers = True
             if _is_answer(text):
                 yield Response(f"{name or where}/{model}/{pillar}", name, model, pillar, text, line)
-    if not known:
+    if not has_answers:
         yield Problem(
             where, "no answer columns: expected dim and response, <dim>_response_<model> or <dim>_judge_output"
         )
@@ -110,15 +110,15 @@ def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int =
         DataError: The file cannot be read or holds no answer.
         ConfigError: The protocol is unknown.
     """
-    found = JudgedResponse(problems=list(metadata.problems))
+    judged = JudgedResponse(problems=list(metadata.problems))
     for response in read_responses(path):
         if isinstance(response, Problem):
-            found.problems.append(response)
+            judged.problems.append(response)
         else:
-            _add(found, response, metadata, protocol, facets)
-    if not found.cases:
+            _add(judged, response, metadata, protocol, facets)
+    if not judged.cases:
         raise DataError("no answers here: expected lines of case, ID, model, dim, response", path)
-    return found
+    return judged
 
 
 def _add(judged: JudgedResponse, response: Response, metadata: Metadata, protocol: str, facets: int) -> None:
@@ -133,10 +133,10 @@ def _add(judged: JudgedResponse, response: Response, metadata: Metadata, protoco
         if not response.line:
             problem(f"the case is there again; kept as '{case} ({again})'")
         case = f"{case} ({again})"
-    known = response.pillar in rubric()
+    is_pillar = response.pillar in rubric()
     targeted = gate(protocol, metadata.facets.get(response.id, {}), response.pillar)
     verdict = PillarMarks("invalid", f"there is no pillar '{response.pillar}'")
-    if known:
+    if is_pillar:
         verdict = judge_answer(response.text, response.pillar, targeted, facets)
     judged.cases[case] = verdict
     if verdict.status != "ok":
@@ -145,7 +145,7 @@ def _add(judged: JudgedResponse, response: Response, metadata: Metadata, protoco
         problem(verdict.reason)
     if not response.model or not response.id:
         problem("the line names no model or no ID: judged, in no model's result")
-    elif known:
+    elif is_pillar:
         if response.id not in metadata.facets:
             problem(f"the metadata have no ID {response.id}")
         judged.rows.setdefault(response.model, {}).setdefault(_image(judged, response), {})[response.pillar] = verdict

@@ -75,14 +75,14 @@ def aggregate_responses(
         DataError: A file cannot be read or holds nothing of use.
         ConfigError: The protocol is unknown.
     """
-    known = read_metadata(metadata)
-    judged = judge_responses(responses, known, protocol, facets)
+    activated = read_metadata(metadata)
+    judged = judge_responses(responses, activated, protocol, facets)
     models = {model: summarise(levels(row) for row in rows.values()) for model, rows in judged.rows.items()}
     statuses = {
         model: {image: {pillar: verdict.status for pillar, verdict in row.items()} for image, row in rows.items()}
         for model, rows in judged.rows.items()
     }
-    counts = {model: coverage(of, known.facets) for model, of in statuses.items()}
+    counts = {model: coverage(images, activated.facets) for model, images in statuses.items()}
     cases = {
         case: {"status": verdict.status, **{level: getattr(verdict, level) for level in LEVELS}}
         for case, verdict in judged.cases.items()
@@ -97,7 +97,7 @@ def aggregate_run(items: Sequence[Item], scores: Sequence[Score]) -> tuple[dict[
 
 
 def _result(models: dict[str, Any], counts: dict[str, Any], problems: Sequence[Problem]) -> dict[str, Any]:
-    named = [{"name": each.name, "model": each.model, "reason": each.reason} for each in problems]
+    named = [{"name": problem.name, "model": problem.model, "reason": problem.reason} for problem in problems]
     return {"models": models, "coverage": counts, "problems": named}
 
 
@@ -160,7 +160,7 @@ class QwenImageBench(Suite):
         if not files:
             raise DataError("no table of images: expected a csv, json or jsonl with ID, prompt and image_path", folder)
         place = self._metadata or find_metadata(folder if folder.is_dir() else folder.parent)
-        known = read_metadata(place) if place else None
+        metadata = read_metadata(place) if place else None
         if all(_is_hub(file, self.inputs.columns) for file in files) and not any(
             True for file in files for _ in _rows(file, self.inputs.columns)
         ):
@@ -169,7 +169,7 @@ class QwenImageBench(Suite):
         yield from number_repeats(
             replace(item, meta={**item.meta, **self._further}) if isinstance(item, Item) and self._further else item
             for file in files
-            for item in _items(file, known, self.image_roots, self.inputs.columns)
+            for item in _items(file, metadata, self.image_roots, self.inputs.columns)
         )
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace]:
@@ -182,9 +182,9 @@ class QwenImageBench(Suite):
         seen: set[str] = set()
         for file in [*([place] if place else []), *manifests(folder)]:
             for _, row in read_rows(file):
-                known = {} if isinstance(row, DataError) else row
-                text = next((str(known[name]) for name in PROMPTS if known.get(name)), "")
-                name = id_text(known.get("ID"))
+                cells = {} if isinstance(row, DataError) else row
+                text = next((str(cells[name]) for name in PROMPTS if cells.get(name)), "")
+                name = id_text(cells.get("ID"))
                 if text and name and name not in seen:
                     seen.add(name)
                     yield replace(loose_place(name, text), fields={"ID": name})
@@ -207,8 +207,8 @@ class QwenImageBench(Suite):
         folder.mkdir(parents=True, exist_ok=True)
         xlsx = find_spec("openpyxl") is not None
         for generator, result in models.items():
-            own = [item for item in items if item.generator == generator]
-            write_judged(own, scores, folder / f"{generator}_judged.jsonl")
+            images = [item for item in items if item.generator == generator]
+            write_judged(images, scores, folder / f"{generator}_judged.jsonl")
             write_bench_scores(result, folder / f"{generator}_bench_scores.json")
             if xlsx:
                 write_bench_xlsx(result, folder / f"{generator}_bench_scores.xlsx")
@@ -234,11 +234,13 @@ class QwenImageBench(Suite):
             }
             problems += [Problem(f"{item.id}: {name}", str(why), item.generator) for name, why in failed.items()]
         facets = {item.prompt_id: item_meta.FACETS.get(item, {}) for item in items}
-        counts = {name: coverage(of, facets) for name, of in statuses.items()}
-        return {name: summarise(of) for name, of in rows.items()}, counts, problems
+        counts = {name: coverage(images, facets) for name, images in statuses.items()}
+        return {name: summarise(images) for name, images in rows.items()}, counts, problems
 
 
-def _items(file: Path, known: Metadata | None, roots: Sequence[Path], columns: Columns) -> Iterator[Item | InvalidItem]:
+def _items(
+    file: Path, metadata: Metadata | None, roots: Sequence[Path], columns: Columns
+) -> Iterator[Item | InvalidItem]:
     for number, row in _rows(file, columns):
         where = f"{file.name}:{number}"
         if isinstance(row, DataError):
@@ -252,7 +254,7 @@ def _items(file: Path, known: Metadata | None, roots: Sequence[Path], columns: C
             continue
         prompt_id = id_text(row["ID"])
         name = f"{generator}/{prompt_id}"
-        facets = _facets(row, known, prompt_id)
+        facets = _facets(row, metadata, prompt_id)
         if isinstance(facets, str):
             yield InvalidItem(name, facets, generator, prompt_id)
             continue
@@ -310,13 +312,13 @@ def _hub_rows(file: Path, columns: Columns) -> Rows:
                     yield number, {**rest, "prompt": row.get(prompt), "image_path": value, "model": key}
 
 
-def _facets(row: Mapping[str, Any], known: Metadata | None, prompt_id: str) -> dict[str, list[list[str]]] | str:
+def _facets(row: Mapping[str, Any], metadata: Metadata | None, prompt_id: str) -> dict[str, list[list[str]]] | str:
     """Return the activated facets of a row, or the reason why there are none."""
-    if known is not None and prompt_id in known.facets:
-        facets = known.facets[prompt_id]
+    if metadata is not None and prompt_id in metadata.facets:
+        facets = metadata.facets[prompt_id]
     elif isinstance(row.get("dims_en"), str) and row["dims_en"].strip():
         facets, _ = parse_facets(row["dims_en"])
-    elif known is None:
+    elif metadata is None:
         return "no metadata: put bench_metadata.json into the data folder"
     else:
         return f"the metadata have no ID {prompt_id}"

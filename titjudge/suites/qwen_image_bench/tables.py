@@ -160,7 +160,7 @@ def write_bench_xlsx(result: Mapping[str, Any], path: Path) -> None:
         MissingExtra: openpyxl is not installed.
     """
     summary = [*result["level1"].items(), ("Total", result["overall"])]
-    pillars = {name: [("Sub-dimension", "Score"), *of.items()] for name, of in result["level2"].items() if of}
+    pillars = {name: [("Sub-dimension", "Score"), *subs.items()] for name, subs in result["level2"].items() if subs}
     write_sheets(path, {_SUMMARY: [("Dimension", "Score"), *summary], **pillars})
 
 
@@ -176,8 +176,8 @@ def write_scores_result(models: Mapping[str, Any], path: Path) -> None:
     sheets: dict[str, list[tuple[str | float | None, ...]]] = {_SUMMARY: [heads, *summary]}
     for pillar in _ORDER:
         level2 = {name: models[name]["level2"].get(pillar, {}) for name in order}
-        if subs := sorted({sub for of in level2.values() for sub in of}):
-            sheets[pillar] = [("Model", *subs), *((name, *map(of.get, subs)) for name, of in level2.items())]
+        if subs := sorted({sub for points in level2.values() for sub in points}):
+            sheets[pillar] = [("Model", *subs), *((name, *map(points.get, subs)) for name, points in level2.items())]
     write_sheets(path, sheets)
 
 
@@ -190,7 +190,10 @@ def write_scores_detail(models: Mapping[str, Any], path: Path) -> None:
     order = _best_first(models)
     write_json(
         path,
-        {name: {"total": models[name]["overall"], **{of: models[name][of] for of in LEVELS}} for name in order},
+        {
+            name: {"total": models[name]["overall"], **{level: models[name][level] for level in LEVELS}}
+            for name in order
+        },
     )
 
 
@@ -207,7 +210,7 @@ def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> 
         outputs = score.parts.get("outputs", {}) if score else {}
         facets = 38 if item_meta.RUBRIC_FACETS.get(item) == 38 else 56
         corrected = {pillar: judge_answer(text, pillar, facets=facets).corrected for pillar, text in outputs.items()}
-        marks = {pillar: of for pillar, of in corrected.items() if of is not None}
+        marks = {pillar: mark for pillar, mark in corrected.items() if mark is not None}
         row: dict[str, Any] = {
             "ID": int(item.prompt_id) if item.prompt_id.isascii() and item.prompt_id.isdigit() else item.prompt_id,
             "model": item.generator,

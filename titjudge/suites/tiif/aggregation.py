@@ -45,8 +45,8 @@ def _answers(
     if scores is not None:
         rows = [(score.item_id, score.value) for score in tree.answers_as_scores(answers)]
         scores.write_text(csv_text(("image", "score"), rows), encoding="utf-8")
-    found = results(counted)
-    return Aggregated(found, tables(found), written)
+    result = results(counted)
+    return Aggregated(result, tables(result), written)
 
 
 TIIF = Aggregation(

@@ -219,17 +219,21 @@ class _Numbering:
         if not questions:
             return
         self._numbers.setdefault(f"{kind}\0{questions}", set()).add(index)
-        known = self._first.setdefault((kind, index), (questions, path))[0]
-        if known is not questions and known != questions and not any(question in known for question in questions):
+        first_questions = self._first.setdefault((kind, index), (questions, path))[0]
+        if (
+            first_questions is not questions
+            and first_questions != questions
+            and not any(question in first_questions for question in questions)
+        ):
             self._clashes.append((kind, index, questions, path))
 
     def check(self) -> None:
         for kind, index, questions, path in self._clashes:
-            known, first = self._first[kind, index]
-            if any(len(self._numbers[f"{kind}\0{asked}"]) > 1 for asked in (questions, known)):
-                one, two = (os.path.relpath(name, self._folder) for name in (first, path))
+            first_questions, first = self._first[kind, index]
+            if any(len(self._numbers[f"{kind}\0{asked}"]) > 1 for asked in (questions, first_questions)):
+                first_file, second_file = (os.path.relpath(name, self._folder) for name in (first, path))
                 raise DataError(
-                    f"two numberings under one layout: {one} and {two} have the same number and ask about different "
+                    f"two numberings under one layout: {first_file} and {second_file} have the same number and ask about different "
                     f"prompts. Answers for {kind} made from the testmini files are numbered 0, 1, 2, ...; those made "
                     f"with --sample_idx_file keep the numbers of the full set. Aggregate them as two trees",
                     self._folder,

@@ -74,8 +74,8 @@ def find_set(folder: Path, subset: str) -> tuple[str, Path]:
     if subset != "auto":
         there = [entry for entry in there if entry[0] == subset]
     if not there:
-        wanted = " or ".join(_FOLDERS[name][1] for name in _FOLDERS if subset in ("auto", name))
-        raise DataError(f"no folder {wanted} here (nor in data/): this is not a TIIF-Bench folder", folder)
+        expected = " or ".join(_FOLDERS[name][1] for name in _FOLDERS if subset in ("auto", name))
+        raise DataError(f"no folder {expected} here (nor in data/): this is not a TIIF-Bench folder", folder)
     return there[-1] if len({name for name, _ in there}) == 1 else ("both", there[0][1])
 
 
@@ -103,18 +103,18 @@ def read_set(place: Path, name: str) -> Lines:
 
 def _read_type(kind: str, prompts: Path, questions: Path, name: str) -> list[DatasetLine]:
     texts = list(read_jsonl(prompts, ("type", "short_description", "long_description")))
-    asked = list(read_jsonl(questions, ("type", "yn_question_list", "yn_answer_list")))
-    if len(texts) != len(asked):
-        raise DataError(f"{len(asked)} lines of questions to {len(texts)} prompts in {prompts.name}", questions)
+    records = list(read_jsonl(questions, ("type", "yn_question_list", "yn_answer_list")))
+    if len(texts) != len(records):
+        raise DataError(f"{len(records)} lines of questions to {len(texts)} prompts in {prompts.name}", questions)
     lines = []
-    for number, ((at, text), (line, record)) in enumerate(zip(texts, asked, strict=True)):
+    for number, ((prompt_line, text), (line, record)) in enumerate(zip(texts, records, strict=True)):
         if text["type"] != kind:
-            raise DataError(f"type is {text['type']}, the file is for {kind}", prompts, at)
+            raise DataError(f"type is {text['type']}, the file is for {kind}", prompts, prompt_line)
         if record["type"] != kind:
             raise DataError(f"type is {record['type']}, the file is for {kind}", questions, line)
         for key in ("short_description", "long_description"):
             if not isinstance(text[key], str) or not text[key].strip():
-                raise DataError(f"{key} is not a text", prompts, at)
+                raise DataError(f"{key} is not a text", prompts, prompt_line)
         asking, gold = _questions(record, questions, line)
         full = number if name == "full" or kind not in MOVED else _pointer(record, questions, line)
         lines.append(DatasetLine(kind, number, full, text["short_description"], text["long_description"], asking, gold))
@@ -147,11 +147,11 @@ def with_full_numbers(mini: Lines, place: Path) -> Lines:
     if not all((place / part).is_dir() for part in _FOLDERS["full"]):
         return mini
     full = read_set(place, "full")
-    found: Lines = {}
+    numbered: Lines = {}
     for kind, lines in mini.items():
         numbers = {(line.short, line.long): line.number for line in reversed(full.get(kind, []))}
-        found[kind] = [replace(line, full=numbers.get((line.short, line.long), line.full)) for line in lines]
-    return found
+        numbered[kind] = [replace(line, full=numbers.get((line.short, line.long), line.full)) for line in lines]
+    return numbered
 
 
 def sampled(lines: Lines, path: Path) -> Lines:
@@ -163,7 +163,7 @@ def sampled(lines: Lines, path: Path) -> Lines:
     sample = read_json(path)
     if not isinstance(sample, dict):
         raise DataError("expected an object {type: [number, ...]}", path)
-    found: Lines = {}
+    chosen: Lines = {}
     for kind, all_lines in lines.items():
         numbers = sample.get(kind)
         if not isinstance(numbers, list):
@@ -173,8 +173,8 @@ def sampled(lines: Lines, path: Path) -> Lines:
                 raise DataError(f"{kind}: {number} is not a line number below {len(all_lines)}", path)
         if len(set(numbers)) != len(numbers):
             raise DataError(f"{kind}: a number stands there twice", path)
-        found[kind] = [all_lines[number] for number in numbers]
-    return found
+        chosen[kind] = [all_lines[number] for number in numbers]
+    return chosen
 
 
 @dataclass(slots=True)
@@ -234,7 +234,7 @@ def read_images(top: Path, postfix: str) -> Tree:
 
 
 def _images(place: Path) -> Images:
-    found = Images()
+    images = Images()
     for name in sorted(os.listdir(place)):
         stem, suffix = os.path.splitext(name)
         if suffix.lower() not in SUFFIXES or name.startswith("."):
@@ -242,14 +242,14 @@ def _images(place: Path) -> Images:
         numbered = split_sample(stem)
         stem = numbered[0] if numbered else stem
         if not NUMBER.fullmatch(stem):
-            found.unplaced.append(name)
+            images.unplaced.append(name)
             continue
         number = int(stem)
-        if number in found.by_number:
-            found.doubled.setdefault(number, [found.by_number[number].name]).append(name)
+        if number in images.by_number:
+            images.doubled.setdefault(number, [images.by_number[number].name]).append(name)
         else:
-            found.by_number[number] = place / name
-    return found
+            images.by_number[number] = place / name
+    return images
 
 
 def numbering(lines: Lines, tree: Tree, subset: str, top: Path) -> str:

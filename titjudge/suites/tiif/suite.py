@@ -172,18 +172,18 @@ class Tiif(Suite):
         }
         for key, sizes in expected.items():  # of a sample, its own prompts
             expected[key] = sizes or Counter(kind for prompt, kind in prompts.items() if prompt[:2] == key)
-        for known, score in judged(items, scores, METRIC):
-            kind, length = item_meta.TYPE.required(known), item_meta.LENGTH.required(known)
+        for item, score in judged(items, scores, METRIC):
+            kind, length = item_meta.TYPE.required(item), item_meta.LENGTH.required(item)
             if score.value is None:
                 reason = f"{score.status}: {score.reason}"
-                answers.problems.append(AnswerProblem(score.item_id, reason, known.generator, length))
+                answers.problems.append(AnswerProblem(score.item_id, reason, item.generator, length))
                 continue
-            preds, gold = score.parts.get("preds"), item_meta.GOLD_ANSWERS.required(known)
+            preds, gold = score.parts.get("preds"), item_meta.GOLD_ANSWERS.required(item)
             if preds is None or "samples" in score.parts:  # a panel's votes, or several of one judge
                 right = score.value * len(gold)
             else:
                 right = sum(a == b for a, b in zip(preds, score.parts["gold"], strict=True))
-            hits.setdefault((known.generator, length, kind, known.prompt_id), []).append((right, len(gold)))
+            hits.setdefault((item.generator, length, kind, item.prompt_id), []).append((right, len(gold)))
         for (generator, length, kind, _), images in hits.items():
             correct = [right for right, _ in images]
             answers.cells[generator, length].setdefault(kind, TypeCounts()).add(
@@ -248,11 +248,11 @@ def _folder_items(
             **extra,
         }
         first = images.by_number[number]
-        for at, file in enumerate(images.doubled.get(number, [first.name]), 1):
+        for position, file in enumerate(images.doubled.get(number, [first.name]), 1):
             image, top = first.with_name(file), first.parents[3]
-            name = f"{generator}/{prompt_id}" + (f" ({at})" if at > 1 else "")
+            name = f"{generator}/{prompt_id}" + (f" ({position})" if position > 1 else "")
             numbered = split_sample(image.stem)
-            sample = numbered[1] if numbered else at - 1
+            sample = numbered[1] if numbered else position - 1
             try:
                 inside(top, image.relative_to(top).as_posix(), roots=roots)
                 yield Item(name, line.prompt(length), image, generator, prompt_id, meta, sample)

@@ -75,7 +75,7 @@ def write_xlsx(answers: AnswerCounts, path: Path) -> None:
         for generator in sorted({name for name, _ in answers.cells})
     }
     rows = {
-        title: {name: [value(cell) if cell else None for cell in of] for name, of in cells.items()}
+        title: {name: [value(cell) if cell else None for cell in row] for name, row in cells.items()}
         for title, value in _SHEETS.items()
     }
     means = {name: mean(values) for name, values in rows["Accuracy"].items()}
@@ -136,15 +136,17 @@ def _sheet(book: Any, title: str, path: Path) -> dict[tuple[str, str, str], floa
     rows = list(book[title].iter_rows(values_only=True))
     if len(rows) < 3 or rows[0][0] != "Attribute" or rows[1][0] != "Type":
         raise DataError(f"sheet '{title}': the first two rows do not start with Attribute and Type", path)
-    kinds: list[Any] = list(accumulate(rows[0][1:], lambda left, head: left if head is None else head))  # merged cells
-    found: dict[tuple[str, str, str], float | None] = {}
+    kinds: list[Any] = list(
+        accumulate(rows[0][1:], lambda current, head: current if head is None else head)
+    )  # merged cells
+    values: dict[tuple[str, str, str], float | None] = {}
     for number, row in enumerate(rows[2:], 3):
         if row[0] is None:
             continue
         for kind, length, value in zip(kinds, rows[1][1:], row[1:], strict=True):
             if kind != _MEAN:
-                found[str(row[0]), str(kind), str(length)] = _number(value, f"sheet '{title}', row {number}", path)
-    return found
+                values[str(row[0]), str(kind), str(length)] = _number(value, f"sheet '{title}', row {number}", path)
+    return values
 
 
 def _number(value: Any, where: str, path: Path) -> float | None:

@@ -62,15 +62,15 @@ def results(
         generators[generator] = {}
         for length in LENGTHS:
             problems = [p for p in answers.problems if p.generator == generator and p.length in (length, "")]
-            wanted = SIZES[inferred] if expected is None else expected.get((generator, length), {})
+            sizes = SIZES[inferred] if expected is None else expected.get((generator, length), {})
             cells = answers.cells.get((generator, length), {})
-            generators[generator][length] = summarise(cells, problems, wanted)
-    found: dict[str, Any] = {"generators": generators, "unit": "percent"}
+            generators[generator][length] = summarise(cells, problems, sizes)
+    record: dict[str, Any] = {"generators": generators, "unit": "percent"}
     if expected is None:
-        found["set"] = inferred
-    found["problems"] = _named(answers.problems)
-    found["warnings"] = _warnings(found, inferred=expected is None)
-    return found
+        record["set"] = inferred
+    record["problems"] = _named(answers.problems)
+    record["warnings"] = _warnings(record, inferred=expected is None)
+    return record
 
 
 def _rows(record: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
@@ -145,7 +145,12 @@ def published_table(record: Mapping[str, Any]) -> Table:
     """Make the table of what an official summary file says, a row for each generator and length; percent."""
     means = ("overall", "basic", "advanced")
     rows = tuple(
-        (name, length, *(result.get(key) for key in means), *(result["dimensions"].get(each) for each in DIMENSIONS))
+        (
+            name,
+            length,
+            *(result.get(key) for key in means),
+            *(result["dimensions"].get(dimension) for dimension in DIMENSIONS),
+        )
         for name, length, result in _rows(record)
     )
     columns = ("generator", "length", *means, *DIMENSIONS)

@@ -56,16 +56,16 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[dict[str,
             empty[length] += not strings
             for name_of, value in text_errors(gold, strings)._asdict().items():
                 values[f"{name_of}_{length}"].append(value)
-    found: dict[str, Any] = {key: mean(numbers) for key, numbers in values.items()}
-    found["images"] = len(entries)
-    found |= {f"images_{length}": len(values[f"gned_{length}"]) for length in LENGTHS}
-    found |= {f"without_text_{length}": empty[length] for length in LENGTHS}
+    result: dict[str, Any] = {key: mean(numbers) for key, numbers in values.items()}
+    result["images"] = len(entries)
+    result |= {f"images_{length}": len(values[f"gned_{length}"]) for length in LENGTHS}
+    result |= {f"without_text_{length}": empty[length] for length in LENGTHS}
     rows = tuple(
-        (length, *(found[f"{name}_{length}"] for name in _MEASURES), found[f"images_{length}"], empty[length])
+        (length, *(result[f"{name}_{length}"] for name in _MEASURES), result[f"images_{length}"], empty[length])
         for length in LENGTHS
     )
     columns = ("length", "GNED (0 is perfect)", "recall", "PNED", "images", "nothing read")
-    return found, [Table(f"TIIF-Bench text rendering: {path.stem}", columns, rows)]
+    return result, [Table(f"TIIF-Bench text rendering: {path.stem}", columns, rows)]
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
@@ -144,15 +144,15 @@ def write_ocr(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> i
 
 def text_table(items: Sequence[Item], scores: Sequence[Score]) -> Table | None:
     """Make the table of GNED, recall and PNED by generator; None where no text was read."""
-    found: dict[tuple[str, int, str], list[Score]] = {}
+    groups: dict[tuple[str, int, str], list[Score]] = {}
     for item, score in judged(items, scores, *METRICS):
         if item_meta.TEXT_WORDS.get(item):
             length = LENGTHS.index(item_meta.LENGTH.required(item))
-            found.setdefault((item.generator, length, score.metric), []).append(score)
-    if not found:
+            groups.setdefault((item.generator, length, score.metric), []).append(score)
+    if not groups:
         return None
     rows = []
-    for (generator, length, metric), group in sorted(found.items()):
+    for (generator, length, metric), group in sorted(groups.items()):
         scored = [score for score in group if score.value is not None]
         parts = (mean(score.parts.get(name) for score in scored) for name in ("recall", "pned"))
         gned = mean(score.value for score in scored)
