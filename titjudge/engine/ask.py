@@ -90,24 +90,24 @@ class BoundAsk:
             Unanswered: Refused, truncated, unparsed, failed, or the image cannot be used; no probabilities came.
             ConfigError: The model cannot be asked this way, or the choices cannot be told apart.
         """
-        engine, asked = self._engine, self._role(role)
+        engine, provider_role = self._engine, self._role(role)
         image_files = await self._open(images)
-        if images and not asked.provider.capabilities.images:
-            raise ConfigError(f"{asked.label} cannot read images: choose another model for {role}")
-        if tools and not asked.provider.capabilities.tools:
-            raise ConfigError(f"{asked.label} calls no tools: choose another model for {role}")
+        if images and not provider_role.provider.capabilities.images:
+            raise ConfigError(f"{provider_role.label} cannot read images: choose another model for {role}")
+        if tools and not provider_role.provider.capabilities.tools:
+            raise ConfigError(f"{provider_role.label} calls no tools: choose another model for {role}")
         prompt = engine.library.get(template)
         if "choices" in prompt.variables:
             variables, choices = {**variables, "choices": choices}, ()
-        tokens = self._tokens(choices, asked)
+        tokens = self._tokens(choices, provider_role)
         repeated = self._sample if self._sample.repeats(role) else ONCE
         request = engine.request(
-            asked,
+            provider_role,
             prompt.messages(variables, image_files),
             template=template,
             item_id=self._item.id,
             schema=schema,
-            params={**(_one_token(asked) if tokens else {}), **(params or {})},
+            params={**(_one_token(provider_role) if tokens else {}), **(params or {})},
             choices=tuple(token for spellings in tokens.values() for token in spellings),
             sample=Sample(repeated.repeat, sample, repeated.purpose).number,
             planned=planned,
@@ -116,7 +116,7 @@ class BoundAsk:
             request = replace(request, tools=tuple(tools), messages=(*request.messages, *turns))
         try:
             reply = await engine.answer(
-                asked, request, schema=schema, accept_truncated=accept_truncated, accept_empty=accept_empty,
+                provider_role, request, schema=schema, accept_truncated=accept_truncated, accept_empty=accept_empty,
                 reservation=self._reservation,
             )  # fmt: skip
         except Unanswered as failure:
@@ -145,16 +145,14 @@ class BoundAsk:
         return image_files
 
     @staticmethod
-    def _tokens(choices: Choices, asked: ProviderRole) -> dict[str, tuple[str, ...]]:
+    def _tokens(choices: Choices, role: ProviderRole) -> dict[str, tuple[str, ...]]:
         """List the tokens of each choice."""
         try:
             tokens = wanted(choices)
         except ValueError as error:
             raise ConfigError(f"choices: {error}") from error
-        if tokens and not asked.provider.capabilities.probabilities:
-            raise Unanswered(
-                Status.FAILED, f"{asked.label} does not tell how likely an answer is: choose another model"
-            )
+        if tokens and not role.provider.capabilities.probabilities:
+            raise Unanswered(Status.FAILED, f"{role.label} does not tell how likely an answer is: choose another model")
         return tokens
 
     @staticmethod
@@ -177,7 +175,7 @@ class BoundAsk:
         return [vector for _, vector in pairs]
 
 
-def _one_token(asked: ProviderRole) -> dict[str, Any]:
+def _one_token(role: ProviderRole) -> dict[str, Any]:
     """Return the parameters of an answer of one token; at temperature 0 a server returns the model's own probabilities."""
-    most = asked.config.top_logprobs
+    most = role.config.top_logprobs
     return {"max_tokens": 1, "temperature": 0, **({"top_logprobs": most} if most else {})}

@@ -105,7 +105,7 @@ class _Amount(NamedTuple):
     requests: int = 0
 
     @classmethod
-    def of(cls, cost: float, tokens: int, requests: int) -> _Amount:
+    def from_usd(cls, cost: float, tokens: int, requests: int) -> _Amount:
         if not (0 <= cost < float("inf") and tokens >= 0 and requests >= 0):
             raise ValueError(f"not an amount: {cost} USD, {tokens} tokens, {requests} requests")
         return cls(round(cost * _PICO), tokens, requests)
@@ -223,12 +223,12 @@ class Budget:
         without `jobs`, where the question is paid once more.
         """
         in_jobs = earlier.in_jobs if jobs else {}
-        self._in_jobs = {entry: _Amount.of(cost, tokens, 1) for entry, (cost, tokens) in in_jobs.items()}
+        self._in_jobs = {entry: _Amount.from_usd(cost, tokens, 1) for entry, (cost, tokens) in in_jobs.items()}
         held = sum(self._in_jobs.values(), _NOTHING)
-        self._spent += _Amount.of(earlier.spent, earlier.tokens, earlier.requests - held.requests)
-        self._overrun += _Amount.of(earlier.overrun, 0, 0).cost
+        self._spent += _Amount.from_usd(earlier.spent, earlier.tokens, earlier.requests - held.requests)
+        self._overrun += _Amount.from_usd(earlier.overrun, 0, 0).cost
         self.unpriced += earlier.unpriced
-        uncertain = _Amount.of(earlier.uncertain, earlier.uncertain_tokens, 0)
+        uncertain = _Amount.from_usd(earlier.uncertain, earlier.uncertain_tokens, 0)
         self._uncertain += uncertain._replace(cost=max(uncertain.cost, held.cost), requests=held.requests)
 
     def used(self) -> Spending:
@@ -242,7 +242,7 @@ class Budget:
 
     def note_cached(self, cost: float) -> None:
         """Count the list price of an answer from the cache: in `list_cost` only."""
-        self._cached += _Amount.of(cost, 0, 0).cost
+        self._cached += _Amount.from_usd(cost, 0, 0).cost
 
     # -- admission -------------------------------------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class Budget:
         Raises:
             BudgetExhausted: There is no room, and nothing outstanding can make any.
         """
-        want = await self._enter(_Amount.of(cost, tokens, requests), self._again if again else self._queue)
+        want = await self._enter(_Amount.from_usd(cost, tokens, requests), self._again if again else self._queue)
         return Reservation(self, want)
 
     async def draw(self, cost: float, tokens: int, requests: int = 1) -> Hold:
@@ -263,7 +263,7 @@ class Budget:
         Raises:
             BudgetExhausted: There is no room, and no request on its way can make any.
         """
-        want = await self._enter(_Amount.of(cost, tokens, requests), self._draws)
+        want = await self._enter(_Amount.from_usd(cost, tokens, requests), self._draws)
         return Hold(self, None, want)
 
     def check_room(self, worst: Bill) -> None:
@@ -272,7 +272,7 @@ class Budget:
         Raises:
             BudgetExhausted: There is none.
         """
-        want = _Amount.of(worst.cost, worst.tokens, 1)
+        want = _Amount.from_usd(worst.cost, worst.tokens, 1)
         if not self._fits(want, _NOTHING):
             self._exhaust(want)
             raise BudgetExhausted(self.reason)
@@ -450,7 +450,7 @@ class Reservation:
         Raises:
             BudgetExhausted: The budget cannot make up what the reservation lacks; BudgetHeld: not while others hold it.
         """
-        wait = _Wait(_Amount.of(cost, tokens, requests), self)
+        wait = _Wait(_Amount.from_usd(cost, tokens, requests), self)
         if wait.top_up() != _NOTHING:
             await self._budget._wait(wait, self._budget._draws)
         return Hold(self._budget, self, wait.want)
@@ -458,7 +458,7 @@ class Reservation:
     def settle(self, cost: float, tokens: int, requests: int = 1) -> None:
         """Book what was billed in all, for an item that made no draws; then `release`. A second call does nothing."""
         if self._open:
-            self._rest = self._budget._bill(self._rest, _Amount.of(cost, tokens, requests))
+            self._rest = self._budget._bill(self._rest, _Amount.from_usd(cost, tokens, requests))
             self.release()
 
     def release(self) -> None:
@@ -498,7 +498,7 @@ class Hold:
     def settle(self, cost: float, tokens: int, requests: int = 1) -> None:
         """Book what an answered request, well or badly, was billed: USD, input plus output tokens."""
         if self._open:
-            self._close(self._budget._bill(self._amount, _Amount.of(cost, tokens, requests)))
+            self._close(self._budget._bill(self._amount, _Amount.from_usd(cost, tokens, requests)))
 
     def mark_uncertain(self) -> None:
         """Mark a request that was sent and got no answer: it may have been billed, so its worst case stays out of reach."""
@@ -519,10 +519,10 @@ class Hold:
         if self._open:
             self._close(self._amount)
 
-    def _close(self, left: _Amount) -> None:
+    def _close(self, amount: _Amount) -> None:
         self._open = False
         self._budget._in_flight -= 1
-        self._budget._return(left, self._parent)
+        self._budget._return(amount, self._parent)
         self._budget._admit()
 
     def __enter__(self) -> Self:

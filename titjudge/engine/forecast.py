@@ -31,14 +31,14 @@ class CapReach:
     """How far the money left under a cap carries. Amounts are USD.
 
     Attributes:
-        left: What may still be used.
+        money: What may still be used.
         worst, likely: Of an item, where all answers are as long as they may be, and of their usual length.
         reserved: At most set aside for an item before it is asked.
         role: Whose answers take most of what is set aside and not used.
         thinks: That model thinks before it answers.
     """
 
-    left: float
+    money: float
     worst: float
     likely: float
     reserved: float
@@ -48,14 +48,14 @@ class CapReach:
     @property
     def sure(self) -> int:
         """Items that are paid for whatever their answers."""
-        return int(self.left / self.worst)
+        return int(self.money / self.worst)
 
     @property
     def expected(self) -> int:
         """Items that are paid for if answers have their usual length; the last needs its whole reservation."""
-        if self.left < self.reserved:
+        if self.money < self.reserved:
             return 0
-        return int((self.left - self.reserved) / self.likely) + 1 if self.likely else self.sure
+        return int((self.money - self.reserved) / self.likely) + 1 if self.likely else self.sure
 
     def line(self, items: int) -> str:
         """Say for people how many of so many items the cap pays for; empty where it pays for all."""
@@ -64,11 +64,11 @@ class CapReach:
         less = f"a smaller max_tokens{' or thinking_budget' if self.thinks else ''} of the {self.role} in run.yaml"
         if not self.expected:
             return (
-                f"the cap leaves ${self.left:.4f}, and ${self.reserved:.4f} is set aside for an image before it is asked (likely "
+                f"the cap leaves ${self.money:.4f}, and ${self.reserved:.4f} is set aside for an image before it is asked (likely "
                 f"cost: ${self.likely:.4f}): nothing is asked. --max-cost {self.reserved * 1.01:.2g}, or {less}, lets it begin"
             )
         return (
-            f"the cap leaves ${self.left:.4f}: enough for {self.sure:,} of {items:,} images at worst (${self.worst:.4f} each), likely for "
+            f"the cap leaves ${self.money:.4f}: enough for {self.sure:,} of {items:,} images at worst (${self.worst:.4f} each), likely for "
             f"{min(self.expected, items):,} (${self.likely:.4f} each); {less} carries it further"
         )
 
@@ -94,7 +94,7 @@ class Estimates:
         self.per_item = per_item
         self._library, self._settings_of = library, settings_of
         self._requests: dict[str, dict[str, Expected]] = defaultdict(dict)  # by item, by key
-        self._asked: set[str] = set()
+        self._counted_keys: set[str] = set()
 
     def provider(self, config: RoleConfig) -> Provider:
         """Make the stand-in for the provider of a role."""
@@ -116,9 +116,9 @@ class Estimates:
     def _note(self, request: Expected) -> None:
         """Keep a request once: an item's metrics share answers, and a dry run's items do, too."""
         if not self.per_item:
-            if request.key in self._asked:
+            if request.key in self._counted_keys:
                 return
-            self._asked.add(request.key)
+            self._counted_keys.add(request.key)
         self._requests[request.item_id][request.key] = request
 
     def _count_embedding(self, tokens: int) -> None:
@@ -143,7 +143,7 @@ class Planner:
     def __init__(self, engine: Engine, estimates: Estimates) -> None:
         self.engine, self.estimates, self.roles = engine, estimates, engine.roles
         self.refused: list[Refused] = []
-        self._panel = Panel.of(engine.roles.config)
+        self._panel = Panel.from_config(engine.roles.config)
 
     def role(self, name: str) -> ProviderRole | EmbedderRole:
         return self.roles.embedder_role() if name == "embedder" else self.roles[name]
@@ -189,7 +189,7 @@ class Planner:
         )
         return await budget.reserve(cost, int(tokens), len(requests), again=held is not None)
 
-    async def reach(self, items: Iterable[Item], metrics: Mapping[str, Metric], left: float) -> CapReach | None:
+    async def reach(self, items: Iterable[Item], metrics: Mapping[str, Metric], money: float) -> CapReach | None:
         """Estimate from the first items how many of such the money left under a cap pays for; None where they are free."""
         worst = middle = most_reserved = 0.0
         # By role, USD of room that answers of a likely length leave unused.
@@ -209,7 +209,7 @@ class Planner:
             return None
         role = self.roles[max(slack, key=lambda name: slack[name])]
         thinks = role.provider.capabilities.thinking > 0
-        return CapReach(left, worst / count, middle / count, most_reserved, role.name, thinks)
+        return CapReach(money, worst / count, middle / count, most_reserved, role.name, thinks)
 
     def _amount(self, role: str, usage: Usage) -> tuple[float, int]:
         return self.roles[role].worst(usage), usage.input + usage.output
@@ -231,8 +231,8 @@ class ReadOnlyCache:
         self._cache = cache
 
     def get(self, key: str) -> dict[str, Any] | None:
-        found = self._cache.get(key)
-        return {**found, "vector": BLANK_VECTOR} if found is not None and "vector" in found else found
+        answer = self._cache.get(key)
+        return {**answer, "vector": BLANK_VECTOR} if answer is not None and "vector" in answer else answer
 
     async def put(self, key: str, value: dict[str, Any]) -> None:
         raise AssertionError("a plan writes nothing")
@@ -285,23 +285,23 @@ class Forecast:
 
     def lines(self, examples: int = 3) -> list[str]:
         """Say what was found in the data, for people: how much of it can be judged, and why the rest cannot."""
-        said = list(self.notes)
+        lines = list(self.notes)
         if not self.refused:
-            return [*said, f"{self.items:,} items found, all of them usable"]
-        said.append(
+            return [*lines, f"{self.items:,} items found, all of them usable"]
+        lines.append(
             f"{self.items + len(self.refused):,} items found: {self.items:,} usable, {len(self.refused):,} refused"
         )
-        said += [f"  {line}" for line in listed(self.refused, examples)]
+        lines += [f"  {line}" for line in listed(self.refused, examples)]
         if not self.items:
-            said.append("nothing can be judged: there is nothing to ask, and nothing to pay")
-        return said
+            lines.append("nothing can be judged: there is nothing to ask, and nothing to pay")
+        return lines
 
     @property
     def total(self) -> tuple[float, float, float] | None:
-        known = [cost for cost in self.costs.values() if cost is not None]
-        if len(known) < len(self.costs):
+        costs = [cost for cost in self.costs.values() if cost is not None]
+        if len(costs) < len(self.costs):
             return None
-        return sum(c[0] for c in known), sum(c[1] for c in known), sum(c[2] for c in known)
+        return sum(c[0] for c in costs), sum(c[1] for c in costs), sum(c[2] for c in costs)
 
     def to_json(self) -> dict[str, Any]:
         total = self.total
@@ -388,22 +388,22 @@ class ForecastSum:
 
     def add(self, requests: Iterable[Expected]) -> None:
         for request in requests:
-            asked = self._planner.role(request.role)
-            if asked.provider.is_free:
+            provider_role = self._planner.role(request.role)
+            if provider_role.provider.is_free:
                 continue
             role = self._roles[request.role]
             role.requests += 1
             role.low += request.low
             role.middle += request.middle
             role.high += request.high
-            more = replace(
+            unscaled = replace(
                 request.middle, input=request.middle.input + request.saved, image=request.middle.image + request.saved
             )
             self._saved += request.saved
-            self._saved_cost += asked.cost(more) - asked.cost(request.middle)
+            self._saved_cost += provider_role.cost(unscaled) - provider_role.cost(request.middle)
             if request.structured:
                 self._repairs += 1
-                self._repair_cost += asked.cost(
+                self._repair_cost += provider_role.cost(
                     Usage(request.middle.input + request.middle.output, request.middle.output)
                 )
 
@@ -415,10 +415,12 @@ class ForecastSum:
             roles["embedder"] = RoleForecast(planner.estimates.embeddings, tokens, tokens, tokens)
         costs: dict[str, tuple[float, float, float] | None] = {}
         for name, role in roles.items():
-            asked = planner.role(name)
+            provider_role = planner.role(name)
             ends = (role.low, role.middle, role.high)
             costs[name] = (
-                None if asked.price is None else (asked.worst(ends[0]), asked.worst(ends[1]), asked.worst(ends[2]))
+                None
+                if provider_role.price is None
+                else (provider_role.worst(ends[0]), provider_role.worst(ends[1]), provider_role.worst(ends[2]))
             )
         unpriced = any(cost is None for cost in costs.values())
         return Forecast(

@@ -303,8 +303,8 @@ class Engine:
             reply = replace(reply, status=Status.OK)
         if schema is None:
             return reply
-        given = "\n".join(message.text for message in request.messages if message.role != "assistant")
-        data, flags = structured_output.validated(reply.text, schema, lenient=self.lenient, given=given)
+        sent_text = "\n".join(message.text for message in request.messages if message.role != "assistant")
+        data, flags = structured_output.validated(reply.text, schema, lenient=self.lenient, given=sent_text)
         return None if data is None else replace(reply, data=data, flags=(*reply.flags, *flags))
 
     async def _repair(
@@ -320,12 +320,12 @@ class Engine:
             role.tally.unusable += 1
             raise Unanswered(Status.UNPARSED, f"the answer could not be read after a repair turn: {problem}", reply)
         prompt = self.library.get("repair/json")
-        shown = _json(schema_of(schema))
+        schema_text = _json(schema_of(schema))
         logger.info(
             "%(role)s %(template)s of %(item)s: the answer cannot be read (%(problem)s), asked for a repair",
             {**_names(request), "problem": problem},
         )
-        turn = prompt.messages({"problem": problem, "schema": shown})
+        turn = prompt.messages({"problem": problem, "schema": schema_text})
         messages = (*request.messages, Message("assistant", (reply.text,)), *turn)
         again = replace(request, messages=messages, attempt=request.attempt + 1)
         with self.sender.not_dropped():
@@ -418,21 +418,21 @@ class Engine:
     async def embed(self, texts: Sequence[str], reservation: Reservation | None = None) -> list[tuple[str, Embedding]]:
         """Key and unit vector of each text; each distinct text is embedded once, ever."""
         embedder = self.roles.embedder()
-        wanted = {text: content_key("embed", {"identity": dict(embedder.identity), "text": text}) for text in texts}
-        found: dict[str, Embedding] = {}
-        for text, key in wanted.items():
+        keys = {text: content_key("embed", {"identity": dict(embedder.identity), "text": text}) for text in texts}
+        embeddings: dict[str, Embedding] = {}
+        for text, key in keys.items():
             kept = self.cache.get(key) if self.cache is not None else None
             if kept is not None:
-                found[text] = embedding_from(kept)
+                embeddings[text] = embedding_from(kept)
                 self.roles.embedded.cached += 1
-        absent = [text for text in wanted if text not in found]
+        absent = [text for text in keys if text not in embeddings]
         vectors = await asyncio.gather(
-            *(self._once(wanted[text], partial(self._embed, wanted[text], text, reservation)) for text in absent)
+            *(self._once(keys[text], partial(self._embed, keys[text], text, reservation)) for text in absent)
         )
-        found.update(zip(absent, vectors, strict=True))
-        for text, key in wanted.items():
-            self._note_vector(key, text, found[text])
-        return [(wanted[text], found[text]) for text in texts]
+        embeddings.update(zip(absent, vectors, strict=True))
+        for text, key in keys.items():
+            self._note_vector(key, text, embeddings[text])
+        return [(keys[text], embeddings[text]) for text in texts]
 
     async def _embed(self, key: str, text: str, reservation: Reservation | None) -> Embedding:
         embedder = self.roles.embedder()

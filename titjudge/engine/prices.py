@@ -68,7 +68,7 @@ class Price:
 
     def cost(self, usage: Usage) -> float:
         """USD of one request; thinking is billed as output, which includes it already."""
-        rate = self._at(usage.input)
+        rate = self._rates_for(usage.input)
         cached = min(usage.cached_input, usage.input)
         image = min(usage.image, usage.input - cached) if rate.image is not None else 0
         total = (usage.input - cached - image) * rate.input + usage.output * rate.output
@@ -76,7 +76,7 @@ class Price:
         total += image * (rate.image or 0.0)
         return total / MILLION + self.per_request
 
-    def _at(self, input_tokens: int) -> Price | PriceTier:
+    def _rates_for(self, input_tokens: int) -> Price | PriceTier:
         reached = [tier for tier in self.tiers if input_tokens > tier.above]
         return max(reached, key=lambda tier: tier.above) if reached else self
 
@@ -99,10 +99,10 @@ def batch_price(provider: str, price: Price, on: date | None = None, *, base_url
     """
     day = on or clock.today()
     vendor = VENDORS.get(registry.vendor(provider))
-    known = [line for line in vendor.batch_discounts if line.since <= day] if vendor else []
-    if not known or not at_vendor(provider, base_url):
+    discounts = [line for line in vendor.batch_discounts if line.since <= day] if vendor else []
+    if not discounts or not at_vendor(provider, base_url):
         return price
-    line = max(known, key=lambda line: line.since)
+    line = max(discounts, key=lambda line: line.since)
     return replace(
         price,
         **_discounted(price, line.factor),
@@ -131,7 +131,7 @@ def price_of(
     base_url: str = "",
     free: bool = False,
     embedding: bool = False,
-    at: datetime | None = None,
+    when: datetime | None = None,
 ) -> Price | None:
     """Find the list price of a model, or None when nobody knows it.
 
@@ -144,7 +144,7 @@ def price_of(
             one the vendor's list price is given (`elsewhere`), and what is billed there only the user knows.
         free: The provider declares that it costs nothing (local, recorded, fake).
         embedding: A model without an output price is fine; for any other, that price is unknown.
-        at: When (default now); prices that depend on the hour are taken at their dearest.
+        when: Default now; prices that depend on the hour are taken at their dearest.
 
     Raises:
         ConfigError: The user's table has an entry that is no price.
@@ -153,7 +153,7 @@ def price_of(
         for key, entry in (user or {}).items():
             if key.strip().lower() == name:
                 return _from_user(key, entry)
-    return FREE if free else _bundled(provider, model, base_url, embedding, at or clock.now())
+    return FREE if free else _bundled(provider, model, base_url, embedding, when or clock.now())
 
 
 def _names(provider: str, model: str) -> list[str]:
@@ -199,11 +199,11 @@ def _from_user(name: str, entry: Price | Mapping[str, Any]) -> Price:
         return entry
     if not isinstance(entry, Mapping):
         raise ConfigError(f"prices: {name}: expected input and output in USD per million tokens, not {entry!r}")
-    known = [field.name for field in fields(Price) if field.name not in ("tiers", "source", "elsewhere")]
+    rate_names = [field.name for field in fields(Price) if field.name not in ("tiers", "source", "elsewhere")]
     for key in entry:
-        if key not in known:
+        if key not in rate_names:
             raise ConfigError(
-                f"prices: {name}: unknown key '{key}'.{nearest(str(key), known)} Known: {', '.join(known)}"
+                f"prices: {name}: unknown key '{key}'.{nearest(str(key), rate_names)} Known: {', '.join(rate_names)}"
             )
     missing = [key for key in ("input", "output") if entry.get(key) is None]
     if missing:
@@ -215,21 +215,21 @@ def _from_user(name: str, entry: Price | Mapping[str, Any]) -> Price:
     return Price(source="user table", **rates)
 
 
-def _bundled(provider: str, model: str, base_url: str, embedding: bool, at: datetime) -> Price | None:
+def _bundled(provider: str, model: str, base_url: str, embedding: bool, when: datetime) -> Price | None:
     from importlib.metadata import version
 
-    found = _find(provider, model, base_url)
-    if found is None:
+    listing = _find(provider, model, base_url)
+    if listing is None:
         return None
-    vendor, info, elsewhere = found
-    rates = _Rates(info, at)
+    vendor, info, elsewhere = listing
+    rates = _Rates(info, when)
     bare = rates.missing("input_mtok") or (rates.missing("output_mtok") and not embedding)
     if bare:
         return None
     return Price(
-        **rates.at(0),
+        **rates.rates_for(0),
         per_request=rates.flat("requests_kcount") / 1000,
-        tiers=tuple(PriceTier(above, **rates.at(above + 1)) for above in rates.starts()),
+        tiers=tuple(PriceTier(above, **rates.rates_for(above + 1)) for above in rates.starts()),
         source=f"genai-prices {version('genai-prices')}: {vendor}/{info.id}",
         elsewhere=elsewhere,
     )
@@ -245,15 +245,15 @@ def _find(provider: str, model: str, base_url: str) -> tuple[str, Any, bool] | N
     there = {_listed_at(snapshot.providers, address) for address in addresses}
     if len(there) == 1 and (listed := there.pop()):
         with contextlib.suppress(LookupError):
-            made, info = snapshot.find_provider_model(model, None, listed, None)
-            return made.id, info, False
+            record, info = snapshot.find_provider_model(model, None, listed, None)
+            return record.id, info, False
     if not find_provider_by_id(snapshot.providers, vendor):
         return None
     try:
-        made, info = snapshot.find_provider_model(model, None, vendor, None)
+        record, info = snapshot.find_provider_model(model, None, vendor, None)
     except LookupError:
         return None
-    return made.id, info, bool(addresses)
+    return record.id, info, bool(addresses)
 
 
 def _listed_at(providers: Iterable[Any], address: str) -> str:
@@ -281,13 +281,13 @@ def _listed_at(providers: Iterable[Any], address: str) -> str:
 class _Rates:
     """One genai-prices record read at a moment: the dearest of the day where the hour matters."""
 
-    def __init__(self, info: Any, at: datetime) -> None:
+    def __init__(self, info: Any, when: datetime) -> None:
         from genai_prices.types import TimeOfDateConstraint
 
         prices = info.prices if isinstance(info.prices, list) else []
         hourly = any(isinstance(price.constraint, TimeOfDateConstraint) for price in prices)
-        midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
-        moments = [midnight + timedelta(minutes=30 * step) for step in range(48)] if hourly else [at]
+        midnight = when.replace(hour=0, minute=0, second=0, microsecond=0)
+        moments = [midnight + timedelta(minutes=30 * step) for step in range(48)] if hourly else [when]
         self._records = [info.get_prices(moment) for moment in moments]
 
     def _values(self, key: str) -> list[Any]:
@@ -298,8 +298,8 @@ class _Rates:
 
     def starts(self) -> list[int]:
         keys = ("input_mtok", "output_mtok", "cache_read_mtok", "input_image_mtok")
-        found = {tier.start for key in keys for value in self._values(key) for tier in getattr(value, "tiers", ())}
-        return sorted(found)
+        starts = {tier.start for key in keys for value in self._values(key) for tier in getattr(value, "tiers", ())}
+        return sorted(starts)
 
     def flat(self, key: str, tokens: int = 0) -> float:
         """Find the dearest rate of a key for a request of so many input tokens; 0 when the key has none."""
@@ -309,7 +309,7 @@ class _Rates:
             rates.append(float(reached[-1] if reached else getattr(value, "base", value)))
         return max(rates)
 
-    def at(self, tokens: int) -> dict[str, Any]:
+    def rates_for(self, tokens: int) -> dict[str, Any]:
         def known(key: str) -> float | None:
             return None if self.missing(key) else self.flat(key, tokens)
 

@@ -211,22 +211,24 @@ class RateLimiter:
 
         What one answer said does not hold for ever when the next ones say nothing: it may have been a proxy's.
         """
-        found, now = read_limits(headers), self._now()
-        if not found:
+        header_limits, now = read_limits(headers), self._now()
+        if not header_limits:
             self._from_headers = {
                 name: pacer for name, pacer in self._from_headers.items() if not pacer.passed_over(now)
             }
             return
         self._forget_transit(now)
         if logger.isEnabledFor(logging.DEBUG):
-            limits = {name: f"{told.remaining:g} of {told.limit:g} left" for name, told in found.items()}
+            limits = {name: f"{limit.remaining:g} of {limit.limit:g} left" for name, limit in header_limits.items()}
             logger.debug("%(account)s tells its limits: %(limits)s", {"account": self.account, "limits": limits})
-        for name, told in found.items():
+        for name, header_limit in header_limits.items():
             tokens = name != "requests"
             pacer = self._from_headers.get(name)
             if pacer is None:
                 pacer = self._from_headers[name] = TokenBucket(now=now, tokens=tokens)
-            pacer.observe(told, sum(each for _, each in self._transit) if tokens else len(self._transit), now)
+            pacer.observe(
+                header_limit, sum(amount for _, amount in self._transit) if tokens else len(self._transit), now
+            )
 
     def _forget_transit(self, now: float) -> None:
         """Keep the requests that a server may not have seen when it wrote the headers now read."""

@@ -112,14 +112,16 @@ class _Failures:
     def wait(self, state: RetryCallState) -> float:
         """Draw the wait before the next attempt, in seconds; tenacity asks once after each failure."""
         failure, policy = _last(state).failure, self.policy
-        asked = max(0.0, failure.retry_after or 0.0)
+        retry_after = max(0.0, failure.retry_after or 0.0)
         if not _says_later(failure):
-            return asked + self._backoff(policy.base, self.faults)
+            return retry_after + self._backoff(policy.base, self.faults)
         # A server that says when needs little jitter at first.
-        seconds = asked + self._backoff(policy.base if failure.retry_after is None else policy.base / 5, self.put_off)
-        left = policy.patience - self.waited
-        if 0 < left < seconds:  # a last look when patience ends, not some seconds before it does
-            seconds = max(left, asked)
+        seconds = retry_after + self._backoff(
+            policy.base if failure.retry_after is None else policy.base / 5, self.put_off
+        )
+        patience_left = policy.patience - self.waited
+        if 0 < patience_left < seconds:  # a last look when patience ends, not some seconds before it does
+            seconds = max(patience_left, retry_after)
         self.waited += seconds
         return seconds
 

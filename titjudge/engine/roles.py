@@ -130,9 +130,9 @@ class Role(Generic[M, Q, A]):
         self.tally.absurd += booked != usage
         used = replace(bound, cost=booked.cost) if unread(booked) else booked
         amounts = ((price or self.price_of)(used), used.cost)
-        known = [amount for amount in amounts if amount is not None]
-        self.tally.unpriced += not known
-        return Bill(max(known, default=0.0), used.input + used.output, unpriced=not known)
+        known_amounts = [amount for amount in amounts if amount is not None]
+        self.tally.unpriced += not known_amounts
+        return Bill(max(known_amounts, default=0.0), used.input + used.output, unpriced=not known_amounts)
 
     @abstractmethod
     def bound(self, question: Q) -> Usage:
@@ -205,8 +205,8 @@ class ProviderRole(Role[Provider, Request, Reply]):
 
     def unsent(self, protocol: str) -> list[str]:
         """List the parameters that are wanted of a model that does not take them; the strict protocol wants a temperature."""
-        wanted = ({"temperature": 0} if protocol == "strict" else {}) | self.config.sampling
-        return sorted((self.provider.capabilities.left_out(wanted) & set(wanted)) - set(self.config.omit))
+        parameters = ({"temperature": 0} if protocol == "strict" else {}) | self.config.sampling
+        return sorted((self.provider.capabilities.left_out(parameters) & set(parameters)) - set(self.config.omit))
 
     def sampling(self, params: Mapping[str, Any], protocol: str) -> dict[str, Any]:
         """Collect the parameters to send: the configuration before the metric's, those before the defaults.
@@ -273,7 +273,7 @@ class Roles:
                 raise ConfigError(
                     f"this metric needs a {name}: add --{name} PROVIDER/MODEL, for example --{name} openai/gpt-4o"
                 )
-            provider = self.made(config)
+            provider = self.new_provider(config)
             if self._batches is not None:
                 provider = self._batches.wrap(provider)
             self._roles[name] = self._role(name, config, provider)
@@ -323,13 +323,13 @@ class Roles:
     def _provider(self, config: RoleConfig) -> Provider:
         """Share a model of this machine among the roles it plays: its weights are held once."""
         settings = self.config.settings_of(config)
-        for name, known, provider in self._here:
-            if (name, known) == (config.provider, settings):
+        for name, held_settings, provider in self._here:
+            if (name, held_settings) == (config.provider, settings):
                 return provider
-        made = make_provider(config.provider, settings)
-        if made.direct:
-            self._here.append((config.provider, settings, made))
-        return made
+        new_provider = make_provider(config.provider, settings)
+        if new_provider.direct:
+            self._here.append((config.provider, settings, new_provider))
+        return new_provider
 
     def _made_embedder(self, config: RoleConfig) -> Embedder:
         return make_embedder(config.provider, config.model_name, self.config.settings_of(config))
@@ -357,14 +357,14 @@ class Roles:
             return
         for name in self.with_panel(names):
             role: Role[Any, Any, Any] = self.embedder_role() if name == "embedder" else self[name]
-            if not _known(role.price):
+            if not _is_known(role.price):
                 where = f" at {role.provider.base_url}" if role.price is not None else ""
                 free = "; 0,0 where the server costs nothing" if where else ""
                 raise ConfigError(
                     f"the price of {role.label}{where} is unknown, so a cap cannot hold: add {_its_price(role.model)}{free}"
                 )
             instead = retirements.stands_in(role.config.provider, role.model)
-            if instead and not _known(role.priced_as(instead)):
+            if instead and not _is_known(role.priced_as(instead)):
                 raise ConfigError(
                     f"{instead} answers in place of {role.label}, which has retired, and its price is unknown, so a cap cannot hold: add {_its_price(instead)}"
                 )
@@ -419,14 +419,14 @@ class Roles:
             if config is not None and config.provider == "recorded":
                 self._make(config)
 
-    def made(self, config: RoleConfig) -> Provider:
+    def new_provider(self, config: RoleConfig) -> Provider:
         """Make the provider of a role's configuration; the role is not opened by it."""
         return adapted_provider(self._make(config))
 
     def with_panel(self, names: Iterable[str]) -> list[str]:
         """List the role names, with the judge its whole panel; each once."""
-        wanted = set(names)
-        return sorted(wanted.union(self.config.judge_roles) if "judge" in wanted else wanted)
+        role_names = set(names)
+        return sorted(role_names.union(self.config.judge_roles) if "judge" in role_names else role_names)
 
     def open(self) -> list[ProviderRole]:
         """List the roles in use so far."""
@@ -449,6 +449,6 @@ def _its_price(model: str) -> str:
     return f"--price {model}=IN,OUT, in Python {in_python} (USD per million tokens)"
 
 
-def _known(price: prices.Price | None) -> bool:
+def _is_known(price: prices.Price | None) -> bool:
     """Whether a cap can rely on a price."""
     return price is not None and not price.elsewhere

@@ -86,7 +86,7 @@ class Panel:
     quorum: int = 1
 
     @classmethod
-    def of(cls, config: RunConfig) -> Panel:
+    def from_config(cls, config: RunConfig) -> Panel:
         judges = tuple(config.judge_roles)
         return cls(judges, config.samples, config.vote, config.quorum or len(judges) // 2 + 1)
 
@@ -118,21 +118,25 @@ class Panel:
         ]
         if len(self.judges) == 1:
             return [by_judge[0][1]]
-        own = [replace(score, metric=f"{name} [{label}]") for label, score in by_judge]
-        return [self._together(by_judge, item, name), *own]
+        judge_scores = [replace(score, metric=f"{name} [{label}]") for label, score in by_judge]
+        return [self._together(by_judge, item, name), *judge_scores]
 
     def _repeated(self, votes: Sequence[Score], label: str) -> tuple[str, Score]:
         """Combine the samples of one judge; `spread` is their standard deviation."""
-        given = [vote.value for vote in votes if vote.value is not None]
+        values = [vote.value for vote in votes if vote.value is not None]
         first = next((vote for vote in votes if vote.value is not None), votes[0])
         if self.samples == 1:
             return label, first
         replies = tuple(dict.fromkeys(key for vote in votes for key in vote.replies))
-        told = joined([vote.parts for vote in votes if vote.value is not None], self.rule)
-        parts = {**first.parts, **told, **Samples(samples=[vote.value for vote in votes], spread=_spread(given))}
-        if not given:
+        joined_parts = joined([vote.parts for vote in votes if vote.value is not None], self.rule)
+        parts = {
+            **first.parts,
+            **joined_parts,
+            **Samples(samples=[vote.value for vote in votes], spread=_spread(values)),
+        }
+        if not values:
             return label, replace(first, replies=replies, parts=parts)
-        value = combine(given, self.rule)
+        value = combine(values, self.rule)
         if value is None:
             return label, replace(
                 first, value=None, status=Status.UNPARSED, reason=_NO_MAJORITY, replies=replies, parts=parts
@@ -140,25 +144,25 @@ class Panel:
         return label, replace(first, value=value, replies=replies, parts=parts)
 
     def _together(self, scores: Sequence[tuple[str, Score]], item: Item, name: str) -> Score:
-        given = [score.value for _, score in scores if score.value is not None]
+        values = [score.value for _, score in scores if score.value is not None]
         votes = [
             PanelVote(judge=label, value=score.value, status=str(score.status), reason=score.reason)
             for label, score in scores
         ]
-        parts = PanelVotes(votes=votes, disagreement=max(given) - min(given) if given else None)
+        parts = PanelVotes(votes=votes, disagreement=max(values) - min(values) if values else None)
         replies = tuple(dict.fromkeys(key for _, score in scores for key in score.replies))
         blank = Score(item.id, name, None, Status.FAILED, "", parts, replies, item.generator, item.prompt_id)
-        if len(given) < self.quorum:
+        if len(values) < self.quorum:
             silent = [score for _, score in scores if score.value is None]
             status = Counter(score.status for score in silent).most_common(1)[0][0]
             reasons = list(dict.fromkeys(score.reason for score in silent))
             reason = "; ".join(reasons)
-            if given or len(reasons) > 1:
+            if values or len(reasons) > 1:
                 reason = (
-                    f"no quorum: {len(given)} of {len(scores)} judges answered, {self.quorum} are needed ({reason})"
+                    f"no quorum: {len(values)} of {len(scores)} judges answered, {self.quorum} are needed ({reason})"
                 )
             return replace(blank, status=status, reason=reason)
-        value = combine(given, self.rule)
+        value = combine(values, self.rule)
         if value is None:
             return replace(blank, status=Status.UNPARSED, reason=_NO_MAJORITY)
         first = next(score for _, score in scores if score.value is not None)
@@ -182,12 +186,12 @@ def combine(values: Sequence[float], rule: str) -> float | None:
 
 def joined(votes: Sequence[Parts], rule: str) -> dict[str, Any]:
     """Join the parts of several votes that suites make tables of; numbers are joined as the values are."""
-    found: dict[str, Any] = {}
+    joined_parts: dict[str, Any] = {}
     for key in TABLED:
-        given = [parts[key] for parts in votes if key in parts]
-        if len(given) == len(votes) and not (key == "questions" and any(map(_has_verdicts, given))):
-            found[key] = _joined(given, rule)
-    return {key: value for key, value in found.items() if value is not None}
+        values = [parts[key] for parts in votes if key in parts]
+        if len(values) == len(votes) and not (key == "questions" and any(map(_has_verdicts, values))):
+            joined_parts[key] = _joined(values, rule)
+    return {key: value for key, value in joined_parts.items() if value is not None}
 
 
 def _joined(values: Sequence[Any], rule: str) -> Any:
@@ -203,9 +207,9 @@ def _joined(values: Sequence[Any], rule: str) -> Any:
     return values[0] if all(value == values[0] for value in values) else None
 
 
-def _has_verdicts(asked: Any) -> bool:
+def _has_verdicts(questions: Any) -> bool:
     """Tell whether questions have a yes or no in place of a number, as those of DSG and TIFA: these have no mean."""
-    return any("answer" not in question for question in objects(asked))
+    return any("answer" not in question for question in objects(questions))
 
 
 def _spread(values: Sequence[float]) -> float | None:

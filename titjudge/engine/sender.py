@@ -304,11 +304,11 @@ class Sender:
         hold.settle(bill.cost, bill.tokens)
         self._write(name, entry, bill)
 
-    def _write(self, name: str, entry: str, bill: Bill, uncertain: float = 0.0, **more: int) -> None:
+    def _write(self, name: str, entry: str, bill: Bill, uncertain: float = 0.0, **counts: int) -> None:
         """Settle an entry."""
-        more |= {"unpriced": 1} if bill.unpriced else {}
+        counts |= {"unpriced": 1} if bill.unpriced else {}
         self.budget.unpriced += bill.unpriced
-        line = {"id": entry, "role": name, "cost": bill.cost, "tokens": bill.tokens, "uncertain": uncertain, **more}
+        line = {"id": entry, "role": name, "cost": bill.cost, "tokens": bill.tokens, "uncertain": uncertain, **counts}
         self.write("bill", line)
 
     def write(self, kind: str, record: dict[str, Any]) -> bool:

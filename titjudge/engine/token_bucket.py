@@ -64,16 +64,16 @@ class HeaderLimit:
 
 def read_limits(headers: Mapping[str, str]) -> dict[str, HeaderLimit]:
     """Read the limits in an answer's headers, by `requests` and `tokens`; what cannot be read is left out."""
-    found = {name.lower(): value for name, value in headers.items() if "ratelimit" in name.lower()}
-    if not found:
+    limit_headers = {name.lower(): value for name, value in headers.items() if "ratelimit" in name.lower()}
+    if not limit_headers:
         return {}
     now = next((value for name, value in headers.items() if name.lower() == "date"), "")
     limits: dict[str, HeaderLimit] = {}
     for kind, spellings in _NAMES.items():
         for limit_name, remaining_name, reset_name in spellings:
-            limit, remaining = _number(found.get(limit_name)), _number(found.get(remaining_name))
+            limit, remaining = _number(limit_headers.get(limit_name)), _number(limit_headers.get(remaining_name))
             if limit and remaining is not None:
-                reset = found.get(reset_name)
+                reset = limit_headers.get(reset_name)
                 seconds = seconds_of(reset)
                 limits[kind] = HeaderLimit(
                     limit, min(remaining, limit), _until(reset, now) if seconds is None else seconds
@@ -119,16 +119,27 @@ class TokenBucket:
         rate, capacity: None until headers tell them; nothing is held up before.
     """
 
-    __slots__ = ("_at", "_level", "_passed", "_probe", "_remaining", "_said", "capacity", "margin", "rate", "tokens")
+    __slots__ = (
+        "_filled_at",
+        "_level",
+        "_without_header",
+        "_probe",
+        "_remaining",
+        "_header_at",
+        "capacity",
+        "margin",
+        "rate",
+        "tokens",
+    )
 
     def __init__(
         self, *, now: float, tokens: bool = False, rate: float | None = None, capacity: float | None = None
     ) -> None:
         self.tokens, self.rate, self.capacity = tokens, rate or 0.0, math.inf if capacity is None else capacity
         self.margin = 0.0
-        self._at, self._level = now, self.capacity
+        self._filled_at, self._level = now, self.capacity
         self._probe, self._remaining = math.inf, math.inf
-        self._said, self._passed = now, 0
+        self._header_at, self._without_header = now, 0
 
     @classmethod
     def explicit(cls, per_minute: float, now: float, *, tokens: bool = False) -> Self:
@@ -175,18 +186,18 @@ class TokenBucket:
         self.capacity = max(1.0, self.capacity)
         self.margin = min(_HEADROOM * self.rate, 0.1 * self.capacity)
         self._probe, self._remaining = now + _PROBE, header.remaining
-        self._said, self._passed = now, 0
+        self._header_at, self._without_header = now, 0
         low, high = header.remaining - in_transit, header.remaining + 0.999  # remaining is rounded down
         self._level = low if first else min(max(self._level, low), high)
 
     def passed_over(self, now: float) -> bool:
         """Told of an answer without a word of limits; True when what was said before is out of date."""
-        self._passed += 1
-        return self._passed >= _SILENT or now - self._said > _STALE
+        self._without_header += 1
+        return self._without_header >= _SILENT or now - self._header_at > _STALE
 
     def _fill(self, now: float) -> None:
-        self._level = min(self.capacity, self._level + self.rate * max(0.0, now - self._at))
-        self._at = max(self._at, now)
+        self._level = min(self.capacity, self._level + self.rate * max(0.0, now - self._filled_at))
+        self._filled_at = max(self._filled_at, now)
 
 
 def _rate(header: HeaderLimit) -> float:

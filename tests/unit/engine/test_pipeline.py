@@ -374,7 +374,7 @@ def test_a_panel_votes_with_a_quorum_that_is_enforced(
         fake = Fake(None, panel_answers({**values, "m": "words"}))
         config = load_config(None, {"captioner": "fake/m", "judge": ["fake/a", "fake/b", "fake/c"], **options})
         engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary())
-        return await Panel.of(config).score(engine, item(tmp_path), "tit-llm", tit_llm)
+        return await Panel.from_config(config).score(engine, item(tmp_path), "tit-llm", tit_llm)
 
     together, *each = run(work)
     assert together.value == (None if expected is None else pytest.approx(expected))
@@ -393,7 +393,7 @@ def test_a_panel_that_is_silent_for_one_reason_gives_that_reason(tmp_path: Path)
         config = load_config(None, {"captioner": "fake/m", "judge": ["fake/a", "fake/b"]})
         fake = Fake(None, panel_answers({**answers, "m": "words"}))
         engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary())
-        return run(lambda: Panel.of(config).score(engine, image, "tit-llm", tit_llm))[0]
+        return run(lambda: Panel.from_config(config).score(engine, image, "tit-llm", tit_llm))[0]
 
     there = item(tmp_path)
     gone = score({"a": 1, "b": 1}, replace(there, image=tmp_path / "gone.png"))
@@ -411,7 +411,7 @@ def test_samples_are_separate_questions_with_a_spread(tmp_path: Path) -> None:
         fake = Fake(None, lambda r: panel_answers({"m": "words", "j": next(values) if r.schema else "words"})(r))
         config = load_config(None, {"captioner": "fake/m", "judge": "fake/j", "samples": 3})
         engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"))
-        (score,) = await Panel.of(config).score(engine, item(tmp_path), "tit-llm", tit_llm)
+        (score,) = await Panel.from_config(config).score(engine, item(tmp_path), "tit-llm", tit_llm)
         return score, fake.requests
 
     score, requests = run(work)

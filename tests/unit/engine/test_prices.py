@@ -60,7 +60,7 @@ def test_cost_is_never_negative_and_grows_with_output(usage: Usage, rate: float,
     ],
 )
 def test_known_models(provider: str, model: str, rates: tuple[float, float, float]) -> None:
-    price = price_of(provider, model, at=NOVEMBER)
+    price = price_of(provider, model, when=NOVEMBER)
     assert price is not None
     assert (price.input, price.output, price.cached_input) == rates
     assert price.source.startswith("genai-prices ")
@@ -71,7 +71,7 @@ def test_gemini_pro_costs_what_genai_prices_says(usage: tuple[int, int]) -> None
     from genai_prices import Usage as Theirs
     from genai_prices import calc_price
 
-    price = price_of("gemini", "gemini-2.5-pro", at=NOVEMBER)
+    price = price_of("gemini", "gemini-2.5-pro", when=NOVEMBER)
     assert price is not None
     assert price.tiers
     theirs = calc_price(
@@ -99,17 +99,17 @@ def test_gemini_pro_costs_what_genai_prices_says(usage: tuple[int, int]) -> None
     ],
 )
 def test_unknown_is_none_and_never_zero(provider: str, model: str) -> None:
-    assert price_of(provider, model, at=NOVEMBER) is None
+    assert price_of(provider, model, when=NOVEMBER) is None
 
 
 def test_embedding_models_need_no_price_for_output() -> None:
-    price = price_of("openai", "text-embedding-3-small", embedding=True, at=NOVEMBER)
+    price = price_of("openai", "text-embedding-3-small", embedding=True, when=NOVEMBER)
     assert price is not None
     assert price.cost(Usage(input=1_000_000)) == pytest.approx(0.02)
 
 
 def test_prices_have_dates() -> None:
-    before, after = (price_of("openai", "o3", at=datetime(2025, month, 1, tzinfo=UTC)) for month in (6, 7))
+    before, after = (price_of("openai", "o3", when=datetime(2025, month, 1, tzinfo=UTC)) for month in (6, 7))
     assert before is not None
     assert after is not None
     assert (before.input, after.input) == (10.0, 2.0)
@@ -119,7 +119,7 @@ def test_prices_by_the_hour_are_taken_at_their_dearest() -> None:
     from genai_prices import Usage as Theirs
     from genai_prices import calc_price
 
-    price = price_of("litellm", "deepseek/deepseek-v4-flash", at=NOVEMBER)
+    price = price_of("litellm", "deepseek/deepseek-v4-flash", when=NOVEMBER)
     assert price is not None
     usage = Theirs(input_tokens=1000, output_tokens=500)
     theirs = [
@@ -133,8 +133,8 @@ def test_prices_by_the_hour_are_taken_at_their_dearest() -> None:
 
 
 def test_a_known_address_names_the_provider() -> None:
-    assert price_of("openai", "openai/gpt-4o", at=NOVEMBER) is None
-    price = price_of("openai", "openai/gpt-4o", base_url="https://openrouter.ai/api/v1", at=NOVEMBER)
+    assert price_of("openai", "openai/gpt-4o", when=NOVEMBER) is None
+    price = price_of("openai", "openai/gpt-4o", base_url="https://openrouter.ai/api/v1", when=NOVEMBER)
     assert price is not None
     assert "openrouter" in price.source
 
@@ -161,14 +161,14 @@ def test_a_known_address_names_the_provider() -> None:
     ],
 )
 def test_the_list_price_holds_at_the_vendors_own_address(provider: str, model: str, address: str, known: bool) -> None:
-    price = price_of(provider, model, base_url=address, at=NOVEMBER)
+    price = price_of(provider, model, base_url=address, when=NOVEMBER)
     assert price is not None
     assert price.elsewhere is not known
 
 
 def test_an_address_with_a_path_is_known_by_both() -> None:
     known = price_of(
-        "openai", "deepseek-ai/DeepSeek-V3.2", base_url="https://router.huggingface.co/novita", at=NOVEMBER
+        "openai", "deepseek-ai/DeepSeek-V3.2", base_url="https://router.huggingface.co/novita", when=NOVEMBER
     )
     assert known is not None
     assert "huggingface_novita" in known.source
@@ -263,7 +263,7 @@ def test_our_batch_prices_are_never_below_genai_prices_own(provider: str, model:
     from genai_prices import Usage as Theirs
     from genai_prices import calc_price
 
-    price = price_of(provider, model, at=NOVEMBER)
+    price = price_of(provider, model, when=NOVEMBER)
     assert price is not None
     theirs = calc_price(
         Theirs(input_tokens=10_000, output_tokens=700, cache_read_tokens=2000),

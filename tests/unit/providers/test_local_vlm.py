@@ -140,18 +140,18 @@ def _tokens(folder: Path, request: Request) -> list[int]:
 def test_small_batches_are_sorted_by_length_and_bounded(qwen: Path) -> None:
     loaded = Local(ProviderSettings(str(qwen), options={"device": "cpu"}))._loaded()
     requests = [ask(picture(28 * n, 28 * n), "x" * n, max_tokens=10) for n in (2, 8, 4, 6)]
-    plans = [generation.plan(loaded, at, request) for at, request in enumerate(requests)]
+    plans = [generation.plan(loaded, position, request) for position, request in enumerate(requests)]
     assert [plan.tokens for plan in plans] == [4, 66, 17, 37]
-    assert [[plan.at for plan in batch] for batch in generation.batches(plans, 3, 10**6)] == [[1, 3, 2], [0]]
-    assert [[plan.at for plan in batch] for batch in generation.batches(plans, 9, 160)] == [[1, 3], [2, 0]]
-    assert [[plan.at for plan in batch] for batch in generation.batches(plans, 9, 1)] == [[1], [3], [2], [0]]
+    assert [[plan.position for plan in batch] for batch in generation.batches(plans, 3, 10**6)] == [[1, 3, 2], [0]]
+    assert [[plan.position for plan in batch] for batch in generation.batches(plans, 9, 160)] == [[1, 3], [2, 0]]
+    assert [[plan.position for plan in batch] for batch in generation.batches(plans, 9, 1)] == [[1], [3], [2], [0]]
 
 
 def test_different_settings_do_not_share_a_batch(qwen: Path) -> None:
     loaded = Local(ProviderSettings(str(qwen), options={"device": "cpu"}))._loaded()
     requests = [ask("a"), ask("b", temperature=1), ask("c"), ask(picture(64, 64), "d")]
-    plans = [generation.plan(loaded, at, request) for at, request in enumerate(requests)]
-    assert sorted(sorted(p.at for p in batch) for batch in generation.batches(plans, 9, 10**6)) == [
+    plans = [generation.plan(loaded, position, request) for position, request in enumerate(requests)]
+    assert sorted(sorted(p.position for p in batch) for batch in generation.batches(plans, 9, 10**6)) == [
         [0, 2],
         [1],
         [3],

@@ -77,7 +77,7 @@ class Rewards:
         roles, config = self._run.engine.roles, self._run.config
         names = self._run.run.models
         models: list[Model] = [roles.embedder()] if "embedder" in names else []
-        models += [roles.made(role) for name in names if name != "embedder" and (role := config.role(name))]
+        models += [roles.new_provider(role) for name in names if name != "embedder" and (role := config.role(name))]
         for model in models:
             model.ready()
         for model in dict.fromkeys(models):

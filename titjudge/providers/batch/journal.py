@@ -100,8 +100,8 @@ class JobJournal:
         self._taken: dict[str, list[str]] = {}  # by tag: keys handed over in this session
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for left in folder.glob("*.part"):
-                left.unlink()
+            for leftover in folder.glob("*.part"):
+                leftover.unlink()
             self._file = Appender(folder / "jobs.jsonl")
         except OSError as error:
             raise UserError(f"{folder}: {error.strerror}") from error

@@ -169,14 +169,14 @@ class BatchService(ABC, Generic[H]):
 
     def _result_lines(self, content: bytes, keys: Sequence[str]) -> Iterator[ResultLine]:
         """Read the lines of a file of answers that belong to `keys`; what is no such line is left out."""
-        known = set(keys)
+        expected_keys = set(keys)
         for number, raw in enumerate(filter(bytes.strip, content.splitlines())):
             try:
                 line = parsed(raw)
                 key = line.get(self.key_field)
                 if key is None and self.in_order and number < len(keys):
                     key = keys[number]
-                if key in known:
+                if key in expected_keys:
                     yield ResultLine(key, self._holds_answer(line), json_bytes(line))
             except (ValueError, TypeError, AttributeError, RecursionError):
                 continue
@@ -197,14 +197,14 @@ class BatchService(ABC, Generic[H]):
                 raise JobNotFound(str(error)) from None
             raise self._translated(error) from None
 
-    def identified(self, given: Any) -> str:
+    def identified(self, ident: Any) -> str:
         """Check the id that the provider gave to a file or a job.
 
         Raises:
             ProviderFailure: It is none: a job may have been created all the same.
         """
-        if isinstance(given, str) and given:
-            return given
+        if isinstance(ident, str) and ident:
+            return ident
         raise self.real.failure(FailureKind.RETRY, f"{self.address}: the answer has no id")
 
     def unreadable(self, line: Any) -> ProviderFailure:

@@ -74,7 +74,7 @@ class Azure(OpenAI):
         address = super()._address()
         if not address:
             raise ConfigError("Azure OpenAI has no common address: set AZURE_OPENAI_ENDPOINT, or --base-url")
-        return ",".join(self._endpoint(each) for each in address.split(",") if each.strip())
+        return ",".join(self._endpoint(part) for part in address.split(",") if part.strip())
 
     def _endpoint(self, address: str) -> str:
         """Return the endpoint, or the base of the v1 API, of an address as the portal gives it.

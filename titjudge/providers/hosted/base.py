@@ -38,7 +38,7 @@ _PIECE = 3 * 2**18  # bytes; a multiple of three
 
 def _base64(raw: bytes) -> bytes:
     """Base64 in pieces: Python's own function keeps all other threads waiting for as long as it works."""
-    return b"".join(b64encode(raw[at : at + _PIECE]) for at in range(0, len(raw), _PIECE))
+    return b"".join(b64encode(raw[start : start + _PIECE]) for start in range(0, len(raw), _PIECE))
 
 
 class _Encoded:
@@ -54,10 +54,10 @@ class _Encoded:
         Raises:
             DataError: The file is gone or has changed.
         """
-        found = self._kept.get(image.sha256)
-        if found is not None:
+        cached = self._kept.get(image.sha256)
+        if cached is not None:
             self._kept.move_to_end(image.sha256)
-            return found
+            return cached
         encoded = await loaded(image, _base64)
         if image.sha256 not in self._kept:
             self._kept[image.sha256] = encoded
@@ -109,12 +109,14 @@ class Remote(Provider):
         self._refused: frozenset[str] = frozenset()
         self.limit_renamed = False  # `max_tokens` goes by its other name, as the server has asked for
         self.model = settings.model
-        known = self._family()
-        omit = known.omit if self.probabilities else known.omit | {"logprobs", "top_logprobs"}
-        self.family = replace(known, omit=omit, schema=self.schema and known.schema, tools=self.tools and known.tools)
+        family = self._family()
+        omit = family.omit if self.probabilities else family.omit | {"logprobs", "top_logprobs"}
+        self.family = replace(
+            family, omit=omit, schema=self.schema and family.schema, tools=self.tools and family.tools
+        )
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
-        asked = tool_calls.wanted(settings)
-        self.capabilities = self.family.capabilities(tools=self._calls_tools() if asked is None else asked)
+        tools = tool_calls.tools_option(settings)
+        self.capabilities = self.family.capabilities(tools=self._calls_tools() if tools is None else tools)
 
     @property
     def extra_body(self) -> Mapping[str, Any]:
@@ -372,8 +374,8 @@ class Hosted(Remote):
         if not self.key:
             self.key = os.environ.get(self._key_env(), "").strip()
             register_secret(self.key)
-        wanted = self.key_envs or self.settings.api_key_env
-        if wanted and not self.key and not endpoint.private and not endpoint.credentials:
+        key_needed = self.key_envs or self.settings.api_key_env
+        if key_needed and not self.key and not endpoint.private and not endpoint.credentials:
             names = self.settings.api_key_env or " or ".join(self.key_envs)
             raise ConfigError(f"no API key for {endpoint.host}: set the environment variable {names}")
         if not (self.key.isascii() and self.key.isprintable()) or " " in self.key:

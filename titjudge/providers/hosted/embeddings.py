@@ -136,8 +136,8 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
             )
         self.name = f"gemini/{model}"
         bare = model.removeprefix("models/")
-        known = next(limit for start, limit in GEMINI_LIMITS if bare.startswith(start))
-        self.max_tokens = int(settings.options.get("max_length", known))
+        default_limit = next(limit for start, limit in GEMINI_LIMITS if bare.startswith(start))
+        self.max_tokens = int(settings.options.get("max_length", default_limit))
 
     @cached_property
     def identity(self) -> Mapping[str, Any]:

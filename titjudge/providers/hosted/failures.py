@@ -147,13 +147,13 @@ def connection_error(error: BaseException, address: str, also: Set[str] = frozen
             them: its request would be sent again without counting against the cap.
     """
     chain = list(causes(error))
-    for each in chain:
-        if isinstance(each, ProviderFailure | TransportError | TitjudgeError):
-            return each
+    for cause in chain:
+        if isinstance(cause, ProviderFailure | TransportError | TitjudgeError):
+            return cause
     text = first_cause(chain, address)
-    if any(isinstance(each, ssl.SSLError) for each in chain) or "CERTIFICATE_VERIFY_FAILED" in text:
+    if any(isinstance(cause, ssl.SSLError) for cause in chain) or "CERTIFICATE_VERIFY_FAILED" in text:
         return Untrusted(text)
-    names = {kind.__name__ for each in chain for kind in type(each).__mro__}
+    names = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
     if names & (_UNCONNECTED | also):
         return Unreachable(text)
     return None

@@ -23,7 +23,7 @@ def openai_first_token(choice: Mapping[str, Any]) -> FirstToken | None:
         return None
     with suppress(*_MALFORMED):
         first = choice["logprobs"]["content"][0]
-        top = [_pair(each, "logprob") for each in first.get("top_logprobs") or []]
+        top = [_pair(token, "logprob") for token in first.get("top_logprobs") or []]
         return FirstToken.of(top, _pair(first, "logprob"))
     return None
 
@@ -32,7 +32,7 @@ def gemini_first_token(candidate: Mapping[str, Any]) -> FirstToken | None:
     """Read them from a candidate of Gemini."""
     with suppress(*_MALFORMED):
         result = candidate["logprobsResult"]
-        top = [_pair(each, "logProbability") for each in result["topCandidates"][0]["candidates"]]
+        top = [_pair(token, "logProbability") for token in result["topCandidates"][0]["candidates"]]
         chosen = result.get("chosenCandidates")
         return FirstToken.of(top, _pair(chosen[0], "logProbability") if chosen else None)
     return None

@@ -86,7 +86,7 @@ class Gemini(Hosted):
         params = self.family.sent(request)
         safety, extra = params.pop("safety_settings", None), params.pop("body", {})
         system = [message.text for message in request.messages if message.role == "system"]
-        contents = [await content_of(each) for each in request.messages if each.role != "system"]
+        contents = [await content_of(message) for message in request.messages if message.role != "system"]
         words = instruction(request.schema) if request.schema is not None and in_prompt else ""
         if words:
             _add_text(contents, words, first=False)
@@ -135,8 +135,8 @@ class Gemini(Hosted):
         rows = super().setup()
         if os.environ.get("GOOGLE_GENAI_USE_VERTEXAI"):
             try:
-                made = cls(ProviderSettings(cls.name))
-                where = made.base_url if made.vertex else "off: gemini/ goes to the Gemini API"
+                provider = cls(ProviderSettings(cls.name))
+                where = provider.base_url if provider.vertex else "off: gemini/ goes to the Gemini API"
                 rows.append(("vertex ai", "ok", where))
             except ConfigError as error:
                 rows.append(("vertex ai", "failed", str(error)))
@@ -151,11 +151,11 @@ class Gemini(Hosted):
 
     def _vertex_home(self, location: str) -> str:
         """Return the address of Vertex AI in a location, as the SDK forms it."""
-        given = self.settings.base_url or os.environ.get("GOOGLE_VERTEX_BASE_URL")
+        base_url = self.settings.base_url or os.environ.get("GOOGLE_VERTEX_BASE_URL")
         region = "" if location == "global" else f"{location}-"
         several = location in ("us", "eu")
         host = f"aiplatform.{location}.rep.googleapis.com" if several else f"{region}aiplatform.googleapis.com"
-        return (given or f"https://{host}").rstrip("/")
+        return (base_url or f"https://{host}").rstrip("/")
 
     def headers_for(self, endpoint: http.Endpoint) -> dict[str, str]:
         """Make the headers that authorise a request; none for Vertex AI, where the SDK does."""
@@ -242,7 +242,7 @@ class Gemini(Hosted):
             data = parsed(answer.body)
             error = (data[0] if isinstance(data, list) else data)["error"]
             message, details = str(error.get("message") or error), error.get("details") or []
-            details = [each for each in details if isinstance(each, Mapping)]
+            details = [detail for detail in details if isinstance(detail, Mapping)]
         except (ValueError, LookupError, TypeError, AttributeError):
             message, details = answer.body[:2000].decode("utf-8", "replace") or "no text", []
         if unsupported := self.unsupported(answer.status, message, schema=schema, tools=tools, sent=sent):
@@ -276,7 +276,7 @@ async def content_of(message: Message) -> dict[str, Any]:
 
 
 def _add_text(contents: list[dict[str, Any]], text: str, *, first: bool) -> None:
-    turns = [each for each in contents if each["role"] == "user"]
+    turns = [turn for turn in contents if turn["role"] == "user"]
     if not turns:
         contents.insert(0, {"parts": [{"text": text}], "role": "user"})
     elif first:
@@ -301,7 +301,7 @@ def _config_of(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kind(status: int, message: str, details: list[Mapping[str, Any]]) -> FailureKind:
-    reasons = {str(each.get("reason", "")) for each in details}
+    reasons = {str(detail.get("reason", "")) for detail in details}
     lower = message.lower()
     if status == 400 and (
         "API_KEY_INVALID" in reasons
@@ -320,8 +320,15 @@ def _used_up(message: str, details: list[Mapping[str, Any]]) -> bool:
 
     Google words short and long limits alike; the name of the violated quota differs, and a short limit names a delay.
     """
-    violations = [each for detail in details for each in detail.get("violations") or [] if isinstance(each, Mapping)]
-    if any("PerDay" in str(each.get("quotaId", "")) or each.get("quotaValue") == "0" for each in violations):
+    violations = [
+        violation
+        for detail in details
+        for violation in detail.get("violations") or []
+        if isinstance(violation, Mapping)
+    ]
+    if any(
+        "PerDay" in str(violation.get("quotaId", "")) or violation.get("quotaValue") == "0" for violation in violations
+    ):
         return True
     if "credits are depleted" in message or "spending cap" in message:
         return True
@@ -330,8 +337,8 @@ def _used_up(message: str, details: list[Mapping[str, Any]]) -> bool:
 
 def _delay(details: list[Mapping[str, Any]]) -> float | None:
     """Read the seconds of a `RetryInfo` (`"retryDelay": "34.5s"`)."""
-    for each in details:
-        delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(each.get("retryDelay", "")))
+    for detail in details:
+        delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay", "")))
         if delay:
             return min(float(delay.group(1)), LONGEST_WAIT)
     return None

@@ -204,14 +204,14 @@ def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
         return lambda chunk, most: chunk
     if name not in ("gzip", "x-gzip", "deflate"):
         raise zlib.error(f"the answer is packed by '{name[:20]}', which was not asked for")
-    made: Any = None
+    decompressor: Any = None
 
     def unpack(chunk: bytes, most: int) -> bytes:
-        nonlocal made
-        if made is None and chunk:  # what is called deflate comes with and without a header
+        nonlocal decompressor
+        if decompressor is None and chunk:  # what is called deflate comes with and without a header
             bare = name == "deflate" and chunk[0] & 0x0F != 8
-            made = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
-        return bytes(made.decompress(chunk, most)) if chunk else b""
+            decompressor = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
+        return bytes(decompressor.decompress(chunk, most)) if chunk else b""
 
     return unpack
 
@@ -301,10 +301,10 @@ class Endpoints:
     """Several addresses of the same service: the least busy first, in turn when equally busy, the unreachable last."""
 
     def __init__(self, base_urls: str) -> None:
-        self.all = [Endpoint(each) for each in base_urls.split(",") if each.strip()]
+        self.all = [Endpoint(url) for url in base_urls.split(",") if url.strip()]
         if not self.all:
             raise ConfigError("base_url is empty")
-        self.identity = ",".join(sorted({each.identity for each in self.all}))
+        self.identity = ",".join(sorted({endpoint.identity for endpoint in self.all}))
         self._turn = itertools.count()
 
     def order(self) -> list[Endpoint]:
@@ -312,8 +312,11 @@ class Endpoints:
         if len(self.all) == 1:
             return self.all
         now, turn, count = time.monotonic(), next(self._turn), len(self.all)
-        rank = {id(each): (index - turn) % count for index, each in enumerate(self.all)}
-        return sorted(self.all, key=lambda each: (max(0.0, each.aside_until - now), each.in_flight, rank[id(each)]))
+        rank = {id(endpoint): (index - turn) % count for index, endpoint in enumerate(self.all)}
+        return sorted(
+            self.all,
+            key=lambda endpoint: (max(0.0, endpoint.aside_until - now), endpoint.in_flight, rank[id(endpoint)]),
+        )
 
 
 def _bare(url: str) -> str:

@@ -146,8 +146,8 @@ class LiteLLM(Remote):
     def address(self) -> str:
         """The address, also one that litellm itself takes from the environment (OPENAI_API_BASE, ANTHROPIC_BASE_URL, ...)."""
         vendor = self.model.partition("/")[0].upper()
-        given = next(filter(None, (os.environ.get(f"{vendor}_{name}") for name in ("API_BASE", "BASE_URL"))), "")
-        return self.base_url or (Endpoint(given).identity if given else "")
+        address = next(filter(None, (os.environ.get(f"{vendor}_{name}") for name in ("API_BASE", "BASE_URL"))), "")
+        return self.base_url or (Endpoint(address).identity if address else "")
 
     def classify(self, error: Exception) -> Failure:
         return error.failure if isinstance(error, _Failed) else classify(error)
@@ -158,9 +158,9 @@ class LiteLLM(Remote):
 
     def _failure_of(self, error: Exception, trace: litellm_client.CallTrace) -> Failure:
         """Classify by what happened on the network, then by the name of litellm's exception and its HTTP status."""
-        known = connection_error(error, self.base_url or self.model)
-        if known is not None:
-            return classify(known)
+        connection_failure = connection_error(error, self.base_url or self.model)
+        if connection_failure is not None:
+            return classify(connection_failure)
         failure = self._named(error, trace.status)
         if not trace.sent and _HOPELESS.search(failure.message):
             return replace(failure, kind=FailureKind.FATAL)
@@ -174,7 +174,7 @@ class LiteLLM(Remote):
 
     def _named(self, error: Exception, answered: int) -> Failure:
         """Classify by litellm's exception, and by the status that the server `answered` where litellm has another for it."""
-        names = [each.__name__ for each in type(error).__mro__]
+        names = [cls.__name__ for cls in type(error).__mro__]
         kind = next((_KINDS[name] for name in names if name in _KINDS), None)
         status = answered if answered >= 400 else getattr(error, "status_code", None)
         text = _OWN_WORDS.split(str(error))[0]
@@ -215,10 +215,10 @@ class LiteLLM(Remote):
             params[self.family.limit_name] = params.pop("max_tokens")
         detail, budget = params.pop("detail", None), params.pop("thinking_budget", None)
         extra = params.pop("body", {})
-        messages = [await message_of(each, detail, _data_url) for each in request.messages]
+        messages = [await message_of(message, detail, _data_url) for message in request.messages]
         if request.tools:
             pairs = zip(request.messages, messages, strict=True)
-            messages = [turn for each, made in pairs for turn in _turns(each, made)]
+            messages = [turn for message, base_turn in pairs for turn in _turns(message, base_turn)]
         if request.schema is not None and in_prompt:
             add_instruction(messages, request.schema)
         out: dict[str, Any] = {"model": self.model, "messages": messages, "timeout": self.settings.timeout, **params}

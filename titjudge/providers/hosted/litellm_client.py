@@ -53,9 +53,9 @@ class CallTrace:
 
         A truth value for a count of tokens is none; litellm takes it for 1 or 0.
         """
-        said = self.data().get("usage")
-        if isinstance(said, Mapping) and "prompt_tokens" in said:
-            return openai_usage(said, self.headers)
+        usage = self.data().get("usage")
+        if isinstance(usage, Mapping) and "prompt_tokens" in usage:
+            return openai_usage(usage, self.headers)
         return openai_usage(None if _NO_COUNT.search(self.body) else translated, self.headers)
 
     def data(self) -> Mapping[str, Any]:

@@ -61,10 +61,10 @@ class OpenAI(Hosted):
         request = fitted(request)
         params = self.family.sent(request)
         detail, extra = params.pop("detail", None), params.pop("body", {})
-        messages = [await message_of(each, detail) for each in request.messages]
+        messages = [await message_of(message, detail) for message in request.messages]
         if request.tools:
             pairs = zip(request.messages, messages, strict=True)
-            messages = [turn for each, made in pairs for turn in tool_calls.openai_turns(each, made)]
+            messages = [turn for message, base_turn in pairs for turn in tool_calls.openai_turns(message, base_turn)]
         if request.schema is not None and in_prompt:
             add_instruction(messages, request.schema)
         out: dict[str, Any] = {"model": self.model, "messages": messages}
@@ -80,7 +80,7 @@ class OpenAI(Hosted):
     def _calls_tools(self) -> bool:
         """Whether the model calls tools: by the table at OpenAI and Azure, no at other servers, of which nothing is known."""
         return self.family.tools and all(
-            each.host.endswith(("api.openai.com", ".azure.com")) for each in self.endpoints.all
+            endpoint.host.endswith(("api.openai.com", ".azure.com")) for endpoint in self.endpoints.all
         )
 
     def _sdk(self) -> http.Transport:

@@ -43,5 +43,5 @@ def refused_parameter(message: str) -> str:
     text = _LITELLM.sub("", message.strip())
     if (inner := _INNER.search(text)) is not None and text.startswith(("{", "b'{", 'b"{')):
         text = inner["double"] or inner["single"] or ""
-    names = (found["name"] for pattern in _REFUSALS if (found := pattern.search(text[:600])) is not None)
+    names = (match["name"] for pattern in _REFUSALS if (match := pattern.search(text[:600])) is not None)
     return next((name for name in (_SAME.get(name, name) for name in names) if name in _PARAMETERS), "")

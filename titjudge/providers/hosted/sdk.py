@@ -66,7 +66,7 @@ def careful_client(
     import httpx
 
     class Careful(httpx.AsyncClient):
-        async def send(self, request: Any, *, stream: bool = False, **more: Any) -> Any:
+        async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
             where, trace = request.url.host, _current.get()
             if where != home and not also(where):
                 raise http.Untrusted(f"{home} points to {where}, where nothing is sent")
@@ -75,7 +75,7 @@ def careful_client(
                     raise http.Dropped(f"{home}: the SDK sends a request a second time")
                 trace.sent = True
             register_secret(request.headers.get("authorization", "").removeprefix("Bearer "))
-            answer = await super().send(request, stream=True, **{**more, "follow_redirects": False})
+            answer = await super().send(request, stream=True, **{**options, "follow_redirects": False})
             if stream:
                 return answer
             response = await unpacked(answer, request, longest)
@@ -117,15 +117,17 @@ def _tls() -> ssl.SSLContext:
 
 def lost(error: BaseException, address: str, *, sent: bool = True) -> Exception:
     """Translate an exception of an SDK that is no HTTP status; its text holds no registered secret."""
-    known = connection_error(error, address, _UNCONNECTED)
-    if known is not None:
-        return known
+    connection_failure = connection_error(error, address, _UNCONNECTED)
+    if connection_failure is not None:
+        return connection_failure
     chain = list(causes(error))
     text = first_cause(chain, address)
     if not sent:  # what authorises requests has failed, for now or for good
-        transient = any(getattr(each, "retryable", False) or type(each).__name__ == "TransportError" for each in chain)
+        transient = any(
+            getattr(cause, "retryable", False) or type(cause).__name__ == "TransportError" for cause in chain
+        )
         return http.Unreachable(text) if transient else ConfigError(text)
-    if any(isinstance(each, TimeoutError) or "Timeout" in type(each).__name__ for each in chain):
+    if any(isinstance(cause, TimeoutError) or "Timeout" in type(cause).__name__ for cause in chain):
         return http.TimedOut(text)
     return http.Dropped(text)
 
@@ -208,14 +210,14 @@ def openai_client(address: str, headers: Mapping[str, str], timeout: float, web:
     """Make the client of OpenAI's SDK for an address; `headers` authorise it, and nothing of the environment does."""
     import openai
 
-    own: dict[str, Any] = dict(headers)
+    all_headers: dict[str, Any] = dict(headers)
     for name in ("OpenAI-Organization", "OpenAI-Project"):
-        own.setdefault(name, openai.Omit())  # the SDK would send the environment's to any host
+        all_headers.setdefault(name, openai.Omit())  # the SDK would send the environment's to any host
     bare, _, query = address.partition("?")
     return openai.AsyncOpenAI(
         api_key="none",
         base_url=bare,
-        default_headers=own,
+        default_headers=all_headers,
         default_query=dict(parse_qsl(query)),
         max_retries=0,
         timeout=timeout,
@@ -243,21 +245,28 @@ class AzureSdk(OpenAISdk):
         import openai
 
         address, _, query = url.partition("?")
-        address, asked = address.removesuffix("/chat/completions"), dict(parse_qsl(query))
-        own: dict[str, Any] = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
+        address, query_parameters = address.removesuffix("/chat/completions"), dict(parse_qsl(query))
+        default_headers: dict[str, Any] = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
         common: dict[str, Any] = {"max_retries": 0, "timeout": timeout, "http_client": web}
-        given = self._credential()
+        credential = self._credential()
         if not address.endswith("/openai/v1"):
             version = self._version or self._default_version
             return openai.AsyncAzureOpenAI(
-                azure_endpoint=address, api_version=version, default_headers=own, default_query=asked, **common, **given
+                azure_endpoint=address,
+                api_version=version,
+                default_headers=default_headers,
+                default_query=query_parameters,
+                **common,
+                **credential,
             )
         if self._version:
-            asked["api-version"] = self._version
-        if key := given.get("api_key"):
-            own["api-key"] = key
-        token = given.get("azure_ad_token") or given.get("azure_ad_token_provider") or key
-        return openai.AsyncOpenAI(base_url=address, api_key=token, default_headers=own, default_query=asked, **common)
+            query_parameters["api-version"] = self._version
+        if key := credential.get("api_key"):
+            default_headers["api-key"] = key
+        token = credential.get("azure_ad_token") or credential.get("azure_ad_token_provider") or key
+        return openai.AsyncOpenAI(
+            base_url=address, api_key=token, default_headers=default_headers, default_query=query_parameters, **common
+        )
 
 
 class GeminiSdk(SdkTransport):
@@ -280,8 +289,8 @@ def gemini_client(address: str, headers: Mapping[str, str], timeout: float, web:
     """Make the client of Google's SDK for an address of the Gemini API; `headers` authorise it."""
     from google import genai
 
-    more = dict(headers)
-    key = more.pop("x-goog-api-key", "none")
+    further_headers = dict(headers)
+    key = further_headers.pop("x-goog-api-key", "none")
     versioned = re.search(r"/(v\d\w*)$", address)
     return genai.Client(
         vertexai=False,
@@ -290,7 +299,7 @@ def gemini_client(address: str, headers: Mapping[str, str], timeout: float, web:
             base_url=address[: versioned.start()] if versioned else address,
             api_version=versioned.group(1) if versioned else "v1beta",
             **_google_options(timeout, web),
-            headers=more or None,
+            headers=further_headers or None,
         ),
     )
 

@@ -20,16 +20,16 @@ from titjudge.providers.json_schema import name_of, strict
 _ABOUT_TOOLS = re.compile(r"\btools?\b|tool_choice|function.?call", re.IGNORECASE)
 
 
-def wanted(settings: ProviderSettings) -> bool | None:
+def tools_option(settings: ProviderSettings) -> bool | None:
     """Read the option `tools` of a role: True or False; None when it is not set.
 
     Raises:
         ConfigError: It is neither.
     """
-    given = settings.options.get("tools")
-    if given is None or isinstance(given, bool):
-        return given
-    raise ConfigError(f"the option tools of {settings.model} is true or false, not {given!r}")
+    option = settings.options.get("tools")
+    if option is None or isinstance(option, bool):
+        return option
+    raise ConfigError(f"the option tools of {settings.model} is true or false, not {option!r}")
 
 
 def unknown_here(status: int, message: str) -> bool:
@@ -56,7 +56,7 @@ def openai_turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]
     """Write a turn with its calls; or its results, and then the turn itself where it also has text or images."""
     if message.calls:
         return [{**turn, "content": turn["content"] or None, "tool_calls": [_openai_call(c) for c in message.calls]}]
-    results = [{"role": "tool", "tool_call_id": each.call.id, "content": each.text} for each in message.results]
+    results = [{"role": "tool", "tool_call_id": result.call.id, "content": result.text} for result in message.results]
     return [*results, turn] if message.parts else results or [turn]
 
 
@@ -66,18 +66,18 @@ def _openai_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": name_of(call.name), "arguments": arguments}}
 
 
-def openai_calls(given: Any) -> tuple[ToolCall, ...]:
+def openai_calls(records: Any) -> tuple[ToolCall, ...]:
     """Read the calls of an answer's `tool_calls`; each has an id, and no two the same."""
     calls: list[ToolCall] = []
-    seen: set[str] = set()
-    for number, each in enumerate(given or ()):
-        function = (each.get("function") or each.get("custom") or {}) if isinstance(each, Mapping) else {}
+    idents: set[str] = set()
+    for number, record in enumerate(records or ()):
+        function = (record.get("function") or record.get("custom") or {}) if isinstance(record, Mapping) else {}
         arguments = function.get("arguments", function.get("input"))
         if not isinstance(arguments, str):
             arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
-        ident = str(each.get("id") or f"call_{number}") if isinstance(each, Mapping) else f"call_{number}"
-        ident = f"{ident}_{number}" if ident in seen else ident
-        seen.add(ident)
+        ident = str(record.get("id") or f"call_{number}") if isinstance(record, Mapping) else f"call_{number}"
+        ident = f"{ident}_{number}" if ident in idents else ident
+        idents.add(ident)
         calls.append(ToolCall(str(function.get("name") or ""), arguments, ident))
     return tuple(calls)
 
@@ -97,9 +97,9 @@ def gemini_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 def gemini_parts(message: Message) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Write results, which go before the text of a turn, and calls, which go after it with their thought signatures."""
     results = []
-    for each in message.results:
-        response = {"name": name_of(each.call.name), "response": {"output": each.text}}
-        results.append({"functionResponse": {"id": each.call.id, **response} if each.call.id else response})
+    for result in message.results:
+        response = {"name": name_of(result.call.name), "response": {"output": result.text}}
+        results.append({"functionResponse": {"id": result.call.id, **response} if result.call.id else response})
     calls = []
     for call in message.calls:
         function: dict[str, Any] = {"name": name_of(call.name), "args": json_object(call.arguments) or {}}
@@ -116,7 +116,7 @@ def gemini_calls(parts: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
         if isinstance(call, Mapping):
             arguments = json.dumps(call.get("args") or {}, ensure_ascii=False)
             name, ident, signature = (
-                str(given or "") for given in (call.get("name"), call.get("id"), part.get("thoughtSignature"))
+                str(field or "") for field in (call.get("name"), call.get("id"), part.get("thoughtSignature"))
             )
             calls.append(ToolCall(name, arguments, ident, signature))
     return tuple(calls)

@@ -64,8 +64,8 @@ def billed_cost(usage: Any, headers: Mapping[str, str]) -> float | None:
     """
     amounts = [_dollars(headers.get(_COST_HEADER)) or None]
     if isinstance(usage, Mapping):
-        said, details = usage.get("cost"), _part(usage, "cost_details")
-        fee = _dollars(said.get("total_cost") if isinstance(said, Mapping) else said)
+        cost, details = usage.get("cost"), _part(usage, "cost_details")
+        fee = _dollars(cost.get("total_cost") if isinstance(cost, Mapping) else cost)
         upstream = _dollars(details.get("upstream_inference_cost")) if usage.get("is_byok") is True else None
         amounts.append(fee if upstream is None else (fee or 0.0) + upstream)
     return max((amount for amount in amounts if amount is not None), default=None)
@@ -98,14 +98,16 @@ def gemini_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage 
         return unknown
     written = max(written, (total or 0) - read)
     details = usage.get("promptTokensDetails")
-    images = [each for each in details if isinstance(each, Mapping)] if isinstance(details, list) else []
+    images = [detail for detail in details if isinstance(detail, Mapping)] if isinstance(details, list) else []
     return _nonzero(
         Usage(
             input=read,
             output=written,
             cached_input=token_count(usage.get("cachedContentTokenCount")) or 0,
             thinking=thinking or 0,
-            image=sum(token_count(each.get("tokenCount")) or 0 for each in images if each.get("modality") == "IMAGE"),
+            image=sum(
+                token_count(detail.get("tokenCount")) or 0 for detail in images if detail.get("modality") == "IMAGE"
+            ),
             cost=cost,
         )
     )

@@ -35,9 +35,9 @@ class LearnedMetricProvider(LocalModel[Any, Request, Reply], Provider):
             Unanswered: There is no score, and why.
             ArithmeticError: The model computed no number.
         """
-        if (given := len(request.images)) != self.images_read:
+        if (count := len(request.images)) != self.images_read:
             reads = "one image" if self.images_read == 1 else "an image and its one source"
-            raise Unanswered(Status.BAD_INPUT, f"this learned metric reads {reads}, not {given} images")
+            raise Unanswered(Status.BAD_INPUT, f"this learned metric reads {reads}, not {count} images")
         return await self._batcher.submit(request)
 
 

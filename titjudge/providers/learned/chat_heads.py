@@ -41,16 +41,16 @@ def controls_of(tokenizer: Any) -> list[str]:
 
 
 def inputs_of(
-    processor: Any, turns: Sequence[list[dict[str, Any]]], *, generate: bool, left: bool, sanitize: bool = False
+    processor: Any, turns: Sequence[list[dict[str, Any]]], *, generate: bool, pad_left: bool, sanitize: bool = False
 ) -> Any:
-    """Tokenize conversations, padded to one length (on the `left`); with `generate` they end where an answer begins."""
+    """Tokenize conversations, padded to one length (on the left with `pad_left`); with `generate` they end where an answer begins."""
     return processor.apply_chat_template(
         list(turns),
         add_generation_prompt=generate,
         tokenize=True,
         return_dict=True,
         return_tensors="pt",
-        processor_kwargs={"padding": True, "padding_side": "left" if left else "right"},
+        processor_kwargs={"padding": True, "padding_side": "left" if pad_left else "right"},
         **({"sanitize_control_tokens": True} if sanitize else {}),
     )
 
@@ -98,7 +98,7 @@ class AnswerTokens(Adapter):
             question = self.checkpoint.asked(plain)
             content = [{"type": "image", "image": image}, {"type": "text", "text": question}]
             turns.append([{"role": "user", "content": content}])
-        inputs = inputs_of(self.loaded.processor, turns, generate=True, left=True, sanitize=bool(self.answer))
+        inputs = inputs_of(self.loaded.processor, turns, generate=True, pad_left=True, sanitize=bool(self.answer))
         lengths = _lengths(inputs, self.loaded.positions, self.row.key)
         with torch.inference_mode():
             # the logits of all positions of a batch would take gigabytes
@@ -216,15 +216,15 @@ class TokenHead(Adapter):
         return head_of(unwrapped(torch.load(path, map_location="cpu", weights_only=True)), self.row.key)
 
     def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:
-        asked = [self._ask(pairs, dimension) for dimension in self.heads]
-        outputs = torch.stack([rows for rows, _ in asked])
+        answers = [self._ask(pairs, dimension) for dimension in self.heads]
+        outputs = torch.stack([rows for rows, _ in answers])
         means = outputs.mean(dim=0)
         scores = torch.sigmoid(means[:, 0]) if self.options.get("sigmoid") else means[:, 0]
-        own = [dict(zip(self.heads, column.tolist(), strict=True)) for column in outputs[:, :, 0].T]
-        lengths = [max(counts) for counts in zip(*(counts for _, counts in asked), strict=True)]
+        by_head = [dict(zip(self.heads, column.tolist(), strict=True)) for column in outputs[:, :, 0].T]
+        lengths = [max(counts) for counts in zip(*(counts for _, counts in answers), strict=True)]
         return [
             measured(float(score), (length, length), **self._parts(row), **(by_name if len(self.heads) > 1 else {}))
-            for score, row, length, by_name in zip(scores, means, lengths, own, strict=True)
+            for score, row, length, by_name in zip(scores, means, lengths, by_head, strict=True)
         ]
 
     def _ask(self, pairs: Sequence[ImageAndText], dimension: str) -> tuple[torch.Tensor, list[int]]:
@@ -236,7 +236,7 @@ class TokenHead(Adapter):
         else:
             prompt = self.checkpoint.prompts[dimension]
             turns = [question(prompt, self.options, *pair, self.controls) for pair in pairs]
-            inputs = inputs_of(self.processor, turns, generate="answer" not in self.options, left=False)
+            inputs = inputs_of(self.processor, turns, generate="answer" not in self.options, pad_left=False)
         lengths = _lengths(inputs, self.positions, self.row.key)
         places = [int((row == self.token).nonzero()[-1]) for row in inputs["input_ids"]]
         if self.options.get("positions") == "text":
@@ -251,7 +251,7 @@ class TokenHead(Adapter):
         axes = self.options.get("axes")
         if not axes:
             return {"sigma": float(row[1])} if len(row) > 1 else {}
-        others = {name: float(torch.sigmoid(row[2 * at])) for at, name in enumerate(axes) if at}
+        others = {name: float(torch.sigmoid(row[2 * index])) for index, name in enumerate(axes) if index}
         return {"sigma": float(row[1].clamp(-10, 2).exp()), **others}
 
 
@@ -266,9 +266,9 @@ def question(
         {"role": message.role, "content": [{"type": "text", "text": message.text}]}
         for message in prompt.messages({"prompt": harmless(text, controls)})
     ]
-    shown = [{"type": "image", "image": each} for each in (image if isinstance(image, tuple) else (image,))]
+    image_parts = [{"type": "image", "image": picture} for picture in (image if isinstance(image, tuple) else (image,))]
     words = turns[-1]["content"]
-    turns[-1]["content"] = [*words, *shown] if options.get("text_first") else [*shown, *words]
+    turns[-1]["content"] = [*words, *image_parts] if options.get("text_first") else [*image_parts, *words]
     if "answer" in options:
         turns.append({"role": "assistant", "content": [{"type": "text", "text": str(options["answer"])}]})
     return turns

@@ -169,7 +169,9 @@ class ItmHead(Adapter):
         layers = [torch.nn.Linear(a, b) for a, b in itertools.pairwise(widths)]
         mlp = torch.nn.Sequential(*layers)  # no activation between, as released
         numbered = {
-            f"{at}.{kind}": head[f"{n}.{kind}"] for at, n in enumerate((0, 2, 4, 6, 7)) for kind in ("weight", "bias")
+            f"{index}.{kind}": head[f"{n}.{kind}"]
+            for index, n in enumerate((0, 2, 4, 6, 7))
+            for kind in ("weight", "bias")
         }
         state_dicts.fill(mlp, numbered, self.row.key)
         return model, mlp
@@ -253,11 +255,11 @@ class ItmHead(Adapter):
         """
         scores = {}
         for element in elements:
-            own = self.tokenizer(caption(element), add_special_tokens=False)["input_ids"]
-            starts = range(1, len(ids) - len(own) + 1) if own else ()
-            at = next((start for start in starts if ids[start : start + len(own)] == own), None)
-            if at is not None:
-                scores[f"element: {element}"] = sum(matches[at : at + len(own)]) / len(own)
+            element_ids = self.tokenizer(caption(element), add_special_tokens=False)["input_ids"]
+            starts = range(1, len(ids) - len(element_ids) + 1) if element_ids else ()
+            position = next((start for start in starts if ids[start : start + len(element_ids)] == element_ids), None)
+            if position is not None:
+                scores[f"element: {element}"] = sum(matches[position : position + len(element_ids)]) / len(element_ids)
         return scores
 
     def _reward(self, ids: Any, mask: Any, pixels: Any) -> list[tuple[float, dict[str, float]]]:
@@ -283,9 +285,9 @@ def _blip_config(checkpoint: ModelCheckpoint) -> Any:
     """Make ImageReward's configuration: BLIP ViT-L/16 at 224, BERT base with cross-attention; LAYER NORM EPS 1e-6, not 1e-5."""
     from transformers import BlipConfig
 
-    given = hub.read_json(Path(checkpoint.base), "config.json")
-    if given.get("model_type") == "blip":
-        return BlipConfig(**given)
+    config = hub.read_json(Path(checkpoint.base), "config.json")
+    if config.get("model_type") == "blip":
+        return BlipConfig(**config)
     vision = {
         "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096,
         "image_size": 224, "patch_size": 16, "layer_norm_eps": 1e-6,

@@ -85,8 +85,8 @@ def command_of(name: str, options: Mapping[str, Any]) -> ScoringCommand:
     Raises:
         ConfigError: There is none, it is malformed, or its program does not exist.
     """
-    where, given = f"options of external/{name}", dict(options)
-    if "command" not in given:
+    where, settings = f"options of external/{name}", dict(options)
+    if "command" not in settings:
         where = variable(name)
         value = os.environ.get(where, "").strip()
         if not value:
@@ -94,11 +94,14 @@ def command_of(name: str, options: Mapping[str, Any]) -> ScoringCommand:
                 f"no command for external/{name}: set {where} to a command line that reads and writes JSONL, or to a "
                 "YAML file with 'command'"
             )
-        given = {**(_file(where, Path(value)) if value.endswith((".yaml", ".yml")) else {"command": value}), **given}
-    unknown = sorted(set(given) - OPTIONS)
+        settings = {
+            **(_file(where, Path(value)) if value.endswith((".yaml", ".yml")) else {"command": value}),
+            **settings,
+        }
+    unknown = sorted(set(settings) - OPTIONS)
     if unknown:
         raise ConfigError(f"{where}: unknown key '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
-    return _checked(where, given)
+    return _checked(where, settings)
 
 
 def _file(where: str, path: Path) -> dict[str, Any]:
@@ -108,11 +111,11 @@ def _file(where: str, path: Path) -> dict[str, Any]:
     return {str(key): value for key, value in content.items()}
 
 
-def _checked(where: str, given: Mapping[str, Any]) -> ScoringCommand:
-    command = given["command"]
+def _checked(where: str, settings: Mapping[str, Any]) -> ScoringCommand:
+    command = settings["command"]
     try:
         words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
-        timeout, size = float(given.get("timeout", 3600)), int(given.get("batch_size", 256))
+        timeout, size = float(settings.get("timeout", 3600)), int(settings.get("batch_size", 256))
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from error
     if not words or any("\0" in word for word in words):
@@ -121,10 +124,10 @@ def _checked(where: str, given: Mapping[str, Any]) -> ScoringCommand:
         raise ConfigError(f"{where}: timeout and batch_size are positive numbers")
     if shutil.which(words[0]) is None:
         raise ConfigError(f"{where}: there is no program '{words[0]}'")
-    passed = given.get("pass_environment") or ()
+    passed = settings.get("pass_environment") or ()
     if isinstance(passed, str) or not all(isinstance(name, str) for name in passed):
         raise ConfigError(f"{where}: pass_environment is a list of names")
-    return ScoringCommand(tuple(words), timeout, size, str(given.get("version", "")), tuple(passed))
+    return ScoringCommand(tuple(words), timeout, size, str(settings.get("version", "")), tuple(passed))
 
 
 class External(LearnedMetricProvider):
@@ -224,7 +227,7 @@ def _environment(passed: Sequence[str]) -> dict[str, str]:
     }
 
 
-def read(outcome: ProcessOutcome, wanted: set[str]) -> tuple[dict[str, dict[str, Any] | str], str]:
+def read(outcome: ProcessOutcome, ids: set[str]) -> tuple[dict[str, dict[str, Any] | str], str]:
     """Read what a command answered: by id a measurement or the reason of a failure, and the reason for ids without a line.
 
     A complete line counts even if the command then crashed or ran out of time; an id with two lines does not.
@@ -238,7 +241,7 @@ def read(outcome: ProcessOutcome, wanted: set[str]) -> tuple[dict[str, dict[str,
         except (ValueError, RecursionError):
             value = None
         id_ = str(value.get("id")) if isinstance(value, dict) else ""
-        if id_ not in wanted:
+        if id_ not in ids:
             stray += 1
         elif id_ in answers:
             answers[id_] = "the command answered this id more than once"

@@ -118,9 +118,9 @@ class CrossModel(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: Any, context: Any, mask: Any) -> Any:
         for pair in self.layers:
-            cross, own = list(pair)
-            x = x + cross(x, context, mask)
-            x = x + own(x)
+            cross_attention, self_attention = list(pair)
+            x = x + cross_attention(x, context, mask)
+            x = x + self_attention(x)
         return x
 
     @classmethod

@@ -60,9 +60,9 @@ class Scorer(LearnedMetricProvider):
     def __init__(self, settings: ProviderSettings) -> None:
         row = find(settings.model)
         if row is None or row.status == ASKED:
-            known = [row.key for row in rows(NATIVE)]
-            hint = nearest(settings.model, known)
-            raise ConfigError(f"unknown learned metric '{settings.model}'.{hint} Known: {', '.join(known)}")
+            keys = [row.key for row in rows(NATIVE)]
+            hint = nearest(settings.model, keys)
+            raise ConfigError(f"unknown learned metric '{settings.model}'.{hint} Known: {', '.join(keys)}")
         if row.adapter == "external":
             raise ConfigError(f"'{row.key}' runs by a command of yours: external/{row.key}, not scorer/{row.key}")
         options = {**_from_file(row.key), **settings.options}
@@ -80,18 +80,18 @@ class Scorer(LearnedMetricProvider):
     @cached_property
     def _checkpoint(self) -> ModelCheckpoint:
         hub.quiet()
-        own = self._own_weights()
+        own_weights = self._own_weights()
         try:
             file, commit = None, ""
-            if own is not None:
-                weights, file = str(own), own if own.is_file() else None
+            if own_weights is not None:
+                weights, file = str(own_weights), own_weights if own_weights.is_file() else None
             else:
                 weights, _, name = self.row.weights.partition(":")
                 _, commit = hub.folder_of(weights)
                 file = _download(weights, name, commit) if name else None
             base = str(self._options.get("base") or "")
-            if not base and own is not None and (own / "tokenizer_config.json").is_file():
-                base = str(own)
+            if not base and own_weights is not None and (own_weights / "tokenizer_config.json").is_file():
+                base = str(own_weights)
             base = base or self.row.base or weights
             device = hub.default_device(self._options)
             base_commit = hub.folder_of(base)[1]
@@ -118,12 +118,12 @@ class Scorer(LearnedMetricProvider):
         Raises:
             UserError: They are not where the option says, or the hub has none.
         """
-        given = str(self._options.get("weights") or "")
-        if not given and os.environ.get(FOLDER):
+        place = str(self._options.get("weights") or "")
+        if not place and os.environ.get(FOLDER):
             folder = Path(os.environ[FOLDER]).expanduser() / self.row.key
-            given = str(folder / self.row.weights.partition(":")[2]) if folder.is_dir() else ""
-        if given:
-            path = Path(given).expanduser()
+            place = str(folder / self.row.weights.partition(":")[2]) if folder.is_dir() else ""
+        if place:
+            path = Path(place).expanduser()
             if not path.exists():
                 raise UserError(f"no weights of '{self.row.key}' at '{path}'")
             return path
@@ -140,9 +140,9 @@ class Scorer(LearnedMetricProvider):
 
         Weights on the hub are named by their commit where they are in the local cache, else by their name alone.
         """
-        own = self._own_weights()
-        parts = [self.row.weights if own is None else _digest(own), self._dtype]
-        if own is None:
+        own_weights = self._own_weights()
+        parts = [self.row.weights if own_weights is None else _digest(own_weights), self._dtype]
+        if own_weights is None:
             parts.append(_commit(self.row.weights.partition(":")[0]))
         if self._options.get("base"):
             parts.append(_digest(Path(str(self._options["base"]))))
@@ -162,7 +162,7 @@ class Scorer(LearnedMetricProvider):
             scores = adapter.score(pairs, elements) if any(elements) else adapter.score(pairs)
             return [self._reply(score) for score in scores]
 
-        batches = (requests[at : at + self._size] for at in range(0, len(requests), self._size))
+        batches = (requests[start : start + self._size] for start in range(0, len(requests), self._size))
         return [result for batch in batches for result in halve_on_failure(batch, score)]
 
     def _pictures(self, request: Request) -> Any:

@@ -55,9 +55,9 @@ class ClipFlanT5(Adapter):
     def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:
         import torch
 
-        asked = [self.checkpoint.asked(text).partition("<image>") for _, text in pairs]
-        head = self.tokenizer(asked[0][0])["input_ids"]
-        tails = [self.tokenizer(after, verbose=False)["input_ids"] for _, _, after in asked]
+        questions = [self.checkpoint.asked(text).partition("<image>") for _, text in pairs]
+        head = self.tokenizer(questions[0][0])["input_ids"]
+        tails = [self.tokenizer(after, verbose=False)["input_ids"] for _, _, after in questions]
         with torch.inference_mode():
             features = self._features([image for image, _ in pairs])
             room = self.row.tokens - len(head) - 1  # upstream cuts where the image is one token still
@@ -134,9 +134,9 @@ def weight_files(checkpoint: ModelCheckpoint, part: str) -> list[Path]:
         return None if path is None else Path(path)
 
     for name in ("model.safetensors", "pytorch_model.bin"):
-        one, index = find(name), find(f"{name}.index.json")
-        if one is not None:
-            return [one]
+        file, index = find(name), find(f"{name}.index.json")
+        if file is not None:
+            return [file]
         if index is not None:
             parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
             shards = sorted({shard for parameter, shard in parts.items() if part in parameter})

@@ -168,7 +168,9 @@ def split_thought(text: str, opened: bool = False) -> tuple[str, str]:
     return "", text.strip()
 
 
-def make_reply(thought: str, answer: str, usage: Usage, finish: str, flags: tuple[str, ...] = (), **more: Any) -> Reply:
+def make_reply(
+    thought: str, answer: str, usage: Usage, finish: str, flags: tuple[str, ...] = (), **fields: Any
+) -> Reply:
     """Make the reply of a generated answer; a thought becomes a flag, `finish` "length" a cut answer, no answer a refusal."""
     status, reason = Status.OK, ""
     if ending(finish) in (Ending.BROKEN, Ending.UNKNOWN):
@@ -181,7 +183,7 @@ def make_reply(thought: str, answer: str, usage: Usage, finish: str, flags: tupl
         flags = (*flags, EMPTY)
     if thought:
         flags = (*flags, f"thought: {thought}")
-    return Reply(answer, status, reason, usage, finish, flags=flags, **more)
+    return Reply(answer, status, reason, usage, finish, flags=flags, **fields)
 
 
 def _templates(folder: Path) -> str:
@@ -189,8 +191,10 @@ def _templates(folder: Path) -> str:
     files = [*folder.glob("*.jinja"), *folder.glob("additional_chat_templates/*.jinja")]
     templates = [path.read_text(encoding="utf-8", errors="replace") for path in files]
     for name in ("chat_template.json", "tokenizer_config.json", "processor_config.json"):
-        given = hub.read_json(folder, name).get("chat_template") or ""
-        templates += [str(each.get("template", "")) for each in given] if isinstance(given, list) else [str(given)]
+        content = hub.read_json(folder, name).get("chat_template") or ""
+        templates += (
+            [str(entry.get("template", "")) for entry in content] if isinstance(content, list) else [str(content)]
+        )
     return "\n".join(templates)
 
 

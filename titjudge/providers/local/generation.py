@@ -31,7 +31,7 @@ class GenerationPlan:
     """A request made ready.
 
     Attributes:
-        at: Its place among the requests.
+        position: Its place among the requests.
         request: The request.
         turns: Its conversation, as the chat template takes it.
         images: Its images.
@@ -39,7 +39,7 @@ class GenerationPlan:
         limit: Most tokens of the answer.
     """
 
-    at: int
+    position: int
     request: Request
     turns: list[dict[str, Any]]
     images: tuple[ImageFile, ...]
@@ -68,21 +68,21 @@ def run(
     """
     results: list[Reply | Exception] = [RowError("not generated")] * len(requests)
     plans = []
-    for at, request in enumerate(requests):
+    for position, request in enumerate(requests):
         try:
-            plans.append(plan(loaded, at, request))
+            plans.append(plan(loaded, position, request))
         except Exception as error:
-            results[at] = error
+            results[position] = error
     for batch in batches(plans, rows, tokens):
         answers = halve_on_failure(
             batch, lambda part: _generate(loaded, part, template, stopping), may_halve=_may_halve
         )
-        for each, answer in zip(batch, answers, strict=True):
+        for row, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Exception) and hub.is_out_of_memory(answer):
                 answer = RowError(
                     "out of memory on a single request; set the option processor to a smaller size, or a smaller max_tokens"
                 )
-            results[each.at] = answer
+            results[row.position] = answer
     return results
 
 
@@ -103,7 +103,7 @@ def _may_halve(error: Exception) -> bool:
 # -- planning ----------------------------------------------------------------------------------------------------------
 
 
-def plan(loaded: LoadedModel, at: int, request: Request) -> GenerationPlan:
+def plan(loaded: LoadedModel, position: int, request: Request) -> GenerationPlan:
     """Prepare a request: its conversation as chat templates take it, and its length.
 
     Raises:
@@ -112,12 +112,12 @@ def plan(loaded: LoadedModel, at: int, request: Request) -> GenerationPlan:
     images = tuple(request.images)
     if images and not loaded.images:
         raise RowError("this model reads no images")
-    turns = [{"role": each.role, "content": _content(each.parts, loaded.images)} for each in request.messages]
+    turns = [{"role": message.role, "content": _content(message.parts, loaded.images)} for message in request.messages]
     if request.schema is not None:
         add_instruction(turns, request.schema)
-    text = sum(len(part.encode()) for each in request.messages for part in each.parts if isinstance(part, str))
+    text = sum(len(part.encode()) for message in request.messages for part in message.parts if isinstance(part, str))
     length = text // 4 + _image_tokens(loaded, images)
-    return GenerationPlan(at, request, turns, images, length, max_tokens(request))
+    return GenerationPlan(position, request, turns, images, length, max_tokens(request))
 
 
 def _content(parts: Sequence[Any], images: bool) -> Any:
@@ -133,27 +133,27 @@ def _image_tokens(loaded: LoadedModel, images: Sequence[ImageFile]) -> int:
     if not images:
         return 0
     try:
-        sizes = [(each.height, each.width) for each in images]
+        sizes = [(image.height, image.width) for image in images]
         return int(sum(loaded.processor._get_num_multimodal_tokens(image_sizes=sizes)["num_image_tokens"]))
     except Exception:  # the processor cannot count them: patches of 28 pixels are near enough for planning
-        return sum(each.width * each.height // 784 for each in images)
+        return sum(image.width * image.height // 784 for image in images)
 
 
 def batches(plans: Sequence[GenerationPlan], rows: int, tokens: int) -> list[list[GenerationPlan]]:
     """Group plans that can be generated together, the longest first, at most `rows` rows and `tokens` padded tokens."""
     groups: dict[Any, list[GenerationPlan]] = {}
-    for each in plans:
-        params = sorted((name, repr(value)) for name, value in each.request.params.items())
-        groups.setdefault((tuple(params), len(each.images), each.request.choices), []).append(each)
+    for row in plans:
+        params = sorted((name, repr(value)) for name, value in row.request.params.items())
+        groups.setdefault((tuple(params), len(row.images), row.request.choices), []).append(row)
     result: list[list[GenerationPlan]] = []
     for group in groups.values():
         batch: list[GenerationPlan] = []
-        for each in sorted(group, key=lambda p: (-p.tokens, p.at)):
+        for row in sorted(group, key=lambda p: (-p.tokens, p.position)):
             longest = batch[0].tokens + batch[0].limit if batch else 0
             if batch and (len(batch) >= rows or (len(batch) + 1) * longest > tokens):
                 result.append(batch)
                 batch = []
-            batch.append(each)
+            batch.append(row)
         result.append(batch)
     return result
 
@@ -190,15 +190,15 @@ def _generate(
     images = [0] * len(batch)
     if loaded.image_token is not None:
         images = (inputs["input_ids"] == loaded.image_token).sum(dim=1).tolist()
-    nan = nan_rows.seen.tolist()
+    nan = nan_rows.is_nan.tolist()
     return [
         RowError(f"the model computed not-a-number in {loaded.dtype}; set the option dtype: bfloat16 or float32")
         if nan[n]
         else replace(
-            _reply(loaded, each.request, tokens[n], Usage(input=read[n], image=images[n]), in_thought[n]),
+            _reply(loaded, row.request, tokens[n], Usage(input=read[n], image=images[n]), in_thought[n]),
             first_token=firsts[n],
         )
-        for n, each in enumerate(batch)
+        for n, row in enumerate(batch)
     ]
 
 
@@ -225,7 +225,7 @@ def _inputs(
     loaded: LoadedModel, batch: Sequence[GenerationPlan], template: Mapping[str, Any]
 ) -> tuple[Any, list[bool]]:
     """Tokenize and pad a batch, and find for each row whether its prompt ends inside a thought."""
-    conversations = [[{**turn, "content": _with_pixels(turn["content"])} for turn in each.turns] for each in batch]
+    conversations = [[{**turn, "content": _with_pixels(turn["content"])} for turn in row.turns] for row in batch]
     arguments: dict[str, Any] = {"padding": True}
     if loaded.images:
         arguments = {"processor_kwargs": {"padding": True, "padding_side": "left"}}
@@ -245,8 +245,8 @@ def _holds_control_tokens(loaded: LoadedModel, batch: Sequence[GenerationPlan]) 
     ]
     return any(
         token in part
-        for each in batch
-        for message in each.request.messages
+        for row in batch
+        for message in row.request.messages
         for part in message.parts
         if isinstance(part, str)
         for token in special
@@ -271,10 +271,10 @@ def _sampling(loaded: LoadedModel, batch: Sequence[GenerationPlan], limit: int) 
     config.max_new_tokens, config.max_length, config.num_return_sequences = limit, None, 1
     config.pad_token_id, config.eos_token_id = loaded.pad, sorted(loaded.eos) or None
     config.stop_strings = _stops(batch[0].request) or None
-    given = {name: params[name] for name in SAMPLING if params.get(name) is not None}
-    if given:
-        config.do_sample = given.get("temperature", 1.0) > 0
-        for name, value in given.items():
+    sampling = {name: params[name] for name in SAMPLING if params.get(name) is not None}
+    if sampling:
+        config.do_sample = sampling.get("temperature", 1.0) > 0
+        for name, value in sampling.items():
             setattr(config, name, value)
         if config.top_k is None:
             config.top_k = 0  # transformers would otherwise take 50
@@ -284,31 +284,31 @@ def _sampling(loaded: LoadedModel, batch: Sequence[GenerationPlan], limit: int) 
     if not config.do_sample:
         return config, []
     config.temperature, config.top_p, config.top_k = 1.0, 1.0, 0
-    return config, [_RowSampler([_seed(each.request) for each in batch], loaded.model.device, warpers)]
+    return config, [_RowSampler([_seed(row.request) for row in batch], loaded.model.device, warpers)]
 
 
 def _warpers(config: Any, device: Any) -> list[Any]:
     """List the logits warpers that `config` stands for, in transformers' order."""
-    from transformers.generation import logits_process as made
+    from transformers.generation import logits_process as logits_process
 
     top_k = 50 if config.top_k is None else config.top_k  # transformers' own default
     steps: list[Any] = []
     if config.temperature not in (None, 1.0):
-        steps.append(made.TemperatureLogitsWarper(float(config.temperature)))
+        steps.append(logits_process.TemperatureLogitsWarper(float(config.temperature)))
     if config.top_h is not None:
-        steps.append(made.TopHLogitsWarper(config.top_h))
+        steps.append(logits_process.TopHLogitsWarper(config.top_h))
     if top_k > 0:
-        steps.append(made.TopKLogitsWarper(top_k))
+        steps.append(logits_process.TopKLogitsWarper(top_k))
     if config.top_p is not None and config.top_p < 1:
-        steps.append(made.TopPLogitsWarper(config.top_p))
+        steps.append(logits_process.TopPLogitsWarper(config.top_p))
     if config.min_p is not None:
-        steps.append(made.MinPLogitsWarper(config.min_p))
+        steps.append(logits_process.MinPLogitsWarper(config.min_p))
     if config.typical_p is not None and config.typical_p < 1:
-        steps.append(made.TypicalLogitsWarper(config.typical_p))
+        steps.append(logits_process.TypicalLogitsWarper(config.typical_p))
     if config.epsilon_cutoff:
-        steps.append(made.EpsilonLogitsWarper(config.epsilon_cutoff))
+        steps.append(logits_process.EpsilonLogitsWarper(config.epsilon_cutoff))
     if config.eta_cutoff:
-        steps.append(made.EtaLogitsWarper(config.eta_cutoff, device=device))
+        steps.append(logits_process.EtaLogitsWarper(config.eta_cutoff, device=device))
     return steps
 
 
@@ -340,7 +340,9 @@ class _RowSampler:
         for warp in self._warpers:
             scores = warp(ids, scores)
         size = scores.shape[1]
-        noise = torch.stack([torch.rand(size, generator=each, device=each.device) for each in self._generators])
+        noise = torch.stack(
+            [torch.rand(size, generator=generator, device=generator.device) for generator in self._generators]
+        )
         gumbel = -torch.log(-torch.log(noise.clamp(1e-20, 1 - 1e-7)))
         chosen = (scores.float() + gumbel.to(scores.device)).argmax(dim=1, keepdim=True)
         return torch.full_like(scores, float("-inf")).scatter_(1, chosen, 0.0)
@@ -352,15 +354,15 @@ class _NanRows:
     def __init__(self, rows: int, device: Any) -> None:
         import torch
 
-        self.seen = torch.zeros(rows, dtype=torch.bool, device=device)
+        self.is_nan = torch.zeros(rows, dtype=torch.bool, device=device)
 
     def __call__(self, ids: Any, scores: Any) -> Any:
         import torch
 
-        nan = torch.isnan(scores).any(dim=1).to(self.seen.device)
+        nan = torch.isnan(scores).any(dim=1).to(self.is_nan.device)
         if not nan.any():
             return scores
-        self.seen |= nan
+        self.is_nan |= nan
         return torch.nan_to_num(scores, nan=0.0, posinf=float("inf"), neginf=float("-inf"))
 
 
@@ -381,7 +383,7 @@ def _reply(loaded: LoadedModel, request: Request, tokens: list[int], prompt: Usa
     written = len(tokens) if end is None else end + 1
     text = loaded.tokenizer.decode(tokens[:written], skip_special_tokens=True)
     finish = "stop" if end is not None else "length"
-    if end is None and (cuts := [at for stop in _stops(request) if (at := text.find(stop)) >= 0]):
+    if end is None and (cuts := [position for stop in _stops(request) if (position := text.find(stop)) >= 0]):
         text, finish = text[: min(cuts)], "stop"
         written = _count(loaded, text)
     thought, answer = split_thought(text, in_thought)

@@ -225,7 +225,7 @@ def _by_nvidia_smi() -> list[Device]:
     for number, line in enumerate(filter(str.strip, output.splitlines())):
         name, _, sizes = line.partition(",")
         try:
-            total, free = (int(each) * 2**20 for each in sizes.split(","))
+            total, free = (int(size) * 2**20 for size in sizes.split(","))
         except ValueError:
             continue
         devices.append(Device(f"cuda:{number}", name.strip(), total, free))
@@ -245,8 +245,8 @@ def local_report() -> list[Row]:
     rows: list[Row] = [
         ("memory", "ok" if main.total else "unknown", f"{_gib(main.total)}, {_gib(main.free)} free; {main.label}")
     ]
-    for each in devices:
-        rows.append((f"device {each.name}", "ok", f"{each.label}: {_gib(each.total)}, {_gib(each.free)} free"))
+    for device in devices:
+        rows.append((f"device {device.name}", "ok", f"{device.label}: {_gib(device.total)}, {_gib(device.free)} free"))
     if not devices:
         rows.append(("device", "none", "no graphics processor found: local models run on the processor, slowly"))
     rows += [_library(name) for name in LIBRARIES]

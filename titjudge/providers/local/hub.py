@@ -54,10 +54,10 @@ def folder_of(model: str, revision: str = "") -> tuple[Path, str]:
     Raises:
         UserError: There is no such folder or model.
     """
-    own = Path(model).expanduser()
-    if own.is_dir():
-        return own, ""
-    if own.is_absolute() or model.startswith((".", "~")) or not model or model.count("/") > 1:
+    local_folder = Path(model).expanduser()
+    if local_folder.is_dir():
+        return local_folder, ""
+    if local_folder.is_absolute() or model.startswith((".", "~")) or not model or model.count("/") > 1:
         raise UserError(f"no model folder '{model}'")
     from huggingface_hub import snapshot_download
 
@@ -128,7 +128,7 @@ def positions(folder: Path) -> int | None:
     limits = [config.get("max_position_embeddings"), read_json(folder, "tokenizer_config.json").get("model_max_length")]
     if isinstance(limits[0], int) and config.get("model_type") in {"roberta", "xlm-roberta", "camembert", "mpnet"}:
         limits[0] -= 2  # these count positions from behind the padding index
-    return min((int(each) for each in limits if isinstance(each, int | float) and 0 < each < 10**9), default=None)
+    return min((int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < 10**9), default=None)
 
 
 def quiet() -> None:

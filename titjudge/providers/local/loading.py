@@ -101,12 +101,12 @@ def _with_adapter(model: Any, adapter: str) -> Any:
         raise UserError("the option adapter needs peft: pip install 'titjudge[train]'") from error
     pin: dict[str, Any] = {"revision": commit, "local_files_only": hub.offline()} if commit else {}
     nested = hasattr(getattr(model, "model", None), "language_model")
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
         tuned = PeftModel.from_pretrained(
             model, adapter if commit else str(folder), key_mapping=_NAMES_BEFORE_4_52 if nested else None, **pin
         )
-    if any("missing adapter keys" in str(each.message) for each in said):
+    if any("missing adapter keys" in str(record.message) for record in records):
         raise UserError(
             f"the adapter '{adapter}' lacks weights that its configuration asks for: is it for another model?"
         )
@@ -163,14 +163,14 @@ def _without_video(source: str, arguments: dict[str, Any]) -> Any:
     config = AutoConfig.from_pretrained(source, **{name: arguments[name] for name in of_source if name in arguments})
     base: Any = PROCESSOR_MAPPING[type(config)]
     names = list(base.get_attributes())
-    at = names.index("video_processor")
+    position = names.index("video_processor")
 
     def attributes(cls: Any) -> list[str]:
         return [name for name in names if name != "video_processor"]
 
     def parts(cls: Any, *args: Any, **kwargs: Any) -> list[Any]:
         loaded = list(base._get_arguments_from_pretrained.__func__(cls, *args, **kwargs))
-        return [*loaded[:at], None, *loaded[at:]]
+        return [*loaded[:position], None, *loaded[position:]]
 
     methods = {"get_attributes": classmethod(attributes), "_get_arguments_from_pretrained": classmethod(parts)}
     subclass: Any = type(base.__name__, (base,), methods)

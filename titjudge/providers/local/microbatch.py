@@ -61,9 +61,9 @@ class MicroBatcher(Generic[T, R]):
 
     async def _work(self) -> None:
         while self._waiting:
-            seen = -1
-            while len(self._waiting) != seen and len(self._waiting) < self._max:
-                seen = len(self._waiting)
+            last_count = -1
+            while len(self._waiting) != last_count and len(self._waiting) < self._max:
+                last_count = len(self._waiting)
                 await asyncio.sleep(self._idle)
             batch, self._waiting = self._waiting[: self._max], self._waiting[self._max :]
             batch = [(element, future) for element, future in batch if not future.done()]

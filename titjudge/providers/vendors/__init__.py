@@ -25,8 +25,8 @@ def family(vendor: str, model: str, first: tuple[Family, ...] = ()) -> Family:
     >>> family("openai", "o4-mini").limit_name
     'max_completion_tokens'
     """
-    name, known = bare(model), VENDORS.get(registry.VENDOR_NAMES.get(vendor, vendor))
-    rows = (*first, *(known.families if known else ()), *OPEN_MODELS.families)
+    name, vendor_row = bare(model), VENDORS.get(registry.VENDOR_NAMES.get(vendor, vendor))
+    rows = (*first, *(vendor_row.families if vendor_row else ()), *OPEN_MODELS.families)
     return next(row for row in rows if re.match(row.pattern, name))
 
 
@@ -37,8 +37,8 @@ def image_rule(provider: str, model: str) -> ImageRule:
     A server that speaks OpenAI's language may serve any vendor's models.
     """
     name, vendors = bare(model), (VENDORS.get(registry.vendor(provider)), VENDORS.get(vendor_of(model)))
-    known = [row for vendor in (*vendors, OPEN_MODELS) if vendor for row in vendor.image_rules]
-    rows: tuple[ImageRule, ...] = (*getattr(registry.provider_class(provider), "image_rules", ()), *known)
+    image_rules = [row for vendor in (*vendors, OPEN_MODELS) if vendor for row in vendor.image_rules]
+    rows: tuple[ImageRule, ...] = (*getattr(registry.provider_class(provider), "image_rules", ()), *image_rules)
     return next(row for row in rows if re.match(row.pattern, name))
 
 

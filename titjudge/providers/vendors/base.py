@@ -64,8 +64,8 @@ class Family:
 
     def sent(self, request: Request) -> dict[str, Any]:
         """Return the parameters that are sent: those of the request, without those that the family rejects."""
-        asked = {"logprobs": True, "top_logprobs": TOP} if request.choices else {}
-        params = {**asked, **request.params}
+        logprobs = {"logprobs": True, "top_logprobs": TOP} if request.choices else {}
+        params = {**logprobs, **request.params}
         left_out = self.capabilities().left_out(params)
         return {name: value for name, value in params.items() if name not in left_out and value is not None}
 

@@ -60,7 +60,7 @@ class ImageScorer:
     ) -> None:
         self.resolved, self.config, self.metrics, self.folder = run, run.config, run.metrics, folder
         self._spent, self._kind = spent, kind
-        self._panel = Panel.of(run.config)
+        self._panel = Panel.from_config(run.config)
         self._memory = memory or ImagesInMemory()
         self._foreign, self._warned = Foreign(), False
         self._cached_cost = 0.0

@@ -137,7 +137,7 @@ async def _verify(folder: RunFolder) -> VerificationResult:
     if has_lines(folder.path / "billing.jsonl"):
         result.checked["bills"] = sum("cost" in bill for _, bill in _located(folder, "billing.jsonl", result))
     async with replay_engine(config, manifest, stored, images) as engine:
-        checker = _ScoreChecker(engine, stored, images, Panel.of(config), scores, result)
+        checker = _ScoreChecker(engine, stored, images, Panel.from_config(config), scores, result)
         for item in prepared(folder.items() if slim_items else items, metrics):
             if isinstance(item, Item):
                 for name, metric in metrics.items():

@@ -37,7 +37,7 @@ class Pins:
                 if name == "embedder":
                     self.models[name] = ",".join(f"{key}={value}" for key, value in roles.embedder().identity.items())
                 elif (config := roles.config.role(name)) is not None:
-                    provider = roles.made(config)
+                    provider = roles.new_provider(config)
                     if isinstance(provider, Recorded):
                         self.recorded[name] = provider
                     elif provider.address:

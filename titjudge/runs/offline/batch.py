@@ -74,7 +74,9 @@ async def walk(
         config, cache, make=make, embedder=lambda _: _NoEmbedder(), recorded=session.resolved.roles,
         kind=partial(_NotingEngine, seen), journal=journal, failed="drop",
     ) as engine:  # fmt: skip
-        loop = RunLoop(engine, metrics, panel=Panel.of(config), on_score=lambda score, digest: None, in_flight=16)
+        loop = RunLoop(
+            engine, metrics, panel=Panel.from_config(config), on_score=lambda score, digest: None, in_flight=16
+        )
         await loop.run(session.items())
 
 
