@@ -121,11 +121,11 @@ class TokenBucket:
 
     __slots__ = (
         "_filled_at",
+        "_header_at",
         "_level",
-        "_without_header",
         "_probe",
         "_remaining",
-        "_header_at",
+        "_without_header",
         "capacity",
         "margin",
         "rate",
