@@ -88,9 +88,9 @@ def ask(
     """Make a request of these parts."""
     turns = [Message("system", (system,))] if system else []
     params = params or {"max_tokens": 300, "temperature": 0}
-    given = schema_of(schema) if schema else None
+    json_schema = schema_of(schema) if schema else None
     messages = (*turns, Message("user", parts or ("Describe it.",)))
-    return Request(case.name, case.model, messages, params, given, schema.__name__ if schema else "")
+    return Request(case.name, case.model, messages, params, json_schema, schema.__name__ if schema else "")
 
 
 def on_a_loop(provider: Any, work: Callable[[], Awaitable[Any]]) -> Any:
@@ -150,10 +150,10 @@ class ProviderSpec:
     def test_image_goes_out_whole_and_before_the_text(self, case: ProviderCase, server: Server) -> None:
         """An image is sent as it is, in the order of the parts."""
         reply_of(case.provider(server), ask(case, PICTURE, "Describe it.", system="Be brief."))
-        seen = server.last
-        assert seen.images == (PICTURE.sha256,)
-        assert b"image/webp" in seen.raw
-        wire = json.dumps(seen.body)
+        request = server.last
+        assert request.images == (PICTURE.sha256,)
+        assert b"image/webp" in request.raw
+        wire = json.dumps(request.body)
         assert wire.index("image/webp") < wire.index("Describe it.")
         assert "Be brief." in wire
 
@@ -295,10 +295,10 @@ class ProviderSpec:
         names = ("x-ratelimit-remaining-requests", "anthropic-ratelimit-requests-remaining")
         server.script(Scripted("fine", headers=dict.fromkeys(names, "17")))
         provider = case.provider(server)
-        seen: list[dict[str, str]] = []
-        provider.on_headers = lambda headers: seen.append({name.lower(): value for name, value in headers.items()})
+        answers: list[dict[str, str]] = []
+        provider.on_headers = lambda headers: answers.append({name.lower(): value for name, value in headers.items()})
         reply_of(provider, ask(case))
-        assert [each.get("x-ratelimit-remaining-requests") for each in seen] == ["17"]
+        assert [answer.get("x-ratelimit-remaining-requests") for answer in answers] == ["17"]
 
     def test_usage_bound_holds(self, case: ProviderCase, server: Server) -> None:
         """The bound of a request covers its text, its image and its limit."""
@@ -313,7 +313,7 @@ class ProviderSpec:
         """What the model does not take is left out, and its limit has its own name."""
         provider = case.provider(server)
         reply_of(provider, ask(case, max_tokens=50, temperature=0.5, top_p=0.9))
-        names = {each for part in (server.last.body, server.last.body.get("generationConfig", {})) for each in part}
+        names = {name for part in (server.last.body, server.last.body.get("generationConfig", {})) for name in part}
         assert not names & provider.capabilities.omit
         assert ("temperature" in names) is ("temperature" not in provider.capabilities.omit)
         assert 50 in [
@@ -327,7 +327,7 @@ class ProviderSpec:
 
         async def many() -> int:
             for _ in range(3):
-                await asyncio.gather(*(provider.complete(ask(case, f"number {each}")) for each in range(8)))
+                await asyncio.gather(*(provider.complete(ask(case, f"number {number}")) for number in range(8)))
             return server.connections
 
         connections = on_a_loop(provider, many)

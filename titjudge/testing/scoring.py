@@ -62,8 +62,8 @@ def score_one(
     """
     model = answers if isinstance(answers, Provider) else Fake(None, answers, capabilities=capabilities)
     config = {"captioner": "fake/captioner", "judge": "fake/judge", **config}
-    found = asyncio.run(_score(metric, item, model, embedder, cache, config))
-    return Scored(found, model.requests if isinstance(model, Fake) else [])
+    score = asyncio.run(_score(metric, item, model, embedder, cache, config))
+    return Scored(score, model.requests if isinstance(model, Fake) else [])
 
 
 async def _score(

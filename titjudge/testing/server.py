@@ -92,8 +92,8 @@ class Server:
     def count(self, test: Callable[[Seen], bool] | str | None = None) -> int:
         """Count the requests that came: all, those to an api, or those for which `test` holds."""
         if callable(test):
-            return sum(1 for each in self.requests if test(each))
-        return sum(1 for each in self.requests if test in (None, each.api))
+            return sum(1 for request in self.requests if test(request))
+        return sum(1 for request in self.requests if test in (None, request.api))
 
     @property
     def last(self) -> Seen:
@@ -137,7 +137,7 @@ class Server:
         self._tasks.add(task)
         self.connections += 1
         try:
-            while await self._one(reader, writer):
+            while await self._serve_one(reader, writer):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # the client has gone, or the server stops
@@ -145,26 +145,26 @@ class Server:
             self._tasks.discard(task)
             writer.close()
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ", 2)
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
         raw = await _body(reader, headers)
-        seen = read(method, path, headers, raw)
-        nth = self._counts[seen.digest] = self._counts.get(seen.digest, 0) + 1
-        seen = replace(seen, nth=nth)
-        self.requests.append(seen)
+        request = read(method, path, headers, raw)
+        nth = self._counts[request.digest] = self._counts.get(request.digest, 0) + 1
+        request = replace(request, nth=nth)
+        self.requests.append(request)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
-            return await self._answer(seen, writer)
+            return await self._answer(request, writer)
         finally:
             self.in_flight -= 1
 
-    async def _answer(self, seen: Seen, writer: asyncio.StreamWriter) -> bool:
+    async def _answer(self, request: Seen, writer: asyncio.StreamWriter) -> bool:
         answer: Scripted | str | None = self._queue.popleft() if self._queue else None
         if answer is None and self.handler is not None:
-            answer = self.handler(seen)
+            answer = self.handler(request)
         scripted = Scripted(answer) if isinstance(answer, str) else answer or Scripted()
         if scripted.kind == "hang":
             await asyncio.sleep(3600)
@@ -177,7 +177,7 @@ class Server:
             await asyncio.sleep(0.005)
         if scripted.kind == "drop_before":
             return _reset(writer)
-        status, body = self._written(seen, scripted)
+        status, body = self._written(request, scripted)
         kind = "text/html" if body.startswith(b"<") else "application/json"
         lines = [f"HTTP/1.1 {status} X", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in {"x-request-id": "req_1", **scripted.headers}.items()]
@@ -190,21 +190,21 @@ class Server:
         self.answered += 1
         return True
 
-    def _written(self, seen: Seen, scripted: Scripted) -> tuple[int, bytes]:
+    def _written(self, request: Seen, scripted: Scripted) -> tuple[int, bytes]:
         status = scripted.status
         if scripted.body is not None:
             body = scripted.body
             return status, body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else dump(body)
         if scripted.kind == "html":
             return status, HTML
-        if scripted.kind == "bad_key" and seen.api == "gemini":
+        if scripted.kind == "bad_key" and request.api == "gemini":
             status = 400
         if status >= 400:
-            return status, dump(error(seen, status, scripted))
-        if seen.api in ("embeddings", "models"):
-            return status, dump(embeddings(seen) if seen.api == "embeddings" else models())
-        text = scripted.text if scripted.text is not None else text_for(seen)
-        body = dump(ANSWERS.get(seen.api, openai_answer)(seen, text, scripted, self))
+            return status, dump(error(request, status, scripted))
+        if request.api in ("embeddings", "models"):
+            return status, dump(embeddings(request) if request.api == "embeddings" else models())
+        text = scripted.text if scripted.text is not None else text_for(request)
+        body = dump(ANSWERS.get(request.api, openai_answer)(request, text, scripted, self))
         return status, body[: len(body) // 2] if scripted.kind == "malformed" else body
 
 

@@ -60,17 +60,17 @@ class Scripted:
     tops: Sequence[tuple[str, float]] = ()
 
     @classmethod
-    def fault(cls, kind: str | int, retry_after: float | str | None = None, **more: Any) -> Scripted:
+    def fault(cls, kind: str | int, retry_after: float | str | None = None, **attributes: Any) -> Scripted:
         """Make a failure: `fault(429, retry_after=2)`, `fault("drop_before")`, `fault("refusal")`, ...
 
         Args:
             kind: A status or a `kind`.
             retry_after: Seconds, or a date, in the header `Retry-After`.
-            **more: Further attributes.
+            **attributes: Further attributes.
         """
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         status = _STATUS.get(str(kind), int(kind) if str(kind).isdigit() else 200)
-        return cls(kind="" if str(kind).isdigit() else str(kind), status=status, headers=headers, **more)
+        return cls(kind="" if str(kind).isdigit() else str(kind), status=status, headers=headers, **attributes)
 
 
 _STATUS = {
@@ -124,8 +124,8 @@ def read(method: str, path: str, headers: Mapping[str, str], raw: bytes) -> Seen
     except ValueError:
         body = None
     bare = path.partition("?")[0]
-    found = re.search(r"/models/([^/]+):generateContent$", bare)
-    api = "gemini" if found else "unknown"
+    match = re.search(r"/models/([^/]+):generateContent$", bare)
+    api = "gemini" if match else "unknown"
     for end, name in (
         ("/chat/completions", "openai"),
         ("/embeddings", "embeddings"),
@@ -135,11 +135,12 @@ def read(method: str, path: str, headers: Mapping[str, str], raw: bytes) -> Seen
         api = name if bare.endswith(end) else api
     data = body if isinstance(body, dict) else {}
     texts, images = _texts_and_images(data)
-    model = found.group(1) if found else str(data.get("model", ""))
+    model = match.group(1) if match else str(data.get("model", ""))
     content = raw if body is None else json.dumps(body, sort_keys=True).encode()
     digest = hashlib.sha256(bare.encode() + content).digest()
     shas = tuple(
-        hashlib.sha256(base64.b64decode(each, "-_" if set("-_") & set(each) else None)).hexdigest() for each in images
+        hashlib.sha256(base64.b64decode(encoded, "-_" if set("-_") & set(encoded) else None)).hexdigest()
+        for encoded in images
     )
     return Seen(api, method, path, headers, raw, body, model, "\n".join(texts), shas, _schema_in(data), 0, digest)
 
@@ -149,9 +150,9 @@ def _texts_and_images(node: Any) -> tuple[list[str], list[str]]:
     texts: list[str] = []
     images: list[str] = []
     if isinstance(node, list):
-        for each in node:
-            for into, found in zip((texts, images), _texts_and_images(each), strict=True):
-                into.extend(found)
+        for child in node:
+            for into, parts in zip((texts, images), _texts_and_images(child), strict=True):
+                into.extend(parts)
     elif isinstance(node, dict):
         for key, value in node.items():
             if key in ("text", "content", "system", "input", "output") and isinstance(value, str):
@@ -161,8 +162,8 @@ def _texts_and_images(node: Any) -> tuple[list[str], list[str]]:
             elif key == "data" and isinstance(value, str):
                 images.append(value)
             elif key not in ("generationConfig", "response_format", "tools"):
-                for into, found in zip((texts, images), _texts_and_images(value), strict=True):
-                    into.extend(found)
+                for into, parts in zip((texts, images), _texts_and_images(value), strict=True):
+                    into.extend(parts)
     return texts, images
 
 
@@ -182,18 +183,18 @@ def _schema_in(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
         or config.get("response_json_schema")  # litellm writes snake_case, which the API reads as well
         or config.get("response_schema")
         or output.get("schema")
-        or next((each.get("input_schema") for each in tools if each.get("name") == _SCHEMA_TOOL), None)
+        or next((tool.get("input_schema") for tool in tools if tool.get("name") == _SCHEMA_TOOL), None)
     )
 
 
 _WORDS = "a red small lamp tall tower quiet boat round blue glass window near tree under bright bridge".split()  # noqa: SIM905
 
 
-def text_for(seen: Seen) -> str:
+def text_for(request: Seen) -> str:
     """Return the usual answer: the same request always gets the same text."""
-    if seen.schema is not None:
-        return json.dumps(instance(seen.schema, seen.digest))
-    return "I see " + " ".join(_WORDS[byte % len(_WORDS)] for byte in seen.digest) + "."
+    if request.schema is not None:
+        return json.dumps(instance(request.schema, request.digest))
+    return "I see " + " ".join(_WORDS[byte % len(_WORDS)] for byte in request.digest) + "."
 
 
 def instance(node: Mapping[str, Any], digest: bytes) -> Any:
@@ -209,7 +210,7 @@ def instance(node: Mapping[str, Any], digest: bytes) -> Any:
         return {name: instance(child, digest + name.encode()) for name, child in node.get("properties", {}).items()}
     if kind == "array":
         count = max(int(node.get("minItems", 0)), min(int(node.get("maxItems", 3)), digest[0] % 3))
-        return [instance(node.get("items", {}), digest + bytes([each])) for each in range(count)]
+        return [instance(node.get("items", {}), digest + bytes([index])) for index in range(count)]
     if kind in ("integer", "number"):
         low = node.get("minimum", node.get("exclusiveMinimum", 0))
         high = node.get("maximum", node.get("exclusiveMaximum", low + 10))
@@ -220,11 +221,11 @@ def instance(node: Mapping[str, Any], digest: bytes) -> Any:
     return None if kind == "null" else " ".join(_WORDS[byte % len(_WORDS)] for byte in digest[:4])
 
 
-def _tokens(seen: Seen) -> tuple[int, int]:
-    return len(seen.text) // 4 + 765 * len(seen.images) + 7, 765 * len(seen.images)
+def _tokens(request: Seen) -> tuple[int, int]:
+    return len(request.text) // 4 + 765 * len(request.images) + 7, 765 * len(request.images)
 
 
-def openai_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
+def openai_answer(request: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
     finish = {"length": "length", "thought": "length", "content_filter": "content_filter", "blocked": "content_filter"}
     message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
     if scripted.kind == "refusal":
@@ -237,11 +238,14 @@ def openai_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
             {
                 "id": ident,
                 "type": "function",
-                "function": {"name": name, "arguments": given if isinstance(given, str) else json.dumps(given)},
+                "function": {
+                    "name": name,
+                    "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
+                },
             }
-            for ident, (name, given) in _numbered(seen, scripted)
+            for ident, (name, arguments) in _numbered(request, scripted)
         ]
-    sent, _ = _tokens(seen)
+    sent, _ = _tokens(request)
     out = len(text) // 4 + server.reasoning_tokens
     usage = {
         "prompt_tokens": sent,
@@ -253,22 +257,22 @@ def openai_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
     }
     ended = finish.get(scripted.kind, "tool_calls" if scripted.calls else "stop")
     logprobs = None
-    if scripted.tops and seen.body.get("logprobs"):
+    if scripted.tops and request.body.get("logprobs"):
         tokens = [{"token": token, "logprob": logprob, "bytes": None} for token, logprob in scripted.tops]
-        logprobs = {"content": [{**tokens[0], "top_logprobs": tokens[: seen.body.get("top_logprobs", 0)]}]}
+        logprobs = {"content": [{**tokens[0], "top_logprobs": tokens[: request.body.get("top_logprobs", 0)]}]}
     choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": ended}
-    out_ = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": seen.model, "choices": [choice]}
+    out_ = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": request.model, "choices": [choice]}
     return {**out_, "usage": usage, "system_fingerprint": "fp_1"}
 
 
-def gemini_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
+def gemini_answer(request: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
     finish = {
         "length": "MAX_TOKENS",
         "thought": "MAX_TOKENS",
         "refusal": "SAFETY",
         "content_filter": "PROHIBITED_CONTENT",
     }
-    sent, image = _tokens(seen)
+    sent, image = _tokens(request)
     out = len(text) // 4
     usage = {
         "promptTokenCount": sent,
@@ -282,30 +286,30 @@ def gemini_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
         ],
         **scripted.usage,
     }
-    answer: dict[str, Any] = {"usageMetadata": usage, "modelVersion": f"{seen.model}-001", "responseId": "r1"}
+    answer: dict[str, Any] = {"usageMetadata": usage, "modelVersion": f"{request.model}-001", "responseId": "r1"}
     if scripted.kind == "blocked":
         return {**answer, "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
     content: dict[str, Any] = {"role": "model"}
     if scripted.kind not in ("refusal", "content_filter", "empty", "thought"):
         thought = [{"text": "Let me look at it.", "thought": True}] if server.reasoning_tokens else []
-        said = [{"text": text}] if scripted.text is not None or not scripted.calls else []
-        garbled = any(isinstance(given, str) for _, given in scripted.calls)
+        text_parts = [{"text": text}] if scripted.text is not None or not scripted.calls else []
+        garbled = any(isinstance(arguments, str) for _, arguments in scripted.calls)
         calls: list[dict[str, Any]] = (
             []
             if garbled
             else [
-                {"functionCall": {"id": ident, "name": name, "args": given}}
-                for ident, (name, given) in _numbered(seen, scripted)
+                {"functionCall": {"id": ident, "name": name, "args": arguments}}
+                for ident, (name, arguments) in _numbered(request, scripted)
             ]
         )
         if calls:
-            calls[0]["thoughtSignature"] = signature(seen)
-        content["parts"] = [*thought, *said, *calls]
+            calls[0]["thoughtSignature"] = signature(request)
+        content["parts"] = [*thought, *text_parts, *calls]
         if garbled:
             content.pop("parts")
             finish[""] = "MALFORMED_FUNCTION_CALL"
     candidate: dict[str, Any] = {"index": 0, "content": content, "finishReason": finish.get(scripted.kind, "STOP")}
-    config = seen.body.get("generationConfig", {})
+    config = request.body.get("generationConfig", {})
     if scripted.tops and config.get("responseLogprobs"):
         tokens = [{"token": token, "logProbability": logprob} for token, logprob in scripted.tops]
         candidate["logprobsResult"] = {
@@ -315,38 +319,40 @@ def gemini_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
     return {**answer, "candidates": [candidate]}
 
 
-def _numbered(seen: Seen, scripted: Scripted) -> list[tuple[str, tuple[str, Any]]]:
+def _numbered(request: Seen, scripted: Scripted) -> list[tuple[str, tuple[str, Any]]]:
     """List the calls with ids that no other question's answer has."""
-    said = hashlib.sha256(seen.text.encode()).hexdigest()[:8]
-    return [(f"call_{said}_{number}", call) for number, call in enumerate(scripted.calls)]
+    digest = hashlib.sha256(request.text.encode()).hexdigest()[:8]
+    return [(f"call_{digest}_{number}", call) for number, call in enumerate(scripted.calls)]
 
 
-def signature(seen: Seen) -> str:
+def signature(request: Seen) -> str:
     """Return the thought signature that Gemini puts on the first call of its answer to a question."""
-    return base64.b64encode(b"thought " + hashlib.sha256(seen.text.encode()).digest()[:6]).decode()
+    return base64.b64encode(b"thought " + hashlib.sha256(request.text.encode()).digest()[:6]).decode()
 
 
-def anthropic_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
+def anthropic_answer(request: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
     stop = {"length": "max_tokens", "thought": "max_tokens"}
     stop |= dict.fromkeys(("refusal", "content_filter", "blocked"), "refusal")
-    sent, _ = _tokens(seen)
+    sent, _ = _tokens(request)
     empty = scripted.kind in ("empty", "thought", "refusal", "content_filter", "blocked")
     content: list[Any] = [] if empty else [{"type": "text", "text": text}]
-    tools = [each for each in seen.body.get("tools") or () if each["name"] == _SCHEMA_TOOL]
+    tools = [tool for tool in request.body.get("tools") or () if tool["name"] == _SCHEMA_TOOL]
     if scripted.calls:
-        said = [{"type": "text", "text": scripted.text}] if scripted.text else []
+        text_parts = [{"type": "text", "text": scripted.text}] if scripted.text else []
         thinking = (
-            [{"type": "thinking", "thinking": "Let me look.", "signature": "sig"}] if seen.body.get("thinking") else []
+            [{"type": "thinking", "thinking": "Let me look.", "signature": "sig"}]
+            if request.body.get("thinking")
+            else []
         )
-        content = [*thinking, *said] + [
-            {"type": "tool_use", "id": ident, "name": name, "input": given}
-            for ident, (name, given) in _numbered(seen, scripted)
+        content = [*thinking, *text_parts] + [
+            {"type": "tool_use", "id": ident, "name": name, "input": arguments}
+            for ident, (name, arguments) in _numbered(request, scripted)
         ]
     elif tools and content:
         content = [{"type": "tool_use", "id": "toolu_1", "name": tools[0]["name"], "input": json.loads(text)}]
     cached = server.cached_tokens
     usage = {"input_tokens": sent - cached, "output_tokens": len(text) // 4, "cache_read_input_tokens": cached}
-    answer = {"id": "msg_1", "type": "message", "role": "assistant", "model": seen.model, "content": content}
+    answer = {"id": "msg_1", "type": "message", "role": "assistant", "model": request.model, "content": content}
     reason = stop.get(scripted.kind, "tool_use" if tools or scripted.calls else "end_turn")
     return {**answer, "stop_reason": reason, "stop_sequence": None, "usage": {**usage, **scripted.usage}}
 
@@ -374,16 +380,16 @@ _CODES = {  # status or kind -> OpenAI's type and code, Google's status, Anthrop
 }
 
 
-def error(seen: Seen, status: int, scripted: Scripted) -> Any:
+def error(request: Seen, status: int, scripted: Scripted) -> Any:
     """Make an error body as the provider of the request words it."""
     default = ("server_error", None, "INTERNAL", "api_error", "The server had an error.")
     key = {"bad_key": "401", "no_model": "404"}.get(
         scripted.kind, scripted.kind if scripted.kind in _CODES else str(status)
     )
     type_, code, google, anthropic, message = _CODES.get(key, default)
-    if seen.api == "anthropic":
+    if request.api == "anthropic":
         return {"type": "error", "error": {"type": anthropic, "message": message}}
-    if seen.api == "gemini":
+    if request.api == "gemini":
         if scripted.kind == "bad_key":
             google, message = "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key."
         details = []
@@ -410,32 +416,32 @@ def error(seen: Seen, status: int, scripted: Scripted) -> Any:
     return {"error": {"message": message, "type": type_, "param": None, "code": code}}
 
 
-def embeddings(seen: Seen) -> Any:
+def embeddings(request: Seen) -> Any:
     """Make unit vectors that depend on model and text alone."""
-    given = seen.body["input"]
-    texts = [given] if isinstance(given, str) else given
-    size = int(seen.body.get("dimensions") or 8)
+    inputs = request.body["input"]
+    texts = [inputs] if isinstance(inputs, str) else inputs
+    size = int(request.body.get("dimensions") or 8)
     data = []
     for index, text in enumerate(texts):
         random = b"".join(
-            hashlib.sha256(f"{seen.model}|{text}|{each}".encode()).digest() for each in range(-(-size // 32))
+            hashlib.sha256(f"{request.model}|{text}|{index}".encode()).digest() for index in range(-(-size // 32))
         )
         vector = [byte - 127.5 for byte in random[:size]]
-        length = math.sqrt(sum(each * each for each in vector))
-        vector = [each / length for each in vector]
+        length = math.sqrt(sum(component * component for component in vector))
+        vector = [component / length for component in vector]
         packed = base64.b64encode(struct.pack(f"<{size}f", *vector)).decode()
-        value = packed if seen.body.get("encoding_format") == "base64" else vector
+        value = packed if request.body.get("encoding_format") == "base64" else vector
         data.append({"object": "embedding", "index": index, "embedding": value})
     count = sum(len(str(text)) // 4 + 1 for text in texts)
     usage = {"prompt_tokens": count, "total_tokens": count}
-    return {"object": "list", "data": data, "model": seen.model, "usage": usage}
+    return {"object": "list", "data": data, "model": request.model, "usage": usage}
 
 
 def models() -> Any:
     names = ("gpt-4o", "gemini-2.5-pro")
     return {
         "object": "list",
-        "data": [{"id": each, "object": "model", "created": 1, "owned_by": "test"} for each in names],
+        "data": [{"id": name, "object": "model", "created": 1, "owned_by": "test"} for name in names],
     }
 
 

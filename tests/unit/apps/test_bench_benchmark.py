@@ -50,7 +50,7 @@ def test_generators_are_two_or_more_with_names_of_their_own(texts: list[str]) ->
 def test_images_have_short_names_of_their_own_whatever_their_prompts_are_called(tmp_path: Path) -> None:
     names = ["1", "a/b", "a:b", "../../etc", ".", "x" * 300, "x" * 299 + "y", "ü ö"]
     benchmark = Benchmark(tmp_path, dict.fromkeys(names, "a prompt"), two())
-    places = [one.place for one in benchmark.wanted(benchmark.generators[0], names)]
+    places = [one.place for one in benchmark.images_to_make(benchmark.generators[0], names)]
     assert len(set(places)) == len(names)
     assert all(place.resolve().parent == (tmp_path / "images" / "gpt-image-2").resolve() for place in places)
     assert all(len(place.name) < 120 for place in places)

@@ -129,7 +129,7 @@ def test_a_vote_on_what_others_settled_in_the_meantime_counts_also_after_a_resta
 
 def test_who_is_not_reliable_settles_nothing(data: Path, tmp_path: Path) -> None:
     with marks(data, tmp_path / "m.db", 4, 3) as service:
-        service.form.known = {f"i{number}.png": {"is there a cat?": "yes"} for number in range(4)}
+        service.form.known_values = {f"i{number}.png": {"is there a cat?": "yes"} for number in range(4)}
         for who, values in (("annotator-01", ["no", "no"]), ("annotator-02", ["yes", "no"])):
             while (state := service.state(who))["sheet"]:
                 service.vote(who, state["question"], values)

@@ -61,7 +61,9 @@ class Benchmark:
         ordered = sorted(prompts, key=lambda prompt: hashlib.sha256(prompt.encode()).digest())
         self.prompts = {prompt: prompts[prompt] for prompt in ordered}
         self.samples = samples
-        self._there = {one.name: self._existing(one) for one in generators if one.folder is not None}
+        self._there = {
+            generator.name: self._existing(generator) for generator in generators if generator.folder is not None
+        }
 
     def spent(self) -> float:
         """Sum the USD that images and judgements have cost, or may have cost, over all sessions."""
@@ -75,7 +77,7 @@ class Benchmark:
         """Return the ledger of a generator."""
         return RunFolder(self.folder / IMAGES / LEDGERS / generator.name)
 
-    def wanted(self, generator: Generator, prompts: Iterable[str]) -> list[ImageToMake]:
+    def images_to_make(self, generator: Generator, prompts: Iterable[str]) -> list[ImageToMake]:
         """List the images of some prompts that a generator is to make."""
         return [
             ImageToMake(row, self.folder / IMAGES / name, fields, tuple(map(content_name, self.sources.get(prompt, ()))))
@@ -94,10 +96,10 @@ class Benchmark:
             DataError: There are some; names the first.
         """
         for generator in self.generators:
-            wanted = self.wanted(generator, self.prompts) if generator.folder is None else []
-            if found := list(changed(wanted, self.folder / IMAGES)):
-                (one, reason), more = found[0], f" (and {len(found) - 1:,} more)" if found[1:] else ""
-                raise DataError(f"{reason}{more}", one.place)
+            images = self.images_to_make(generator, self.prompts) if generator.folder is None else []
+            if changes := list(changed(images, self.folder / IMAGES)):
+                (image, reason), others = changes[0], f" (and {len(changes) - 1:,} more)" if changes[1:] else ""
+                raise DataError(f"{reason}{others}", image.place)
 
     def begun(self) -> int:
         """Count the prompts that an earlier session has had judged: those in its list."""
@@ -141,28 +143,30 @@ class Benchmark:
     def image_roots(self) -> list[str]:
         """List the folders outside of the benchmark's own in which images lie: of generators that exist, and of sources."""
         folders = [str(generator.folder) for generator in self.generators if generator.folder is not None]
-        return folders + sorted({os.path.abspath(one.parent) for sources in self.sources.values() for one in sources})
+        return folders + sorted(
+            {os.path.abspath(source.parent) for sources in self.sources.values() for source in sources}
+        )
 
     def _images(self, generator: Generator, prompt: str) -> list[Path]:
         """List the images of a prompt by a generator that exist, as paths from the benchmark's folder."""
         if generator.folder is not None:
             return [image.resolve() for image in self._there[generator.name].get(prompt, ())]
-        places = [one.place for one in self.wanted(generator, [prompt])]
+        places = [image.place for image in self.images_to_make(generator, [prompt])]
         return [place.relative_to(self.folder) for place in places if place.exists()]
 
     def _existing(self, generator: Generator) -> dict[str, list[Path]]:
         """Find the images of a folder by the ids of their prompts: ID.png, or ID_0.png, ID_1.png, ..."""
         assert generator.folder is not None
         files = sorted(file for file in generator.folder.iterdir() if file.suffix.lower() in SUFFIXES)
-        found: dict[str, list[Path]] = {}
+        images: dict[str, list[Path]] = {}
         for file in files:
             for name in (file.stem, file.stem.rpartition("_")[0]):
                 if name in self.prompts:
-                    found.setdefault(name, []).append(file)
+                    images.setdefault(name, []).append(file)
                     break
-        if not found:
+        if not images:
             raise DataError(f"no image is named after a prompt, as {next(iter(self.prompts))}.png is", generator.folder)
-        return found
+        return images
 
 
 def rounds(count: int, affordable: Callable[[int], int], begun: int = 0, *, growth: float = DOUBLING) -> Iterator[int]:
@@ -178,10 +182,10 @@ def rounds(count: int, affordable: Callable[[int], int], begun: int = 0, *, grow
     if done:
         yield done
     while done < count:
-        more = min(max(FIRST, int(growth * done)), count - done, affordable(done) if done else count)
-        if more <= 0:
+        step = min(max(FIRST, int(growth * done)), count - done, affordable(done) if done else count)
+        if step <= 0:
             return
-        done += more
+        done += step
         yield done
 
 

@@ -105,15 +105,15 @@ def bench(**flags: Any) -> int:
     from titjudge.apps.bench.generators import read_generators
     from titjudge.suites.prompt_list import read_prompts
 
-    given, texts = flags.pop("prompt_file"), flags.pop("generators")
+    prompt_file, texts = flags.pop("prompt_file"), flags.pop("generators")
     options, samples, out = flags.pop("options"), flags.pop("samples"), Path(flags.pop("out"))
-    if given is None and not texts:
+    if prompt_file is None and not texts:
         return _example(flags)
-    if given is None:
+    if prompt_file is None:
         raise ConfigError("name the prompts: bench prompts.txt --generator A --generator B")
-    listed = read_prompts(given)
+    listed = read_prompts(prompt_file)
     if not listed.prompts:
-        raise DataError("there are no prompts", Path(given))
+        raise DataError("there are no prompts", Path(prompt_file))
     _check_gate(flags)
     generators = read_generators(texts, key_values("--option", options))
     benchmark = Benchmark(out, listed.prompts, generators, samples, _sources(listed))
@@ -130,10 +130,10 @@ def _sources(listed: PromptList) -> dict[str, tuple[Path, ...]]:
     """
     from titjudge.data.images import check_header
 
-    found = {name: listed.sources(name, (Path("/"),)) for name in listed.prompts}
-    for source in {source for sources in found.values() for source in sources}:
+    by_prompt = {name: listed.sources(name, (Path("/"),)) for name in listed.prompts}
+    for source in {source for sources in by_prompt.values() for source in sources}:
         check_header(source)
-    return {name: sources for name, sources in found.items() if sources}
+    return {name: sources for name, sources in by_prompt.items() if sources}
 
 
 def _check_gate(flags: dict[str, Any]) -> None:
@@ -227,11 +227,11 @@ class _Bench:
         if maker is None:
             return ""
         watch = _Watch(generator.name)
-        wanted = self._benchmark.wanted(generator, prompts)
-        made = generate(wanted, self._benchmark.folder / IMAGES, maker, [], watch.show, say=_say_aside)
-        for name, reason in [*made.refused, *made.failed][:3]:
+        images = self._benchmark.images_to_make(generator, prompts)
+        generated = generate(images, self._benchmark.folder / IMAGES, maker, [], watch.show, say=_say_aside)
+        for name, reason in [*generated.refused, *generated.failed][:3]:
             say(f"  {generator.name}: no image for {name}: {reason}", err=True)
-        return f"{generator.name}: {made.stopped}" if made.stopped else ""
+        return f"{generator.name}: {generated.stopped}" if generated.stopped else ""
 
     def _maker(self, generator: Any) -> Any:
         """Make what makes the images of a generator: a hosted one with what the cap leaves, a local one once."""
@@ -241,7 +241,7 @@ class _Bench:
             return self._makers[generator.name]
         keys = {"concurrency": self._flags["concurrency"]}
         if self._cap is not None:
-            keys["max_cost"] = self._benchmark.ledger(generator).used()["max_cost"] + self._left()
+            keys["max_cost"] = self._benchmark.ledger(generator).used()["max_cost"] + self._money_left()
         return generator.maker(self._timeout, self._flags["prices"], keys)
 
     # -- before anything is paid -----------------------------------------------------------------------------------------
@@ -252,8 +252,8 @@ class _Bench:
 
         images: dict[str, tuple[int, float | None]] = {}
         for generator in self._benchmark.generators:
-            wanted = self._benchmark.wanted(generator, self._prompts)
-            missing = [one for one in wanted if not one.place.exists()] if generator.folder is None else []
+            to_make = self._benchmark.images_to_make(generator, self._prompts)
+            missing = [image for image in to_make if not image.place.exists()] if generator.folder is None else []
             images[generator.name] = len(missing), self._most(generator, requests(missing))
         judging = self._judging_forecast()
         count = len(self._prompts) * len(images) * self._benchmark.samples
@@ -268,13 +268,15 @@ class _Bench:
         price, answers = judging.price, _seconds(judging.requests, judging.at_once, _ANSWER_SECONDS)
         cost = f"about ${price[1]:.2f}, ${price[2]:.2f} at most" if price else "price unknown"
         say(f"judging {count:,} images: {cost}, {span(*answers)}")
-        known = [most for _, most in images.values() if most is not None]
+        image_costs = [most for _, most in images.values() if most is not None]
         total = (
-            f"${math.fsum([*known, price[2]]):.2f} at most" if price and len(known) == len(images) else "price unknown"
+            f"${math.fsum([*image_costs, price[2]]):.2f} at most"
+            if price and len(image_costs) == len(images)
+            else "price unknown"
         )
         low, high = (sum(ends) for ends in zip(*seconds.values(), answers, strict=True))
-        each = "{} to {} s for a hosted image, {} to {} s for an answer".format(*_IMAGE_SECONDS, *_ANSWER_SECONDS)
-        say(f"together: {total}, {span(low, high)} (with {each}, {judging.at_once} at once)")
+        assumed = "{} to {} s for a hosted image, {} to {} s for an answer".format(*_IMAGE_SECONDS, *_ANSWER_SECONDS)
+        say(f"together: {total}, {span(low, high)} (with {assumed}, {judging.at_once} at once)")
         record = {"dry_run": True, "images": {name: {"missing": missing_count, "max_cost": most} for name, (missing_count, most) in images.items()},
                   "judged": count, "judging": {"likely": price[1], "max": price[2]} if price else None, "requests": judging.requests}  # fmt: skip
         write_json(self._flags["json_file"], record)
@@ -332,7 +334,7 @@ class _Bench:
 
     # -- money -----------------------------------------------------------------------------------------------------------
 
-    def _left(self) -> float:
+    def _money_left(self) -> float:
         """Compute the USD that the cap leaves."""
         assert self._cap is not None
         return max(0.0, self._cap - self._benchmark.spent())
@@ -342,7 +344,7 @@ class _Bench:
         spent = self._benchmark.spent()
         if self._cap is None or not spent:
             return len(self._prompts)
-        return int(self._left() / (spent / done) + 1e-9)
+        return int(self._money_left() / (spent / done) + 1e-9)
 
     # -- judging ---------------------------------------------------------------------------------------------------------
 

@@ -56,9 +56,9 @@ def read_generators(texts: Sequence[str], options: Mapping[str, str]) -> list[Ge
     Raises:
         ConfigError: Fewer than two generators, a name twice, or a setting for a generator that is not there.
     """
-    found = [_read(text, options) for text in texts]
-    names = [generator.name for generator in found]
-    if len(found) < 2 or len(set(names)) < len(names):
+    generators = [_read(text, options) for text in texts]
+    names = [generator.name for generator in generators]
+    if len(generators) < 2 or len(set(names)) < len(names):
         raise ConfigError(
             "--generator: two or more, each with a name of its own: --generator NAME=PROVIDER/MODEL or NAME=FOLDER"
         )
@@ -66,7 +66,7 @@ def read_generators(texts: Sequence[str], options: Mapping[str, str]) -> list[Ge
         name, dot, _ = key.rpartition(".")  # a name may have dots
         if dot and name not in names:
             raise ConfigError(f"--option {key}: no generator is called '{name}'.{nearest(name, names)}")
-    return found
+    return generators
 
 
 def _read(text: str, options: Mapping[str, str]) -> Generator:
@@ -78,5 +78,5 @@ def _read(text: str, options: Mapping[str, str]) -> Generator:
         return Generator(name, folder=Path(what))
     if "/" not in what:
         raise ConfigError(f"--generator {text}: neither a folder nor PROVIDER/MODEL, as in openai/gpt-image-2")
-    own = {key.removeprefix(f"{name}."): value for key, value in options.items() if key.startswith(f"{name}.")}
-    return Generator(name, what, options={key: value for key, value in options.items() if "." not in key} | own)
+    own_options = {key.removeprefix(f"{name}."): value for key, value in options.items() if key.startswith(f"{name}.")}
+    return Generator(name, what, options={key: value for key, value in options.items() if "." not in key} | own_options)

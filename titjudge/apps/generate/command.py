@@ -104,13 +104,13 @@ def generate(
     first, step = load_config(None, {"shard": shard}).share
     maker = _maker(command, model, key_values("--option", options), timeout, prices, keys)
     failed: list[tuple[str, str]] = []
-    wanted = list(read_wanted(todo, out, generator or maker.name, failed))
-    if not wanted and not failed:
+    images = list(read_wanted(todo, out, generator or maker.name, failed))
+    if not images and not failed:
         raise DataError("no lines here: `prompts export` writes them", todo)
     if dry_run:
-        return _show_dry_run(wanted[first::step], out, maker, failed, json_file)
+        return _show_dry_run(images[first::step], out, maker, failed, json_file)
     watch = _ImageWatch().show
-    result = run(wanted[first::step], out, maker, failed, watch, say=_say_aside, retry_refused=retry_refused)
+    result = run(images[first::step], out, maker, failed, watch, say=_say_aside, retry_refused=retry_refused)
     show_problems(result.refused, "images were refused by moderation (--retry-refused asks again)")
     show_problems(result.failed, "images were not made")
     if result.stopped:
@@ -164,21 +164,21 @@ def _maker(
 
 
 def _show_dry_run(
-    wanted: list[Any], out: Path, maker: Any, failed: list[tuple[str, str]], json_file: Path | None
+    images: list[Any], out: Path, maker: Any, failed: list[tuple[str, str]], json_file: Path | None
 ) -> int:
     """Print how many images would be made, and what they cost at most; returns the exit code."""
     from titjudge.apps.generate.generating import check_makes_edits, requests
     from titjudge.apps.generate.hosted_maker import HostedMaker
     from titjudge.apps.generate.image_folder import changed
 
-    todo = [one for one in wanted if not one.place.exists()]
+    todo = [image for image in images if not image.place.exists()]
     check_makes_edits(todo, maker)
-    failed += [(one.label, reason) for one, reason in changed(wanted, out)]
+    failed += [(image.label, reason) for image, reason in changed(images, out)]
     show_problems(failed, "lines cannot be used")
     most = maker.most(requests(todo)) if isinstance(maker, HostedMaker) else 0.0
     price = "; their price is not known (--price gives it)" if most is None else f", ${most:.4f} at most"
-    say(f"{out}: {len(todo):,} images would be made, {len(wanted) - len(todo):,} are there{price}")
-    write_json(json_file, {"images": len(todo), "there": len(wanted) - len(todo), "max_cost": most})
+    say(f"{out}: {len(todo):,} images would be made, {len(images) - len(todo):,} are there{price}")
+    write_json(json_file, {"images": len(todo), "there": len(images) - len(todo), "max_cost": most})
     return 1 if failed else 0
 
 
@@ -214,6 +214,6 @@ class _ImageWatch:
             return
         self._last = now
         seconds = (now - self._started) / max(1, progress.made)
-        left = duration(seconds * (progress.total - progress.done) if progress.made else 0)
+        remaining = duration(seconds * (progress.total - progress.done) if progress.made else 0)
         failed = f", {len(progress.failed)} failed" if progress.failed else ""
-        say(f"{progress.done}/{progress.total} images{failed}, {seconds:.1f} s each, {left} left", err=True)
+        say(f"{progress.done}/{progress.total} images{failed}, {seconds:.1f} s each, {remaining} left", err=True)

@@ -65,7 +65,7 @@ def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, s
         DataError: The file cannot be read, or the generator is no folder name.
     """
     check_generator(generator)
-    seen: dict[Path, int] = {}
+    rows_by_place: dict[Path, int] = {}
     for row, record in scan_table(file, ("prompt", "image")):
         where = f"{file.name}:{row}"
         try:
@@ -77,7 +77,7 @@ def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, s
             if Path(image).suffix.lower() not in SUFFIXES:
                 raise DataError(f"'{image[:200]}' has no ending of an image: {', '.join(sorted(SUFFIXES))}")
             place = inside(out, image)
-            if (first := seen.setdefault(place, row)) != row:
+            if (first := rows_by_place.setdefault(place, row)) != row:
                 raise DataError(f"the image '{image[:200]}' is wanted twice (first in row {first})")
             sources = named_sources(record, file.parent, (Path("/"),))
             for source in sources:
@@ -94,7 +94,7 @@ def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, s
 
 
 def generate(
-    wanted: list[ImageToMake],
+    images: list[ImageToMake],
     out: Path,
     maker: Maker | HostedMaker,
     failed: list[tuple[str, str]],
@@ -106,7 +106,7 @@ def generate(
     """Make the images that do not exist yet. Each is written whole, and Ctrl-C loses at most the one in progress.
 
     Args:
-        wanted: The images.
+        images: The images.
         out: The data folder.
         maker: Makes them, one by one here or many at once elsewhere.
         failed: Invalid lines; images that fail are added.
@@ -118,9 +118,9 @@ def generate(
         UserError: The folder has a list of images from elsewhere, another process is asking for the same, or edits are wanted of
             what makes none.
     """
-    progress = Generated(len(wanted) + len(failed), failed=failed)
+    progress = Generated(len(images) + len(failed), failed=failed)
     with ImageFolder(out) as folder:
-        todo = list(_missing(wanted, folder, progress, retry_refused=retry_refused))
+        todo = list(_missing(images, folder, progress, retry_refused=retry_refused))
         check_makes_edits(todo, maker)
         watch(progress)
         if isinstance(maker, HostedMaker):
@@ -131,19 +131,19 @@ def generate(
 
 
 def _missing(
-    wanted: Iterable[ImageToMake], folder: ImageFolder, progress: Generated, *, retry_refused: bool
+    images: Iterable[ImageToMake], folder: ImageFolder, progress: Generated, *, retry_refused: bool
 ) -> Iterator[ImageToMake]:
     """Yield the images that are to be made, and count the others."""
-    for one in wanted:
+    for image in images:
         try:
-            if folder.holds(one):
+            if folder.holds(image):
                 progress.there += 1
-            elif not retry_refused and (reason := folder.refusal(one)) is not None:
-                progress.refused.append((one.label, f"refused before: {reason}"))
+            elif not retry_refused and (reason := folder.refusal(image)) is not None:
+                progress.refused.append((image.label, f"refused before: {reason}"))
             else:
-                yield one
+                yield image
         except DataError as error:
-            progress.failed.append((one.label, error.message))
+            progress.failed.append((image.label, error.message))
 
 
 def check_makes_edits(todo: Sequence[ImageToMake], maker: Maker | HostedMaker) -> None:
@@ -152,7 +152,7 @@ def check_makes_edits(todo: Sequence[ImageToMake], maker: Maker | HostedMaker) -
     Raises:
         ConfigError: There are edits among the images, and the maker makes none.
     """
-    edits = sum(SOURCE in one.fields for one in todo)
+    edits = sum(SOURCE in image.fields for image in todo)
     if edits and not maker.makes_edits:
         raise ConfigError(
             f"{maker.name} takes no source images, and there are edits among the images to make ({edits:,} of {len(todo):,}): "
@@ -169,14 +169,14 @@ def _make(
 ) -> None:
     """Make images here, one after the other; stop when the first ones all fail."""
     failures = 0
-    for one in todo:
+    for image in todo:
         started = time.monotonic()
         try:
-            raw = maker.make(one.fields)
-            folder.add(one, raw, {**maker.settings, "seconds": round(time.monotonic() - started, 3)})
+            raw = maker.make(image.fields)
+            folder.add(image, raw, {**maker.settings, "seconds": round(time.monotonic() - started, 3)})
             progress.made += 1
         except DataError as error:
-            progress.failed.append((one.label, error.message))
+            progress.failed.append((image.label, error.message))
             failures += 1
             if failures >= _HOPELESS and not progress.made:
                 progress.stopped = f"the first {failures} images failed, and no other was made"
@@ -195,12 +195,14 @@ def _ask(
     say: Callable[[str], None],
 ) -> None:
     """Have images made by a hosted model."""
-    by_name = {one.name: one for one in todo}
+    by_name = {image.name: image for image in todo}
 
-    def keep(request: ImageRequest, made: MadeImage, bill: Bill) -> None:
-        more = {"revised_prompt": made.revised_prompt, "version": made.version}
-        settings = {**maker.settings, **{name: value for name, value in more.items() if value}}
-        folder.add(by_name[request.name], made.raw, settings | ({} if bill.unpriced else {"cost": round(bill.cost, 6)}))
+    def keep(request: ImageRequest, answer: MadeImage, bill: Bill) -> None:
+        details = {"revised_prompt": answer.revised_prompt, "version": answer.version}
+        settings = {**maker.settings, **{name: value for name, value in details.items() if value}}
+        folder.add(
+            by_name[request.name], answer.raw, settings | ({} if bill.unpriced else {"cost": round(bill.cost, 6)})
+        )
         progress.made += 1
         watch(progress)
 
@@ -209,16 +211,18 @@ def _ask(
     ledger = ledgers / str(todo[0].fields["generator"])
     session = maker.make_all(requests(todo), ledger, keep, say)
     for request, reason in session.refused:
-        one = by_name[request.name]
-        folder.refuse(one, reason, maker.settings)
-        progress.refused.append((one.label, reason))
+        image = by_name[request.name]
+        folder.refuse(image, reason, maker.settings)
+        progress.refused.append((image.label, reason))
     progress.failed += [(by_name[request.name].label, reason) for request, reason in session.failed]
     progress.stopped, progress.session = session.ended, session
 
 
-def requests(wanted: Iterable[ImageToMake]) -> list[ImageRequest]:
+def requests(images: Iterable[ImageToMake]) -> list[ImageRequest]:
     """Make the requests for images."""
     return [
-        ImageRequest(one.name, str(one.fields["prompt"]), int(one.fields["seed"]), tuple(sources_of(one.fields)))
-        for one in wanted
+        ImageRequest(
+            image.name, str(image.fields["prompt"]), int(image.fields["seed"]), tuple(sources_of(image.fields))
+        )
+        for image in images
     ]

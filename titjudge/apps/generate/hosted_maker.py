@@ -42,8 +42,8 @@ class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
 
     def bound(self, question: ImageRequest) -> Usage:
         most = self.price.most_output if isinstance(self.price, ImagePrice) else 0
-        shown = len(question.sources) * self.provider.source_tokens
-        return Usage(input=len(question.prompt.encode()) + _SENT + shown, output=most, image=shown)
+        source_tokens = len(question.sources) * self.provider.source_tokens
+        return Usage(input=len(question.prompt.encode()) + _SENT + source_tokens, output=most, image=source_tokens)
 
     async def ask(self, question: ImageRequest, bound: Usage) -> tuple[MadeImage, Bill]:
         """Send a question once.
@@ -53,17 +53,17 @@ class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
             Unanswered: A source cannot be read; nothing was sent.
         """
         try:
-            made = await self.provider.make(question)
+            image = await self.provider.make(question)
         except DataError as error:
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
-        bill = self.bill(made.usage, bound)
+        bill = self.bill(image.usage, bound)
         try:
-            self.keep(question, made, bill)
+            self.keep(question, image, bill)
         except OSError as error:
             where = f"{error.filename or question.name} cannot be written: {error.strerror}"
-            usage = made.usage if made.usage != Usage() else None
+            usage = image.usage if image.usage != Usage() else None
             raise ProviderFailure(FailureKind.FATAL, where, usage=usage, answered=True) from error
-        return made, bill
+        return image, bill
 
     def item_of(self, question: ImageRequest) -> str:
         return question.name
@@ -239,10 +239,10 @@ def hosted_maker(
     Raises:
         UserError: One of them cannot be read, or is not for this model.
     """
-    given = {name: value for name, value in keys.items() if value is not None}
-    place = {name: given.pop(name) for name in ("base_url", "api_key_env") if name in given}
+    given_keys = {name: value for name, value in keys.items() if value is not None}
+    place = {name: given_keys.pop(name) for name in ("base_url", "api_key_env") if name in given_keys}
     try:
-        role, limits = RoleConfig(model=model, **place), Limits(timeout=timeout, **given)
+        role, limits = RoleConfig(model=model, **place), Limits(timeout=timeout, **given_keys)
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"--{str(first['loc'][-1]).replace('_', '-')}: {first['msg']}") from error

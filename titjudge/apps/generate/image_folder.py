@@ -74,27 +74,27 @@ class ImageFolder:
     def __exit__(self, *_: object) -> None:
         self._log.close()
 
-    def holds(self, one: ImageToMake) -> bool:
+    def holds(self, image: ImageToMake) -> bool:
         """Whether an image is there already; it is listed where it was not.
 
         Raises:
             DataError: The file is no image, or was made of another prompt or source.
         """
-        if not one.place.exists():
+        if not image.place.exists():
             return False
-        check_header(one.place)
-        if one.name not in self._listed:
-            self._log.add(_line(one, {}))
-        elif change := self._listed[one.name].change(one):
+        check_header(image.place)
+        if image.name not in self._listed:
+            self._log.add(_line(image, {}))
+        elif change := self._listed[image.name].change(image):
             raise DataError(f"{change}: {_ANEW}")
         return True
 
-    def refusal(self, one: ImageToMake) -> str | None:
+    def refusal(self, image: ImageToMake) -> str | None:
         """Return why moderation refused this image of this prompt and these sources; None where it did not."""
-        origin, reason = self._refused.get(one.name, (None, ""))
-        return None if origin is None or origin.change(one) else reason
+        origin, reason = self._refused.get(image.name, (None, ""))
+        return None if origin is None or origin.change(image) else reason
 
-    def add(self, one: ImageToMake, raw: bytes, settings: Mapping[str, Any]) -> None:
+    def add(self, image: ImageToMake, raw: bytes, settings: Mapping[str, Any]) -> None:
         """Put an image in its place, whole or not at all, and list it.
 
         Raises:
@@ -103,26 +103,26 @@ class ImageFolder:
         """
         if len(raw) > MAX_BYTES:
             raise DataError(f"the image has {len(raw) / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}")
-        inspect(raw, one.place)
-        write_atomic(one.place, raw)
-        self._log.add(_line(one, settings))
+        inspect(raw, image.place)
+        write_atomic(image.place, raw)
+        self._log.add(_line(image, settings))
 
-    def refuse(self, one: ImageToMake, reason: str, settings: Mapping[str, Any]) -> None:
+    def refuse(self, image: ImageToMake, reason: str, settings: Mapping[str, Any]) -> None:
         """List an image that moderation refused, so that it is not asked for again."""
         with closing(Appender(self._refusals)) as refusals:
-            refusals.add({**_line(one, settings), "reason": reason})
+            refusals.add({**_line(image, settings), "reason": reason})
 
 
-def changed(wanted: Iterable[ImageToMake], out: Path) -> Iterator[tuple[ImageToMake, str]]:
+def changed(images: Iterable[ImageToMake], out: Path) -> Iterator[tuple[ImageToMake, str]]:
     """Yield the images that are there and were made of another prompt or source than is wanted now, and what to do.
 
     Raises:
         UserError: The folder has a list of images from elsewhere.
     """
     listed = _origins(out / GENERATED)
-    for one in wanted:
-        if one.name in listed and one.place.exists() and (change := listed[one.name].change(one)):
-            yield one, f"{change}: {_ANEW}"
+    for image in images:
+        if image.name in listed and image.place.exists() and (change := listed[image.name].change(image)):
+            yield image, f"{change}: {_ANEW}"
 
 
 class _Origin(NamedTuple):
@@ -142,11 +142,11 @@ class _Origin(NamedTuple):
         listed = settings.get(SOURCE_DIGESTS, None if SOURCE in line else ())
         return cls(_digest(line.get("prompt")), None if listed is None else tuple(listed))
 
-    def change(self, one: ImageToMake) -> str:
+    def change(self, image: ImageToMake) -> str:
         """Say what is wanted now and was not then; empty where nothing is."""
-        if self.prompt != _digest(one.fields["prompt"]):
+        if self.prompt != _digest(image.fields["prompt"]):
             return "it is there, made of another prompt"
-        if self.sources not in (None, one.source_digests):
+        if self.sources not in (None, image.source_digests):
             return "it is there, made from another source image"
         return ""
 
@@ -155,10 +155,10 @@ def _digest(prompt: Any) -> bytes:
     return short_digest(json_bytes(prompt))  # as it is written
 
 
-def _line(one: ImageToMake, settings: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in one.fields.items() if key != "image"}
-    digests = {SOURCE_DIGESTS: list(one.source_digests)} if one.source_digests else {}
-    return {"file_name": one.name, **rest, MADE: {**settings, **digests}}
+def _line(image: ImageToMake, settings: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in image.fields.items() if key != "image"}
+    digests = {SOURCE_DIGESTS: list(image.source_digests)} if image.source_digests else {}
+    return {"file_name": image.name, **rest, MADE: {**settings, **digests}}
 
 
 def _origins(file: Path) -> dict[str, _Origin]:

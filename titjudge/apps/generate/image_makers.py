@@ -94,8 +94,8 @@ class CommandMaker:
             if ended.overflow:
                 raise DataError("the command printed more than 16 MiB")
             if ended.code:
-                said = one_line(ended.last_words, environment_secrets())
-                raise DataError(f"the command ended with {ended.code}{f': {said}' if said else ''}")
+                last_words = one_line(ended.last_words, environment_secrets())
+                raise DataError(f"the command ended with {ended.code}{f': {last_words}' if last_words else ''}")
             if not out.is_file():
                 raise DataError("the command ended well and wrote no {out}")
             return out.read_bytes()
@@ -111,18 +111,18 @@ class CommandMaker:
         if len(sources) == 1 and self._sources != {"source_1"}:
             named = {"source": sources[0]}
         if self._sources != named.keys():
-            wanted = ", ".join(f"{{{name}}}" for name in named) or "it has none"
-            raise DataError(f"--command must name the sources of the line: {wanted}")
+            placeholders = ", ".join(f"{{{name}}}" for name in named) or "it has none"
+            raise DataError(f"--command must name the sources of the line: {placeholders}")
         return named
 
     @staticmethod
     def _filled(word: str, fields: Mapping[str, Any]) -> str:
-        def value(found: re.Match[str]) -> str:
-            if found[1] not in fields:
-                raise ConfigError(f"--command: the lines have no {{{found[1]}}}.{nearest(found[1], fields)}")
-            text = str(fields[found[1]])
+        def value(match: re.Match[str]) -> str:
+            if match[1] not in fields:
+                raise ConfigError(f"--command: the lines have no {{{match[1]}}}.{nearest(match[1], fields)}")
+            text = str(fields[match[1]])
             if "\0" in text:
-                raise DataError(f"the {found[1]} holds a null character")
+                raise DataError(f"the {match[1]} holds a null character")
             return text
 
         return _FIELD.sub(value, word)  # in one pass: braces in a prompt are no field
@@ -166,15 +166,15 @@ class DiffusersMaker:
         except (OSError, ValueError, RuntimeError) as error:
             raise UserError(f"diffusers/{repo} cannot be loaded: {one_line(str(error))}") from error
         self._pipeline.set_progress_bar_config(disable=True)
-        known = inspect.signature(self._pipeline.__call__).parameters
+        parameters = inspect.signature(self._pipeline.__call__).parameters
         self._options: dict[str, Any] = {}
         for name, text in options.items():
             if name in _LOADING:
                 continue
-            if name not in known or name in ("prompt", "generator"):
-                raise ConfigError(f"--option {name}: the pipeline does not take it.{nearest(name, known)}")
+            if name not in parameters or name in ("prompt", "generator"):
+                raise ConfigError(f"--option {name}: the pipeline does not take it.{nearest(name, parameters)}")
             self._options[name] = load_yaml(text)
-        self._torch, self.makes_edits = torch, "image" in known
+        self._torch, self.makes_edits = torch, "image" in parameters
         self.name = Path(repo).name
         self.settings: Mapping[str, Any] = {
             "model": f"diffusers/{repo}",
@@ -190,13 +190,13 @@ class DiffusersMaker:
         noise = self._torch.Generator("cpu").manual_seed(int(fields["seed"]))  # the same on every device
         sources = self._opened(fields)
         try:
-            made = self._pipeline(prompt=fields["prompt"], generator=noise, **sources, **self._options)
+            output = self._pipeline(prompt=fields["prompt"], generator=noise, **sources, **self._options)
         except (RuntimeError, ValueError, TypeError) as error:
             raise DataError(f"the pipeline failed: {one_line(str(error))}") from error
-        if any(getattr(made, "nsfw_content_detected", None) or ()):
+        if any(getattr(output, "nsfw_content_detected", None) or ()):
             raise DataError("the pipeline's safety checker blackened the image")
         out = io.BytesIO()
-        made.images[0].save(out, "PNG")
+        output.images[0].save(out, "PNG")
         return out.getvalue()
 
     def _opened(self, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -150,7 +150,7 @@ class OpenAIImages(OpenAI, ImageModel):
         return MadeImage(raw, usage or Usage(), str(first.get("revised_prompt") or ""), str(data.get("model") or ""))
 
     def _at_openai(self) -> bool:
-        return all(each.host.endswith(("api.openai.com", ".azure.com")) for each in self.endpoints.all)
+        return all(endpoint.host.endswith(("api.openai.com", ".azure.com")) for endpoint in self.endpoints.all)
 
 
 class GeminiImages(Gemini, ImageModel):
@@ -186,13 +186,13 @@ class GeminiImages(Gemini, ImageModel):
         try:
             data = parsed(answer.body)
             usage = gemini_usage(data.get("usageMetadata"), answer.headers)
-            found, refusal = _imagen_answer(data) if self._imagen else _gemini_answer(data)
+            image, refusal = _imagen_answer(data) if self._imagen else _gemini_answer(data)
         except Exception:  # as above
             raise self.unusable(unreadable(answer.body), usage) from None
-        if not found:
+        if not image:
             why, kind = (refusal, FailureKind.REFUSED) if refusal else ("an answer without an image", FailureKind.RETRY)
             raise self.unusable(why, usage, kind)
-        raw = await _image_of(self, request.name, {"b64_json": found}, usage)
+        raw = await _image_of(self, request.name, {"b64_json": image}, usage)
         return MadeImage(raw, usage or Usage(), version=str(data.get("modelVersion") or ""))
 
     async def _generate(self, request: ImageRequest) -> dict[str, Any]:
@@ -263,10 +263,10 @@ def image_model(name: str, settings: ProviderSettings, options: Mapping[str, Any
         ConfigError: There is no such provider here, or the settings are not for it.
     """
     if name not in _MODELS:
-        known = ", ".join(f"{known}/MODEL" for known in _MODELS)
-        raise ConfigError(f"--model {name}/...: images are made by {known} or diffusers/REPO")
-    made: ImageModel = _MODELS[name](settings, options)
-    return made
+        choices = ", ".join(f"{provider}/MODEL" for provider in _MODELS)
+        raise ConfigError(f"--model {name}/...: images are made by {choices} or diffusers/REPO")
+    image_model: ImageModel = _MODELS[name](settings, options)
+    return image_model
 
 
 def checked(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,15 +282,15 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     return dict(options)
 
 
-def _usage(said: Any, headers: Mapping[str, str]) -> Usage | None:
+def _usage(usage: Any, headers: Mapping[str, str]) -> Usage | None:
     """Read usage as the images API writes it (`input_tokens`, `output_tokens`)."""
-    if isinstance(said, Mapping) and "input_tokens" in said:
-        details = said.get("input_tokens_details")
-        said = {
-            "prompt_tokens": said["input_tokens"], "completion_tokens": said.get("output_tokens"),
-            "total_tokens": said.get("total_tokens"), "cost": said.get("cost"), "prompt_tokens_details": details,
+    if isinstance(usage, Mapping) and "input_tokens" in usage:
+        details = usage.get("input_tokens_details")
+        usage = {
+            "prompt_tokens": usage["input_tokens"], "completion_tokens": usage.get("output_tokens"),
+            "total_tokens": usage.get("total_tokens"), "cost": usage.get("cost"), "prompt_tokens_details": details,
         }  # fmt: skip
-    return openai_usage(said, headers)
+    return openai_usage(usage, headers)
 
 
 def _gemini_answer(data: Mapping[str, Any]) -> tuple[str, str]:

@@ -73,7 +73,7 @@ def parse_image_price(text: str) -> tuple[str, float]:
 
 
 def image_price(
-    vendor: str, model: str, options: Mapping[str, Any], given: Mapping[str, float], *, listed: bool = True
+    vendor: str, model: str, options: Mapping[str, Any], user_prices: Mapping[str, float], *, listed: bool = True
 ) -> ImagePrice | None:
     """Find the price of an image; None where nobody knows it.
 
@@ -81,13 +81,13 @@ def image_price(
         vendor: litellm's name of the vendor (`openai`, `gemini`), or empty where the model's name begins with it.
         model: The model's name there.
         options: Settings of the image: `size` and `quality` choose among the rows of the list.
-        given: USD for each image as the user gives them, by `provider/model` or `model`; they win over the list.
+        user_prices: USD for each image as the user gives them, by `provider/model` or `model`; they win over the list.
         listed: Whether the vendor's own list holds where the model is asked.
     """
     full = f"{vendor}/{model}" if vendor else model
     for name in (full, f"litellm/{full}", model):
-        if name in given:
-            return ImagePrice(0.0, 0.0, per_request=given[name], source="given by --price")
+        if name in user_prices:
+            return ImagePrice(0.0, 0.0, per_request=user_prices[name], source="given by --price")
     names = (full, model, full.removeprefix("openai/"))  # the list has OpenAI's models without their vendor
     row = next((_rows()[name] for name in names if name in _rows()), None) if listed else None
     if row is None:

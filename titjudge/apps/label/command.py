@@ -207,10 +207,10 @@ def tasks(data: Path, out: Path, mode: str, address: str, seed: int, both_bad: b
     """
     from titjudge.apps.label.label_studio import write_tasks
 
-    number, left = write_tasks(data, out, mode=mode, address=address, seed=seed, both_bad=both_bad)
-    if left:
-        say(f"{len(left):,} left out:", err=True)
-    show_problems(left)
+    number, left_out = write_tasks(data, out, mode=mode, address=address, seed=seed, both_bad=both_bad)
+    if left_out:
+        say(f"{len(left_out):,} left out:", err=True)
+    show_problems(left_out)
     say(f"{number} tasks written to {out}, the labelling interface to {out.with_suffix('.xml')}")
     return 0
 
@@ -228,6 +228,6 @@ def import_(file: Path, store: Path, data: Path | None) -> int:
     """
     from titjudge.apps.label.label_studio import read_annotations
 
-    added, known, skipped = read_annotations(file, store, data)
-    say(f"{added} annotations read into {store} ({known} there already, {skipped} skipped or empty)")
+    added, present, skipped = read_annotations(file, store, data)
+    say(f"{added} annotations read into {store} ({present} there already, {skipped} skipped or empty)")
     return 0

@@ -43,7 +43,7 @@ class LabelingData:
         images: Prompt id to image ids.
         items: Image id to item.
         gold: Pairs whose answer is known.
-        known: Elements with a known value: image -> element -> value.
+        known_values: Elements with a known value: image -> element -> value.
         elements: What is marked in each image.
         problems: What was left out and why, a line each.
         broken: Images that cannot be shown, with the reason.
@@ -55,7 +55,7 @@ class LabelingData:
     images: dict[str, tuple[str, ...]] = field(default_factory=dict)
     items: dict[str, Item] = field(default_factory=dict)
     gold: tuple[Pair, ...] = ()
-    known: dict[str, dict[str, str]] = field(default_factory=dict)
+    known_values: dict[str, dict[str, str]] = field(default_factory=dict)
     elements: dict[str, tuple[Element, ...]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
@@ -134,8 +134,8 @@ def _unusable(material: LabelingData, item: Item) -> str:
         return f"its prompt differs from that of the other images of '{item.prompt_id}'"
     if not is_utf8(item.id + item.prompt_id + item.prompt):
         return "its name is not valid UTF-8"
-    known = material.sources.get(item.prompt_id, item.sources)
-    if known != item.sources and [*map(content_name, known)] != [*map(content_name, item.sources)]:
+    sources = material.sources.get(item.prompt_id, item.sources)
+    if sources != item.sources and [*map(content_name, sources)] != [*map(content_name, item.sources)]:
         return f"its source differs from that of the other images of '{item.prompt_id}'"
     material.items[item.id] = item
     try:

@@ -70,7 +70,7 @@ class Elements(Form):
         material = load_material(data, least=1)
         material.elements = find_elements(material, self.plan)
         if gold is not None:
-            material.known = read_known(gold, material.elements)
+            material.known_values = read_known(gold, material.elements)
         return material
 
     def check_answers(self, answers: Sequence[LabelAnswer], material: LabelingData, store: Path) -> None:
@@ -87,14 +87,14 @@ class Elements(Form):
 
     def queue(self, material: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
         """Make the queue of an annotator: images one by one, with known ones at random places."""
-        return ImageQueue(material, key, self.known, share, settled)
+        return ImageQueue(material, key, self.known_values, share, settled)
 
     def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
         """Describe the elements, with the values of an earlier answer."""
         values = {name: value for name, _, value in read_marks(before.text)} if before else {}
         elements = material.elements[question.images[0]]
         place = {element.name: number for number, element in enumerate(elements)}
-        shown = [
+        rows = [
             {
                 "kind": element.kind,
                 "text": element.text,
@@ -105,7 +105,7 @@ class Elements(Form):
             }
             for element in elements
         ]
-        return {"elements": shown}
+        return {"elements": rows}
 
     def check(self, question: Question, material: LabelingData, answer: object) -> str:
         """Check the values of all elements of the image, in their order."""
@@ -115,11 +115,11 @@ class Elements(Form):
 
     def score(self, answer: LabelAnswer) -> float | None:
         """Return the share of the known elements of an image that are marked right; None if none is known."""
-        known = self.known.get(answer.question.images[0])
-        if not known:
+        values = self.known_values.get(answer.question.images[0])
+        if not values:
             return None
         marked = {name.strip().casefold(): value for name, _, value in read_marks(answer.text)}
-        right = [marked[name] in right_values(value) for name, value in known.items() if name in marked]
+        right = [marked[name] in right_values(value) for name, value in values.items() if name in marked]
         return sum(right) / len(right) if right else None
 
     def settled(self, answers: Sequence[LabelAnswer], enough: int) -> set[tuple[str, ...]]:
@@ -130,7 +130,7 @@ class Elements(Form):
         return {
             (image,)
             for image, of_image in by_image.items()
-            if image not in self.known
+            if image not in self.known_values
             and all(self._is_settled(count, enough) for count in tally(marks_of(of_image)).values())
         }
 
@@ -191,8 +191,8 @@ class Elements(Form):
         if not labelling.standing:
             raise UserError(f"{labelling.path}: no marks yet")
         if rules.gold is not None:
-            self.known = read_known(rules.gold)
-            if not any(one.checks for one in labelling.people.values()):
+            self.known_values = read_known(rules.gold)
+            if not any(person.checks for person in labelling.people.values()):
                 raise DataError("nobody has marked an element of it", rules.gold)
 
     def _agreement_table(self, agreement: Mapping[str, Mapping[str, Any]], labelling: Labelling) -> Table:
@@ -242,17 +242,17 @@ class OpenElements(Elements):
         super().__init__(labelling.form.plan)
         if self.is_rating:
             raise UserError(f"{labelling.path}: ratings come out as means, so nothing is open for experts")
-        wanted: dict[str, set[str]] = defaultdict(set)
+        open_elements: dict[str, set[str]] = defaultdict(set)
         for outcome in decide_elements(labelling.without_experts(), annotators):
             if outcome.rule in OPEN:
-                wanted[outcome.image].add(outcome.element)
+                open_elements[outcome.image].add(outcome.element)
         self.check_answers(labelling.standing, material, labelling.path)
-        present = wanted.keys() & material.elements.keys()
-        material.elements = {image: _parts(material.elements[image], wanted[image]) for image in present}
+        present = open_elements.keys() & material.elements.keys()
+        material.elements = {image: _parts(material.elements[image], open_elements[image]) for image in present}
         self.open = sum(map(len, material.elements.values()))
         if not self.open:
             rules = Counter(outcome.rule for outcome in decide_elements(labelling, annotators))
-            raise labelling.nothing_open(rules, len(wanted))
+            raise labelling.nothing_open(rules, len(open_elements))
         counted = [answer for answer in labelling.standing if labelling.counts(answer.annotator)]
         self._votes = tally(marks_of(counted))
         self._notes: dict[str, list[str]] = defaultdict(list)
@@ -264,9 +264,9 @@ class OpenElements(Elements):
     def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
         """Describe the elements as to annotators, with what they said."""
         sheet, image = super().sheet(question, material, before), question.images[0]
-        for shown, element in zip(sheet["elements"], material.elements[image], strict=True):
+        for row, element in zip(sheet["elements"], material.elements[image], strict=True):
             votes = self._votes[image, element.name, element.kind]
-            shown["said"] = {value: votes[value] for value in element.values}
+            row["said"] = {value: votes[value] for value in element.values}
         return sheet | {"notes": shuffled(self._notes[image], self._seed, image)}
 
 

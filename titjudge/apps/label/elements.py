@@ -114,22 +114,22 @@ def check_values(elements: Sequence[Element], values: object) -> list[tuple[str,
     """
     if not isinstance(values, list) or len(values) != len(elements):
         raise DataError(f"the answer is a list of {len(elements)} values")
-    given = dict(zip((element.name for element in elements), values, strict=True))
+    by_name = dict(zip((element.name for element in elements), values, strict=True))
     marks = []
     for element in elements:
-        value = LOCKED if any(given.get(name) == LOCKED for name in element.needs) else given[element.name]
+        value = LOCKED if any(by_name.get(name) == LOCKED for name in element.needs) else by_name[element.name]
         if value not in element.values:
             raise DataError(f"'{element.text[:80]}' is one of {', '.join(element.values)}")
         marks.append((element.name, element.kind, str(value)))
     return marks
 
 
-def right_values(known: str) -> set[str]:
+def right_values(known_value: str) -> set[str]:
     """List the right values: the known one or, for ratings, each of a range such as 7-9."""
-    low, dash, high = (part.strip() for part in known.partition("-"))
+    low, dash, high = (part.strip() for part in known_value.partition("-"))
     if dash and low.isdecimal() and high.isdecimal() and len(high) < 4:
         return {str(value) for value in range(int(low), int(high) + 1)}
-    return {known}
+    return {known_value}
 
 
 def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = None) -> dict[str, dict[str, str]]:

@@ -32,14 +32,14 @@ class Joining:
         name = name_of(typed)
         if self._service.admit(name):
             return self._card(name)
-        known = self._service.store.person(name) or name
-        if same(self._service.token(known), key):
-            return self._card(known)
+        taken_name = self._service.store.person(name) or name
+        if same(self._service.token(taken_name), key):
+            return self._card(taken_name)
         if sure:
-            _log.warning("%s goes on in another browser", known)
-            return self._card(known)
-        progress = self._service.progress_of(known)
-        return {"taken": {"name": known, "done": progress.done, "last": progress.last}}
+            _log.warning("%s goes on in another browser", taken_name)
+            return self._card(taken_name)
+        progress = self._service.progress_of(taken_name)
+        return {"taken": {"name": taken_name, "done": progress.done, "last": progress.last}}
 
     def _card(self, name: str) -> dict[str, Any]:
         return {"name": name, "key": self._service.token(name)}

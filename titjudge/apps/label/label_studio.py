@@ -46,12 +46,12 @@ class Imported(NamedTuple):
 
     Attributes:
         added: New or changed annotations.
-        known: Annotations that the store had, in this form or a newer one.
+        present: Annotations that the store had, in this form or a newer one.
         skipped: Annotations that the annotator skipped or left empty.
     """
 
     added: int
-    known: int
+    present: int
     skipped: int
 
 
@@ -74,7 +74,7 @@ class _PairTasks:
 
     needed = ("prompt_id", "left_image", "right_image")
 
-    def shown(self, material: LabelingData, group: str, seed: int, address: str) -> Iterator[dict[str, Any]]:
+    def tasks(self, material: LabelingData, group: str, seed: int, address: str) -> Iterator[dict[str, Any]]:
         """List what the task of each pair of a prompt shows, in random order and with random sides."""
         for a, b in shuffled(itertools.combinations(material.usable(group), 2), seed, group):
             left, right = (a, b) if draw(seed, "side", group, a, b) & 1 else (b, a)
@@ -95,9 +95,9 @@ class _PairTasks:
 
     def answer(self, result: Sequence[Mapping[str, Any]], data: Mapping[str, Any]) -> str:
         """Read the answer of an annotation."""
-        for given in _values(result, None, "selected", "choices"):
-            if given.lower() in ANSWERS:
-                return given.lower()
+        for choice in _values(result, None, "selected", "choices"):
+            if choice.lower() in ANSWERS:
+                return choice.lower()
         raise DataError("none of left, right, tie and both_bad")
 
 
@@ -109,11 +109,11 @@ class _ElementTasks:
     def __init__(self, mode: str) -> None:
         self._mode = mode
 
-    def shown(self, material: LabelingData, group: str, seed: int, address: str) -> Iterator[dict[str, Any]]:
+    def tasks(self, material: LabelingData, group: str, seed: int, address: str) -> Iterator[dict[str, Any]]:
         """List what the task of each image of a prompt shows, in random order."""
         for image in shuffled(material.usable(group), seed, group):
-            shown = {"mode": self._mode, "image_id": image, "image": address + quote(image)}
-            yield {**shown, "elements": _tree(material.elements[image])}
+            fields = {"mode": self._mode, "image_id": image, "image": address + quote(image)}
+            yield {**fields, "elements": _tree(material.elements[image])}
 
     def config(self, material: LabelingData, both_bad: bool) -> str:
         """Write the interface; all elements of a mode have the same values."""
@@ -126,15 +126,15 @@ class _ElementTasks:
 
     def answer(self, result: Sequence[Mapping[str, Any]], data: Mapping[str, Any]) -> str:
         """Read the marks of an annotation, in the order of the elements."""
-        given: list[tuple[int, Element, str | None]] = []
+        rows: list[tuple[int, Element, str | None]] = []
         try:
             for place, record in _numbered(data["elements"]):
                 value = next(_values(result, f"mark_{place}", "choices", "rating"), None)
-                given.append((record["number"], _element(record), value))
-            given.sort(key=lambda mark: mark[0])
+                rows.append((record["number"], _element(record), value))
+            rows.sort(key=lambda mark: mark[0])
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError("the elements in its data are not those that `label tasks` wrote") from error
-        marks = check_values([element for _, element, _ in given], [value for *_, value in given])
+        marks = check_values([element for _, element, _ in rows], [value for *_, value in rows])
         return json.dumps(marks, ensure_ascii=False)
 
 
@@ -168,9 +168,9 @@ def write_tasks(
             "these are edits, and a task of Label Studio has no place for the source: `label` shows it", data
         )
     tasks = [
-        {"data": {"prompt_id": group, "prompt": material.prompts[group], **shown}}
+        {"data": {"prompt_id": group, "prompt": material.prompts[group], **task}}
         for group in shuffled(material.images, seed, "prompts")
-        for shown in form.shown(material, group, seed, address)
+        for task in form.tasks(material, group, seed, address)
     ]
     try:
         write_json(out, tasks, indent=1)
@@ -237,9 +237,9 @@ def read_annotations(file: Path, store: Path, data: Path | None = None) -> Impor
 
 def _check_store(store: Store, mode: str) -> None:
     plan = store.setting("plan") or (PAIRS if store.answers(ended=True) else mode)
-    known = plan if plan in MODES else PAIRS
-    if known != mode:
-        raise UserError(f"{store.path} has {known}, and the export has {mode}: use another store")
+    store_mode = plan if plan in MODES else PAIRS
+    if store_mode != mode:
+        raise UserError(f"{store.path} has {store_mode}, and the export has {mode}: use another store")
     if mode != PAIRS:
         store.setting("plan", mode)
 
@@ -248,21 +248,21 @@ def _add(store: Store, annotations: Iterable[_Annotation]) -> int:
     """Add the annotations that are not in the store in this form or a newer one; returns how many."""
     last = {(answer.annotator, answer.question): answer for answer in store.answers()}
     added = 0
-    for given in annotations:
-        before = last.get((given.annotator, given.question))
+    for annotation in annotations:
+        before = last.get((annotation.annotator, annotation.question))
         if before and (
-            (before.text, before.note) == (given.text, given.note)
-            or (given.answered_at is not None and given.answered_at <= before.answered_at)
+            (before.text, before.note) == (annotation.text, annotation.note)
+            or (annotation.answered_at is not None and annotation.answered_at <= before.answered_at)
         ):
             continue
         store.add(
-            given.annotator,
-            given.question,
-            given.text,
-            note=given.note,
-            answered_at=given.answered_at,
-            duration_ms=given.duration_ms,
-            source=given.source,
+            annotation.annotator,
+            annotation.question,
+            annotation.text,
+            note=annotation.note,
+            answered_at=annotation.answered_at,
+            duration_ms=annotation.duration_ms,
+            source=annotation.source,
         )
         added += 1
     return added
@@ -341,11 +341,11 @@ def _values(result: Iterable[Mapping[str, Any]], name: str | None, *keys: str) -
         value = part.get("value")
         if (name is None or part.get("from_name") == name) and isinstance(value, dict):
             for key in keys:
-                given = value.get(key)
+                choice = value.get(key)
                 if key in _LISTS:
-                    given = given[0] if isinstance(given, list) and given else None
-                if isinstance(given, str | int) and not isinstance(given, bool):
-                    yield str(given).strip()
+                    choice = choice[0] if isinstance(choice, list) and choice else None
+                if isinstance(choice, str | int) and not isinstance(choice, bool):
+                    yield str(choice).strip()
 
 
 def _element(record: Mapping[str, Any]) -> Element:

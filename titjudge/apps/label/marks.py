@@ -94,13 +94,13 @@ def decide(
         return MAJORITY, value
     if value is None and votes.total() < annotators:
         return Rule.INCOMPLETE.value, None
-    left = (Rule.NEEDS_EXPERTS.value, None) if value is None else (CANNOT_TELL, CANNOT_TELL)
+    undecided = (Rule.NEEDS_EXPERTS.value, None) if value is None else (CANNOT_TELL, CANNOT_TELL)
     if not experts:
-        return left
+        return undecided
     verdict = _majority(experts, panel)
     if verdict is not None:
         return (CANNOT_TELL if verdict == CANNOT_TELL else Rule.EXPERTS.value), verdict
-    return (SPLIT, None) if experts.total() >= panel else left
+    return (SPLIT, None) if experts.total() >= panel else undecided
 
 
 def _majority(votes: Counter[str], people: int) -> str | None:

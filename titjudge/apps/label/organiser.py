@@ -37,7 +37,7 @@ class Organiser:
         with self._lock:
             self._compute()
             return {
-                "people": [asdict(one) for one in self._service.progress()],
+                "people": [asdict(progress) for progress in self._service.progress()],
                 "seats": self._service.seats,
                 "tables": self._tables,
                 "no_tables": self._why_none,
@@ -50,14 +50,14 @@ class Organiser:
             return
         try:
             labelling = collect(self._service.store.path)
-            self._tables = [_shown(table) for table in labelling.form.export(labelling, ExportRules()).tables]
+            self._tables = [_table_json(table) for table in labelling.form.export(labelling, ExportRules()).tables]
             self._why_none = ""
         except UserError as error:  # nobody has answered yet, or nobody who counts
             self._tables, self._why_none = [], str(error)
         self._row, self._computed = row, time.monotonic()
 
 
-def _shown(table: Table) -> dict[str, Any]:
+def _table_json(table: Table) -> dict[str, Any]:
     return {
         "title": table.title,
         "columns": list(table.columns),

@@ -141,7 +141,7 @@ class Pairs(Form):
         if rules.gold is not None:
             raise UserError(f"{labelling.path}: --gold is for marks; gold pairs are given where the page is served")
         kept = rules.out / "experts.jsonl" if rules.out is not None else None
-        known = _read_verdicts(kept) if kept is not None and kept.is_file() else {}
+        kept_verdicts = _read_verdicts(kept) if kept is not None and kept.is_file() else {}
         verdicts = _read_verdicts(rules.experts) if rules.experts is not None else {}
         outcomes = decide_pairs(labelling, rules.annotators, _expert_votes(verdicts))
         if not outcomes.votes:
@@ -166,7 +166,9 @@ class Pairs(Form):
             "pairs.jsonl": jsonl_text(decided),
             "pairs.csv": csv_text(_DECIDED, (list(record.values()) for record in decided)),
             "open.csv": csv_text(_DECIDED, (list(record.values()) for record in pending)),
-            "experts.jsonl": jsonl_text(_for_experts(summary.needs_experts, labelling.prompts, known | verdicts)),
+            "experts.jsonl": jsonl_text(
+                _for_experts(summary.needs_experts, labelling.prompts, kept_verdicts | verdicts)
+            ),
             "ranks.csv": csv_text([field.name for field in fields(Ranked)], map(astuple, ranked)),
             "battles.jsonl": jsonl_text(_battle(answer, images) for answer in counted),
             "votes.csv": _votes_csv(counted),
@@ -260,14 +262,14 @@ def _implied_note(rules: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _for_experts(
-    outcomes: Iterable[VoteOutcome], prompts: Mapping[str, str], known: Mapping[PairKey, list[str]]
+    outcomes: Iterable[VoteOutcome], prompts: Mapping[str, str], kept_verdicts: Mapping[PairKey, list[str]]
 ) -> list[dict[str, Any]]:
     """List the pairs with verdicts first, then the open ones; without vote counts, which could influence experts."""
-    entries: dict[PairKey, list[str]] = {key: verdicts for key, verdicts in known.items() if verdicts}
+    entries: dict[PairKey, list[str]] = {key: verdicts for key, verdicts in kept_verdicts.items() if verdicts}
     for outcome in outcomes:
-        one, other = (outcome.prompt_id, outcome.a, outcome.b), (outcome.prompt_id, outcome.b, outcome.a)
-        if one not in entries and other not in entries:
-            entries[one] = []
+        pair, reverse = (outcome.prompt_id, outcome.a, outcome.b), (outcome.prompt_id, outcome.b, outcome.a)
+        if pair not in entries and reverse not in entries:
+            entries[pair] = []
     return [
         {"prompt_id": group, "image_a": a, "image_b": b, "prompt": prompts.get(group, ""), "verdicts": verdicts}
         for (group, a, b), verdicts in entries.items()
@@ -292,8 +294,8 @@ def _read_verdicts(file: Path) -> dict[PairKey, list[str]]:
 def _expert_votes(verdicts: Mapping[PairKey, Sequence[str]]) -> list[Vote]:
     return [
         Vote(group, a, b, f"expert-{number}", verdict)
-        for (group, a, b), given in verdicts.items()
-        for number, verdict in enumerate(given, 1)
+        for (group, a, b), choices in verdicts.items()
+        for number, verdict in enumerate(choices, 1)
     ]
 
 
@@ -317,21 +319,21 @@ class OpenPairs(Pairs):
         self.open = len(present)
         self._plan, self._seed = listed(present), labelling.seed
         notes = {(a.annotator, frozenset(a.question.images)): a.note for a in labelling.standing}
-        self._said: dict[frozenset[str], list[tuple[str, str, str]]] = defaultdict(list)
+        self._answers_by_pair: dict[frozenset[str], list[tuple[str, str, str]]] = defaultdict(list)
         for cast in outcomes.votes:
             vote, pair = cast.choice, frozenset((cast.choice.a, cast.choice.b))
             if cast.direct:
-                self._said[pair].append((vote.a, vote.choice, notes.get((vote.annotator, pair), "")))
+                self._answers_by_pair[pair].append((vote.a, vote.choice, notes.get((vote.annotator, pair), "")))
 
     def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
         """Describe the pair as to annotators, with what they said."""
         left, right = question.images
-        said = [
+        answers = [
             (_answer_on(choice, turned=first != left), note)
-            for first, choice, note in self._said[frozenset((left, right))]
+            for first, choice, note in self._answers_by_pair[frozenset((left, right))]
         ]
-        counts = Counter(answer for answer, _ in said)
-        notes = [f"{answer.replace('_', ' ')}: {note}" for answer, note in said if note]
+        counts = Counter(answer for answer, _ in answers)
+        notes = [f"{answer.replace('_', ' ')}: {note}" for answer, note in answers if note]
         return super().sheet(question, material, before) | {
             "said": {answer: counts[answer] for answer in ("left", "tie", "both_bad", "right")},
             "notes": shuffled(notes, self._seed, left, right),

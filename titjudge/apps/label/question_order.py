@@ -96,8 +96,8 @@ def listed(pairs: Iterable[Pairing]) -> Plan:
 
     def plan(images: Sequence[str], outcomes: Outcomes) -> SortState:
         usable = set(images)
-        left = [pair for pair in order if usable.issuperset(pair) and pair not in outcomes]
-        return SortState(left[0] if left else None, len(left))
+        unanswered = [pair for pair in order if usable.issuperset(pair) and pair not in outcomes]
+        return SortState(unanswered[0] if unanswered else None, len(unanswered))
 
     return plan
 

@@ -146,7 +146,7 @@ class Form(ABC):
         role: Who answers: an annotator, or an expert.
         open: Number of items that are open for experts.
         gold: Pairs with a known answer.
-        known: Elements with a known value: image -> element -> value, casefolded.
+        known_values: Elements with a known value: image -> element -> value, casefolded.
         images: Prompt id and generator of each image id of the store.
     """
 
@@ -158,7 +158,7 @@ class Form(ABC):
     def __init__(self, plan: str) -> None:
         self.plan = plan
         self.gold: Sequence[Pair] = ()
-        self.known: Mapping[str, Mapping[str, str]] = {}
+        self.known_values: Mapping[str, Mapping[str, str]] = {}
         self.images: Mapping[str, tuple[str, str]] = {}
 
     @property
@@ -290,7 +290,9 @@ class Labelling:
         """A line for each annotator who does not count, with the reason."""
         counts, items = Counter(answer.annotator for answer in self.standing), self.form.item
         return [
-            one.line(name, f"{counts[name]:,} {items}") for name, one in self.people.items() if name in self.stopped
+            person.line(name, f"{counts[name]:,} {items}")
+            for name, person in self.people.items()
+            if name in self.stopped
         ]
 
     def counts(self, annotator: str) -> bool:
@@ -303,11 +305,11 @@ class Labelling:
 
     def first(self, values: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
         """Keep those over which agreement is measured: all, or the early ones of each key if items stop being asked."""
-        most, seen = self.form.early(self.enough) if self.enough else 0, Counter[Hashable]()
+        most, counts = self.form.early(self.enough) if self.enough else 0, Counter[Hashable]()
         kept = []
         for value in values:
-            seen[key(value)] += 1
-            if not most or seen[key(value)] <= most:
+            counts[key(value)] += 1
+            if not most or counts[key(value)] <= most:
                 kept.append(value)
         return kept
 

@@ -77,14 +77,14 @@ class PairQueue:
 
     def _change(self, question: Question, outcome: int | None) -> None:
         """Set the outcome of a pair, or remove it (None)."""
-        known, (left, right) = self._outcomes.get(question.prompt_id), question.images
-        if known is None:
+        outcomes, (left, right) = self._outcomes.get(question.prompt_id), question.images
+        if outcomes is None:
             return
         if outcome is None:
-            known.pop((left, right), None)
-            known.pop((right, left), None)
+            outcomes.pop((left, right), None)
+            outcomes.pop((right, left), None)
         else:
-            known |= {(left, right): outcome, (right, left): -outcome}
+            outcomes |= {(left, right): outcome, (right, left): -outcome}
         self._states[question.prompt_id] = self._sort(question.prompt_id)
 
     def question(self) -> Question | None:
@@ -121,8 +121,8 @@ class PairQueue:
     def _is_checked(self, pair: Pair) -> bool:
         return (pair.prompt_id, frozenset((pair.a, pair.b))) in self._checked
 
-    def _sides(self, kind: str, prompt_id: str, one: str, other: str) -> Question:
-        first, second = sorted((one, other))
+    def _sides(self, kind: str, prompt_id: str, image: str, other: str) -> Question:
+        first, second = sorted((image, other))
         if draw(*self._key, "side", kind, prompt_id, first, second) & 1:
             first, second = second, first
         return Question(kind, prompt_id, (first, second))
@@ -140,9 +140,9 @@ class PairQueue:
 
     def progress(self) -> tuple[int, int]:
         """Count the answers, and the most questions that can follow."""
-        left = sum(state.at_most for state in self._states.values())
-        checks = sum(place <= self._pairs + left and not self._is_checked(pair) for place, pair in self._checks)
-        return self._pairs + len(self._checked), left + checks
+        remaining = sum(state.at_most for state in self._states.values())
+        checks = sum(place <= self._pairs + remaining and not self._is_checked(pair) for place, pair in self._checks)
+        return self._pairs + len(self._checked), remaining + checks
 
 
 class ImageQueue:
@@ -169,18 +169,19 @@ class ImageQueue:
         groups = shuffled(material.images, *key, "prompts")
         images = [image for group in groups for image in shuffled(material.images[group], *key, group)]
         images = [image for image in images if image in material.elements]
-        known = shuffled((image for image in images if image in checks), *key, "gold")
+        check_images = shuffled((image for image in images if image in checks), *key, "gold")
         ordinary = [image for image in images if image not in checks]
         places = [(place, 1, image) for place, image in enumerate(ordinary)]
         places += [
-            (place, 0, image) for place, image in zip(due(len(known), len(ordinary), share, *key), known, strict=True)
+            (place, 0, image)
+            for place, image in zip(due(len(check_images), len(ordinary), share, *key), check_images, strict=True)
         ]
         self._order = [image for *_, image in sorted(places)]
 
     def _question(self, image: str) -> Question:
         return Question(IMAGE, self._material.items[image].prompt_id, (image,))
 
-    def _left(self) -> list[str]:
+    def _unmarked(self) -> list[str]:
         """List the images with an element that is not marked; for experts one may have opened since."""
         settled = {image for group in self._material.images for (image,) in self._settled(group)}
         return [
@@ -203,8 +204,8 @@ class ImageQueue:
 
     def question(self) -> Question | None:
         """Return the next image; None if all are marked."""
-        left = self._left()
-        return self._question(left[0]) if left else None
+        unmarked = self._unmarked()
+        return self._question(unmarked[0]) if unmarked else None
 
     def settled_questions(self) -> Iterator[Question]:
         """List the images that others have settled and this annotator has not marked."""
@@ -215,11 +216,11 @@ class ImageQueue:
 
     def upcoming(self, question: Question) -> list[str]:
         """List the images that come next."""
-        return [image for image in self._left() if image not in question.images][:_IMAGES_AHEAD]
+        return [image for image in self._unmarked() if image not in question.images][:_IMAGES_AHEAD]
 
     def refresh(self) -> None:
         """Images that cannot be shown are left out whenever a question is asked."""
 
     def progress(self) -> tuple[int, int]:
         """Count the images that are marked and those that are left."""
-        return len(self._marked), len(self._left())
+        return len(self._marked), len(self._unmarked())

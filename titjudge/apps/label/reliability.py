@@ -64,4 +64,4 @@ class Reliability:
 def at_most_note(people: Mapping[str, Reliability]) -> tuple[str, ...]:
     """Make the note that explains the column of this name, if anybody has had a check."""
     note = "at most: the bound on the share of checks that are right, at 95 %, however often one looks"
-    return (note,) if any(one.checks for one in people.values()) else ()
+    return (note,) if any(person.checks for person in people.values()) else ()

@@ -112,7 +112,7 @@ class Service:
         self._source_codes: dict[str, list[str]] = {}
         for code, (prompt, _) in self._sources.items():
             self._source_codes.setdefault(prompt, []).append(code)
-        self._shown: dict[str, tuple[str, float]] = {}
+        self._on_screen: dict[str, tuple[str, float]] = {}
         self._stops: dict[str, tuple[int, bool]] = {}
         self._queues: dict[str, tuple[int, Queue]] = {}
         self._settled: dict[str, set[tuple[str, ...]]] = {}
@@ -183,7 +183,7 @@ class Service:
         """Tell whether an annotator has failed too many checks and is asked no more."""
         turn = self.store.turn(annotator)
         if self._stops.get(annotator, (-1,))[0] != turn:
-            answers = self.store.answers(annotator) if self.form.gold or self.form.known else []
+            answers = self.store.answers(annotator) if self.form.gold or self.form.known_values else []
             people = self.form.reliability(answers, self._least)
             self._stops[annotator] = turn, people.get(annotator, Reliability()).stopped
         return self._stops[annotator][1]
@@ -314,23 +314,25 @@ class Service:
     def _current(self, annotator: str, turn: int, queue: Queue, name: str) -> Question | None:
         """Find the question that has this id: the current one, or one that others settled while it was on screen."""
         candidates = [queue.question(), *(queue.settled_questions() if self._enough else ())]
-        return next((one for one in candidates if one and same(self._id(annotator, turn, one), name)), None)
+        return next(
+            (question for question in candidates if question and same(self._id(annotator, turn, question), name)), None
+        )
 
     def _id(self, annotator: str, turn: int, question: Question | None) -> str:
         parts = ("done",) if question is None else (question.kind, *question.images)
         return f"{turn}-{self._sign('question', annotator, str(turn), *parts)[:16]}"
 
     def _shown_at(self, annotator: str, question: str) -> float | None:
-        shown = self._shown.get(annotator)
-        return shown[1] if shown and shown[0] == question else None
+        on_screen = self._on_screen.get(annotator)
+        return on_screen[1] if on_screen and on_screen[0] == question else None
 
     def _state(self, annotator: str, turn: int, queue: Queue) -> dict[str, Any]:
         stopped = self.stopped(annotator)
         question = None if stopped else queue.question()
         name = self._id(annotator, turn, question)
         done, at_most = queue.progress()
-        if question is not None and self._shown.get(annotator, ("",))[0] != name:
-            self._shown[annotator] = name, time.time()
+        if question is not None and self._on_screen.get(annotator, ("",))[0] != name:
+            self._on_screen[annotator] = name, time.time()
         return {
             "annotator": annotator,
             "question": name,

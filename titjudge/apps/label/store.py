@@ -152,10 +152,10 @@ class Store:
         """
         with self.writing():
             for key, value in (("plan", plan), ("seed", str(seed))):
-                known = self.setting(key, value)
-                if known != value:
+                stored_value = self.setting(key, value)
+                if stored_value != value:
                     raise UserError(
-                        f"{self.path} was begun with {key} {known}, not {value}: use that, or another store"
+                        f"{self.path} was begun with {key} {stored_value}, not {value}: use that, or another store"
                     )
             known_prompts = self.prompts()
             for group, prompt in material.prompts.items():
@@ -167,7 +167,7 @@ class Store:
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", texts)
             images = [(item.id, item.prompt_id, item.generator) for item in material.items.values()]
             self.describe(material.prompts, images, material.gold)
-            known_rows = [(image, *pair) for image, values in material.known.items() for pair in values.items()]
+            known_rows = [(image, *pair) for image, values in material.known_values.items() for pair in values.items()]
             self._db.executemany("INSERT OR REPLACE INTO known VALUES(?, ?, ?)", known_rows)
 
     def describe(
@@ -196,18 +196,18 @@ class Store:
         rows = self._read("SELECT prompt_id, image_a, image_b, preference FROM gold ORDER BY rowid")
         return [pair_of(group, a, b, preference, "gold") for group, a, b, preference in rows]
 
-    def known(self) -> dict[str, dict[str, str]]:
+    def known_values(self) -> dict[str, dict[str, str]]:
         """Read the elements with a known value: image -> element -> value."""
-        known: dict[str, dict[str, str]] = {}
+        known_values: dict[str, dict[str, str]] = {}
         for image, element, value in self._read("SELECT image, element, value FROM known ORDER BY rowid"):
-            known.setdefault(image, {})[element] = value
-        return known
+            known_values.setdefault(image, {})[element] = value
+        return known_values
 
     def inform(self, form: Form) -> None:
         """Tell a form the images of this store and, if it asks annotators, the checks."""
         form.images = self.images()
         if form.role == ANNOTATOR:
-            form.gold, form.known = self.gold(), self.known()
+            form.gold, form.known_values = self.gold(), self.known_values()
 
     # -- people who typed their names ------------------------------------------------------------------------------
 
@@ -247,11 +247,11 @@ class Store:
         self, annotator: str | None = None, *, prompt_id: str | None = None, ended: bool = False
     ) -> list[LabelAnswer]:
         """Read answers in order, those that were taken back or replaced only if `ended`."""
-        given = {"annotator": annotator, "prompt_id": prompt_id}
-        wanted = {column: value for column, value in given.items() if value is not None}
-        where = f"WHERE {' AND '.join(f'{column} = ?' for column in wanted)}" if wanted else ""
+        columns = {"annotator": annotator, "prompt_id": prompt_id}
+        conditions = {column: value for column, value in columns.items() if value is not None}
+        where = f"WHERE {' AND '.join(f'{column} = ?' for column in conditions)}" if conditions else ""
         query = _ANSWERS.format(where, "" if ended else "AND ended_at IS NULL")
-        return [_answer(row) for row in self._read(query, tuple(wanted.values()))]
+        return [_answer(row) for row in self._read(query, tuple(conditions.values()))]
 
     def last(self, annotator: str, question: Question) -> LabelAnswer | None:
         """Read the last answer of an annotator to a question, even if it was taken back."""

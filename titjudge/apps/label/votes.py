@@ -90,10 +90,10 @@ def _casts_of_one(
     bad_images = frozenset[str]().union(*bad)
     votes = []
     for (a, b), outcome in {**(following or {}), **direct}.items():
-        shown = (a, b) in direct
-        both = frozenset((a, b)) in bad if shown else {a, b} <= bad_images
+        is_direct = (a, b) in direct
+        both = frozenset((a, b)) in bad if is_direct else {a, b} <= bad_images
         choice = {1: "a", -1: "b", 0: BOTH_BAD if both else "tie"}[outcome]
-        votes.append(Cast(Vote(group, a, b, annotator, choice), shown))
+        votes.append(Cast(Vote(group, a, b, annotator, choice), is_direct))
     return votes
 
 

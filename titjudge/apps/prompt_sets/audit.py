@@ -63,14 +63,14 @@ def _matrix(vectors: Mapping[str, np.ndarray], prompts: Mapping[str, str]) -> np
     return np.stack([vectors[text] for text in prompts.values()])
 
 
-def _read(given: Path, columns: str = "") -> tuple[dict[str, str], dict[str, Mapping[str, Any]], list[str]]:
-    """Read the texts and the meta of prompts by id, and the problems of invalid rows; `given` may be FILE:ID,PROMPT."""
-    data = given
-    if not given.exists():
-        file, _, columns = str(given).rpartition(":")
+def _read(argument: Path, columns: str = "") -> tuple[dict[str, str], dict[str, Mapping[str, Any]], list[str]]:
+    """Read the texts and the meta of prompts by id, and the problems of invalid rows; `argument` may be FILE:ID,PROMPT."""
+    data = argument
+    if not argument.exists():
+        file, _, columns = str(argument).rpartition(":")
         data = Path(file)
         if not data.is_file():
-            raise ConfigError(f"{given}: no such file or folder")
+            raise ConfigError(f"{argument}: no such file or folder")
     suite = Prompts(columns=columns)
     prompts: dict[str, str] = {}
     meta: dict[str, Mapping[str, Any]] = {}
@@ -85,15 +85,17 @@ def _read(given: Path, columns: str = "") -> tuple[dict[str, str], dict[str, Map
     return prompts, meta, problems
 
 
-def _other(given: str) -> dict[str, str]:
+def _other(argument: str) -> dict[str, str]:
     """Read the prompts of a list or data folder, or of a suite in a folder (by default the one that `fetch` makes)."""
-    name, _, folder = given.partition(":")
-    if Path(given).exists() or name not in registry.names("suites"):
-        return _read(Path(given))[0]
+    name, _, folder = argument.partition(":")
+    if Path(argument).exists() or name not in registry.names("suites"):
+        return _read(Path(argument))[0]
     suite = load_suite(RunConfig(suite=name))
     place = Path(folder or name)
     if suite.PROMPTS is None and not place.exists():
-        raise ConfigError(f"--against {given}: no folder {place} here: `titjudge fetch {name}`, or give {name}:FOLDER")
+        raise ConfigError(
+            f"--against {argument}: no folder {place} here: `titjudge fetch {name}`, or give {name}:FOLDER"
+        )
     try:
         listed: list[PromptPlace | Item | InvalidItem] = [*suite.prompts(place)]
     except ConfigError:  # its prompts come with its images

@@ -219,9 +219,9 @@ class Cluster:
         """Whether a worker loads models: in a role, as a learned metric, or as the embedder of a metric that embeds."""
         roles = (self.config.captioner, self.config.judge, *self.config.panel)
         providers = {role.provider for role in roles if role is not None}
-        asked = self.resolved.roles
-        providers |= {name.partition("/")[0] for name in asked}
-        if "embedder" in asked:
+        role_names = self.resolved.roles
+        providers |= {name.partition("/")[0] for name in role_names}
+        if "embedder" in role_names:
             providers.add(self.config.embedder.provider)
         return any(map(registry.uses_device, providers))
 
@@ -306,8 +306,8 @@ class Cluster:
     def _start(self, shard: _Shard, limits: Mapping[str, Any]) -> Any:
         if shard.actor is None:
             gpus = gpus_each(_gpus(self._ray), shard.count) if self._is_local else 0
-            made = self._ray.remote(Worker).options(num_cpus=1, num_gpus=gpus, max_restarts=0)
-            shard.actor = made.remote()
+            actor_class = self._ray.remote(Worker).options(num_cpus=1, num_gpus=gpus, max_restarts=0)
+            shard.actor = actor_class.remote()
             shard.place, shard.where = {}, shard.actor.where.remote()
         return shard.actor.judge.remote(self._settings(shard, limits), os.getcwd())
 

@@ -54,7 +54,7 @@ def trl_reward(
         completions: Sequence[Any], prompts: Sequence[Any] | None = None, **columns: Any
     ) -> list[float | None]:
         images = columns[image] if isinstance(image, str) else [image(completion) for completion in completions]
-        texts = [_text(given) for given in (columns[prompt] if prompt else prompts or columns["messages"])]
+        texts = [_text(value) for value in (columns[prompt] if prompt else prompts or columns["messages"])]
         return fill(_scores(judge, images, texts), texts)
 
     return titjudge_reward
@@ -112,7 +112,7 @@ def verl_reward(
         extra_info: Mapping[str, Any] | None = None,
         *,
         solution_image: Any = None,
-        **more: Any,
+        **kwargs: Any,
     ) -> float | None:
         further = extra_info or {}
         if image is None:
@@ -139,8 +139,7 @@ def _filling(
         raise ConfigError(f"missing={missing!r} is not possible here: it is one of {', '.join(allowed)}, or a number")
 
     def fill(scores: Sequence[Score], prompts: Sequence[str]) -> list[float | None]:
-        given = [score.value for score in scores]
-        values = [value if value is not None and math.isfinite(value) else None for value in given]
+        values = [score.value if score.value is not None and math.isfinite(score.value) else None for score in scores]
         return [
             value if value is not None else _instead(score, missing, group_mean(prompt, prompts, values))
             for score, prompt, value in zip(scores, prompts, values, strict=True)

@@ -95,10 +95,10 @@ def _token(file: Path | None) -> str:
 
     from titjudge.core.files import read_text
 
-    given = read_text(file) if file is not None else os.environ.get(_TOKEN)
-    if given is None:
+    token = read_text(file) if file is not None else os.environ.get(_TOKEN)
+    if token is None:
         return secrets.token_urlsafe(24)
-    if not re.fullmatch(r"[A-Za-z0-9._~-]{8,}", given.strip()):
+    if not re.fullmatch(r"[A-Za-z0-9._~-]{8,}", token.strip()):
         where = file or f"the variable {_TOKEN}"
         raise UserError(f"{where}: a token has at least 8 characters, and only letters, digits and . _ ~ -")
-    return given.strip()
+    return token.strip()

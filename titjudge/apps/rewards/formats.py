@@ -62,13 +62,13 @@ class Batch:
 
     Attributes:
         pairs: Images, as `Judge.score` takes them, each with its prompt; of an edit also with the images it was made from.
-        wanted: The names of the metrics for each pair.
+        metrics: The names of the metrics for each pair.
         shape: The variant of the answer that the client expects.
         echo: Data that is sent back unchanged.
     """
 
     pairs: list[Entry]
-    wanted: list[tuple[str, ...]]
+    metrics: list[tuple[str, ...]]
     shape: str = ""
     echo: Any = None
 
@@ -143,7 +143,7 @@ class FlowFactory(WireFormat):
         if data.get("video") or data.get("condition_videos"):
             raise BadRequest("videos are not judged here")
         images = [_decoded(image) for image in _listed(data, "image")]
-        sources = [list(map(_decoded, given)) for given in _sources(data, "condition_images", len(images))]
+        sources = [list(map(_decoded, values)) for values in _sources(data, "condition_images", len(images))]
         return _batch(images, _listed(data, "prompt"), metric, sources=sources)
 
     def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
@@ -155,7 +155,7 @@ class UniRL(WireFormat):
 
     def read(self, body: bytes, metric: str) -> Batch:
         pairs: list[Entry] = []
-        wanted = []
+        metrics = []
         for sample in _listed(_json(body), "requests"):
             turns, names = _required(sample, "history"), _required(sample, "required_rewards")
             if not (isinstance(turns, list) and turns and isinstance(turns[-1], dict)):
@@ -169,8 +169,8 @@ class UniRL(WireFormat):
                 )
             *sources, image = [_decoded(_required(turn, "image_b64")) for turn in turns]
             pairs.append((image, text, sources))
-            wanted.append(tuple(names))
-        return Batch(pairs, wanted)
+            metrics.append(tuple(names))
+        return Batch(pairs, metrics)
 
     def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
         results = [{n: {n: r.value} for n, r in pair.items() if r.value is not None} for pair in rewards]
@@ -218,8 +218,10 @@ def _batch(
 ) -> Batch:
     if len(images) != len(prompts):
         raise BadRequest(f"there are {len(images)} images and {len(prompts)} prompts")
-    each = zip(images, prompts, sources or [()] * len(images), strict=True)
-    pairs: list[Entry] = [(_image(image), _text(prompt), list(map(_image, given))) for image, prompt, given in each]
+    rows = zip(images, prompts, sources or [()] * len(images), strict=True)
+    pairs: list[Entry] = [
+        (_image(image), _text(prompt), list(map(_image, source_images))) for image, prompt, source_images in rows
+    ]
     return Batch(pairs, [(metric,)] * len(pairs), shape, echo)
 
 
@@ -239,11 +241,11 @@ def _required(sample: Any, key: str) -> Any:
     return sample[key]
 
 
-def _check_keys(what: str, data: Mapping[str, Any], known: Sequence[str]) -> None:
+def _check_keys(what: str, data: Mapping[str, Any], allowed: Sequence[str]) -> None:
     """Refuse what would be ignored: who sends it means something by it."""
     for key in data:
-        if key not in known:
-            raise BadRequest(f"{what} has the unknown key '{key}'.{nearest(key, known)} It has {', '.join(known)}")
+        if key not in allowed:
+            raise BadRequest(f"{what} has the unknown key '{key}'.{nearest(key, allowed)} It has {', '.join(allowed)}")
 
 
 def _listed(data: Mapping[str, Any], key: str) -> list[Any]:
@@ -289,8 +291,8 @@ def _decoded(image: Any) -> bytes:
 
 def _sources(data: Mapping[str, Any], key: str, images: int) -> list[list[Any]]:
     """Read the images that each edit was made from: one, a list, or none, for each of so many results."""
-    given = _listed(data, key) if data.get(key) is not None else []
-    if given and len(given) != images:
-        raise BadRequest(f"there are {images} images, and '{key}' is for {len(given)}")
-    each = [list(one) if isinstance(one, list | tuple) else [] if one is None else [one] for one in given]
-    return each or [[]] * images
+    entries = _listed(data, key) if data.get(key) is not None else []
+    if entries and len(entries) != images:
+        raise BadRequest(f"there are {images} images, and '{key}' is for {len(entries)}")
+    lists = [list(entry) if isinstance(entry, list | tuple) else [] if entry is None else [entry] for entry in entries]
+    return lists or [[]] * images

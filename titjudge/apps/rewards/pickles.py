@@ -43,22 +43,22 @@ class _Name:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
         short = self.text.replace("numpy.core.", "numpy._core.")
         if short == "numpy.dtype":
-            return _Unbuilt(partial(_dtype, given[0]))
+            return _Unbuilt(partial(_dtype, arguments[0]))
         if (
             short == "numpy._core.multiarray._reconstruct"
-            and isinstance(given[0], _Name)
-            and given[0].text == "numpy.ndarray"
+            and isinstance(arguments[0], _Name)
+            and arguments[0].text == "numpy.ndarray"
         ):
             return _Unbuilt(lambda state: _array(state[4], state[2], state[1], "F" if state[3] else "C"))
         if short == "numpy._core.numeric._frombuffer":
-            return _array(*given)
+            return _array(*arguments)
         if short == "numpy._core.multiarray.scalar":
-            dtype, raw = given
+            dtype, raw = arguments
             return _array(raw, dtype, (1,), "C")[0]
-        if _PIL.fullmatch(self.text) and not given:
+        if _PIL.fullmatch(self.text) and not arguments:
             return _Unbuilt(_image)
         raise RefusedPickle(
             f"the pickle names {self.text[:100]}: only plain data, NumPy arrays and PIL images are read"

@@ -135,7 +135,7 @@ class Rewards:
                 raise BadRequest(f"image {number}: {error}") from error
         scores: list[dict[str, Score]] = [{} for _ in batch.pairs]
         by_metrics: dict[tuple[str, ...], dict[int, Entry]] = {}  # pairs by their numbers
-        for number, (pair, names) in enumerate(zip(batch.pairs, batch.wanted, strict=True)):
+        for number, (pair, names) in enumerate(zip(batch.pairs, batch.metrics, strict=True)):
             for some, entry in self._entries(pair, tuple(dict.fromkeys(names))):
                 by_metrics.setdefault(some, {})[number] = entry
 
@@ -163,8 +163,8 @@ class Rewards:
 
         A metric that compares images gives an image another score in another group: that is another line.
         """
-        told = score.prompt_id or score.prompt  # of an edit with its sources
-        digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        prompt_key = score.prompt_id or score.prompt  # of an edit with its sources
+        digest = hashlib.sha256(prompt_key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         item = f"{score.item_id[:24]}-{digest}"  # picture-0123456789abcdef-0123456789abcdef
         has_value = score.value is not None and math.isfinite(score.value)
         self._run.progress.failed += not has_value

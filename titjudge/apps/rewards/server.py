@@ -169,13 +169,13 @@ class _TokenGuard:
         return scope["method"] in ("GET", "HEAD") and _OPEN.fullmatch(scope["path"]) is not None
 
     def _has_token(self, headers: Mapping[bytes, bytes]) -> bool:
-        kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+        kind, _, credentials = headers.get(b"authorization", b"").partition(b" ")
         if kind.lower() == b"basic":
             try:
-                given = base64.b64decode(given, validate=True).partition(b":")[2]
+                credentials = base64.b64decode(credentials, validate=True).partition(b":")[2]
             except binascii.Error:
                 return False
-        return hmac.compare_digest(given.strip(), self._token)
+        return hmac.compare_digest(credentials.strip(), self._token)
 
 
 class _Server:
@@ -276,7 +276,7 @@ class _Server:
         metric = request.path_params.get("metric", names[0])
         body = await self._body(request)
         batch = await _in_thread(len(body), format.read, body, metric)
-        if unknown := sorted({name for wanted in batch.wanted for name in wanted} - set(names)):
+        if unknown := sorted({name for metrics in batch.metrics for name in metrics} - set(names)):
             raise BadRequest(_no_metric(unknown[0], names), 404)
         if not self._ignore_inputs and (blind := self._blind(batch)):
             raise BadRequest(
@@ -289,8 +289,8 @@ class _Server:
 
     def _blind(self, batch: Batch) -> str:
         """Name a metric that is to judge an edit and does not look at its source; empty where there is none."""
-        edits = (wanted for pair, wanted in zip(batch.pairs, batch.wanted, strict=True) if entry_sources(pair))
-        return next((name for wanted in edits for name in wanted if name not in self._judging.see_sources), "")
+        edits = (metrics for pair, metrics in zip(batch.pairs, batch.metrics, strict=True) if entry_sources(pair))
+        return next((name for metrics in edits for name in metrics if name not in self._judging.see_sources), "")
 
     async def _body(self, request: Any) -> bytes:
         if (coding := request.headers.get("content-encoding", "identity")) != "identity":
@@ -318,9 +318,9 @@ class _Server:
         """
         rewards: list[dict[str, Reward]] = []
         without: list[Score] = []
-        for wanted, by_metric in zip(batch.wanted, scores, strict=True):
+        for metrics, by_metric in zip(batch.metrics, scores, strict=True):
             rewards.append({})
-            for name in wanted:
+            for name in metrics:
                 score = by_metric[name]
                 self._count("rewards_total", metric=name, status=str(score.status))
                 value = score.value

@@ -19,12 +19,12 @@ except ImportError:
 class MLflow(Sink):
     def __init__(self, project: str, run: str, config: Mapping[str, str]) -> None:
         self._client = MlflowClient()
-        known = self._client.get_experiment_by_name(project)
-        experiment = known.experiment_id if known else self._client.create_experiment(project)
+        existing = self._client.get_experiment_by_name(project)
+        experiment = existing.experiment_id if existing else self._client.create_experiment(project)
         before = [
-            each
-            for each in self._client.search_runs([experiment])
-            if each.info.run_name == run  # a filter would need the name quoted
+            record
+            for record in self._client.search_runs([experiment])
+            if record.info.run_name == run  # a filter would need the name quoted
         ]
         self._id = (before[0] if before else self._client.create_run(experiment, run_name=run)).info.run_id
         for name, text in config.items():
@@ -38,9 +38,9 @@ class MLflow(Sink):
         self._client.log_text(self._id, markdown([table]), f"tables/{step}/{_name(table.title)}.md")
 
     def images(self, images: Sequence[JudgedImage], step: int) -> None:
-        for number, each in enumerate(images):
-            self._client.log_image(self._id, each.image, f"images/{step}/{number:03d}.png")
-        captions = "\n".join(f"{n:03d} {each.name}: {each.caption}" for n, each in enumerate(images))
+        for number, image in enumerate(images):
+            self._client.log_image(self._id, image.image, f"images/{step}/{number:03d}.png")
+        captions = "\n".join(f"{n:03d} {image.name}: {image.caption}" for n, image in enumerate(images))
         self._client.log_text(self._id, captions, f"images/{step}/captions.txt")
 
     def close(self) -> None:

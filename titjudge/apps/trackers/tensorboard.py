@@ -31,9 +31,9 @@ class TensorBoard(Sink):
         self._writer.add_text(table.title, markdown([table]), step)
 
     def images(self, images: Sequence[JudgedImage], step: int) -> None:
-        for each in images:
-            self._writer.add_image(f"images/{each.name}", np.asarray(each.image), step, dataformats="HWC")
-            self._writer.add_text(f"images/{each.name}", each.caption, step)
+        for image in images:
+            self._writer.add_image(f"images/{image.name}", np.asarray(image.image), step, dataformats="HWC")
+            self._writer.add_text(f"images/{image.name}", image.caption, step)
 
     def close(self) -> None:
         self._writer.close()

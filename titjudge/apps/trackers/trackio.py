@@ -24,12 +24,12 @@ class Trackio(Sink):
 
     def table(self, table: Table, step: int) -> None:
         rows = [["" if cell is None else str(cell) for cell in row] for row in table.rows]
-        shown = trackio.Table(dataframe=pandas.DataFrame(rows, columns=list(table.columns)))
-        self._run.log({table.title: shown}, step=step)
+        logged_table = trackio.Table(dataframe=pandas.DataFrame(rows, columns=list(table.columns)))
+        self._run.log({table.title: logged_table}, step=step)
 
     def images(self, images: Sequence[JudgedImage], step: int) -> None:
-        for each in images:
-            self._run.log({f"images/{each.name}": trackio.Image(each.image, caption=each.caption)}, step=step)
+        for image in images:
+            self._run.log({f"images/{image.name}": trackio.Image(image.image, caption=image.caption)}, step=step)
 
     def close(self) -> None:
         trackio.finish()

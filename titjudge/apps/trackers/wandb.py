@@ -29,7 +29,7 @@ class Wandb(Sink):
         self._run.log({table.title: wandb.Table(columns=list(table.columns), data=rows)}, step=step)
 
     def images(self, images: Sequence[JudgedImage], step: int) -> None:
-        self._run.log({"images": [wandb.Image(each.image, caption=each.caption) for each in images]}, step=step)
+        self._run.log({"images": [wandb.Image(image.image, caption=image.caption) for image in images]}, step=step)
 
     def close(self) -> None:
         self._run.finish()

@@ -53,11 +53,11 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
     from titjudge.apps.training.files import sft_lines, write_llama_factory
     from titjudge.core.files import write_jsonl
 
-    lines, left = sft_lines(run, metric, form, template)
-    for line in left[:_SHOWN]:
+    lines, left_out = sft_lines(run, metric, form, template)
+    for line in left_out[:_SHOWN]:
         say(f"  left out: {line}", err=True)
-    if len(left) > _SHOWN:
-        say(f"  ... and {len(left) - _SHOWN:,} more", err=True)
+    if len(left_out) > _SHOWN:
+        say(f"  ... and {len(left_out) - _SHOWN:,} more", err=True)
     if form == "llama-factory":
         write_llama_factory({output: lines})
     else:
@@ -98,11 +98,11 @@ def preferences(
       python cli.py export preferences runs/mine --metric tit \\
         --format pick-a-pic -o pairs.parquet
     """
-    from titjudge.apps.training.files import preferences as made
+    from titjudge.apps.training.files import preferences as preference_lines
     from titjudge.apps.training.files import write_preferences
 
     check_writable(output, pairs)
-    lines, dropped = made(run, metric, margin=margin, agree=agree, people=pairs)
+    lines, dropped = preference_lines(run, metric, margin=margin, agree=agree, people=pairs)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     if not lines:
         raise UserError(f"{run}: no pair is left ({reasons or 'no two images of one prompt have scores'})")

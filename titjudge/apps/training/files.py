@@ -229,8 +229,8 @@ def _pick_a_pic_row(line: Json) -> Json:
 
 def _gap(values: Values, first: Item, second: Item) -> float | None:
     """Return how much better the first image is; None where one has no score or both are equal."""
-    one, two = values.get(first.id), values.get(second.id)
-    return None if one is None or two is None or same(one, two) else one - two
+    a, b = values.get(first.id), values.get(second.id)
+    return None if a is None or b is None or same(a, b) else a - b
 
 
 def _people(file: Path) -> set[tuple[str, str]]:
@@ -272,8 +272,8 @@ def split(
     from titjudge.suites.longt2ibench.statistics import interval, words
 
     if not same(sum(shares.values()), 1.0) or min(shares.values()) < 0:
-        given = ", ".join(f"{name} {share:g}" for name, share in shares.items())
-        raise ConfigError(f"the shares are 0 or more and add up to 1, not {given}")
+        listing = ", ".join(f"{name} {share:g}" for name, share in shares.items())
+        raise ConfigError(f"the shares are 0 or more and add up to 1, not {listing}")
     rows: list[tuple[str, Json]] = []
     groups: Any = DisjointSet()
     longest: dict[str, int] = {}
@@ -352,10 +352,10 @@ def _parts(count: int, shares: Mapping[str, float]) -> Iterator[str]:
 
 def _in_turn(parts: Sequence[str]) -> Iterator[str]:
     """Yield the same parts so that each stretch of them has every part by its share."""
-    whole, given = Counter(parts), Counter[str]()
+    totals, counts = Counter(parts), Counter[str]()
     for number in range(1, len(parts) + 1):
-        behind = max(whole, key=lambda name: (whole[name] * number / len(parts) - given[name], name))
-        given[behind] += 1
+        behind = max(totals, key=lambda name: (totals[name] * number / len(parts) - counts[name], name))
+        counts[behind] += 1
         yield behind
 
 

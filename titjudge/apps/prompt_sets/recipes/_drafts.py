@@ -98,8 +98,8 @@ def keeps(text: str, phrase: str) -> bool:
 
 def kept_share(text: str, block: str) -> float:
     """Compute the share of a block's longer words that a text has, in any inflection."""
-    wanted = {_stem(word) for word in words(block) if len(word) > 4}
-    return len(wanted & _stems(text)) / len(wanted) if wanted else 1.0
+    stems = {_stem(word) for word in words(block) if len(word) > 4}
+    return len(stems & _stems(text)) / len(stems) if stems else 1.0
 
 
 def _stems(text: str) -> set[str]:

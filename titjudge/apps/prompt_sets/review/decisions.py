@@ -38,14 +38,14 @@ class Review:
         self.path, self.file = path, Path(f"{path}.review.jsonl")
         self.lines: list[Line] = []
         self.problems: list[str] = []
-        seen: set[str] = set()
+        prompt_ids: set[str] = set()
         for number, line in scan_jsonl(path, ("prompt_id", "prompt")):
             if isinstance(line, DataError):
                 self.problems.append(str(line))
-            elif problem := _problem(line, seen):
+            elif problem := _problem(line, prompt_ids):
                 self.problems.append(f"{path}:{number}: {problem}")
             else:
-                seen.add(line["prompt_id"])
+                prompt_ids.add(line["prompt_id"])
                 self.lines.append(line)
         if not self.lines:
             raise DataError("; ".join(["no JSON line with prompt_id and prompt here", *self.problems[:1]]), path)
@@ -62,12 +62,14 @@ class Review:
                 last[decision["prompt_id"]] = decision
         return {name: decision for name, decision in last.items() if self._fingerprints.get(name) == decision["line"]}
 
-    def decide(self, place: int, seen: str, decision: str, reviewer: str, *, reason: str = "", text: str = "") -> None:
+    def decide(
+        self, place: int, fingerprint: str, decision: str, reviewer: str, *, reason: str = "", text: str = ""
+    ) -> None:
         """Write a decision to disk.
 
         Args:
             place: Index of the prompt.
-            seen: Fingerprint of the line that the person saw.
+            fingerprint: Fingerprint of the line that the person saw.
             decision: Accepted or rejected.
             reviewer: Name of the person.
             reason: Why the prompt is rejected.
@@ -78,7 +80,7 @@ class Review:
             OSError: It cannot be written.
         """
         line, text, reason = self.lines[place], text.strip(), reason.strip()
-        if seen != self._fingerprints[line["prompt_id"]]:
+        if fingerprint != self._fingerprints[line["prompt_id"]]:
             raise DataError("this prompt is another one now: load the page again")
         if decision not in (ACCEPTED, REJECTED) or (decision == REJECTED) is not bool(reason) or (text and reason):
             raise DataError("a prompt is accepted, as it is or with an edited text, or rejected with a reason")
@@ -88,7 +90,7 @@ class Review:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         out = Appender(self.file, sync=True)
         try:
-            out.add({**record, "reviewer": reviewer, "time": now, "line": seen})
+            out.add({**record, "reviewer": reviewer, "time": now, "line": fingerprint})
         finally:
             out.close()
 
@@ -157,12 +159,12 @@ def fingerprint(line: Line) -> str:
     return hashlib.sha256(orjson.dumps(line, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
-def _problem(line: Line, seen: set[str]) -> str:
-    """Tell what is wrong with a line; empty if nothing is. `seen` are the prompt_ids of earlier lines."""
+def _problem(line: Line, prompt_ids: set[str]) -> str:
+    """Tell what is wrong with a line; empty if nothing is. `prompt_ids` are those of earlier lines."""
     for key in ("prompt_id", "prompt"):
         if not isinstance(line[key], str) or not line[key].strip():
             return f"'{key}' is no text"
-    return f"another prompt has the prompt_id '{line['prompt_id']}'" if line["prompt_id"] in seen else ""
+    return f"another prompt has the prompt_id '{line['prompt_id']}'" if line["prompt_id"] in prompt_ids else ""
 
 
 def _final(line: Line, decision: Line) -> Line:

@@ -47,12 +47,12 @@ def serve_review(
 
 def build_app(review: Review, key: str, *, reviewer: str, host: str = "127.0.0.1", url: str = "") -> App:
     """Make the page and its two endpoints as an ASGI application; `key` opens it."""
-    page, known = _Endpoints(review), single_key(key, reviewer)
+    page, keys = _Endpoints(review), single_key(key, reviewer)
     names = {"/": "review.html", "/review.css": "review.css", "/review.js": "review.js"}
     files = {path: _STATIC / name for path, name in names.items()} | {"/label.css": _LABEL_CSS}
     routes = [
-        keyed_route("/api/prompt", page.prompt, known),
-        keyed_route("/api/decide", page.decide, known, method="POST"),
+        keyed_route("/api/prompt", page.prompt, keys),
+        keyed_route("/api/decide", page.decide, keys, method="POST"),
     ]
     return page_app(files, routes, host, url)
 
@@ -74,8 +74,8 @@ class _Endpoints:
             return json_response({"error": f"not stored: {error.strerror or error}"}, 507)
 
     def _decide(self, body: Any, reviewer: str) -> dict[str, Any]:
-        given = body if isinstance(body, dict) else {}
-        place, texts = given.get("at"), {key: given.get(key, "") for key in ("seen", "decision", "reason", "text")}
+        fields = body if isinstance(body, dict) else {}
+        place, texts = fields.get("at"), {key: fields.get(key, "") for key in ("seen", "decision", "reason", "text")}
         if type(place) is not int or not 0 <= place < len(self._review.lines):
             raise DataError("a decision is a JSON object with at, seen, decision, and reason or text")
         if not all(isinstance(text, str) for text in texts.values()):
