@@ -38,7 +38,7 @@ import pytest
 from official_code import functions, module, official, strings, template
 
 from titjudge.core import registry
-from titjudge.core.answer_probabilities import FirstToken, probabilities, wanted
+from titjudge.core.answer_probabilities import FirstToken, probabilities, tokens_by_choice
 from titjudge.core.errors import Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status, Table
@@ -68,7 +68,7 @@ class Scripted:
     async def __call__(self, template: str, *, sample: int = 0, **given: Any) -> Reply:
         text = self.answer(self.item, {**given, "sample": sample})
         if isinstance(text, FirstToken):
-            return Reply("", probabilities=probabilities(text, wanted(given["choices"])))
+            return Reply("", probabilities=probabilities(text, tokens_by_choice(given["choices"])))
         if text is None:
             raise Unanswered(Status.REFUSED, "refused")
         return Reply(text)

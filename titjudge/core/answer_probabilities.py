@@ -46,7 +46,7 @@ class FirstToken:
     rest: float = 0.0
 
     @classmethod
-    def of(cls, top: Sequence[tuple[str, float]], chosen: tuple[str, float] | None = None) -> FirstToken | None:
+    def from_top(cls, top: Sequence[tuple[str, float]], chosen: tuple[str, float] | None = None) -> FirstToken | None:
         """Make it from a server's likeliest tokens and the sampled one; None without any, or if the model thinks first.
 
         Raises:
@@ -82,7 +82,7 @@ class FirstToken:
         return cls(tokens, rest)
 
 
-def wanted(choices: Choices) -> dict[str, tuple[str, ...]]:
+def tokens_by_choice(choices: Choices) -> dict[str, tuple[str, ...]]:
     """Return the tokens that count for each choice: those given, else its spellings (cases, also after a space).
 
     Raises:
@@ -117,11 +117,11 @@ def probabilities(first: FirstToken, tokens: Mapping[str, Sequence[str]]) -> dic
     unknown = max(0.0, 1.0 - sum(by_text.values())) if first.rest else 0.0
     result = {}
     for choice, texts in tokens.items():
-        known = sum(by_text.get(text, 0.0) for text in texts)
+        likelihood = sum(by_text.get(text, 0.0) for text in texts)
         absent = sum(text not in by_text for text in texts)
         if absent == len(texts) and not first.rest:
             raise ValueError(f"'{choice}' is no single token of this model")
-        result[choice] = Probability(min(1.0, known), min(1.0, known + min(absent * first.rest, unknown)))
+        result[choice] = Probability(min(1.0, likelihood), min(1.0, likelihood + min(absent * first.rest, unknown)))
     return result
 
 

@@ -156,14 +156,14 @@ def _shard(value: str) -> str:
 def _columns(value: Any) -> Any:
     """Read `image=A,image=B,prompt=C`, or a mapping whose values are columns or lists of them."""
     if isinstance(value, str):
-        found: dict[str, list[str]] = {}
+        columns: dict[str, list[str]] = {}
         for pair in value.split(","):
             role, equals, column = pair.partition("=")
             if not equals or not column.strip():
                 expected = "image=COLUMN,prompt=COLUMN,generator=COLUMN,prompt_id=COLUMN,sample=COLUMN,source=COLUMN,mask=COLUMN"
                 raise ValueError(f"expected {expected}")
-            found.setdefault(role.strip(), []).append(column.strip())
-        value = found
+            columns.setdefault(role.strip(), []).append(column.strip())
+        value = columns
     if isinstance(value, dict):
         value = {role: [column] if isinstance(column, str) else column for role, column in value.items()}
         if doubled := [role for role, columns in value.items() if role not in ("image", "source") and len(columns) > 1]:
@@ -307,14 +307,14 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
     """
     content = read_yaml(path, "a configuration") if path is not None else {}
     # A key without a value counts as absent.
-    given = {key: value for key, value in content.items() if value is not None}
+    values = {key: value for key, value in content.items() if value is not None}
     flags = dict(overrides or {})
     address, trusted = flags.pop("base_url", None), flags.pop("trust_remote_code", None)
     squash, provider = flags.pop("squash", None), flags.pop("provider", None)
     if provider is not None:
         flags |= {role: {"model": provider} for role in ("captioner", "judge") if flags.get(role) is None}
     try:
-        config = RunConfig.model_validate(_merge(_split_panel(given), _split_panel(flags)))
+        config = RunConfig.model_validate(_merge(_split_panel(values), _split_panel(flags)))
         if address is not None:
             config = _set_base_url(config, address)
         if squash is not None:
@@ -445,19 +445,19 @@ def _for_model(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 def _explain(error: ValidationError, path: Path | None) -> str:
     """Describe the first problem in one line, with the nearest known key for an unknown one."""
     problem = first_key_problem(error)
-    where, known = key_place(problem, RunConfig)
+    where, fields = key_place(problem, RunConfig)
     prefix = f"{path}: " if path else ""
     if problem["type"] == "extra_forbidden":
         parent, _, key = where.rpartition(".")
         if not parent and key in Limits.model_fields:
             return f"{prefix}unknown key '{key}': it belongs under limits, as limits: {{{key}: ...}}"
-        return f"{prefix}unknown key '{where}'.{nearest(key, known if parent else [*known, *Limits.model_fields])}"
+        return f"{prefix}unknown key '{where}'.{nearest(key, fields if parent else [*fields, *Limits.model_fields])}"
     if problem["type"] == "missing":
         return f"{prefix}'{where}' is missing"
     if problem["loc"][-1:] == ("api_key_env",):  # the value may be a key
         return f"{prefix}'{where}': {problem['msg'].removeprefix('Value error, ')}"
-    given = problem.get("input")
-    if isinstance(given, dict | list):  # may be long, and hold a secret
+    value = problem.get("input")
+    if isinstance(value, dict | list):  # may be long, and hold a secret
         return f"{prefix}'{where}': {problem['msg']}"
-    shown = repr(given)
-    return f"{prefix}'{where}': {problem['msg']} (got {shown if len(shown) <= 100 else shown[:100] + '...'})"
+    text = repr(value)
+    return f"{prefix}'{where}': {problem['msg']} (got {text if len(text) <= 100 else text[:100] + '...'})"

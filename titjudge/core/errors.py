@@ -109,7 +109,7 @@ class CacheWriteError(TitjudgeError):
     """An answer could not be written to disk: further ones would be paid for and lost."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """Return ` Did you mean 'x'?` where a known name is close to `name`, else an empty string (both to be appended)."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
     return f" Did you mean '{close[0]}'?" if close else ""

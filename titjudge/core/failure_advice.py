@@ -62,8 +62,8 @@ _CAUSES = {
 
 def cause_of(failure: FailureRecord) -> Cause:
     """Tell why a score is missing, by its status and, where there was no answer, the words of its reason."""
-    if known := _CAUSES.get(Status(failure.status) if failure.status in [*Status] else Status.FAILED):
-        return known
+    if cause := _CAUSES.get(Status(failure.status) if failure.status in [*Status] else Status.FAILED):
+        return cause
     if _CROWDED.search(failure.reason):
         return Cause.CROWDED
     return Cause.REJECTED if _REJECTED.match(failure.reason) else Cause.UNANSWERED

@@ -238,7 +238,7 @@ class JsonlReader:
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if packed(path) is None else _unpacked(path)
         self.close = weakref.finalize(self, os.close, self._file)
 
-    def at(self, offset: int) -> dict[str, Any]:
+    def read_at(self, offset: int) -> dict[str, Any]:
         line, size = os.pread(self._file, _LINE, offset), _LINE
         while (end := line.find(b"\n")) < 0 and (more := os.pread(self._file, size, offset + len(line))):
             line, size = line + more, 2 * size
@@ -368,16 +368,16 @@ def _drop_incomplete_line(path: Path) -> None:
     with path.open("rb+") as file:
         end = file.seek(0, os.SEEK_END)
         step = 1 << 16
-        at = end
-        while at > 0:
-            start = max(0, at - step)
+        position = end
+        while position > 0:
+            start = max(0, position - step)
             file.seek(start)
-            newline = file.read(at - start).rfind(b"\n")
+            newline = file.read(position - start).rfind(b"\n")
             if newline >= 0:
                 if start + newline + 1 < end:
                     file.truncate(start + newline + 1)
                 return
-            at = start
+            position = start
         file.truncate(0)
 
 

@@ -13,7 +13,7 @@ Refused = tuple[str, str]  # item and reason
 
 def alike(refused: Iterable[Refused]) -> list[list[Refused]]:
     """Group (item, reason) pairs by reason, without the names and numbers in it; in the order of their first one."""
-    return list(grouped(refused, lambda one: _kind(*one)).values())
+    return list(grouped(refused, lambda pair: _kind(*pair)).values())
 
 
 def brief(refused: Sequence[Refused], kinds: int = 3) -> str:

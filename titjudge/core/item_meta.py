@@ -103,7 +103,7 @@ def _is_word(value: Any) -> bool:
 
 
 def _are_runs(value: Any) -> bool:
-    return _is_list(value, lambda each: type(each) is int and each >= 0) and len(value) % 2 == 0
+    return _is_list(value, lambda number: type(number) is int and number >= 0) and len(value) % 2 == 0
 
 
 _TEXT: MetaForm[str] = MetaForm("a text", _is_text)

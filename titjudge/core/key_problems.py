@@ -26,11 +26,11 @@ def key_place(problem: ErrorDetails, model: type[BaseModel]) -> tuple[str, list[
     parts, types = list[str](), list[Any]([model])
     unknown = problem["loc"][-1:] if problem["type"] == "extra_forbidden" else ()
     for part in problem["loc"][: len(problem["loc"]) - len(unknown)]:
-        if below := [found for each in types for found in _below(each, part)]:
+        if below := [inner for kind in types for inner in _below(kind, part)]:
             parts.append(str(part))
             types = below
-    models = [each for each in types if isinstance(each, type) and issubclass(each, BaseModel)]
-    return ".".join([*parts, *map(str, unknown)]), [name for each in models for name in each.model_fields]
+    models = [kind for kind in types if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    return ".".join([*parts, *map(str, unknown)]), [name for kind in models for name in kind.model_fields]
 
 
 def _below(kind: Any, part: int | str) -> Iterator[Any]:
@@ -50,8 +50,8 @@ def _alternatives(kind: Any) -> Iterator[Any]:
     if get_origin(kind) is Annotated:
         yield from _alternatives(get_args(kind)[0])
     elif get_origin(kind) in (Union, UnionType):
-        for each in get_args(kind):
-            yield from _alternatives(each)
+        for alternative in get_args(kind):
+            yield from _alternatives(alternative)
     else:
         yield kind
 
@@ -65,10 +65,10 @@ def key_problem(error: ValidationError, model: type[BaseModel], above: str = "")
         above: The place of the whole in its file, with a full stop behind it.
     """
     problem = first_key_problem(error)
-    place, known = key_place(problem, model)
+    place, fields = key_place(problem, model)
     where = f"{above}{place}"
     if problem["type"] == "extra_forbidden":
-        return f"unknown key '{where}'.{nearest(str(problem['loc'][-1]), known)}"
+        return f"unknown key '{where}'.{nearest(str(problem['loc'][-1]), fields)}"
     if problem["type"] == "missing":
         return f"'{where}' is missing"
     message = problem["msg"].removeprefix("Value error, ")

@@ -20,8 +20,8 @@ def finite(value: Any) -> float | None:
 
 def mean(values: Iterable[float | None]) -> float | None:
     """Compute the mean of the values that are not None, summed in order as official scripts do; None without any."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:

@@ -180,9 +180,11 @@ def check(kind: str, name: str) -> str:
     if target is None and kind == "suites" and is_suite_file(name):
         return f"{_YAML_SUITE}({name})"
     if target is None:
-        one = kind.removesuffix("s")
+        singular = kind.removesuffix("s")
         more = f"; all others through litellm, as litellm/{name}/MODEL" if kind == "providers" else ""
-        raise ConfigError(f"unknown {one} '{name}'.{nearest(name, names(kind))} Known: {', '.join(names(kind))}{more}")
+        raise ConfigError(
+            f"unknown {singular} '{name}'.{nearest(name, names(kind))} Known: {', '.join(names(kind))}{more}"
+        )
     return target
 
 
@@ -259,6 +261,8 @@ def load(kind: str, name: str) -> Any:
     except Exception as error:
         if name in TABLES[kind] or (kind == "suites" and is_suite_file(name)):
             raise
-        one = kind.removesuffix("s")
+        singular = kind.removesuffix("s")
         cause = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"the {one} '{name}' of an entry point ({module}:{target}) does not load: {cause}") from error
+        raise ConfigError(
+            f"the {singular} '{name}' of an entry point ({module}:{target}) does not load: {cause}"
+        ) from error

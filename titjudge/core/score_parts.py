@@ -419,7 +419,7 @@ def transcript(parts: Parts) -> list[Mapping[str, Any]]:
 def place(value: Any) -> tuple[float, float, float, float] | None:
     """Return a place in an image: left, top, right, bottom as fractions of width and height; None where it is none."""
     listed = sequence(value)
-    if len(listed) != 4 or not all(is_number(each) and 0 <= each <= 1 for each in listed):
+    if len(listed) != 4 or not all(is_number(number) and 0 <= number <= 1 for number in listed):
         return None
     left, top, right, bottom = map(float, listed)
     return left, top, right, bottom

@@ -50,40 +50,40 @@ def _spans(text: str) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield each complete top-level object with its text."""
     text = text[-_LONGEST:]
     decoder = json.JSONDecoder()
-    at = text.find("{")
+    start = text.find("{")
     for _ in range(_MOST_BRACES):
-        if at < 0:
+        if start < 0:
             return
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, start)
             value = without_surrogates(value)
         except (ValueError, RecursionError):
-            at = text.find("{", at + 1)
+            start = text.find("{", start + 1)
             continue
-        yield value, text[at:end]
-        at = text.find("{", end)
+        yield value, text[start:end]
+        start = text.find("{", end)
 
 
 def validated(
-    text: str, schema: type[M], *, lenient: bool = False, given: str = ""
+    text: str, schema: type[M], *, lenient: bool = False, question: str = ""
 ) -> tuple[M | None, tuple[str, ...]]:
     """Return the last object in `text` that validates as `schema`, with flags that say how it was obtained.
 
     It is the last one, because a judge may quote the text it judges (which may hold a score) before it answers. An
-    object that occurs verbatim in `given`, the text of the question, is skipped, because it may be quoted after the
+    object that occurs verbatim in the text of the `question` is skipped, because it may be quoted after the
     answer. An object that validates under the only key of another (`{"answer": {...}}`) is accepted and flagged
     `unwrapped`. With `lenient`, an answer without any complete object is repaired with json-repair and flagged
     `json-repaired`.
     """
     answer = after_thinking(text)
     for candidate, raw in reversed(list(_spans(answer))):
-        if raw in given:
+        if raw in question:
             continue
         try:
             return schema.model_validate(candidate), ()
         except ValidationError:
             inner = _wrapped(candidate)
-        if inner is not None and inner not in objects(given):
+        if inner is not None and inner not in objects(question):
             with contextlib.suppress(ValidationError):
                 return schema.model_validate(inner), ("unwrapped",)
     if lenient and "{" in answer:

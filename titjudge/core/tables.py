@@ -134,7 +134,7 @@ class Table:
     @property
     def numeric(self) -> tuple[bool, ...]:
         """Whether each column is one of numbers; the first is, if it has nothing else."""
-        return tuple(_numeric([row[at] for row in self.rows]) for at in range(len(self.columns)))
+        return tuple(_numeric([row[index] for row in self.rows]) for index in range(len(self.columns)))
 
     @property
     def plain_rows(self) -> list[list[str | float | None]]:

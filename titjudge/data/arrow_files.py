@@ -46,17 +46,19 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
     for whole in batches:
         for start in range(0, whole.num_rows, _ROWS):
             batch = whole.slice(start, _ROWS)
-            found = {name: _contents(batch.column(name), column) for name, column in images.items()}
-            for at, record in enumerate(batch.select(plain).to_pylist()):
+            contents = {name: _contents(batch.column(name), column) for name, column in images.items()}
+            for index, record in enumerate(batch.select(plain).to_pylist()):
                 number += 1
                 for name, place in places.items():
                     of_row = [
                         ImageCell(place, number, file_name, element if images[name].many else None)
                         if filled
                         else file_name or None
-                        for element, (filled, file_name) in enumerate(found[name][at] or ())
+                        for element, (filled, file_name) in enumerate(contents[name][index] or ())
                     ]
-                    record[name] = (of_row if found[name][at] is not None else None) if images[name].many else of_row[0]
+                    record[name] = (
+                        (of_row if contents[name][index] is not None else None) if images[name].many else of_row[0]
+                    )
                 yield number, record
 
 
@@ -101,8 +103,8 @@ class ArrowImages:
         """
         if not 0 <= row < self._starts[-1]:
             raise DataError("no such row", self.path, row + 1)
-        at = bisect_right(self._starts, row) - 1
-        images = self._chunks[at].slice(row - self._starts[at], 1)
+        chunk = bisect_right(self._starts, row) - 1
+        images = self._chunks[chunk].slice(row - self._starts[chunk], 1)
         images = images.flatten() if self._kind.many else images
         if not element < len(images):
             return None
@@ -135,7 +137,7 @@ def _schema_and_batches(path: Path, column: str | None = None) -> Iterator[Any]:
         mapped = arrow.memory_map(str(path))
         if mapped.read(6) == MAGIC[0]:
             file = ipc.open_file(mapped)
-            schema, batches = file.schema, (file.get_batch(at) for at in range(file.num_record_batches))
+            schema, batches = file.schema, (file.get_batch(index) for index in range(file.num_record_batches))
         else:
             mapped.seek(0)
             batches = ipc.open_stream(mapped)

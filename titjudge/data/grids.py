@@ -43,7 +43,7 @@ class Grid:
 
     def places(self, path: Path) -> list[Path]:
         """List the paths of the cells of an image."""
-        return [path / str(self) / str(at) for at in range(1, self.rows * self.columns + 1)]
+        return [path / str(self) / str(number) for number in range(1, self.rows * self.columns + 1)]
 
 
 def is_grid(folder: str) -> bool:

@@ -264,19 +264,28 @@ _FIRST_LOOKS = ("agent/inventory", "agent/see")  # show the image first, and the
 
 @dataclass(frozen=True, slots=True)
 class RequestImages:
-    """Hashes of the images in an item's requests, and which of them is the item's own (None: unknown)."""
+    """The images that an item's requests have shown to models.
 
-    own: str | None = None
+    Attributes:
+        judged: SHA-256 of the image that the item is about; None where the requests do not tell it from the others.
+        all: SHA-256 of every image that was shown.
+    """
+
+    judged: str | None = None
     all: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, questions: Sequence[tuple[str, Sequence[str]]]) -> RequestImages:
-        """Find an item's own image among those of its questions, each with the name of its template, as they were asked."""
-        shown = [(template, hashes) for template, hashes in questions if hashes]
-        if not shown:
+    def from_requests(cls, requests: Sequence[tuple[str, Sequence[str]]]) -> RequestImages:
+        """Find the judged image: that of an agent's first look, else the only one in all requests, else one that is shown alone.
+
+        Args:
+            requests: Name of the template and hashes of the images of each request, in the order in which they were sent.
+        """
+        with_images = [(template, hashes) for template, hashes in requests if hashes]
+        if not with_images:
             return cls()
-        each = [frozenset(hashes) for _, hashes in shown]
-        common = frozenset.intersection(*each)
-        known = [hashes[0] for template, hashes in shown if template in _FIRST_LOOKS]
-        known += common if len(common) == 1 else [hashes[0] for _, hashes in shown if len(hashes) == 1]
-        return cls(known[0] if known else None, frozenset().union(*each))
+        sets = [frozenset(hashes) for _, hashes in with_images]
+        common = frozenset.intersection(*sets)
+        candidates = [hashes[0] for template, hashes in with_images if template in _FIRST_LOOKS]
+        candidates += common if len(common) == 1 else [hashes[0] for _, hashes in with_images if len(hashes) == 1]
+        return cls(candidates[0] if candidates else None, frozenset().union(*sets))

@@ -28,10 +28,15 @@ def without_pixels(raw: bytes) -> bytes | None:
 
 def _pixels(raw: bytes) -> int:
     """Find where the compressed pixels begin: behind the header of the first scan; 0 where there is none."""
-    at, sequential = len(_START), False
-    while raw.startswith(_START) and at + 4 <= len(raw) and raw[at] == 0xFF and (kind := raw[at + 1]) not in _ALONE:
-        at += 2 + int.from_bytes(raw[at + 2 : at + 4], "big")
+    position, sequential = len(_START), False
+    while (
+        raw.startswith(_START)
+        and position + 4 <= len(raw)
+        and raw[position] == 0xFF
+        and (kind := raw[position + 1]) not in _ALONE
+    ):
+        position += 2 + int.from_bytes(raw[position + 2 : position + 4], "big")
         if kind == _SCAN:
-            return at if sequential and at <= _LONGEST else 0
+            return position if sequential and position <= _LONGEST else 0
         sequential |= kind in _SEQUENTIAL
     return 0

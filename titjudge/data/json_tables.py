@@ -115,10 +115,10 @@ def _records(content: list[Any] | dict[str, Any], path: Path) -> Iterable[Any]:
 
 def _captions(images: list[Any], annotations: list[Any], path: Path) -> Iterator[Any]:
     """Yield a row for each caption of COCO, with its image's keys; then what is wrong with images that have none."""
-    known = {str(image["id"]): image for image in images if isinstance(image, dict) and "id" in image}
-    without = dict.fromkeys(known)
+    by_id = {str(image["id"]): image for image in images if isinstance(image, dict) and "id" in image}
+    without = dict.fromkeys(by_id)
     nameless = sum(not isinstance(image, dict) or "id" not in image for image in images)
-    if not any(isinstance(each, dict) and "caption" in each for each in annotations):
+    if not any(isinstance(annotation, dict) and "caption" in annotation for annotation in annotations):
         raise DataError("COCO annotations without a caption: use its captions_*.json", path)
     for caption in annotations:
         if not isinstance(caption, dict):
@@ -127,7 +127,7 @@ def _captions(images: list[Any], annotations: list[Any], path: Path) -> Iterator
         image_id = str(caption.get("image_id"))
         without.pop(image_id, None)
         unknown = DataError(f"there is no image with the id {image_id:.40}")
-        yield {**known[image_id], **caption} if image_id in known else unknown
+        yield {**by_id[image_id], **caption} if image_id in by_id else unknown
     yield from [DataError("an image without an id")] * nameless
     yield from (DataError(f"the image with the id {image_id:.40} has no caption") for image_id in without)
 

@@ -72,8 +72,8 @@ class LearnedMetric:
     @property
     def dimensions(self) -> Mapping[str, Mapping[str, Any]]:
         """The options of what is judged by a question of its own, by name; of all other metrics their one, without a name."""
-        own: Mapping[str, Mapping[str, Any]] = self.options.get("dimensions") or {"": self.options}
-        return own
+        dimensions: Mapping[str, Mapping[str, Any]] = self.options.get("dimensions") or {"": self.options}
+        return dimensions
 
     @property
     def also(self) -> str:

@@ -68,7 +68,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
                             if name not in read:
                                 record[name] = ImageCell(place, number, "")
                             elif images[name].many and record.get(name) is not None:
-                                record[name] = [cell(value, at) for at, value in enumerate(record[name])]
+                                record[name] = [cell(value, element) for element, value in enumerate(record[name])]
                             else:
                                 record[name] = cell(record.get(name))
                         yield number, record
@@ -128,8 +128,10 @@ class ParquetImages:
         self._next, self._held = self._starts[group], 0
         self._batches = (  # group by group, as pyarrow keeps what it has read of all groups of one call
             batch
-            for at in range(group, self._file.num_row_groups)
-            for batch in self._file.iter_batches(_IMAGES, row_groups=[at], columns=[self._column], use_threads=False)
+            for row_group in range(group, self._file.num_row_groups)
+            for batch in self._file.iter_batches(
+                _IMAGES, row_groups=[row_group], columns=[self._column], use_threads=False
+            )
         )
 
     def _take(self, batch: Any) -> None:
@@ -189,7 +191,7 @@ def kinds(schema: Any) -> tuple[list[str], dict[str, ImageColumn]]:
         if str(kind).startswith(("binary", "large_binary")):
             images[field.name] = ImageColumn(field.name, (), many)
         elif str(kind).startswith("struct<"):
-            parts = tuple(kind.field(at).name for at in range(kind.num_fields))
+            parts = tuple(kind.field(index).name for index in range(kind.num_fields))
             if "bytes" in parts:
                 images[field.name] = ImageColumn(field.name, parts, many)
     return plain, images
@@ -202,7 +204,7 @@ def _leaf(file: Any, column: ImageColumn, part: str) -> str:
 
 
 def _leaves(file: Any) -> list[str]:
-    return [file.schema.column(at).path for at in range(len(file.schema))]
+    return [file.schema.column(index).path for index in range(len(file.schema))]
 
 
 def _without_bytes(file: Any, group: int, images: Mapping[str, ImageColumn]) -> set[str]:

@@ -40,16 +40,16 @@ def _chunks(raw: bytes) -> list[tuple[bytes, memoryview]] | None:
     """Split a file into kind and content of its chunks, up to the end chunk; None if one is not whole."""
     if not raw.startswith(_SIGNATURE):
         return None
-    view, at, chunks = memoryview(raw), len(_SIGNATURE), list[tuple[bytes, memoryview]]()
-    while at + 12 <= len(raw):
-        (length,) = struct.unpack_from(">I", raw, at)
-        end = at + 8 + length
-        if end + 4 > len(raw) or zlib.crc32(view[at + 4 : end]) != struct.unpack_from(">I", raw, end)[0]:
+    view, position, chunks = memoryview(raw), len(_SIGNATURE), list[tuple[bytes, memoryview]]()
+    while position + 12 <= len(raw):
+        (length,) = struct.unpack_from(">I", raw, position)
+        end = position + 8 + length
+        if end + 4 > len(raw) or zlib.crc32(view[position + 4 : end]) != struct.unpack_from(">I", raw, end)[0]:
             return None
-        chunks.append((raw[at + 4 : at + 8], view[at + 8 : end]))
+        chunks.append((raw[position + 4 : position + 8], view[position + 8 : end]))
         if chunks[-1][0] == b"IEND":
             return chunks
-        at = end + 4
+        position = end + 4
     return None
 
 

@@ -57,11 +57,11 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
         DataError: It cannot be read, or lacks a required column.
         MissingExtra: openpyxl is not installed.
     """
-    found = _rows(path)
-    number, header = next(found, (1, []))
+    numbered_rows = _rows(path)
+    number, header = next(numbered_rows, (1, []))
     names = _names(header)
     check_columns(names, required, path, number)
-    for number, cells in found:
+    for number, cells in numbered_rows:
         record = dict(zip_longest(names, cells[: len(names)]))
         record.pop("", None)  # columns without a name
         longest = max((len(cell) for cell in cells if isinstance(cell, str)), default=0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.answer_probabilities import Choices, probabilities, wanted
+from titjudge.core.answer_probabilities import Choices, probabilities, tokens_by_choice
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.samples import ONCE, Sample
 from titjudge.core.types import Embedding, ImageFile, Item, Message, Planned, Reply, Status, Tool
@@ -148,7 +148,7 @@ class BoundAsk:
     def _tokens(choices: Choices, role: ProviderRole) -> dict[str, tuple[str, ...]]:
         """List the tokens of each choice."""
         try:
-            tokens = wanted(choices)
+            tokens = tokens_by_choice(choices)
         except ValueError as error:
             raise ConfigError(f"choices: {error}") from error
         if tokens and not role.provider.capabilities.probabilities:

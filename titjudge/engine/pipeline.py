@@ -304,7 +304,7 @@ class Engine:
         if schema is None:
             return reply
         sent_text = "\n".join(message.text for message in request.messages if message.role != "assistant")
-        data, flags = structured_output.validated(reply.text, schema, lenient=self.lenient, given=sent_text)
+        data, flags = structured_output.validated(reply.text, schema, lenient=self.lenient, question=sent_text)
         return None if data is None else replace(reply, data=data, flags=(*reply.flags, *flags))
 
     async def _repair(

@@ -81,8 +81,8 @@ class Metric:
         for place in ((self.function.__module__, self.function.__qualname__), ("", self.name)):
             declared = _declared(*place)
             if isinstance(declared, Metric) and declared.function is self.function:
-                own = {each.name: getattr(self, each.name) for each in fields(self)}
-                return _restored, (*place, {n: value for n, value in own.items() if value != getattr(declared, n)})
+                values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
+                return _restored, (*place, {n: value for n, value in values.items() if value != getattr(declared, n)})
         raise PicklingError(f"the metric {self.name} is declared inside a function: declare it in a module")
 
     async def __call__(self, item: Item, ask: Ask) -> Score:
@@ -131,11 +131,11 @@ class Metric:
     def _validated(self, name: str, value: Any) -> Any:
         from pydantic import TypeAdapter, ValidationError
 
-        known = self.defaults
-        if name not in known:
-            has = ", ".join(f"{option} (default {default})" for option, default in known.items())
+        defaults = self.defaults
+        if name not in defaults:
+            has = ", ".join(f"{option} (default {default})" for option, default in defaults.items())
             raise ConfigError(
-                f"the metric {self.name} has no option '{name}'.{nearest(name, known)} It has: {has or 'none'}"
+                f"the metric {self.name} has no option '{name}'.{nearest(name, defaults)} It has: {has or 'none'}"
             )
         hint = get_type_hints(self.function, include_extras=True).get(name, Any)
         try:

@@ -319,11 +319,11 @@ def activated_facets(item: Item) -> Activated:
     Raises:
         Unanswered: The item names facets that are not in the rubric.
     """
-    given = item_meta.FACETS.get(item)
-    if given is None:
+    facets = item_meta.FACETS.get(item)
+    if facets is None:
         return {pillar: [[sub, facet] for facet, sub in sub_capabilities(pillar).items()] for pillar in rubric()}
     try:
-        activated = {str(pillar): [(str(sub), str(facet)) for sub, facet in pairs] for pillar, pairs in given.items()}
+        activated = {str(pillar): [(str(sub), str(facet)) for sub, facet in pairs] for pillar, pairs in facets.items()}
     except (AttributeError, TypeError, ValueError) as error:
         reason = "its facets are no object of pillar: [[sub-capability, facet], ...]"
         raise Unanswered(Status.BAD_INPUT, reason) from error

@@ -61,18 +61,18 @@ async def edit_diff(item: Item, ask: Ask) -> Score:
     reply = await ask(
         "edit_diff/compare", role="judge", schema=EditComparison, prompt=item.prompt, sources=before, result=after
     )
-    found: EditComparison = reply.data
-    outcomes = [change.outcome for change in found.changes]
+    comparison: EditComparison = reply.data
+    outcomes = [change.outcome for change in comparison.changes]
     counts = {name: outcomes.count(name) for name in ("done", "elsewhere", "not_done")}
     cut = any(description.status is Status.TRUNCATED for description in descriptions)
     return Score.of(
-        agreement(**counts, extra=len(found.extra)),
-        reason=found.reason,
+        agreement(**counts, extra=len(comparison.extra)),
+        reason=comparison.reason,
         status=Status.TRUNCATED if cut else Status.OK,
         **counts,
-        extra=found.extra,
-        changes=[change.model_dump() for change in found.changes],
-        differences=found.differences,
+        extra=comparison.extra,
+        changes=[change.model_dump() for change in comparison.changes],
+        differences=comparison.differences,
         description_before=before,
         description=after,
     )

@@ -84,7 +84,7 @@ async def editscore(
     if len(images) > 2:
         raise Unanswered(Status.BAD_INPUT, "EditScore compares a result with one source, and there are several")
     rate = partial(
-        ask_ratings, ask, schema=Ratings, planned=_PLANNED, wanted="two ratings from 0 to 25",
+        ask_ratings, ask, schema=Ratings, planned=_PLANNED, expected="two ratings from 0 to 25",
         params=_SAMPLING, named_images=named_images,
     )  # fmt: skip
     questions = [
@@ -101,8 +101,8 @@ async def editscore(
 
 def _mean(semantics: Sequence[Rated], quality: Sequence[Rated]) -> Score:
     """Average the scores of all passes (`average_last` of the official code)."""
-    each = [overall(*pair) for pair in zip(_in_tens(semantics), _in_tens(quality), strict=True)]
-    sc, pq, value = map(fmean, zip(*each, strict=True))
+    passes = [overall(*pair) for pair in zip(_in_tens(semantics), _in_tens(quality), strict=True)]
+    sc, pq, value = map(fmean, zip(*passes, strict=True))
     parts: dict[str, Any] = {"SC": sc, "PQ": pq}
     for names, rated in ((("success", "over_edit"), semantics), (("naturalness", "artifacts"), quality)):
         parts |= {name: fmean(column) for name, column in zip(names, zip(*_in_tens(rated), strict=False), strict=False)}

@@ -107,7 +107,9 @@ class Graph:
         """Make it from `to_json` or LongT2IBench's annotation (attributes by entity and name, relations as objects)."""
         attributes = raw.get("attributes", ())
         if isinstance(attributes, Mapping):
-            attributes = [(entity, f"{name}: {text}") for entity, of in attributes.items() for name, text in of.items()]
+            attributes = [
+                (entity, f"{name}: {text}") for entity, by_name in attributes.items() for name, text in by_name.items()
+            ]
         relations = [
             (entry["entity1"], entry["relation"], entry["entity2"]) if isinstance(entry, Mapping) else entry
             for entry in raw.get("relations", ())
@@ -115,7 +117,7 @@ class Graph:
         return cls(
             tuple(map(str, raw["entities"])),
             tuple((str(entity), str(attribute)) for entity, attribute in attributes),
-            tuple((str(one), str(relation), str(two)) for one, relation, two in relations),
+            tuple((str(first), str(relation), str(second)) for first, relation, second in relations),
         )
 
 
@@ -244,8 +246,8 @@ def _unparsed(reply: Reply, reason: str) -> Score:
 
 
 async def _strict(item: Item, image: Path, ask: Ask) -> Score:
-    given = graph_of(item)
-    graph = given or await extract_graph(item.prompt, ask)
+    data_graph = graph_of(item)
+    graph = data_graph or await extract_graph(item.prompt, ask)
     reply = await ask(
         "longt2ibench/align_graph",
         role="judge",
@@ -261,7 +263,7 @@ async def _strict(item: Item, image: Path, ask: Ask) -> Score:
     alignment, reason = read_verdict(graph, reply.data)
     if alignment is None:
         return Score.none(Status.UNPARSED, reason, graph=graph.to_json(), output=reply.text)
-    return _scored(alignment, "the data" if given else "extracted", reply.text, [], reply.data.summary)
+    return _scored(alignment, "the data" if data_graph else "extracted", reply.text, [], reply.data.summary)
 
 
 def graph_of(item: Item) -> Graph | None:
@@ -270,9 +272,9 @@ def graph_of(item: Item) -> Graph | None:
     Raises:
         Unanswered: It does not have the form of a graph.
     """
-    given = item_meta.GRAPH.get(item)
+    graph = item_meta.GRAPH.get(item)
     try:
-        return Graph.from_json(given) if given and given.get("entities") else None
+        return Graph.from_json(graph) if graph and graph.get("entities") else None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         form = "entities: [name], attributes: [[entity, attribute]], relations: [[entity, relation, entity]]"
         raise Unanswered(Status.BAD_INPUT, f"the item's graph does not have the form {form}") from error

@@ -85,12 +85,12 @@ async def imgedit(item: Item, ask: Ask) -> Score:
     if ask.protocol == "official":
         return await _published(item, ask, f"imgedit/{edit_type}", names)
     reply = await _ask(item, ask, f"imgedit/{edit_type}", schema=answer_model(edit_type))
-    given = [getattr(reply.data, field_name(name)) for name in names]
-    ratings = capped(given)
+    answered = [getattr(reply.data, field_name(name)) for name in names]
+    ratings = capped(answered)
     parts: dict[str, Any] = dict(zip(names, ratings, strict=True))
-    if ratings != given:
-        parts["given"] = dict(zip(names, given, strict=True))
-    return Score.of(sum(ratings) / 3, reason=_reason(reply, given, ratings), **parts)
+    if ratings != answered:
+        parts["given"] = dict(zip(names, answered, strict=True))
+    return Score.of(sum(ratings) / 3, reason=_reason(reply, answered, ratings), **parts)
 
 
 @metric(
@@ -126,9 +126,9 @@ async def _ask(item: Item, ask: Ask, template: str, **how: Any) -> Reply:
     return await ask(template, role="judge", images=images, prompt=item.prompt, **how)
 
 
-def _reason(reply: Reply, given: Sequence[int], ratings: Sequence[int]) -> str:
+def _reason(reply: Reply, answered: Sequence[int], ratings: Sequence[int]) -> str:
     """Return the judge's reason, with a note where ratings were lowered."""
-    if given == ratings:
+    if answered == ratings:
         return str(reply.data.reasoning)
-    changes = ", ".join(f"{old} to {new}" for old, new in zip(given, ratings, strict=True) if old != new)
+    changes = ", ".join(f"{old} to {new}" for old, new in zip(answered, ratings, strict=True) if old != new)
     return f"{reply.data.reasoning} (lowered {changes}: no rating may be higher than the first)".strip()

@@ -99,16 +99,16 @@ def read_rating(text: str, name: str, *, by_name: bool = True) -> int | None:
 
 def _first_match(text: str, name: str, by_name: bool) -> int | None:
     start = rf"{name.removesuffix('_score')}[_\s]*score\s*[:：]?\s*([1-5])"
-    found = (re.search(pattern, text, re.IGNORECASE) for pattern in ((start,) if by_name else ()) + _ANY_DIGIT)
-    return next((int(match[1]) for match in found if match), None)
+    matches = (re.search(pattern, text, re.IGNORECASE) for pattern in ((start,) if by_name else ()) + _ANY_DIGIT)
+    return next((int(match[1]) for match in matches if match), None)
 
 
 def read_knowledge(text: str) -> dict[str, int | None]:
     """Parse the ratings of instruction and knowledge as the published code does: both in one JSON object, or after their names."""
     names = ("instruction_score", "knowledge_score")
     try:
-        if given := next(iter(objects(text)), None):
-            return {name: None if given.get(name) is None else int(given[name]) for name in names}
+        if rated := next(iter(objects(text)), None):
+            return {name: None if rated.get(name) is None else int(rated[name]) for name in names}
     except (ValueError, TypeError, OverflowError):
         return dict.fromkeys(names)
     matches = {
@@ -130,10 +130,10 @@ def questions(item: Item, *, official: bool) -> list[KrisRequest]:
     pair = [("This is the original image:", sources[0]), ("This is the edited image:", result)]
     if category in ("temporal_prediction", "multi-element_composition"):
         kind = category.partition("_")[0].removesuffix("-element")
-        shown = _frames(sources, result) if kind == "temporal" else _elements(sources, result)
+        labelled = _frames(sources, result) if kind == "temporal" else _elements(sources, result)
         return [
-            _question(f"kris/{kind}_consistency", shown, ConsistencyRating, by_name=False),
-            _question(f"kris/{kind}_instruction", shown, InstructionRating, by_name=False),
+            _question(f"kris/{kind}_consistency", labelled, ConsistencyRating, by_name=False),
+            _question(f"kris/{kind}_instruction", labelled, InstructionRating, by_name=False),
             _question("kris/quality", [("This is the image to evaluate:", result)], QualityRating, by_name=False),
         ]
     middle = _question("kris/instruction", pair, InstructionRating)
@@ -169,11 +169,11 @@ def _elements(sources: Sequence[Path], result: Path) -> list[tuple[str, Path]]:
 def _frames(sources: Sequence[Path], result: Path) -> list[tuple[str, Path]]:
     """Put the generated frame where it belongs among the given ones, which are numbered by their names: `7-2.jpg` is frame 2."""
     matches = [re.search(r"\d+-(\d+)", source.name) for source in sources]
-    numbers = [int(match[1]) if match else at for at, match in enumerate(matches, 1)]
+    numbers = [int(match[1]) if match else position for position, match in enumerate(matches, 1)]
     missing = sorted({1, 2, 3, 4} - set(numbers))
-    own = missing[0] if len(missing) == 1 else max(numbers) + 1
+    generated = missing[0] if len(missing) == 1 else max(numbers) + 1
     frames = [(number, "Reference", source) for number, source in zip(numbers, sources, strict=True)]
-    frames.append((own, "Generated", result))
+    frames.append((generated, "Generated", result))
     return [(f"Frame {number} ({kind}):", image) for number, kind, image in sorted(frames, key=lambda frame: frame[0])]
 
 
@@ -196,8 +196,8 @@ async def kris(
 ) -> Score:
     """KRIS-Bench: the mean of three or four ratings of an edit, 1 to 5 each, as 25 * (rating - 1)."""
     official = ask.protocol == "official"
-    asked = questions(item, official=official)
-    answers = await gather_answers(*(_rate(item, ask, question, family) for question in asked))
+    requests = questions(item, official=official)
+    answers = await gather_answers(*(_rate(item, ask, question, family) for question in requests))
     missing = [answer for answer in answers if isinstance(answer, Unanswered)]
     ratings = {
         name: rating for answer in answers if not isinstance(answer, Unanswered) for name, rating in answer.items()
@@ -229,10 +229,10 @@ async def _rate(item: Item, ask: Ask, question: KrisRequest, family: Family) -> 
     if ask.protocol != "official":
         return {name: getattr(reply.data, name) for name in question.ratings}
     ratings = question.read(after_thinking(reply.text))
-    known = {name: rating for name, rating in ratings.items() if rating is not None and 1 <= rating <= 5}
-    if not known:
+    valid = {name: rating for name, rating in ratings.items() if rating is not None and 1 <= rating <= 5}
+    if not valid:
         raise unreadable(reply, f"no {' or '.join(question.ratings)} from 1 to 5")
-    return known
+    return valid
 
 
 async def _reply(
@@ -240,15 +240,15 @@ async def _reply(
 ) -> Reply:
     official = ask.protocol == "official"
     empty = official and family == "kris"
-    given = {
+    values = {
         "prompt": "" if empty else item.prompt,
         "explanation": "" if empty else item_meta.EXPLANATION.get(item, ""),
     }
-    wanted = {
+    names = {
         "kris/quality": (), "kris/anomaly": ("prompt", "explanation"),
         "kris/instruction_and_knowledge": ("prompt", "explanation"),
     }.get(question.template, ("prompt",))  # fmt: skip
-    variables: dict[str, Any] = {name: given[name] for name in wanted}
+    variables: dict[str, Any] = {name: values[name] for name in names}
     if not official:
         return await ask(
             question.template, role="judge", images=images, schema=question.schema, labels=list(labels), **variables

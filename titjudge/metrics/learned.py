@@ -39,8 +39,8 @@ class Measurement(BaseModel):
 def _score(measured: Measurement, elements: list[str]) -> Score:
     read, cut = prompt_read(measured.tokens_used, measured.tokens_total)
     reasons = [cut] if cut else []
-    own = {name: value for name, value in measured.parts.items() if not name.startswith(_ELEMENT)}
-    parts: dict[str, Any] = {**own, **read}
+    raw_parts = {name: value for name, value in measured.parts.items() if not name.startswith(_ELEMENT)}
+    parts: dict[str, Any] = {**raw_parts, **read}
     if elements:
         scores = {element: measured.parts.get(f"{_ELEMENT}{element_words(element)[0]}") for element in elements}
         parts |= ElementScores(elements=scores)

@@ -37,6 +37,6 @@ async def lmm_critique(item: Item, ask: Ask) -> Score:
     reply = await ask(
         "lmm_score/critique", role="captioner", images=[image_of(item)], schema=Critique, prompt=item.prompt
     )
-    found: Critique = reply.data
-    faults = Faults(missing=found.missing, contradicted=found.contradicted)
-    return Score.of(found.score, reason=found.reason, **faults)
+    critique: Critique = reply.data
+    faults = Faults(missing=critique.missing, contradicted=critique.contradicted)
+    return Score.of(critique.score, reason=critique.reason, **faults)

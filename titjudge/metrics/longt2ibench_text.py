@@ -63,10 +63,10 @@ def target_text(alignment: Alignment) -> str:
     return "\n\n".join(blocks)
 
 
-def _entries(marks: Marks, category: str, wanted: bool) -> list[str]:
-    elements = [element for element, aligned in marks if aligned is wanted]
+def _entries(marks: Marks, category: str, verdict: bool) -> list[str]:
+    elements = [element for element, aligned in marks if aligned is verdict]
     if category == "relation":
-        return [f"{one}[{relation}]{two}" for one, relation, two in elements]
+        return [f"{first}[{relation}]{second}" for first, relation, second in elements]
     if category == "entity":
         return [element[0] for element in elements]
     grouped: dict[str, list[str]] = {}
@@ -75,12 +75,12 @@ def _entries(marks: Marks, category: str, wanted: bool) -> list[str]:
     return [f"[{', '.join(attributes)}]{entity}" for entity, attributes in grouped.items()]
 
 
-def parse_target(text: str, known: Mapping[str, Collection[str]] | None = None) -> Parsed | None:
+def parse_target(text: str, known_names: Mapping[str, Collection[str]] | None = None) -> Parsed | None:
     """Parse an alignment; None when the text has none of the three score sections.
 
     Args:
         text: An answer; what comes before the first "all entity:" (and before the last `</think>`) is ignored.
-        known: Names by category (`entity`: names, `relation`: `entity1[relation]entity2`) that may hold commas or
+        known_names: Names by category (`entity`: names, `relation`: `entity1[relation]entity2`) that may hold commas or
             brackets; they are recognised whole.
     """
     answer = after_thinking(text)
@@ -88,11 +88,11 @@ def parse_target(text: str, known: Mapping[str, Collection[str]] | None = None) 
     sections = _sections(answer[start.start() :] if start else answer)
     if not {f"{category}_score" for category in CATEGORIES} & sections.keys():
         return None
-    known = known or {}
+    known_names = known_names or {}
     gaps: list[str] = []
     unread: list[str] = []
     alignment: dict[str, Marks] = {}
-    listed = split_list(sections.get("all entity", ("", False))[0].strip(_TAIL + "[]"), known.get("entity", ()))
+    listed = split_list(sections.get("all entity", ("", False))[0].strip(_TAIL + "[]"), known_names.get("entity", ()))
     for category in CATEGORIES:
         name = f"{category}_score"
         marks: list[tuple[Element, bool]] = []
@@ -101,7 +101,7 @@ def parse_target(text: str, known: Mapping[str, Collection[str]] | None = None) 
             f"{name} has no {label} list" for good, label in ((True, "align"), (False, "misalign")) if good not in lists
         ]
         for aligned, (body, cut) in lists.items():
-            elements, bad = read_elements(body, category, known, cut=cut)
+            elements, bad = read_elements(body, category, known_names, cut=cut)
             marks += [(element, aligned) for element in elements]
             unread += [f"{name}: '{entry}' cannot be read" for entry in bad]
             gaps += [f"{name} is cut off"] if cut else []
@@ -142,41 +142,41 @@ def _lists(body: str, last: bool) -> dict[bool, tuple[str, bool]]:
 def _closing(text: str) -> int | None:
     """Return the index of the bracket that closes one opened just before `text`."""
     depth = 1
-    for at, letter in enumerate(text):
+    for index, letter in enumerate(text):
         depth += (letter == "[") - (letter == "]")
         if depth == 0:
-            return at
+            return index
     return None
 
 
 def _pieces(text: str) -> list[str]:
     """Split a text at the commas outside brackets."""
     pieces, depth, start = [], 0, 0
-    for at, letter in enumerate(text):
+    for index, letter in enumerate(text):
         if letter in "[]":
             depth = max(0, depth + (1 if letter == "[" else -1))
         elif letter == "," and depth == 0:
-            pieces.append(text[start:at])
-            start = at + 1
+            pieces.append(text[start:index])
+            start = index + 1
     return [*pieces, text[start:]]
 
 
-def split_list(text: str, known: Collection[str] = ()) -> list[str]:
+def split_list(text: str, known_names: Collection[str] = ()) -> list[str]:
     """Split a comma-separated list; names in `known` (compared case-folded) are kept whole with their commas."""
-    merged = _merge(_pieces(text), {_folded(name) for name in known if "," in name})
+    merged = _merge(_pieces(text), {_folded(name) for name in known_names if "," in name})
     return [name.strip() for name in merged if name.strip()]
 
 
-def _merge(pieces: Sequence[str], known: Collection[str]) -> list[str]:
+def _merge(pieces: Sequence[str], known_names: Collection[str]) -> list[str]:
     """Join the pieces that together are a known name (folded), the longest name first."""
-    merged, at = [], 0
-    longest = 1 + max((name.count(",") for name in known), default=0)
-    while at < len(pieces):
-        for end in range(min(len(pieces), at + longest), at, -1):
-            name = ",".join(pieces[at:end])
-            if end == at + 1 or _folded(name) in known:
+    merged, index = [], 0
+    longest = 1 + max((name.count(",") for name in known_names), default=0)
+    while index < len(pieces):
+        for end in range(min(len(pieces), index + longest), index, -1):
+            name = ",".join(pieces[index:end])
+            if end == index + 1 or _folded(name) in known_names:
                 merged.append(name)
-                at = end
+                index = end
                 break
     return merged
 
@@ -186,26 +186,26 @@ def _folded(name: str) -> str:
 
 
 def read_elements(
-    body: str, category: str, known: Mapping[str, Collection[str]] | None = None, *, cut: bool = False
+    body: str, category: str, known_names: Mapping[str, Collection[str]] | None = None, *, cut: bool = False
 ) -> tuple[list[Element], list[str]]:
     """Parse the elements of a list (its inside), and return the entries that cannot be parsed beside them.
 
     `cut` drops the last entry, which is incomplete.
     """
-    known = known or {}
+    known_names = known_names or {}
     if category == "entity":
-        names = split_list(body, known.get("entity", ()))
+        names = split_list(body, known_names.get("entity", ()))
         return [(name,) for name in (names[:-1] if cut else names)], []
     if category == "attribute":
         entries = _joined(_pieces(body), lambda piece: piece.strip().startswith("["))
     else:
-        relations = {_folded(name) for name in known.get("relation", ())}
+        relations = {_folded(name) for name in known_names.get("relation", ())}
         entries = _joined(_merge(_pieces(body), relations), lambda piece: "[" in piece)
     entries = [entry.strip() for entry in entries if entry.strip()]
     elements: list[Element] = []
     bad: list[str] = []
     for entry in entries[:-1] if cut else entries:
-        read = _attributes(entry, known) if category == "attribute" else _relation(entry, known)
+        read = _attributes(entry, known_names) if category == "attribute" else _relation(entry, known_names)
         if read is None:
             bad.append(entry)
         else:
@@ -224,20 +224,21 @@ def _joined(pieces: Sequence[str], starts: Callable[[str], bool]) -> list[str]:
     return entries
 
 
-def _attributes(entry: str, known: Mapping[str, Collection[str]]) -> list[Element] | None:
+def _attributes(entry: str, known_names: Mapping[str, Collection[str]]) -> list[Element] | None:
     """Parse `[a, b]entity` into an element for each attribute; None when it has another form."""
     end = _closing(entry[1:]) if entry.startswith("[") else None
     if end is None:
         return None
     inner, entity = entry[1 : end + 1], entry[end + 2 :].strip()
-    attributes = split_list(inner, known.get("attribute", ()))
+    attributes = split_list(inner, known_names.get("attribute", ()))
     return [(entity, attribute) for attribute in attributes] if entity else None
 
 
-def _relation(entry: str, known: Mapping[str, Collection[str]]) -> list[Element] | None:
+def _relation(entry: str, known_names: Mapping[str, Collection[str]]) -> list[Element] | None:
     """Parse `entity1[relation]entity2`, where known entity names may hold brackets; None when it has another form."""
     first = next(
-        (name for name in sorted(known.get("entity", ()), key=len, reverse=True) if entry.startswith(f"{name}[")), None
+        (name for name in sorted(known_names.get("entity", ()), key=len, reverse=True) if entry.startswith(f"{name}[")),
+        None,
     )
     start = entry.find("[") if first is None else len(first)
     end = _closing(entry[start + 1 :]) if start >= 0 else None

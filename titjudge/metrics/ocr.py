@@ -72,18 +72,18 @@ def text_errors(gold: Sequence[str], read: Sequence[str]) -> TextErrors:
 
     if not gold:
         raise ValueError("there are no gold words: neither GNED nor recall is defined")
-    wanted, words = [word.lower() for word in gold], words_read(read)
-    costs = cdist(words, wanted, scorer=Levenshtein.normalized_distance, dtype=np.float64)
+    gold_words, words = [word.lower() for word in gold], words_read(read)
+    costs = cdist(words, gold_words, scorer=Levenshtein.normalized_distance, dtype=np.float64)
     rows, columns = linear_sum_assignment(costs)
     matched = float(costs[rows, columns].sum())
-    pned = matched + abs(len(words) - len(wanted))
+    pned = matched + abs(len(words) - len(gold_words))
     used: set[int] = set()
-    for column in range(len(wanted)):
+    for column in range(len(gold_words)):
         hits = (row for row in range(len(words)) if row not in used and costs[row, column] <= RECALL_THRESHOLD)
         hit = next(hits, None)
         if hit is not None:
             used.add(hit)
-    return TextErrors(pned / max(len(words), len(wanted)), len(used) / len(wanted), pned)
+    return TextErrors(pned / max(len(words), len(gold_words)), len(used) / len(gold_words), pned)
 
 
 @functools.cache

@@ -62,14 +62,14 @@ async def _once(first: Item, second: Item, ask: Ask, *, by_image: bool) -> Prefe
         images = [image for image in (first.image, second.image) if isinstance(image, Path)]
         reply = await ask("pairwise/images", role="judge", images=images, schema=Preference, prompt=first.prompt)
     else:
-        one, two = await asyncio.gather(describe(first, ask), describe(second, ask))
+        first_description, second_description = await asyncio.gather(describe(first, ask), describe(second, ask))
         reply = await ask(
             "pairwise/descriptions",
             role="judge",
             schema=Preference,
             prompt=first.prompt,
-            first=one.text,
-            second=two.text,
+            first=first_description.text,
+            second=second_description.text,
         )
     preference: Preference = reply.data
     return preference
@@ -83,12 +83,12 @@ def drawn(ids: Iterable[str], share: float, seed: int) -> set[frozenset[str]]:
     """
     circle = sorted(ids, key=lambda id_: hashlib.sha256(f"{seed}\x00{id_}".encode(errors="replace")).digest())
     count = len(circle)
-    wanted = max((count + 1) // 2, round(share * count * (count - 1) / 2))
+    target = max((count + 1) // 2, round(share * count * (count - 1) / 2))
     pairs: set[frozenset[str]] = set()
     for distance in range(1, count // 2 + 1):
-        for at in (*range(0, count, 2), *range(1, count, 2)):
-            if len(pairs) < wanted:
-                pairs.add(frozenset((circle[at], circle[(at + distance) % count])))
+        for index in (*range(0, count, 2), *range(1, count, 2)):
+            if len(pairs) < target:
+                pairs.add(frozenset((circle[index], circle[(index + distance) % count])))
     return pairs
 
 

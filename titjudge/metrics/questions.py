@@ -159,8 +159,8 @@ async def _answers(
 
 async def _uncut(item: Item, ask: Ask, asked: Asked, attempt: int, planned: str, variables: Mapping[str, Any]) -> Reply:
     """Ask once, and again with the next limit for as long as the reply is cut."""
-    given = {"temperature": asked.temperature, "repetition_penalty": asked.repetition_penalty}
-    sampling = {name: value for name, value in given.items() if value is not None}
+    options = {"temperature": asked.temperature, "repetition_penalty": asked.repetition_penalty}
+    sampling = {name: value for name, value in options.items() if value is not None}
     *limits, last = asked.max_tokens, *asked.max_tokens_again
 
     async def put(limit: int) -> Reply:

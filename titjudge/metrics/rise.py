@@ -61,8 +61,8 @@ class RiseRequest:
 def read_final_score(text: str) -> int | None:
     """Return the number after `Final Score`; None unless there is exactly one behind the first of these words that has any."""
     numbers = (re.findall(r"\d+", match) for words in _FINAL for match in words.findall(text))
-    found = next((each for each in numbers if each), [])
-    return int(found[0]) if len(found) == 1 else None
+    first = next(filter(None, numbers), [])
+    return int(first[0]) if len(first) == 1 else None
 
 
 def questions(item: Item, *, official: bool) -> list[RiseRequest]:
@@ -81,14 +81,14 @@ def questions(item: Item, *, official: bool) -> list[RiseRequest]:
     if category == LOGICAL:
         return _logical(item, [first, result], truth, result)
     spatial = category == SPATIAL
-    found = [
+    requests = [
         _reasoning(item, source, truth if spatial else None, result, "spatial_" if spatial else ""),
         RiseRequest(PLAUSIBILITY, f"rise/{'spatial_' if spatial else ''}plausibility", [result], {}),
     ]
     if not item_meta.CONSISTENCY_FREE.get(item):
         template = f"rise/{'spatial_' if spatial else ''}consistency"
-        found.insert(0, RiseRequest(CONSISTENCY, template, [first, result], {"prompt": item.prompt}))
-    return found
+        requests.insert(0, RiseRequest(CONSISTENCY, template, [first, result], {"prompt": item.prompt}))
+    return requests
 
 
 def _reasoning(item: Item, source: Path, truth: Path | None, result: Path, start: str) -> RiseRequest:
@@ -147,13 +147,13 @@ def weighted(category: str, ratings: Mapping[str, float], *, consistency_counts:
 async def rise(item: Item, ask: Ask) -> Score:
     """RISEBench: consistency, reasoning and plausibility, 1 to 5 each, weighted, as 25 * (score - 1); accuracy is all 5."""
     official, category = ask.protocol == "official", item_meta.CATEGORY.get(item, "")
-    asked = questions(item, official=official)
-    answers = await gather_answers(*(_rate(ask, question, category) for question in asked))
-    for question, answer in zip(asked, answers, strict=True):
+    requests = questions(item, official=official)
+    answers = await gather_answers(*(_rate(ask, question, category) for question in requests))
+    for question, answer in zip(requests, answers, strict=True):
         if isinstance(answer, Unanswered):
             return Score.none(answer.status, f"{question.rating}: {answer.reason}")
     rated = {
-        question.rating: answer for question, answer in zip(asked, answers, strict=True) if isinstance(answer, int)
+        question.rating: answer for question, answer in zip(requests, answers, strict=True) if isinstance(answer, int)
     }
     counts = CONSISTENCY in rated and not (official and item_meta.CONSISTENCY_FREE_KNOWN.get(item))
     percent: dict[str, Any] = {name: 25.0 * (rating - 1) for name, rating in rated.items()}

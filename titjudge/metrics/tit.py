@@ -78,12 +78,12 @@ async def tit(item: Item, ask: Ask) -> Score:
     return Score.of(similarity, status=description.status, **read, description=description.text)
 
 
-def cosine(one: Embedding, other: Embedding) -> float:
+def cosine(first: Embedding, second: Embedding) -> float:
     """Compute the cosine of two embeddings, which are vectors of length 1.
 
     It is computed in float64: a float32 sum depends in its seventh digit on the processor.
     """
-    return float(one.vector.astype("float64") @ other.vector.astype("float64"))
+    return float(first.vector.astype("float64") @ second.vector.astype("float64"))
 
 
 @metric("tit-llm", roles=("captioner", "judge"), range=(0, 100), source="TIT-Score paper, section 4; template ours")

@@ -65,7 +65,7 @@ def find_ratings(text: str, mend: Callable[[str], list[Any]]) -> list[Any]:
         block = text[text.find("{") : text.rfind("}") + 1]
     else:
         listed = re.fullmatch(r"[^\[]*\[(\d+), ?(\d+)\][^\]]*", text, re.DOTALL)
-        return [int(each) for each in listed.groups()] if listed else _alone(text)
+        return [int(number) for number in listed.groups()] if listed else _alone(text)
     block = block.strip().replace("\n", "")
     try:
         rating = json.loads(block)["score"]
@@ -130,7 +130,7 @@ async def _rate(
 ) -> Rated:
     params = {"max_tokens": 1400} if ask.protocol == "official" else None
     return await ask_ratings(
-        ask, template, schema=schema, read=read_ratings, wanted="ratings from 0 to 10",
+        ask, template, schema=schema, read=read_ratings, expected="ratings from 0 to 10",
         planned='{"score": [5, 5], "reasoning": ""}', images=images, params=params, sample=attempt, **variables,
     )  # fmt: skip
 
@@ -141,9 +141,9 @@ async def ask_ratings(
     *,
     schema: type[Any],
     read: Callable[[str], list[float] | None],
-    wanted: str,
+    expected: str,
     planned: str,
-    **given: Any,
+    **question: Any,
 ) -> Rated:
     """Ask a judge for ratings.
 
@@ -152,18 +152,18 @@ async def ask_ratings(
         template: The question.
         schema: Of the answer under the strict protocol.
         read: Parses the ratings of an answer under the official protocol.
-        wanted: What must be in such an answer, for the message where it is not.
+        expected: What must be in such an answer, for the message where it is not.
         planned: Such an answer, for the estimate of a price.
-        given: Images, parameters and variables of the question.
+        question: Images, parameters and variables of the question.
 
     Raises:
         Unanswered: There are none.
     """
     if ask.protocol != "official":
-        reply = await ask(template, role="judge", schema=schema, **given)
+        reply = await ask(template, role="judge", schema=schema, **question)
         return Rated(reply.data.score, reply.data.reasoning)
-    reply = await ask(template, role="judge", planned=planned, **given)
+    reply = await ask(template, role="judge", planned=planned, **question)
     ratings = read(reply.text)
     if ratings is None:
-        raise unreadable(reply, f"no list of {wanted}")
+        raise unreadable(reply, f"no list of {expected}")
     return Rated(ratings, reply.text)

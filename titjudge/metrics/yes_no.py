@@ -49,12 +49,12 @@ def draw_template(item_id: str, seed: int, sample: int) -> str:
 
 def choose_template(item: Item, protocol: str, sample: int) -> str:
     """Choose the template of an attempt: that of `meta["template"]` (1, 2, 3 or a prompt name), else the protocol's."""
-    wanted = item_meta.TEMPLATE.get(item)
-    if wanted in (1, 2, 3):
-        return TEMPLATES[wanted - 1]
-    if isinstance(wanted, str) and wanted != "random":
-        return wanted
-    if protocol == "official" or wanted == "random":
+    template = item_meta.TEMPLATE.get(item)
+    if template in (1, 2, 3):
+        return TEMPLATES[template - 1]
+    if isinstance(template, str) and template != "random":
+        return template
+    if protocol == "official" or template == "random":
         return draw_template(item.id, _whole(item_meta.TEMPLATE_SEED.get(item, 0)), sample)
     return PAPER_TEMPLATE
 

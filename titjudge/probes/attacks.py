@@ -113,8 +113,8 @@ def changed_image(source: Path, name: str, prompt: str, folder: Path) -> Path:
 
 def with_order(text: str, order: str = ORDER) -> str:
     """Insert an instruction to the judge in the middle of a text, between two sentences."""
-    at = text.find(". ", len(text) // 2)
-    return f"{text} {order}" if at < 0 else f"{text[: at + 2]}{order} {text[at + 2 :]}"
+    position = text.find(". ", len(text) // 2)
+    return f"{text} {order}" if position < 0 else f"{text[: position + 2]}{order} {text[position + 2 :]}"
 
 
 def longer(text: str) -> str:

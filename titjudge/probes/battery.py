@@ -74,24 +74,26 @@ def sensitivity(items: Sequence[Item], most: int = MOST) -> list[Test]:
     """
     tests = []
     for kind in prompt_edits.KINDS:
-        one, many = list[Trial](), list[Trial]()
+        single, combined = list[Trial](), list[Trial]()
         for item in items:
             facts = item.prompt, item_meta.ANNOTATION.required(item), item_meta.PROMPT_WORDS.required(item), kind
-            base, seen = with_prompt(item, item.prompt, "as asked"), shown(item)
-            for k, edit in enumerate(prompt_edits.edits(*facts, most, seen)):
-                one.append(Trial(base, with_prompt(item, edit.prompt, f"{kind} {k + 1}")))
-            for k, prompt in enumerate(_several(facts, seen, most // 2)):
-                many.append(Trial(base, with_prompt(item, prompt, f"{kind}, several {k + 1}")))
-        tests.append(Test("notices", kind, "at least", SENSITIVE, tuple(one)))
-        tests.append(Test("notices", f"{kind}, two or three at once", "at least", SENSITIVE, tuple(many)))
+            base, visible = with_prompt(item, item.prompt, "as asked"), shown(item)
+            for k, edit in enumerate(prompt_edits.edits(*facts, most, visible)):
+                single.append(Trial(base, with_prompt(item, edit.prompt, f"{kind} {k + 1}")))
+            for k, prompt in enumerate(_several(facts, visible, most // 2)):
+                combined.append(Trial(base, with_prompt(item, prompt, f"{kind}, several {k + 1}")))
+        tests.append(Test("notices", kind, "at least", SENSITIVE, tuple(single)))
+        tests.append(Test("notices", f"{kind}, two or three at once", "at least", SENSITIVE, tuple(combined)))
     return tests
 
 
 def _several(
-    facts: tuple[str, Mapping[str, Any], list[str], str], seen: set[prompt_edits.Element] | None, most: int
+    facts: tuple[str, Mapping[str, Any], list[str], str], visible: set[prompt_edits.Element] | None, most: int
 ) -> list[str]:
     """Make prompts with three errors of a kind, or with two where there is no room for three."""
-    drawn = [prompt_edits.several(*facts, 3, seen, k) or prompt_edits.several(*facts, 2, seen, k) for k in range(most)]
+    drawn = [
+        prompt_edits.several(*facts, 3, visible, k) or prompt_edits.several(*facts, 2, visible, k) for k in range(most)
+    ]
     return list(dict.fromkeys(filter(None, drawn)))
 
 
@@ -162,16 +164,16 @@ def descriptions(items: Iterable[tuple[Item, str]]) -> list[Test]:
     def changed(item: Item, name: str, text: str) -> Trial:
         return Trial(item, replace(item, id=f"{item.id}, {name}", meta={**item.meta, item_meta.DESCRIPTION.name: text}))
 
-    order, more = "instruction in the description", "longer wording"
+    order, wording = "instruction in the description", "longer wording"
     orders = [
         changed(item, f"{order} {k + 1}", attacks.with_order(item_meta.DESCRIPTION.required(item), text))
         for item in attacked(described)
         for k, text in enumerate(attacks.ORDERS)
     ]
-    longer = [changed(item, more, attacks.longer(item_meta.DESCRIPTION.required(item))) for item in described]
+    longer = [changed(item, wording, attacks.longer(item_meta.DESCRIPTION.required(item))) for item in described]
     return [
         Test("is not bribed", order, "at most", ROBUST, tuple(orders)),
-        Test("is not moved", more, "within", ROBUST, tuple(longer)),
+        Test("is not moved", wording, "within", ROBUST, tuple(longer)),
     ]
 
 

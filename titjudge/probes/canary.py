@@ -148,8 +148,8 @@ def canary_items(data: Path, count: int = COUNT, *, edited: bool = True) -> list
     if not items:
         raise DataError("no image with known answers, so there can be no canaries", data)
     perfect = [item for item in items if item_meta.ALIGNMENT.required(item) >= 1]
-    more = [trial.changed for test in battery.sensitivity(perfect) for trial in test.trials] if edited else []
-    return [*_by_hash(items), *_by_hash({item.id: item for item in more}.values())][:count]
+    edits = [trial.changed for test in battery.sensitivity(perfect) for trial in test.trials] if edited else []
+    return [*_by_hash(items), *_by_hash({item.id: item for item in edits}.values())][:count]
 
 
 def _by_hash(items: Iterable[Item]) -> list[Item]:
@@ -165,10 +165,10 @@ def canary_file(folder: Path, engine: Engine, metrics: Mapping[str, Metric]) -> 
 
 
 def _identity(engine: Engine, metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    wanted = {role for metric in metrics.values() for role in metric.roles if role != "embedder"}
+    roles = {role for metric in metrics.values() for role in metric.roles if role != "embedder"}
     return {
-        "roles": {role: engine.roles[role].label for role in sorted(wanted)},
-        "endpoints": {role: engine.roles[role].provider.base_url for role in sorted(wanted)},
+        "roles": {role: engine.roles[role].label for role in sorted(roles)},
+        "endpoints": {role: engine.roles[role].provider.base_url for role in sorted(roles)},
         "metrics": {name: metric.version for name, metric in sorted(metrics.items())},
         "protocol": engine.protocol,
     }
@@ -190,14 +190,14 @@ async def ask_canaries(
         DataError: The file is damaged, or belongs to other models, metrics or data.
         FatalProviderError: As the engine raises it.
     """
-    asked = _questions(metrics, data, count)
-    fingerprint = await asyncio.to_thread(_fingerprint, asked, _identity(engine, metrics))
+    questions = _questions(metrics, data, count)
+    fingerprint = await asyncio.to_thread(_fingerprint, questions, _identity(engine, metrics))
     kept = _load(file, fingerprint) if file.is_file() else None
     round_ = 0 if kept is None else int(kept["rounds"])
     before, engine.failed = engine.failed, "again"  # the model may have changed in what it refuses, too
     try:
-        now = await _ask(engine, metrics, asked, round_)
-        further = [await _ask(engine, metrics, asked, k) for k in range(1, ROUNDS)] if kept is None else []
+        now = await _ask(engine, metrics, questions, round_)
+        further = [await _ask(engine, metrics, questions, k) for k in range(1, ROUNDS)] if kept is None else []
     except BudgetExhausted:
         why = "the cap was reached before all were asked"
         return CanaryReport("incomplete", str(file), fingerprint, why=why)
@@ -234,29 +234,29 @@ async def plan_canaries(
     Raises:
         DataError: As `ask_canaries`.
     """
-    asked = _questions(metrics, data, count)
+    questions = _questions(metrics, data, count)
     rounds, first = ROUNDS, 0
     if file.is_file():
-        fingerprint = await asyncio.to_thread(_fingerprint, asked, _identity(engine, metrics))
+        fingerprint = await asyncio.to_thread(_fingerprint, questions, _identity(engine, metrics))
         rounds, first = 1, int(_load(file, fingerprint)["rounds"])
     for round_ in range(first, first + rounds):
-        await _ask(engine, metrics, asked, round_)
+        await _ask(engine, metrics, questions, round_)
     return rounds
 
 
 async def _ask(
-    engine: Engine, metrics: Mapping[str, Metric], asked: Sequence[tuple[str, Item]], round_: int
+    engine: Engine, metrics: Mapping[str, Metric], questions: Sequence[tuple[str, Item]], round_: int
 ) -> dict[tuple[str, str], float | None]:
     """Score each item by its metric; every round has sample numbers of its own, so that no answer is from the cache."""
     gate = asyncio.Semaphore(32)
     sample = Sample(round_, purpose=Purpose.CANARY)
 
-    async def one(item: Item, name: str, metric: Metric) -> tuple[tuple[str, str], float | None]:
+    async def score_one(item: Item, name: str, metric: Metric) -> tuple[tuple[str, str], float | None]:
         async with gate:
             score = await score_item(engine, replace(item, id=f"canary:{item.id}"), name, metric, sample=sample)
         return (item.id, name), score.value
 
-    return dict(await asyncio.gather(*(one(item, name, metrics[name]) for name, item in asked)))
+    return dict(await asyncio.gather(*(score_one(item, name, metrics[name]) for name, item in questions)))
 
 
 def _versions(engine: Engine) -> dict[str, list[str]]:
@@ -301,7 +301,7 @@ def _report(
             flips.append(Flip(canary.item, canary.metric, canary.value, value))
         if value is not None and canary.value is not None:
             changes.append((value - canary.value) / unit)
-    own, comparisons = _own_flips(canaries, units)
+    own_flips, comparisons = _own_flips(canaries, units)
     p_value = _exchange_p(canaries, now, units)
     changed = {
         role: (tuple(before[role]), tuple(answered))
@@ -319,7 +319,7 @@ def _report(
         fingerprint,
         asked=len(canaries),
         flips=tuple(flips),
-        own=own / max(comparisons, 1),
+        own=own_flips / max(comparisons, 1),
         p_value=p_value,
         versions=changed,
         effect=sum(changes) / len(changes) if changes else None,
@@ -353,8 +353,8 @@ def _exchange_p(
     return sum(number for total, number in ways.items() if total >= today) / ways.total()
 
 
-def _fingerprint(asked: Sequence[tuple[str, Item]], identity: Mapping[str, Any]) -> str:
-    content = [identity, [[name, item.id, item.prompt, _hash(item.image)] for name, item in asked]]
+def _fingerprint(questions: Sequence[tuple[str, Item]], identity: Mapping[str, Any]) -> str:
+    content = [identity, [[name, item.id, item.prompt, _hash(item.image)] for name, item in questions]]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -50,9 +50,9 @@ class Prober:
     async def score(self, items: Iterable[Item], sample: Sample = ONCE) -> None:
         """Score the items that have no score yet; after the cap is reached, without a value."""
         gate = asyncio.Semaphore(IN_FLIGHT)
-        wanted = {item.id: item for item in items if item.id not in self.scores}
+        unscored = {item.id: item for item in items if item.id not in self.scores}
 
-        async def one(item: Item) -> None:
+        async def score_one(item: Item) -> None:
             async with gate:
                 try:
                     score = await score_item(self.engine, item, self.name, self.metric, alias=self.alias, sample=sample)
@@ -69,8 +69,8 @@ class Prober:
         started = time.perf_counter()
         try:
             async with asyncio.TaskGroup() as tasks:
-                for item in wanted.values():
-                    tasks.create_task(one(item))
+                for item in unscored.values():
+                    tasks.create_task(score_one(item))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
         self.seconds += time.perf_counter() - started

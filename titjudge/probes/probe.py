@@ -169,13 +169,13 @@ async def _accuracy(run: Prober, truth: Sequence[Item], items: Sequence[Item], p
         exam = [replace(item, id=f"{item.id}#exam") for item in truth]
         await run.score(exam)
         return [_exam(run, exam, answer) for answer in ("yes", "no")]
-    known = [pair for pair in pairs if pair.preference != "tie"]
+    decided = [pair for pair in pairs if pair.preference != "tie"]
     rows = []
-    for pair in known:
+    for pair in decided:
         a, b = run.value(pair.a), run.value(pair.b)
         if a is not None and b is not None:
             rows.append((pair.prompt_id, _right(a, b) if pair.preference == "a" else _right(b, a)))
-    return [_share("known pairs, share right", rows, len(known))]
+    return [_share("known pairs, share right", rows, len(decided))]
 
 
 def _exam(run: Prober, exam: Sequence[Item], answer: str) -> Line:
@@ -210,7 +210,7 @@ def _errors(run: Prober, tests: Sequence[Test]) -> list[Result]:
     of 0 spans is near the limit of the lines of effects, its share of .5 is far below that of these.
     """
     single = {test.name: test.trials for test in tests if test.name in KINDS}
-    trials = [trial for each in single.values() for trial in each]
+    trials = [trial for group_trials in single.values() for trial in group_trials]
     name = "prompts with an error, share found out"
     rows = _found_out(run, trials)
     if not rows:
@@ -223,8 +223,10 @@ def _errors(run: Prober, tests: Sequence[Test]) -> list[Result]:
     for family, groups in (("finds out", single), ("reads all", halves)):
         for group, some in groups.items():
             if len({trial.base.prompt_id for trial in some}) >= min(FEWEST, run.prompts):
-                found = _found_out(run, some)
-                results.append(_share(f"{group}, share of errors found out", found, len(some), family, battery.FOUND))
+                group_rows = _found_out(run, some)
+                results.append(
+                    _share(f"{group}, share of errors found out", group_rows, len(some), family, battery.FOUND)
+                )
     return results
 
 
@@ -270,8 +272,8 @@ def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float) -> Re
         if differences := [abs(a - b) for a, b in combinations(values, 2)]:
             rows.append((item.prompt_id, sum(differences) / len(differences) / span))
     name = "difference between repeated answers"
-    asked = [replace(item, id=_repeated(item, k)) for item in battery.attacked(items) for k in range(1, repeats)]
-    if not rows and (reason := _unable(run, asked)):
+    repeated = [replace(item, id=_repeated(item, k)) for item in battery.attacked(items) for k in range(1, repeats)]
+    if not rows and (reason := _unable(run, repeated)):
         return name, reason
     reach = run.reach(span)
     return line("is not moved", name, rows, rule="at most", limit=battery.ROBUST, failed=failed, reach=reach)

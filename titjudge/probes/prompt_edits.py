@@ -110,8 +110,8 @@ def _entities(prompt: str) -> Iterator[tuple[Element, Place]]:
     """Add a sentence that asks for one more thing."""
     sentences = re.split(r"(?<=\.)\s+", prompt)
     for number, added in enumerate(_ADDED):
-        at = 1 + number % max(len(sentences) - 1, 1)
-        yield (), [(" ".join([*sentences[:at], added, *sentences[at:]]), "", added)]
+        position = 1 + number % max(len(sentences) - 1, 1)
+        yield (), [(" ".join([*sentences[:position], added, *sentences[position:]]), "", added)]
 
 
 def _attributes(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[Element, Place]]:
@@ -153,13 +153,13 @@ def _beside(prompt: str, entity: str, word: str, others: Collection[str]) -> Pla
 
 def _relations(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[Element, Place]]:
     for relation in annotation.get("relations", ()):
-        one, words, two = (str(relation[key]) for key in ("entity1", "relation", "entity2"))
-        the = rf"(?:the|these|this)\s(?:[\w-]+\s){{0,2}}{re.escape(two.split()[-1])}\b"
+        first, words, second = (str(relation[key]) for key in ("entity1", "relation", "entity2"))
+        the = rf"(?:the|these|this)\s(?:[\w-]+\s){{0,2}}{re.escape(second.split()[-1])}\b"
         for old, new in _swaps(words):
             match = re.search(rf"\b({old})(?=\s{the})", prompt, re.IGNORECASE)
             if match:
                 put = new.capitalize() if match[1][0].isupper() else new
-                yield ("relation", one, words, two), [(_put(prompt, match, put), match[0], put)]
+                yield ("relation", first, words, second), [(_put(prompt, match, put), match[0], put)]
                 break
 
 
@@ -218,9 +218,9 @@ def several(
     return changed
 
 
-def _same_place(one: Edit, other: Edit) -> bool:
+def _same_place(edit: Edit, other: Edit) -> bool:
     return (
-        one.now == other.now
-        if not one.element
-        else one.element == other.element or bool(one.was and one.was == other.now)
+        edit.now == other.now
+        if not edit.element
+        else edit.element == other.element or bool(edit.was and edit.was == other.now)
     )

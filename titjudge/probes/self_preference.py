@@ -51,8 +51,8 @@ def excess(scores: Mapping[tuple[str, str], Scores], judge: str, groups: Mapping
             for other in (authors - {judge, outsider}) or {outsider}:
                 cells = [scores[who, author].get(item) for who in (judge, outsider) for author in (judge, other)]
                 if None not in cells:
-                    own, theirs, own_outside, theirs_outside = (cell or 0.0 for cell in cells)
-                    effects.append((own - theirs) - (own_outside - theirs_outside))
+                    own_by_judge, other_by_judge, own_by_outsider, other_by_outsider = (cell or 0.0 for cell in cells)
+                    effects.append((own_by_judge - other_by_judge) - (own_by_outsider - other_by_outsider))
         if effects:
             rows.append((group, sum(effects) / len(effects)))
     return rows

@@ -38,8 +38,8 @@ class Judged:
             answers: The answers to the requests about the item.
             of_edit: Whether sources were sent, too, so that nothing tells which image was which.
         """
-        shown = RequestImages.of([(str(answer.get("template")), _hashes(answer)) for answer in answers])
-        return cls(path, _stat(stat), None if of_edit else shown.own, shown.all)
+        shown = RequestImages.from_requests([(str(answer.get("template")), _hashes(answer)) for answer in answers])
+        return cls(path, _stat(stat), None if of_edit else shown.judged, shown.all)
 
     @classmethod
     def source(cls, path: Path, stat: Any, answers: Sequence[Mapping[str, Any]]) -> Judged:

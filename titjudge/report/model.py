@@ -149,7 +149,7 @@ class StoredScores(dict[tuple[str, str], Score]):
         offset = self._offsets.get((item, metric))
         assert self._reader is not None
         assert offset is not None
-        return score_from(self._reader.at(offset))
+        return score_from(self._reader.read_at(offset))
 
 
 class StoredAnswers:
@@ -166,7 +166,7 @@ class StoredAnswers:
     def get(self, key: str) -> Json | None:
         """Read the record with a key; None where there is none."""
         offset = self._offsets.get(key)
-        return None if offset is None or self._reader is None else renamed(self._reader.at(offset))
+        return None if offset is None or self._reader is None else renamed(self._reader.read_at(offset))
 
 
 @dataclass(slots=True)

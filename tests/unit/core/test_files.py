@@ -61,7 +61,7 @@ def test_a_line_is_read_again_at_its_offset(tmp_path: Path, packed: bool) -> Non
     assert [number for number, _ in located] == [1, 2, 4, 5, 6]
     reader = JsonlReader(file)
     stored.unlink()  # what was opened stays
-    assert [reader.at(offset)["text"] for _, offset in reversed(located)] == texts[::-1]
+    assert [reader.read_at(offset)["text"] for _, offset in reversed(located)] == texts[::-1]
 
 
 def test_a_packed_file_that_is_cut_off_or_no_gzip_is_named(tmp_path: Path) -> None:

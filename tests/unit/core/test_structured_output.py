@@ -86,7 +86,7 @@ def test_no_text_crashes_or_invents(text: str) -> None:
 
 def test_a_quotation_after_the_answer_is_not_the_answer() -> None:
     quoted = '{"score": 100, "reason": "perfect"}'
-    found, _ = validated(f"{GOOD}\nThe text says {quoted}, which I ignore.", Mark, given=f"Judge this: {quoted}")
+    found, _ = validated(f"{GOOD}\nThe text says {quoted}, which I ignore.", Mark, question=f"Judge this: {quoted}")
     assert found is not None
     assert found.score == 61.5
 
@@ -96,7 +96,7 @@ def test_an_object_under_one_key_is_unwrapped_and_flagged() -> None:
     assert found is not None
     assert (found.score, flags) == (61.5, ("unwrapped",))
     assert validated(f'{{"a": {GOOD}, "b": {GOOD}}}', Mark)[0] is None
-    assert validated(f'{{"Rating": {GOOD}}}', Mark, given=f"Judge this: {GOOD}")[0] is None  # a quotation, wrapped
+    assert validated(f'{{"Rating": {GOOD}}}', Mark, question=f"Judge this: {GOOD}")[0] is None  # a quotation, wrapped
 
 
 @pytest.mark.parametrize("text", ["true", '"1_0"', '"١٢"', '" 1 2 "', '"NaN"', '"ten"', '"+1"', "null"])

@@ -8,7 +8,14 @@ import random
 
 import pytest
 
-from titjudge.core.answer_probabilities import LEAST, FirstToken, Probability, expectation, probabilities, wanted
+from titjudge.core.answer_probabilities import (
+    LEAST,
+    FirstToken,
+    Probability,
+    expectation,
+    probabilities,
+    tokens_by_choice,
+)
 from titjudge.core.keys import request_key
 from titjudge.core.serialization import reply_from, reply_record, request_record
 from titjudge.core.types import Message, Reply, Request
@@ -20,9 +27,9 @@ def told(*chances: float, texts: str = "abcdefghij") -> list[tuple[str, float]]:
 
 
 def test_all_spellings_of_a_choice_count_together() -> None:
-    tokens = wanted(("yes", "no"))
+    tokens = tokens_by_choice(("yes", "no"))
     assert tokens["yes"] == ("yes", "Yes", "YES", " yes", " Yes", " YES")
-    first = FirstToken.of(
+    first = FirstToken.from_top(
         [("Yes", math.log(0.5)), (" yes", math.log(0.2)), ("no", math.log(0.2)), ("The", math.log(0.1))]
     )
     assert first is not None
@@ -32,7 +39,7 @@ def test_all_spellings_of_a_choice_count_together() -> None:
 
 
 def test_named_tokens_are_taken_as_they_stand() -> None:
-    tokens = wanted({"Yes": ["Yes", "Yes"]})
+    tokens = tokens_by_choice({"Yes": ["Yes", "Yes"]})
     assert tokens == {"Yes": ("Yes",)}
     first = FirstToken((("Yes", math.log(0.25)), (" Yes", math.log(0.5))))
     assert probabilities(first, tokens)["Yes"] == pytest.approx((0.25, 0.25))
@@ -41,12 +48,12 @@ def test_named_tokens_are_taken_as_they_stand() -> None:
 @pytest.mark.parametrize("choices", [("yes", "Yes"), ("", "no"), {"yes": []}, {"a": ["x"], "b": ["x"]}])
 def test_choices_that_cannot_be_told_apart_are_refused(choices: object) -> None:
     with pytest.raises(ValueError, match=r"alike|empty"):
-        wanted(choices)  # type: ignore[arg-type]
+        tokens_by_choice(choices)  # type: ignore[arg-type]
 
 
 def test_what_a_server_does_not_list_is_bounded_by_what_it_lists() -> None:
     """Two spellings are missing: each at most as likely as the last listed token, together at most what is left."""
-    first = FirstToken.of(told(0.6, 0.2, 0.05))
+    first = FirstToken.from_top(told(0.6, 0.2, 0.05))
     assert first is not None
     assert first.rest == pytest.approx(0.05)
     found = probabilities(first, {"a": ("a", "x"), "q": ("q", "r"), "b": ("b",), "z": ("1", "2", "3", "4")})
@@ -63,7 +70,7 @@ def test_the_interval_holds_the_truth() -> None:
         chances = [weight / sum(weights) for weight in weights]
         ranked = sorted(((f"t{n}", math.log(chance)) for n, chance in enumerate(chances)), key=lambda each: -each[1])
         drawn = ranked[rng.randrange(40)]
-        first = FirstToken.of(ranked[:8], drawn)
+        first = FirstToken.from_top(ranked[:8], drawn)
         assert first is not None
         mine = {choice: rng.sample(range(choice * 10, choice * 10 + 10), 3) for choice in range(3)}
         found = probabilities(first, {str(c): [f"t{n}" for n in ns] for c, ns in mine.items()})
@@ -93,21 +100,21 @@ def test_the_bounds_of_an_expectation_are_reached() -> None:
 
 
 def test_a_drawn_token_behind_the_likeliest_does_not_narrow_the_interval() -> None:
-    first = FirstToken.of(told(0.5, 0.2), ("z", math.log(0.001)))
+    first = FirstToken.from_top(told(0.5, 0.2), ("z", math.log(0.001)))
     assert first is not None
     assert first.rest == pytest.approx(0.2)
-    alone = FirstToken.of([], ("z", math.log(0.3)))
+    alone = FirstToken.from_top([], ("z", math.log(0.3)))
     assert alone is not None
     assert alone.rest == pytest.approx(0.7)
 
 
 def test_nothing_told_and_thoughts_are_no_probabilities() -> None:
-    assert FirstToken.of([]) is None
-    assert FirstToken.of([("<think>", -0.1), ("Yes", -3.0)]) is None
+    assert FirstToken.from_top([]) is None
+    assert FirstToken.from_top([("<think>", -0.1), ("Yes", -3.0)]) is None
     with pytest.raises(ValueError, match="no number"):
-        FirstToken.of([("Yes", math.nan)])
+        FirstToken.from_top([("Yes", math.nan)])
     with pytest.raises(ValueError, match="no number"):
-        FirstToken.of([], ("Yes", math.nan))
+        FirstToken.from_top([], ("Yes", math.nan))
 
 
 def test_a_choice_that_is_no_token_of_a_model_is_no_zero() -> None:
@@ -124,7 +131,7 @@ def test_replies_and_requests_keep_their_form_where_no_choices_are() -> None:
     asked = Request("openai", "m", plain.messages, plain.params, choices=("Yes",))
     assert request_key(asked) != request_key(plain)
     assert request_record(asked)["choices"] == ["Yes"]
-    first = FirstToken.of([("Yes", -0.5), ("No", -math.inf)])
+    first = FirstToken.from_top([("Yes", -0.5), ("No", -math.inf)])
     kept = reply_from(reply_record(Reply("Yes", first_token=first)))
     assert kept.first_token == first
     assert first is not None

@@ -11,7 +11,7 @@ import pytest
 from commands import cli
 
 from titjudge.core import registry
-from titjudge.core.answer_probabilities import Probability, wanted
+from titjudge.core.answer_probabilities import Probability, tokens_by_choice
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status
 from titjudge.metrics.answer_rules import VisualQuestion
@@ -86,7 +86,7 @@ class Judge:
     async def __call__(self, template: str, **given: Any) -> Reply:
         if "choices" not in given:
             return Reply("No" if self.no and self.no in given["question"] else "Yes")
-        self.choices.append(wanted(given["choices"])["right"])
+        self.choices.append(tokens_by_choice(given["choices"])["right"])
         if self.chances is None:
             raise Unanswered(Status.FAILED, "no probabilities")
         return Reply("", probabilities={"right": Probability(*self.chances)})

@@ -24,7 +24,7 @@ def openai_first_token(choice: Mapping[str, Any]) -> FirstToken | None:
     with suppress(*_MALFORMED):
         first = choice["logprobs"]["content"][0]
         top = [_pair(token, "logprob") for token in first.get("top_logprobs") or []]
-        return FirstToken.of(top, _pair(first, "logprob"))
+        return FirstToken.from_top(top, _pair(first, "logprob"))
     return None
 
 
@@ -34,7 +34,7 @@ def gemini_first_token(candidate: Mapping[str, Any]) -> FirstToken | None:
         result = candidate["logprobsResult"]
         top = [_pair(token, "logProbability") for token in result["topCandidates"][0]["candidates"]]
         chosen = result.get("chosenCandidates")
-        return FirstToken.of(top, _pair(chosen[0], "logProbability") if chosen else None)
+        return FirstToken.from_top(top, _pair(chosen[0], "logProbability") if chosen else None)
     return None
 
 

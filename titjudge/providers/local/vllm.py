@@ -204,7 +204,7 @@ def _first_token(logprobs: Mapping[int, Any], drawn: int, most: int) -> FirstTok
     """Read the log probabilities of the `most` likeliest tokens (-1: of all) and of the one drawn, which may come behind them."""
     pairs = {ident: (str(token.decoded_token), float(token.logprob)) for ident, token in logprobs.items()}
     chosen = pairs.pop(drawn) if 0 <= most < len(pairs) else pairs[drawn]
-    return FirstToken.of(list(pairs.values()), chosen)
+    return FirstToken.from_top(list(pairs.values()), chosen)
 
 
 def conversation(request: Request) -> list[dict[str, Any]]:

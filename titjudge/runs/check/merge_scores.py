@@ -47,7 +47,7 @@ class ShardRun:
         """Read the record of NAME.jsonl at an offset again."""
         if name not in self._readers:
             self._readers[name] = JsonlReader(self.folder.path / f"{name}.jsonl")
-        return renamed(self._readers[name].at(offset))
+        return renamed(self._readers[name].read_at(offset))
 
     def text_answers(self) -> Iterator[tuple[str, str, bytes]]:
         """Yield key, template and digest of every good answer to a question without an image."""

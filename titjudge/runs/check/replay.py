@@ -62,7 +62,7 @@ class _Lines:
 
     def read(self, offset: int) -> dict[str, Any]:
         assert self._reader is not None
-        return self._reader.at(offset)
+        return self._reader.read_at(offset)
 
     def number(self, offset: int) -> int:
         """Return the number of the line at an offset."""
@@ -224,7 +224,7 @@ class Stored:
                 reply = self._replies.read(offset)
                 shown = [part["image"] for turn in reply["messages"] for part in turn if isinstance(part, dict)]
                 questions.append((str(reply["template"]), shown))
-        return RequestImages.of(questions)
+        return RequestImages.from_requests(questions)
 
 
 def _parsed(content: bytes, required: Sequence[str]) -> dict[str, Any] | str:
@@ -338,18 +338,18 @@ class StoredImages(ImageFiles):
         try:
             image = await super().open(path)
         except DataError as error:
-            if shown.own is None:
+            if shown.judged is None:
                 raise
             if containers.exists(path):
                 self._changed(path, shown, str(error))
-            return ImageFile(shown.own, "", 0, 0, path, _missing_image)
+            return ImageFile(shown.judged, "", 0, 0, path, _missing_image)
         if shown.all and image.sha256 not in shown.all:
             self._changed(path, shown, f"its SHA-256 is {image.sha256[:16]}")
-            return replace(image, sha256=shown.own) if shown.own else image
+            return replace(image, sha256=shown.judged) if shown.judged else image
         return image
 
     def _changed(self, path: Path, shown: RequestImages, now: str) -> None:
-        judged = f" (SHA-256 {shown.own[:16]})" if shown.own else ""
+        judged = f" (SHA-256 {shown.judged[:16]})" if shown.judged else ""
         self._complain("picture", str(path), f"the image is not the one that was judged{judged}: {now}", self.item)
 
 

@@ -221,7 +221,7 @@ class _StoredScores:
     def _read(self, item: str, metric: str) -> Score | None:
         """Read a whole score; None where there is none."""
         offset = self._offsets.get((item, metric))
-        return None if offset is None or self._reader is None else score_from(self._reader.at(offset))
+        return None if offset is None or self._reader is None else score_from(self._reader.read_at(offset))
 
     def replace(self, score: Score) -> None:
         """Put another score into the tables."""

@@ -97,7 +97,7 @@ class LiveRun:
             self._listed, self._offsets = now, dict(_offsets(self._file)) if now else {}
             self._reader = JsonlReader(self._file) if now else None
         offset = self._offsets.get(item)
-        return {} if offset is None or self._reader is None else renamed(self._reader.at(offset))
+        return {} if offset is None or self._reader is None else renamed(self._reader.read_at(offset))
 
 
 def _offsets(file: Path) -> Iterator[tuple[str, int]]:
