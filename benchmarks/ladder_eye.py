@@ -1,6 +1,6 @@
 """How much of the ladder can be seen from one look: an eye that reads each box from the pixels that a model would get.
 
-    python -m benchmarks.ladder_eye [--scenes N] [--seed S] [--difficulty 1|2|3]
+    python -m benchmarks.ladder_eye [--scenes N] [--seed S] [--difficulty 1|2|3] [--template NAME]
 
 The image is scaled to 768 or 1,536 pixels (long side), gets noise and JPEG, and only then the eye sees it; "zoom" is each
 box enlarged twice. No error rate is put in. The eye knows the prompt and how things look by themselves, not where they lie or
@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import argparse
 import io
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -27,10 +28,12 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.signal import fftconvolve
 
-from titjudge.apps.scenes.cabinet import FONTS, LIGHTS, LININGS, RUNGS, Rung, Sprite, cabinet, drawn, lay, sprites, tile
+from titjudge.apps.scenes.cabinet import Cabinet, alternatives
+from titjudge.apps.scenes.cabinet_drawing import FONTS, LIGHTS, LININGS, Sprite, drawn, lay, sprites, tile
 from titjudge.apps.scenes.generate import plan
-from titjudge.apps.scenes.ladder import KINDS, alternatives, kind_of
+from titjudge.apps.scenes.ladder import TEMPLATES
 from titjudge.apps.scenes.scene import LEVELS, Scene, Thing
+from titjudge.apps.scenes.template import SIZES, Rung, Template
 
 VIEWS = {"768": 768, "1536": 1536, "zoom": 0}  # pixels of the long side; 0: each box enlarged twice
 _NOISE, _JPEG = 2.0, 85  # of 255; quality
@@ -38,16 +41,19 @@ _WHOLE = 0.35  # of what one thing of a heap explains by itself: less is no furt
 Field = NDArray[np.float32]  # (rows, columns, channels), 0 to 1
 
 
-@dataclass(frozen=True)
-class Eye:
+Kernel = tuple[Field, Field]  # what a thing adds to the floor under it, and how much of the floor it covers
+
+
+@dataclass(frozen=True, eq=False)
+class Eye(ABC):
     """An eye at one sharpness: `share` is pixels seen over pixels of the image, across."""
 
     rung: Rung
     share: float
-    lining: str
-    light: str
 
-    # ------------------------------------------------------------------ what it gets
+    @abstractmethod
+    def accepts(self, seen: Field, asked: Thing) -> bool:
+        """Tell whether a group (its inside, as seen) shows what the prompt says of it."""
 
     def sees(self, picture: NDArray[np.uint8], seed: int) -> Field:
         """Return what is left of a picture, laid over the picture again pixel by pixel."""
@@ -61,9 +67,39 @@ class Eye:
         h, w = field.shape[:2]
         size = max(1, round(w * self.share)), max(1, round(h * self.share))
         channels = (Image.fromarray(np.ascontiguousarray(field[..., k])) for k in range(field.shape[2]))
-        return np.stack([np.asarray(each.resize(size, Image.Resampling.LANCZOS).resize((w, h), Image.Resampling.BICUBIC)) for each in channels], axis=2)  # fmt: skip
+        return np.stack([np.asarray(channel.resize(size, Image.Resampling.LANCZOS).resize((w, h), Image.Resampling.BICUBIC)) for channel in channels], axis=2)  # fmt: skip
 
-    # ------------------------------------------------------------------ what it takes it for
+    @staticmethod
+    def counted(seen: Field, floor: Field, kernels: Sequence[Kernel], near: int, most: int) -> int:
+        """Count things one by one: what explains most is laid under what was found before, until too little is explained."""
+        left, open_ = seen - floor, np.ones((*seen.shape[:2], 1), np.float32)
+        gains = np.stack([_gains(left, open_, d) for d, _ in kernels])
+        needed = _WHOLE * float((kernels[0][0] ** 2).sum())
+        side = kernels[0][0].shape[0]
+        for number in range(most):
+            turn, y, x = np.unravel_index(int(gains.argmax()), gains.shape)
+            if gains[turn, y, x] < needed:
+                return number
+            d, alpha = kernels[turn]
+            here = np.s_[y : y + side, x : x + side]
+            left[here] -= open_[here] * d
+            open_[here] *= 1 - alpha
+            top, start = max(0, y - side + 1), max(0, x - side + 1)
+            part = np.s_[top : y + 2 * side - 1, start : x + 2 * side - 1]
+            for k, (d, _) in enumerate(kernels):
+                fresh = _gains(left[part], open_[part], d)
+                old = gains[k, top : top + fresh.shape[0], start : start + fresh.shape[1]]
+                old[:] = np.where(np.isneginf(old), old, fresh)
+            gains[:, max(0, y - near) : y + near + 1, max(0, x - near) : x + near + 1] = -np.inf
+        return most
+
+
+@dataclass(frozen=True)
+class CabinetEye(Eye):
+    """An eye for the boxes of a cabinet, which are lined with one paper."""
+
+    lining: str
+    light: str
 
     def accepts(self, seen: Field, asked: Thing) -> bool:
         """Tell whether a box (its inside, as seen) shows what the prompt says of it."""
@@ -148,34 +184,13 @@ class Eye:
         return canvas
 
     def _found(self, seen: Field, sprite: Sprite, turns: Sequence[float], most: int) -> int:
-        """Count things one by one: what explains most is laid under what was found before, until too little is explained."""
-        unit = self.rung.unit
         floor = np.array(LININGS[self.lining], np.float32) / 255
         kernels = []
         for turn in turns:
             on_black, on_white = (self.blurred(self._laid(sprite, turn, shade)) for shade in (0.0, 1.0))
             alpha = 1 - (on_white - on_black).mean(axis=2, keepdims=True)
             kernels.append((on_black - alpha * floor, alpha))
-        left, open_ = seen - floor, np.ones((*seen.shape[:2], 1), np.float32)
-        gains = np.stack([_gains(left, open_, d) for d, _ in kernels])
-        needed = _WHOLE * float((kernels[0][0] ** 2).sum())
-        side, near = kernels[0][0].shape[0], round(0.45 * unit)
-        for number in range(most):
-            turn, y, x = np.unravel_index(int(gains.argmax()), gains.shape)
-            if gains[turn, y, x] < needed:
-                return number
-            d, alpha = kernels[turn]
-            here = np.s_[y : y + side, x : x + side]
-            left[here] -= open_[here] * d
-            open_[here] *= 1 - alpha
-            top, start = max(0, y - side + 1), max(0, x - side + 1)
-            part = np.s_[top : y + 2 * side - 1, start : x + 2 * side - 1]
-            for k, (d, _) in enumerate(kernels):
-                fresh = _gains(left[part], open_[part], d)
-                old = gains[k, top : top + fresh.shape[0], start : start + fresh.shape[1]]
-                old[:] = np.where(np.isneginf(old), old, fresh)
-            gains[:, max(0, y - near) : y + near + 1, max(0, x - near) : x + near + 1] = -np.inf
-        return most
+        return self.counted(seen, floor, kernels, round(0.45 * self.rung.unit), most)
 
 
 def received(sent: Image.Image, seen: tuple[int, int], laid: tuple[int, int], seed: int) -> Field:
@@ -189,7 +204,7 @@ def received(sent: Image.Image, seen: tuple[int, int], laid: tuple[int, int], se
 
 
 @lru_cache(2_000)  # drawings of half a megabyte
-def _alone(eye: Eye, sprite: Sprite, h: int, w: int) -> Field:
+def _alone(eye: CabinetEye, sprite: Sprite, h: int, w: int) -> Field:
     canvas = np.empty((h, w, 3), np.float32)
     canvas[:] = np.array(LININGS[eye.lining], np.float32) / 255
     look = drawn(sprite.kind, sprite.hue, sprite.other, eye.rung.unit * sprite.scale, sprite.turn)
@@ -215,60 +230,71 @@ def _gains(left: Field, open_: Field, d: Field) -> NDArray[np.float32]:
 # ---------------------------------------------------------------------- the measurement
 
 
-def _insides(scene: Scene, rung: Rung, seen: Field) -> dict[str, Field]:
-    """Cut what is seen of each box out of a picture."""
-    boxes = {thing.name: rung.inside(thing) for thing in scene.things}
+EYES: Mapping[str, Callable[[Scene, Rung, float], Eye]] = {
+    Cabinet.name: lambda scene, rung, share: CabinetEye(rung, share, scene.wall, scene.view.light),
+}
+
+
+def insides(scene: Scene, rung: Rung, seen: Field) -> dict[str, Field]:
+    """Cut what is seen of each group out of a picture."""
+    template = TEMPLATES[scene.template]
+    boxes = {thing.name: template.inside(thing, rung, scene) for thing in scene.things}
     return {name: seen[top:bottom, left:right] for name, (left, top, right, bottom) in boxes.items()}
 
 
-def measure(difficulty: int, scenes: Iterable[int], seed: int) -> dict[str, dict[str, float]]:
+def measure(template: Template, difficulty: int, scenes: Iterable[int], seed: int) -> dict[str, dict[str, float]]:
     """Return for each view the share of elements and pairs that the eye gets right, of all and by kind of element."""
-    rung = RUNGS[difficulty]
+    rung, kind_of = template.rungs[difficulty], template.kind_of
     verdicts: dict[str, dict[tuple[str, bool], list[bool]]] = defaultdict(lambda: defaultdict(list))
     pairs: dict[str, list[float]] = defaultdict(list)
     for number in scenes:
-        made = plan(seed, number, LEVELS, lambda *_: [], difficulty=difficulty)
-        pictures = [cabinet(shown.scene, rung) for shown in made.shown]
+        made = plan(seed, number, LEVELS, lambda *_: [], difficulty=difficulty, template=template.name)
+        pictures = [template.picture(shown.scene, rung) for shown in made.shown]
         for view, pixels in VIEWS.items():
             share = min(1.0, pixels / rung.width) if pixels else 2.0
-            eye = Eye(rung, share, made.asked.wall, made.asked.view.light)
+            eye = EYES[template.name](made.asked, rung, share)
             seen = [
-                _insides(made.asked, rung, eye.sees(each, 100 * number + level)) for level, each in enumerate(pictures)
+                insides(made.asked, rung, eye.sees(picture, 100 * number + level))
+                for level, picture in enumerate(pictures)
             ]
             right = {thing.name: eye.accepts(seen[0][thing.name], thing) for thing in made.asked.things}
             for thing in made.asked.things:
                 verdicts[view][kind_of(thing), True].append(right[thing.name])
             for shown in made.shown[1:]:
                 for error in shown.errors:
-                    thing = next(each for each in made.asked.things if each.name == error.element[0])
+                    thing = next(group for group in made.asked.things if group.name == error.element[0])
                     accepted = eye.accepts(seen[shown.level][thing.name], thing)
                     verdicts[view][error.kind, False].append(not accepted)
                     if shown.level == 1:  # all else is the same in both images
                         pairs[view].append(0.5 + 0.5 * (int(right[thing.name]) - int(accepted)))
-    return {view: _shares(verdicts[view], pairs[view]) for view in VIEWS}
+    return {view: _shares(template.kinds, verdicts[view], pairs[view]) for view in VIEWS}
 
 
-def _shares(verdicts: dict[tuple[str, bool], list[bool]], pairs: list[float]) -> dict[str, float]:
+def _shares(
+    all_kinds: Sequence[str], verdicts: dict[tuple[str, bool], list[bool]], pairs: list[float]
+) -> dict[str, float]:
     def share(kinds: Iterable[str]) -> float:
         sides = [[so for kind in kinds for so in verdicts[kind, side]] for side in (True, False)]
         return float(np.mean([np.mean(side) for side in sides if side]))
 
-    return {"element": share(KINDS), "pair": float(np.mean(pairs)), **{kind: share([kind]) for kind in KINDS}}
+    return {"element": share(all_kinds), "pair": float(np.mean(pairs)), **{kind: share([kind]) for kind in all_kinds}}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenes", type=int, default=9)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--difficulty", type=int, choices=tuple(RUNGS))
+    parser.add_argument("--difficulty", type=int, choices=tuple(SIZES))
+    parser.add_argument("--template", choices=tuple(TEMPLATES))
     options = parser.parse_args()
-    columns = ("element", "pair", *KINDS)
-    print("| difficulty | view | " + " | ".join(columns) + " |\n|" + " --- |" * (len(columns) + 2))
-    for difficulty in [options.difficulty] if options.difficulty else RUNGS:
-        for view, found in measure(difficulty, range(options.scenes), options.seed).items():
-            print(
-                f"| {difficulty} | {view} | " + " | ".join(f"{found[each]:.0%}" for each in columns) + " |", flush=True
-            )
+    for name in [options.template] if options.template else TEMPLATES:
+        columns = ("element", "pair", *TEMPLATES[name].kinds)
+        print(f"| {name} | view | " + " | ".join(columns) + " |\n|" + " --- |" * (len(columns) + 2))
+        for difficulty in [options.difficulty] if options.difficulty else SIZES:
+            views = measure(TEMPLATES[name], difficulty, range(options.scenes), options.seed)
+            for view, shares in views.items():
+                cells = " | ".join(f"{shares[column]:.0%}" for column in columns)
+                print(f"| {difficulty} | {view} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

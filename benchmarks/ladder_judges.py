@@ -1,6 +1,6 @@
 """What judges of the ladder see of it, and at what price, when they read it with an eye of honest sharpness.
 
-    python -m benchmarks.ladder_judges [--scenes N] [--seed S] [--difficulty 1|2|3] [--pixels 768 1536 ...]
+    python -m benchmarks.ladder_judges [--scenes N] [--seed S] [--difficulty 1|2|3] [--template NAME] [--pixels 768 1536 ...]
 
 The metrics are the real ones. Whatever is asked about an image is answered by the eye of `ladder_eye`: it gets what is sent (the
 image, a part of it, a crop) scaled to `--pixels` on the long side, with noise and JPEG. No error rate is put in. What is the same
@@ -36,12 +36,12 @@ import numpy as np
 from PIL import Image
 from scipy.stats import spearmanr
 
-from benchmarks.ladder_eye import Eye
+from benchmarks.ladder_eye import EYES, Eye
 from benchmarks.scripted_ask import ScriptedAsk
-from titjudge.apps.scenes.cabinet import RUNGS, cabinet
 from titjudge.apps.scenes.generate import ScenePlan, plan
-from titjudge.apps.scenes.ladder import KINDS, kind_of, sentence
-from titjudge.apps.scenes.scene import LEVELS
+from titjudge.apps.scenes.ladder import TEMPLATES
+from titjudge.apps.scenes.scene import CABINET, LEVELS
+from titjudge.apps.scenes.template import SIZES
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Score
 from titjudge.engine.prices import price_of
@@ -76,9 +76,10 @@ class Pictures:
     """The images of a prompt, and what the eye makes of a box in a part of one."""
 
     def __init__(self, scene: ScenePlan, difficulty: int, pixels: int, folder: Path) -> None:
-        self.scene, self.rung, self.pixels = scene, RUNGS[difficulty], pixels
+        self.scene, self.template, self.pixels = scene, TEMPLATES[scene.asked.template], pixels
+        self.rung = self.template.rungs[difficulty]
         self.things = scene.asked.things
-        self.arrays = [cabinet(shown.scene, self.rung) for shown in scene.shown]
+        self.arrays = [self.template.picture(shown.scene, self.rung) for shown in scene.shown]
         self.wrong = [{error.element[0] for error in shown.errors} for shown in scene.shown]
         self.files = [folder / f"{pixels}-{level}.png" for level in LEVELS]
         for array, file in zip(self.arrays, self.files, strict=True):
@@ -88,9 +89,13 @@ class Pictures:
 
     def place(self, number: int) -> Box:
         """Where a box lies, in fractions."""
-        left, top, right, bottom = self.rung.place(self.things[number])
+        left, top, right, bottom = self.template.place(self.things[number], self.rung, self.scene.asked)
         height, width = self.arrays[0].shape[:2]
         return left / width, top / height, right / width, bottom / height
+
+    def sentence(self, number: int) -> str:
+        """What the prompt says of a box."""
+        return self.template.sentence(self.things[number])
 
     def sharpness(self, file: Path) -> float:
         """Pixels that a reader sees of a file, over pixels of the image that it shows, across."""
@@ -107,7 +112,7 @@ class Pictures:
         level = level if thing.name in self.wrong[level] else 0
         key = level, number, part, self.sharpness(file)
         if key not in self._accepted:
-            eye = Eye(self.rung, key[3], self.scene.asked.wall, self.scene.asked.view.light)
+            eye = EYES[self.template.name](self.scene.asked, self.rung, key[3])
             self._accepted[key] = eye.accepts(self._cut(eye, level, number, part), thing)
         return self._accepted[key]
 
@@ -119,7 +124,7 @@ class Pictures:
         if (level, part, eye.share) not in self._seen:
             shown = array[y : round(part[3] * height), x : round(part[2] * width)]
             self._seen[level, part, eye.share] = eye.sees(np.ascontiguousarray(shown), 100 * level + number)
-        left, top, right, bottom = self.rung.inside(self.things[number])
+        left, top, right, bottom = self.template.inside(self.things[number], self.rung, self.scene.asked)
         return self._seen[level, part, eye.share][top - y : bottom - y, left - x : right - x]
 
 
@@ -182,8 +187,8 @@ class Scripted(ScriptedAsk):
     def _says(self, number: int, files: Sequence[Path]) -> str:
         report = self._report(number, files)
         if report is None:
-            return f"box {self.pictures.things[number].name[4:]} is not in this part."
-        words = sentence(self.pictures.things[number])
+            return f"{self.pictures.things[number].name} is not in this part."
+        words = self.pictures.sentence(number)
         return f"#{number}={report[0]:d} {words if report[0] else 'It is not so that: ' + words}"
 
     def _all(self) -> range:
@@ -230,12 +235,12 @@ class Scripted(ScriptedAsk):
 
     def _tit_compare(self, given: Mapping[str, Any]) -> str:
         held = [mark == "1" for _, mark in MARK.findall(given["description"])]
-        wrong = [sentence(self.pictures.things[int(n)]) for n, mark in MARK.findall(given["description"]) if mark == "0"]  # fmt: skip
+        wrong = [self.pictures.sentence(int(n)) for n, mark in MARK.findall(given["description"]) if mark == "0"]  # fmt: skip
         score = 100 * sum(held) / len(held)
         return json.dumps({"missing": [], "contradicted": wrong, "reason": "Some boxes differ.", "score": score})
 
     def _agent_split(self, given: Mapping[str, Any]) -> str:
-        sentences = [sentence(thing) for thing in self.pictures.things]
+        sentences = [self.pictures.sentence(n) for n in self._all()]
         return json.dumps({"claims": [
             {"claim": f"{words} #{n}", "kind": "attribute", "things": [self.pictures.things[n].name], "span": words}
             for n, words in enumerate(sentences)
@@ -288,9 +293,9 @@ def _size(file: Path) -> tuple[int, int]:
 
 
 def _item(pictures: Pictures, level: int, looks: int) -> Item:
-    asked = [f"Is this true? {sentence(thing)} #{n}" for n, thing in enumerate(pictures.things)]
+    asked = [f"Is this true? {pictures.sentence(n)} #{n}" for n in range(len(pictures.things))]
     names = [thing.name for thing in pictures.things]
-    says = [[thing.name, f"{sentence(thing)} #{n}"] for n, thing in enumerate(pictures.things)]
+    says = [[thing.name, f"{pictures.sentence(n)} #{n}"] for n, thing in enumerate(pictures.things)]
     graph = {"entities": names, "attributes": says, "relations": []}
     meta = {"max_looks": looks, "graph": graph, "questions": asked, "gold_answers": ["yes"] * len(asked)}
     return Item("i", pictures.scene.prompt, pictures.files[level], "g", "p", meta)
@@ -308,10 +313,10 @@ def _verdicts(score: Score, ask: Scripted) -> dict[int, bool]:
     return {number: ask._held(number, file) for number in ask._all()}
 
 
-def measure(number: int, seed: int, difficulty: int, pixels: int) -> dict[str, dict[str, Any]]:
+def measure(number: int, seed: int, difficulty: int, pixels: int, template: str = CABINET) -> dict[str, dict[str, Any]]:
     """What each metric says of the images of one prompt: scores by level, verdicts right and wrong, and the bill."""
     found: dict[str, dict[str, Any]] = {}
-    scene = plan(seed, number, LEVELS, lambda *_: [], difficulty=difficulty)
+    scene = plan(seed, number, LEVELS, lambda *_: [], difficulty=difficulty, template=template)
     with tempfile.TemporaryDirectory() as folder:
         pictures = Pictures(scene, difficulty, pixels, Path(folder))
         for name, metric in METRICS.items():
@@ -323,7 +328,7 @@ def measure(number: int, seed: int, difficulty: int, pixels: int) -> dict[str, d
                 scores.append(score.value)
                 for box, met in _verdicts(score, ask).items():
                     right = pictures.things[box].name not in pictures.wrong[level]
-                    counts[kind_of(pictures.things[box]), right, met == right] += 1
+                    counts[pictures.template.kind_of(pictures.things[box]), right, met == right] += 1
                 bill.add(ask.bill)
                 once = ask.shared
             bill.add(once)
@@ -331,13 +336,15 @@ def measure(number: int, seed: int, difficulty: int, pixels: int) -> dict[str, d
     return found
 
 
-def _row(name: str, scenes: Sequence[Mapping[str, Any]], dollars_of_tit: float) -> tuple[str, float]:
+def _row(
+    name: str, scenes: Sequence[Mapping[str, Any]], kinds: Sequence[str], dollars_of_tit: float
+) -> tuple[str, float]:
     bill, images = Bill(), len(scenes) * len(LEVELS)
     for scene in scenes:
         bill.add(scene["bill"], 1 / images)
     pairs = [0.5 + 0.5 * float(np.sign(s["scores"][0] - s["scores"][1])) for s in scenes]
     ordered = [-spearmanr(s["scores"], list(LEVELS)).statistic if len({*s["scores"]}) > 1 else 0.0 for s in scenes]
-    element = _element(scenes, KINDS)
+    element = _element(scenes, kinds)
     price = price_of(*PRICED_AS)
     assert price is not None
     dollars = 1000 * (bill.sent * price.input + bill.answered * price.output) / 1e6
@@ -359,24 +366,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenes", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--difficulty", type=int, choices=tuple(RUNGS), default=3)
+    parser.add_argument("--difficulty", type=int, choices=tuple(SIZES), default=3)
+    parser.add_argument("--template", choices=tuple(TEMPLATES), default=CABINET)
     parser.add_argument("--pixels", type=int, nargs="+", default=[768])
     options = parser.parse_args()
+    kinds = TEMPLATES[options.template].kinds
     head = "| metric | pair | SRCC | element | looks | requests | tokens in | tokens out | USD per 1,000 | to tit-llm |"
     for pixels in options.pixels:
         print(
-            f"difficulty {options.difficulty}, {options.scenes} prompts of {len(LEVELS)} images, {pixels} pixels a look"
+            f"{options.template}, difficulty {options.difficulty}, {options.scenes} prompts of {len(LEVELS)} images, {pixels} pixels a look"
         )
         print(f"{head}\n|{' --- |' * (head.count('|') - 1)}")
         with ProcessPoolExecutor() as pool:
-            same = map(repeat, (options.seed, options.difficulty, pixels))
+            same = map(repeat, (options.seed, options.difficulty, pixels, options.template))
             scenes = list(pool.map(measure, range(options.scenes), *same))
-        _, of_tit = _row("tit-llm", [scene["tit-llm"] for scene in scenes], 0)
+        _, dollars_of_tit = _row("tit-llm", [scene["tit-llm"] for scene in scenes], kinds, 0)
         for name in METRICS:
-            print(_row(name, [scene[name] for scene in scenes], of_tit)[0], flush=True)
-        print(f"\n| element | {' | '.join(KINDS)} |\n|{' --- |' * (len(KINDS) + 1)}")
+            print(_row(name, [scene[name] for scene in scenes], kinds, dollars_of_tit)[0], flush=True)
+        print(f"\n| element | {' | '.join(kinds)} |\n|{' --- |' * (len(kinds) + 1)}")
         for name in METRICS:
-            by_kind = [_element([scene[name] for scene in scenes], [kind]) for kind in KINDS]
+            by_kind = [_element([scene[name] for scene in scenes], [kind]) for kind in kinds]
             print(f"| {name} | {' | '.join(f'{share:.0%}' for share in by_kind)} |", flush=True)
 
 

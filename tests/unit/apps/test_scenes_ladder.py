@@ -12,10 +12,14 @@ import pytest
 from PIL import Image
 from scene_stubs import unseen
 
-from titjudge.apps.scenes import annotation, ladder
-from titjudge.apps.scenes.cabinet import RUNGS, cabinet
+from titjudge.apps.scenes import annotation
+from titjudge.apps.scenes.cabinet import KINDS, Cabinet
 from titjudge.apps.scenes.generate import ScenePlan, plan
+from titjudge.apps.scenes.rows import bits_of
 from titjudge.apps.scenes.scene import LEVELS, Scene
+from titjudge.apps.scenes.template import ERRORS_AT
+
+CABINET, RUNGS = Cabinet(), Cabinet.rungs
 
 
 @cache
@@ -25,7 +29,7 @@ def planned(difficulty: int, number: int = 0) -> ScenePlan:
 
 @cache
 def composed() -> Scene:
-    return ladder.compose(Random(3), RUNGS[3])
+    return CABINET.compose(Random(3), RUNGS[3])
 
 
 def test_the_difficulties_have_more_groups_and_smaller_things_each() -> None:
@@ -35,29 +39,29 @@ def test_the_difficulties_have_more_groups_and_smaller_things_each() -> None:
     assert all(1024 <= rung.width <= 2048 for rung in rungs)
 
 
-@pytest.mark.parametrize("number", range(len(ladder.KINDS)))
+@pytest.mark.parametrize("number", range(len(KINDS)))
 def test_level_1_has_one_wrong_element_of_a_kind_that_goes_round(number: int) -> None:
     scene = planned(2, number)
     shown = scene.shown[1]
     found = annotation.marks(scene.graph, shown.scene)
     assert found is not None
     assert found.wrong == 1
-    assert [error.kind for error in shown.errors] == [ladder.KINDS[number]]
+    assert [error.kind for error in shown.errors] == [KINDS[number]]
 
 
 @pytest.mark.parametrize("difficulty", [1, 2, 3])
 def test_pixels_differ_where_the_annotation_says_and_nowhere_else(difficulty: int) -> None:
     scene, rung = planned(difficulty), RUNGS[difficulty]
-    right = cabinet(scene.asked, rung).astype(int)
+    right = CABINET.picture(scene.asked, rung).astype(int)
     for shown in scene.shown[1:]:
-        apart = np.abs(cabinet(shown.scene, rung).astype(int) - right).max(axis=2) > 40
+        apart = np.abs(CABINET.picture(shown.scene, rung).astype(int) - right).max(axis=2) > 40
         for error in shown.errors:
             assert error.box is not None
             left, top, end, bottom = error.box
             assert apart[top:bottom, left:end].sum() >= 8, error
             thing = scene.asked.get(error.element[0])
             assert thing is not None
-            place = rung.place(thing)
+            place = CABINET.place(thing, rung, scene.asked)
             assert place[0] < left < end < place[2]
             assert place[1] < top < bottom < place[3]
             apart[place[1] : place[3], place[0] : place[2]] = False
@@ -67,23 +71,23 @@ def test_pixels_differ_where_the_annotation_says_and_nowhere_else(difficulty: in
 def test_errors_are_in_boxes_of_their_own_and_as_many_as_the_level_says() -> None:
     for shown in planned(3).shown:
         boxes = [error.element[0] for error in shown.errors]
-        assert len(set(boxes)) == len(boxes) == ladder.ERRORS_AT.get(shown.level, 0)
+        assert len(set(boxes)) == len(boxes) == ERRORS_AT.get(shown.level, 0)
 
 
 def test_an_error_of_a_count_is_one_thing_more_or_fewer_and_moves_no_other() -> None:
-    from titjudge.apps.scenes.cabinet import sprites
+    from titjudge.apps.scenes.cabinet_drawing import sprites
 
     for thing in composed().things:
         if thing.kind == "count":
             was = set(sprites(thing, Random(1)))
-            for other in ladder.alternatives(thing):
+            for other in CABINET.alternatives(thing):
                 assert len(was ^ set(sprites(other, Random(1)))) == 1
 
 
 def test_every_alternative_says_something_else_than_the_prompt() -> None:
     for thing in composed().things:
-        about = ladder.kind_of(thing)
-        others = [each.traits[about] for each in ladder.alternatives(thing)]
+        about = CABINET.kind_of(thing)
+        others = [each.traits[about] for each in CABINET.alternatives(thing)]
         assert others
         assert thing.traits[about] not in others
 
@@ -91,7 +95,7 @@ def test_every_alternative_says_something_else_than_the_prompt() -> None:
 def test_the_prompt_says_all_that_the_graph_asks_and_each_box_once() -> None:
     scene = planned(3)
     for thing in scene.asked.things:
-        about = ladder.kind_of(thing)
+        about = CABINET.kind_of(thing)
         assert scene.prompt.count(f"ox {thing.name[4:]} ") == 1, thing.name
         assert thing.traits[about] == "nothing" or thing.traits[about].removeprefix("one ") in scene.prompt
     assert "surface" in scene.graph.attributes["table"]
@@ -109,17 +113,15 @@ def test_questions_have_both_answers_and_those_of_an_image_differ_where_it_is_wr
 
 @pytest.mark.parametrize("rule", ["all", "none", "every second", "only", "more"])
 def test_a_rule_is_true_of_the_states_that_are_drawn_for_it(rule: str) -> None:
-    bits = ladder._bits(Random(2), rule, 11)
+    bits = bits_of(Random(2), rule, 11)
     wanted = {"all": {0}, "none": {0}, "every second": {5}, "only": {1}, "more": {6}}
     assert bits.count("1") in wanted[rule]
     assert rule != "every second" or bits.startswith("0101")
 
 
 def test_an_error_that_changes_too_few_pixels_is_not_seen() -> None:
-    from titjudge.apps.scenes.cabinet import difference
-
     thing = next(each for each in composed().things if each.kind == "count")
-    assert difference(thing, thing, RUNGS[3], composed()) is None
+    assert CABINET.difference(thing, thing, RUNGS[3], composed()) is None
 
 
 BUNDLED = Path(__file__).resolve().parents[3] / "examples" / "ladder"
@@ -134,7 +136,7 @@ def test_the_bundled_scenes_are_those_that_the_command_makes(difficulty: int) ->
     assert (prompt["prompt_id"], prompt["prompt"]) == (made.prompt_id, made.prompt)
     images = [json.loads(line) for line in (folder / "images.jsonl").read_text().splitlines()]
     assert {image["level"] for image in images} == {0, 1}
-    drawn = {shown.level: cabinet(shown.scene, RUNGS[difficulty]) for shown in made.shown}
+    drawn = {shown.level: CABINET.picture(shown.scene, RUNGS[difficulty]) for shown in made.shown}
     (error,) = made.shown[1].errors
     left, top, right, bottom = error.box
     for image in images:

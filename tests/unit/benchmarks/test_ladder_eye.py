@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.ladder_eye import Eye, _insides
-from titjudge.apps.scenes.cabinet import RUNGS, cabinet
+from benchmarks.ladder_eye import EYES, insides
+from titjudge.apps.scenes.cabinet import Cabinet
 from titjudge.apps.scenes.generate import ScenePlan, plan
+from titjudge.apps.scenes.ladder import TEMPLATES
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +18,10 @@ def made() -> ScenePlan:
 
 def verdicts(made: ScenePlan, share: float) -> list[bool]:
     """Tell of each planted error, other than of heaps, whether the eye accepts the right box and notices the wrong one."""
-    rung, eye = RUNGS[1], Eye(RUNGS[1], share, made.asked.wall, made.asked.view.light)
-    right, wrong = (_insides(made.asked, rung, eye.sees(cabinet(each.scene, rung), 0)) for each in made.shown)
+    template = TEMPLATES[made.asked.template]
+    rung = template.rungs[1]
+    eye = EYES[template.name](made.asked, rung, share)
+    right, wrong = (insides(made.asked, rung, eye.sees(template.picture(shown.scene, rung), 0)) for shown in made.shown)
     found = []
     for error in made.shown[1].errors:
         thing = made.asked.get(error.element[0])
@@ -39,8 +42,9 @@ def test_it_misses_errors_where_too_few_pixels_are_left(made: ScenePlan) -> None
 
 
 def test_what_it_sees_is_as_large_as_the_image_and_less_sharp(made: ScenePlan) -> None:
-    picture = cabinet(made.asked, RUNGS[1])
-    eyes = [Eye(RUNGS[1], share, made.asked.wall, made.asked.view.light) for share in (0.25, 0.5, 1.0)]
+    rung = Cabinet.rungs[1]
+    picture = Cabinet().picture(made.asked, rung)
+    eyes = [EYES[Cabinet.name](made.asked, rung, share) for share in (0.25, 0.5, 1.0)]
     seen = [eye.sees(picture, 0) for eye in eyes]
     assert {each.shape for each in seen} == {picture.shape}
     edges = [np.abs(np.diff(each, axis=0)).mean() for each in seen]

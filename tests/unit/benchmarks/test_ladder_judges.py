@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import ladder_judges
-from benchmarks.ladder_eye import Eye
+from benchmarks.ladder_eye import EYES
 from benchmarks.ladder_judges import METRICS, Pictures, measure
 from titjudge.apps.scenes.generate import plan
 from titjudge.apps.scenes.scene import LEVELS
@@ -29,11 +29,11 @@ def test_a_box_is_read_where_it_lies_in_a_crop_and_sharper_than_in_the_whole(tmp
         (part,) = asyncio.run(cut.cut(shown.files[0], [box]))
         assert shown.sharpness(part) > 1 > shown.sharpness(shown.files[0])
         assert shown.accepts(0, 24, part) is None, "another box is not in it"
-        left, top, right, bottom = shown.rung.inside(shown.things[7])
+        left, top, right, bottom = shown.template.inside(shown.things[7], shown.rung, shown.scene.asked)
         truth = shown.arrays[0][top:bottom, left:right] / 255
         away = {}
         for file, area in ((part, box), (shown.files[0], ladder_judges.WHOLE)):
-            eye = Eye(shown.rung, shown.sharpness(file), shown.scene.asked.wall, shown.scene.asked.view.light)
+            eye = EYES[shown.template.name](shown.scene.asked, shown.rung, shown.sharpness(file))
             away[file] = np.abs(shown._cut(eye, 0, 7, area) - truth).mean()
     assert away[part] < away[shown.files[0]] / 2
 

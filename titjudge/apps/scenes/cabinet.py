@@ -1,388 +1,301 @@
-"""Draw a cabinet of shallow boxes seen from above, as the ladder composes it: by Pillow, in about half a second an image, without a renderer.
+"""The first template of the ladder: cabinets of 25, 40 or 60 boxes with small things, seen straight from above.
 
-Lengths within a box are in units (the size of one object), from the middle of the box, across and down.
+A group is what is in one box. An error is one object of one box (one more or less, mirrored, in another state, size, colour
+or kind), one letter, two things that changed places, or a thing in an empty box.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from random import Random
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from titjudge.apps.scenes.palette import COLOURS
-from titjudge.apps.scenes.scene import Scene, Thing
-from titjudge.apps.scenes.textures import Pixels, surface
+from titjudge.apps.scenes import cabinet_drawing
+from titjudge.apps.scenes.cabinet_drawing import FACING, FONTS, LIGHTS, LININGS
+from titjudge.apps.scenes.palette import near
+from titjudge.apps.scenes.rows import RULES, bits_of, flipped, length_of, ordinal, words_of
+from titjudge.apps.scenes.scene import CABINET, TABLE, AskedElements, Scene, Thing, View
+from titjudge.apps.scenes.template import SIZES, Box, Rung, Template
+from titjudge.apps.scenes.textures import Pixels
 
-Box = tuple[int, int, int, int]  # left, top, right, bottom, in pixels
-Point = tuple[float, float]
-
-MARGIN = 36  # pixels, for the letters and numbers of the rows and columns
-_GAP = 5  # pixels between boxes
-_FINE = 8  # how much larger an object is drawn before it is scaled down
-LININGS = {"cream": (238, 229, 206), "pale grey": (214, 217, 220), "pale blue": (203, 220, 235)}
-LIGHTS = {"from the upper left": (-0.7, -0.7), "from the upper right": (0.7, -0.7)}
-FONTS = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "DejaVuSans-Oblique")
-_VISIBLE, _CONTRAST = 10, 60  # pixels that must differ, and by how much (of 255 in one channel)
-
-
-@dataclass(frozen=True, slots=True)
-class Rung:
-    """A difficulty of the ladder: size of the image, boxes, and pixels of an object (`unit`) and of a letter's em."""
-
-    width: int
-    height: int
-    columns: int
-    rows: int
-    unit: int
-    em: int
-
-    @property
-    def box(self) -> tuple[int, int]:
-        """Width and height of a box."""
-        return (self.width - 2 * MARGIN) // self.columns, (self.height - 2 * MARGIN) // self.rows
-
-    def place(self, thing: Thing) -> Box:
-        """Return where the box of a group is in the image."""
-        w, h = self.box
-        left, top = MARGIN + thing.column * w, MARGIN + int(thing.row) * h
-        return left, top, left + w, top + h
-
-    def inside(self, thing: Thing) -> Box:
-        """Return where the inside of a box, as `tile` draws it, is in the image."""
-        left, top, right, bottom = self.place(thing)
-        return left + _GAP, top + _GAP, right - _GAP, bottom - _GAP
+KINDS = (
+    "count",
+    "colour",
+    "facing",
+    "state",
+    "size",
+    "kind",
+    "text",
+    "arrangement",
+    "contents",
+)  # the attribute that is wrong
+_HUES = ("red", "orange", "green", "blue", "purple", "black")
+_THINGS = ("star", "button", "block", "leaf", "bottle", "fish", "cup", "key")
+_STATES = {
+    "lamp": ("is dark", "is lit"),
+    "padlock": ("is closed", "is open"),
+    "bottle": ("stands upright", "stands on its head"),
+}
+_FACES = {"fish": ("swims to the left", "swims to the right"), "cup": ("has its handle on the left", "has its handle on the right"), "key": ("has its bow on the left", "has its bow on the right")}  # fmt: skip
+_WORDS = (
+    ("MAPLE", "RIVER", "STONE", "OLIVE", "TIGER", "PAPER", "LEMON", "CANDY", "FROST", "METAL", "BREAD", "NORTH"),
+    ("ЛОДКА", "ВЕТЕР", "КНИГА", "РЕБУС", "МЕТРО", "ШКОЛА"),
+    ("ΚΗΠΟΣ", "ΠΟΡΤΑ", "ΔΡΟΜΟΣ", "ΒΙΒΛΙΟ", "ΠΕΤΡΑ", "ΛΙΜΑΝΙ"),
+)
+ALPHABETS = ("ABCDEFGHIKLMNOPRSTUVXYZ", "АБВГДЕЖИКЛМНОПРСТУХЦШЯ", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")
+_SURFACES = {
+    "brown wooden planks": "brown wooden planks",
+    "plain green cloth": "a plain green cloth",
+    "white marble": "white marble",
+}
 
 
-RUNGS = {1: Rung(1024, 1024, 5, 5, 22, 18), 2: Rung(1536, 1216, 8, 5, 14, 11), 3: Rung(2048, 1440, 10, 6, 8, 8)}
+class Cabinet(Template):
+    """A collector's cabinet, seen straight from above."""
+
+    name, prefix, kinds = CABINET, "ladder", KINDS
+    rungs: ClassVar[Mapping[int, Rung]] = {
+        1: Rung(*SIZES[1], 5, 5, 22, 18),
+        2: Rung(*SIZES[2], 8, 5, 14, 11),
+        3: Rung(*SIZES[3], 10, 6, 8, 8),
+    }
+
+    def compose(self, rng: Random, rung: Rung) -> Scene:
+        """Compose a scene whose boxes go round through all kinds of groups."""
+        kinds = [KINDS[number % len(KINDS)] for number in range(rung.columns * rung.rows)]
+        rng.shuffle(kinds)
+        names = [(column, row) for row in range(rung.rows) for column in range(rung.columns)]
+        things = tuple(_group(rng, kind, *box) for kind, box in zip(kinds, names, strict=True))
+        view = View(rng.choice(tuple(LIGHTS)), 0.0, {}, rng.randrange(1 << 30))
+        return Scene(rng.choice(tuple(_SURFACES)), rng.choice(tuple(LININGS)), things, view, self.name)
+
+    def kind_of(self, thing: Thing) -> str:
+        return {"row": thing.traits.get("about", ""), "place": "arrangement"}.get(thing.kind, thing.kind)
+
+    def graph_of(self, scene: Scene) -> AskedElements:
+        """Make the graph: what the cabinet stands on, and of each box one attribute."""
+        attributes = {thing.name: {(kind := self.kind_of(thing)): thing.traits[kind]} for thing in scene.things}
+        return AskedElements((TABLE, *attributes), {TABLE: {"surface": scene.surface}, **attributes}, ())
+
+    def write(self, scene: Scene, rng: Random) -> str:
+        return write(scene, rng)
+
+    def sentence(self, thing: Thing) -> str:
+        return sentence(thing)
+
+    def question(self, thing: Thing, value: str) -> str:
+        return question(thing, value)
+
+    def alternatives(self, thing: Thing) -> Iterator[Thing]:
+        return alternatives(thing)
+
+    def picture(self, scene: Scene, rung: Rung) -> Pixels:
+        return cabinet_drawing.cabinet(scene, rung)
+
+    def place(self, thing: Thing, rung: Rung, scene: Scene) -> Box:
+        return cabinet_drawing.place(thing, rung)
+
+    def inside(self, thing: Thing, rung: Rung, scene: Scene) -> Box:
+        return cabinet_drawing.inside(thing, rung)
+
+    def part(self, thing: Thing, rung: Rung, scene: Scene, grain: int | None) -> NDArray[np.float32]:
+        return cabinet_drawing.tile(thing, rung, scene.wall, scene.view.light, grain)
 
 
-@dataclass(frozen=True, slots=True)
-class Sprite:
-    """One object in a box: its look (kind, colour, whether in the other state), middle, scale and turn in degrees."""
-
-    kind: str
-    hue: str
-    other: bool
-    at: Point
-    scale: float = 1.0
-    turn: float = 0.0
+# ---------------------------------------------------------------------- what is asked
 
 
-# ---------------------------------------------------------------------- where things lie
+def _group(rng: Random, about: str, column: int, row: int) -> Thing:
+    form, traits = _FORMS.get(about, _row)(rng, about)
+    return Thing(f"box {'ABCDEFGHIJ'[row]}{column + 1}", form, traits, column, str(row))
 
 
-def sprites(thing: Thing, rng: Random | None) -> list[Sprite]:
-    """Return the objects of a group from the first to the last one painted, with small displacements where `rng` is given."""
+def _count(rng: Random, _: str) -> tuple[str, dict[str, str]]:
+    traits = {"of": rng.choice(_THINGS), "hue": rng.choice(_HUES), "order": str(rng.randrange(1 << 30))}
+    number = str(rng.randint(6, 30))
+    return "count", traits | {"number": number, "count": number}
+
+
+def _row(rng: Random, about: str) -> tuple[str, dict[str, str]]:
+    """Draw objects in rows of which some are in the other of two states, by a rule."""
+    noun = rng.choice(FACING if about == "facing" else tuple(_STATES) if about == "state" else _THINGS)
+    hue = rng.choice(_HUES)
+    across = rng.choice((4, 5))
+    traits = {"of": noun, "hue": hue, "about": about, "across": str(across)}
+    traits["of2"] = rng.choice([other for other in _THINGS if other != noun])
+    traits["hue2"] = rng.choice([other for other in _HUES if not near(other, hue)])
+    rule = rng.choice(RULES)
+    bits = bits_of(rng, rule, length_of(rule, across))
+    if rule == "none" and about == "colour":
+        traits["hue"] = ",".join(rng.sample([other for other in _HUES if not near(other, traits["hue2"])], 3))
+    traits |= {"bits": bits, about: words_of(rule, bits, *states(traits))}
+    return "row", traits
+
+
+def states(traits: Mapping[str, str]) -> tuple[str, str]:
+    """Return what is said of an object of a row in its first state and in its other one."""
+    about, noun = traits["about"], traits["of"]
+    if about == "facing":
+        return _FACES[noun]
+    if about == "state":
+        return _STATES[noun]
+    if about == "size":
+        return "is large", "is small"
+    if about == "kind":
+        return f"is {_a(noun)}", f"is {_a(traits['of2'])}"
+    return f"is {traits['hue']}", f"is {traits['hue2']}"
+
+
+def _text(rng: Random, _: str) -> tuple[str, dict[str, str]]:
+    script = rng.choice((0, 0, 1, 2))
+    text = f"{rng.choice(_WORDS[script])}{rng.randrange(20, 99)}"
+    return "text", {"text": text, "font": rng.choice(FONTS), "script": str(script)}
+
+
+def _arrangement(rng: Random, _: str) -> tuple[str, dict[str, str]]:
+    way = rng.choice(("row", "column", "over", "inside", "outside", "touching", "apart"))
+    kinds = rng.sample(("star", "button", "block", "leaf", "bottle")[: 3 if way in ("touching", "apart") else 5], 3)
+    looks = [
+        f"{hue} {noun}" for hue, noun in zip(rng.sample(("red", "green", "blue", "orange"), 3), kinds, strict=True)
+    ]
+    if way in ("inside", "outside"):
+        looks[0] = f"{looks[0].split()[0]} ring"
+    return "place", arranged(looks if way in ("row", "column") else looks[:2], way)
+
+
+def arranged(looks: list[str], way: str) -> dict[str, str]:
+    """Make the attributes of an arrangement, with the words for it."""
+    a, b, c = (looks * 2)[:3]
+    says = {
+        "row": f"from left to right: {a}, {b}, {c}; the {b} lies between the two others",
+        "column": f"from top to bottom: {a}, {b}, {c}",
+        "over": f"the {a} lies partly behind the {b}",
+        "inside": f"the {b} lies inside the {a}",
+        "outside": f"the {b} lies outside the {a}, to the right of it",
+        "touching": f"the {a} on the left and the {b} on the right touch each other",
+        "apart": f"the {a} on the left and the {b} on the right do not touch",
+    }
+    return {"order": ",".join(looks), "arrangement way": way, "arrangement": says[way]}
+
+
+def _contents(rng: Random, _: str) -> tuple[str, dict[str, str]]:
+    noun, hue = rng.choice(_THINGS), rng.choice(_HUES)
+    return "contents", {"of": noun, "hue": hue, "contents": rng.choice((f"one {hue} {noun}", "nothing"))}
+
+
+_FORMS: dict[str, Callable[[Random, str], tuple[str, dict[str, str]]]] = {
+    "count": _count, "text": _text, "arrangement": _arrangement, "contents": _contents,
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------------- the errors
+
+
+def alternatives(thing: Thing) -> Iterator[Thing]:
+    """Yield every way in which a group can be wrong by one object, one letter or one exchange."""
     traits = thing.traits
     if thing.kind == "count":
-        slots = _slots(int(traits["number"]), Random(traits["order"]))
-        heap = [Sprite(traits["of"], traits["hue"], False, _moved(at, rng, 0.06), 1.0, _turned(rng, 8)) for at in slots]
-        return sorted(heap, key=lambda each: each.at[::-1])
-    if thing.kind == "row":
-        return [
-            _member(traits, number, at, rng)
-            for number, at in enumerate(row_slots(len(traits["bits"]), int(traits["across"])))
-        ]
-    shift = _moved((0.0, 0.0), rng, 0.4)
-    if thing.kind == "place":
-        return [
-            Sprite(kind, hue, False, (at[0] + shift[0], at[1] + shift[1]), scale)
-            for kind, hue, at, scale in _arranged(traits)
-        ]
-    if thing.kind == "contents" and traits["contents"] != "nothing":
-        return [Sprite(traits["of"], traits["hue"], False, _moved((0.0, 0.0), rng, 1.5), 1.0, _turned(rng, 30))]
-    return []
+        for number in (int(traits["number"]) - 1, int(traits["number"]) + 1):
+            yield replace(thing, traits={**traits, "number": str(number), "count": str(number)})
+    elif thing.kind == "row":
+        for k in range(len(bits := traits["bits"])):
+            words = f"{traits[traits['about']]} - but not so the {ordinal(k)}"
+            yield replace(thing, traits={**traits, "bits": flipped(bits, k), traits["about"]: words})
+    elif thing.kind == "text":
+        text = traits["text"]
+        for k, letter in enumerate(text[:-2]):
+            for other in ALPHABETS[int(traits["script"])]:
+                if other != letter:
+                    yield thing.having("text", text[:k] + other + text[k + 1 :])
+    elif thing.kind == "place":
+        for looks, way in _rearranged(traits["order"].split(","), traits["arrangement way"]):
+            yield replace(thing, traits={**traits, **arranged(looks, way)})
+    else:
+        there = f"one {traits['hue']} {traits['of']}"
+        yield thing.having("contents", there if traits["contents"] == "nothing" else "nothing")
 
 
-def _moved(at: Point, rng: Random | None, by: float) -> Point:
-    return (at[0] + rng.uniform(-by, by), at[1] + rng.uniform(-by, by)) if rng else at
-
-
-def _turned(rng: Random | None, by: float) -> float:
-    return rng.uniform(-by, by) if rng else 0.0
-
-
-def _slots(number: int, rng: Random) -> list[Point]:
-    """Return the first places of a heap, nearest to its middle first, so that one object more changes no other one."""
-    pitch = 0.9
-    places = [((x + 0.5 * (y % 2)) * pitch, y * pitch * 0.95) for y in range(-3, 4) for x in range(-3, 3)]
-    return sorted(places, key=lambda at: math.hypot(*at) + rng.uniform(0, 0.9))[:number]
-
-
-def row_slots(number: int, across: int) -> list[Point]:
-    """Return the middles of objects in rows of `across`, row by row from the top left."""
-    down = -(-number // across)
-    return [((k % across - (across - 1) / 2) * 1.4, (k // across - (down - 1) / 2) * 1.45) for k in range(number)]
-
-
-def _member(traits: Mapping[str, str], number: int, at: Point, rng: Random | None) -> Sprite:
-    other, about = traits["bits"][number] == "1", traits["about"]
-    kind = traits["of2"] if about == "kind" and other else traits["of"]
-    hues = traits["hue"].split(",")
-    hue = traits["hue2"] if about == "colour" and other else hues[number % len(hues)]
-    scale = 0.8 if about == "size" and other else 1.0
-    flip = other and about in ("facing", "state")
-    return Sprite(kind, hue, flip, _moved(at, rng, 0.12), scale, _turned(rng, 14))
-
-
-def _arranged(traits: Mapping[str, str]) -> Iterator[tuple[str, str, Point, float]]:
-    """Yield kind, colour, place and scale of the two or three objects of an arrangement."""
-    names = traits["order"].split(",")
-    look = [tuple(name.split()) for name in names]
-    way = traits["arrangement way"]
-    if way == "row":
-        ats = [(-1.3, 0.0), (0.0, 0.0), (1.3, 0.0)]
-    elif way == "column":
-        ats = [(0.0, -1.3), (0.0, 0.0), (0.0, 1.3)]
+def _rearranged(looks: list[str], way: str) -> Iterator[tuple[list[str], str]]:
+    other = {"inside": "outside", "outside": "inside", "touching": "apart", "apart": "touching"}
+    if way in other:
+        yield looks, other[way]
     elif way == "over":
-        ats = [(-0.26, -0.12), (0.26, 0.12)]
-    elif way == "inside":
-        ats = [(0.0, 0.0), (0.0, 0.0)]
-    elif way == "outside":
-        ats = [(0.0, 0.0), (1.6, 0.0)]
-    elif way == "touching":
-        ats = [(-0.42, 0.0), (0.42, 0.0)]
+        yield looks[::-1], way
     else:
-        ats = [(-0.75, 0.0), (0.75, 0.0)]
-    for (hue, kind), at in zip(look, ats, strict=True):
-        yield kind, hue, at, 2.0 if kind == "ring" else 1.0
+        yield [looks[1], looks[0], looks[2]], way
+        yield [looks[0], looks[2], looks[1]], way
 
 
-# ---------------------------------------------------------------------- what they look like
+# ---------------------------------------------------------------------- the words
 
 
-def rgb(hue: str) -> tuple[int, int, int]:
-    """Return a colour of the palette in sRGB."""
-    red, green, blue = (round(255 * (0.04 + 0.92 * value ** (1 / 2.2))) for value in COLOURS[hue])
-    return red, green, blue
-
-
-@lru_cache(4000)
-def drawn(kind: str, hue: str, other: bool, pixels: float, turn: float) -> NDArray[np.float32]:
-    """Draw one object, RGBA from 0 to 1, in a square one and a half times its size."""
-    side = max(4, round(pixels * 1.5))
-    canvas = Image.new("RGBA", (side * _FINE, side * _FINE), (*(c // 3 for c in rgb(hue)), 0))
-    _paint(ImageDraw.Draw(canvas), kind, rgb(hue), other, side * _FINE / 1.5)
-    canvas = canvas.rotate(turn, Image.Resampling.BICUBIC)
-    small = np.asarray(canvas.convert("RGBa").resize((side, side), Image.Resampling.BOX), dtype=np.float32) / 255
-    light = np.linspace(1.1, 0.85, side, dtype=np.float32)[:, None, None]
-    return np.concatenate([np.clip(small[..., :3] * light, 0, 1), small[..., 3:]], axis=2)  # colours times alpha
-
-
-def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: tuple[int, int, int], other: bool, s: float) -> None:
-    """Paint the shape of a kind, with a dark edge and a light spot; a facing kind looks left, and right in its other state."""
-    edge = tuple(c // 3 for c in fill)
-    pale = tuple(c + (255 - c) * 2 // 3 for c in fill)
-    wide = max(1, round(s * 0.05))
-
-    def at(points: list[Point]) -> list[Point]:
-        way = -1 if other and kind in FACING else 1
-        return [(s * (0.75 + way * (x - 0.5)), s * (0.25 + y)) for x, y in points]
-
-    def oval(
-        x: float, y: float, rx: float, ry: float, colour: tuple[int, ...] | None = fill, width: int = wide
-    ) -> None:
-        ((cx, cy),) = at([(x, y)])
-        draw.ellipse((cx - rx * s, cy - ry * s, cx + rx * s, cy + ry * s), fill=colour, outline=edge, width=width)
-
-    def shape(points: list[Point], colour: tuple[int, ...] = fill) -> None:
-        draw.polygon(at(points), fill=colour, outline=edge, width=wide)
-
-    if kind == "fish":
-        shape([(0.62, 0.5), (0.98, 0.22), (0.9, 0.5), (0.98, 0.78)])
-        oval(0.4, 0.5, 0.38, 0.26)
-        oval(0.2, 0.44, 0.05, 0.05, (255, 255, 255))
-    elif kind == "cup":
-        oval(0.2, 0.52, 0.17, 0.2, None, max(2, round(s * 0.1)))
-        shape([(0.28, 0.15), (0.95, 0.15), (0.86, 0.88), (0.37, 0.88)])
-        oval(0.615, 0.17, 0.33, 0.09, pale)
-    elif kind == "key":
-        oval(0.22, 0.5, 0.2, 0.24, None, max(2, round(s * 0.12)))
-        shape(
-            [
-                (0.4, 0.42),
-                (0.98, 0.42),
-                (0.98, 0.85),
-                (0.84, 0.85),
-                (0.84, 0.58),
-                (0.74, 0.58),
-                (0.74, 0.78),
-                (0.62, 0.78),
-                (0.62, 0.58),
-                (0.4, 0.58),
-            ]
-        )
-    elif kind == "lamp":
-        shape([(0.38, 0.72), (0.62, 0.72), (0.62, 0.97), (0.38, 0.97)])
-        oval(0.5, 0.4, 0.36, 0.37, (255, 236, 90) if other else (84, 88, 100))
-        oval(0.4, 0.3, 0.08, 0.09, (255, 255, 240) if other else (130, 134, 146), 0)
-    elif kind == "padlock":
-        dx, dy = (0.24, -0.04) if other else (0.0, 0.0)
-        draw.arc(
-            (*at([(0.26 + dx, 0.06 + dy)])[0], *at([(0.74 + dx, 0.76 + dy)])[0]),
-            180,
-            360,
-            fill=edge,
-            width=max(2, round(s * 0.12)),
-        )
-        shape([(0.14, 0.44), (0.86, 0.44), (0.86, 0.95), (0.14, 0.95)])
-        oval(0.5, 0.68, 0.07, 0.09, edge)
-    elif kind == "star":
-        shape(
-            [
-                (0.5 + r * math.sin(k * math.pi / 5), 0.52 - r * math.cos(k * math.pi / 5))
-                for k in range(10)
-                for r in ((0.5, 0.2)[k % 2],)
-            ]
-        )
-    elif kind == "button":
-        oval(0.5, 0.5, 0.44, 0.44)
-        for x, y in ((0.38, 0.5), (0.62, 0.5)):
-            oval(x, y, 0.07, 0.07, edge)
-    elif kind == "block":
-        shape([(0.1, 0.3), (0.3, 0.1), (0.92, 0.1), (0.92, 0.7), (0.72, 0.9), (0.1, 0.9)])
-        shape([(0.1, 0.3), (0.3, 0.1), (0.92, 0.1), (0.72, 0.3)], pale)
-    elif kind == "bottle":
-
-        def upright(points: list[Point]) -> list[Point]:
-            return [(x, 1 - y if other else y) for x, y in points]
-
-        neck = [
-            (0.42, 0.02),
-            (0.58, 0.02),
-            (0.58, 0.3),
-            (0.74, 0.44),
-            (0.74, 0.98),
-            (0.26, 0.98),
-            (0.26, 0.44),
-            (0.42, 0.3),
+def write(scene: Scene, rng: Random) -> str:
+    """Write the prompt: what the cabinet is, then every box."""
+    rows = sorted({int(thing.row) for thing in scene.things})
+    columns = max(thing.column for thing in scene.things) + 1
+    opening = (
+        f"A collector's cabinet of {len(scene.things)} shallow open boxes, seen straight from above: {len(rows)} rows, lettered A to"
+        f" {'ABCDEFGHIJ'[len(rows) - 1]} from the top, of {columns} boxes each, numbered from the left. Its frame is made of"
+        f" {_SURFACES[scene.surface]}, and every box is lined with {scene.wall} paper. Soft light falls {scene.view.light}, and everything"
+        " casts a short shadow."
+    )
+    close = rng.choice((
+        "Nothing else is in the boxes, and things of one box are alike in all that is not mentioned.",
+        "In all that is not mentioned the things of one box are alike; there is nothing else in any box.",
+    ))  # fmt: skip
+    return " ".join(
+        [
+            opening,
+            *(sentence(thing) for thing in scene.things),
+            close,
+            "Style: a clean, sharp drawing with plain shapes.",
         ]
-        shape(upright(neck))
-        shape(upright([(0.26, 0.6), (0.74, 0.6), (0.74, 0.82), (0.26, 0.82)]), pale)
-    elif kind == "leaf":
-        shape([(0.5, 0.02), (0.74, 0.25), (0.8, 0.5), (0.7, 0.75), (0.5, 0.98), (0.3, 0.75), (0.2, 0.5), (0.26, 0.25)])
-        draw.line(at([(0.5, 0.1), (0.5, 0.95)]), fill=pale, width=wide)
-    elif kind == "ring":
-        oval(0.5, 0.5, 0.49, 0.49, None, max(2, round(s * 0.12)))
-        oval(0.5, 0.5, 0.47, 0.47, None, max(1, round(s * 0.03)))
-    else:
-        raise ValueError(f"no shape for {kind}")
+    )
 
 
-FACING = ("fish", "cup", "key")
-
-
-@lru_cache(64)
-def _font(name: str, em: int) -> ImageFont.FreeTypeFont:
-    import matplotlib
-
-    return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{name}.ttf", em)
-
-
-def lay(canvas: NDArray[np.float32], what: NDArray[np.float32], middle: Point, *, shadow: Point | None = None) -> None:
-    """Lay an object (colours times alpha, alpha) on a canvas, its middle at a pixel; with a shadow, where light comes from there."""
-    h, w = what.shape[:2]
-    top, left = round(middle[1] - h / 2), round(middle[0] - w / 2)
-    if shadow is not None:
-        dark = Image.fromarray((what[..., 3] * 110).astype(np.uint8)).filter(ImageFilter.GaussianBlur(w / 24))
-        dx, dy = round(-shadow[0] * w / 12), round(-shadow[1] * w / 12)
-        under = np.zeros((h, w, 4), np.float32)
-        under[..., 3] = np.asarray(dark, dtype=np.float32) / 255
-        lay(canvas, under, (middle[0] + dx, middle[1] + dy))
-    part = canvas[max(0, top) : top + h, max(0, left) : left + w]
-    what = what[max(0, -top) :, max(0, -left) :][: part.shape[0], : part.shape[1]]
-    part *= 1 - what[..., 3:]
-    part += what[..., :3]
-
-
-def tile(thing: Thing, rung: Rung, lining: str, light: str, grain: int | None) -> NDArray[np.float32]:
-    """Draw the inside of a box, RGB from 0 to 1; `grain` displaces what is in it a little, and None does not."""
-    w, h = (rung.box[0] - 2 * _GAP, rung.box[1] - 2 * _GAP)
-    rng = Random(f"{grain}/{thing.name}") if grain is not None else None
-    canvas = np.empty((h, w, 3), np.float32)
-    canvas[:] = np.array(LININGS[lining], np.float32) / 255
+def sentence(thing: Thing) -> str:
+    """Write the sentence of the prompt about one box."""
+    traits, name = thing.traits, f"Box {thing.name[4:]}"
+    if thing.kind == "count":
+        return f"{name} holds a heap of exactly {traits['number']} {traits['hue']} {_many(traits['of'])}, which overlap a little."
     if thing.kind == "text":
-        _tag(canvas, thing, rung, _moved((w / 2, h / 2), rng, rung.em * 0.8))
-    for each in sprites(thing, rng):
-        x, y = w / 2 + each.at[0] * rung.unit, h / 2 + each.at[1] * rung.unit
-        look = drawn(each.kind, each.hue, each.other, rung.unit * each.scale, round(each.turn))
-        lay(canvas, look, (x, y), shadow=LIGHTS[light])
-    return canvas
+        return f'In {thing.name} lies a small paper tag that reads "{traits["text"]}".'
+    if thing.kind == "place":
+        return f"In {thing.name} lie {_listed(traits['order'].split(','))}: {traits['arrangement']}."
+    if thing.kind == "contents":
+        return f"{name} holds {_a(traits['contents'][4:])}." if traits["contents"] != "nothing" else f"{name} is empty."
+    about, number, across = traits["about"], len(traits["bits"]), traits["across"]
+    hue = "" if about == "colour" else f"{traits['hue']} "
+    what = "things" if about == "kind" else _many(traits["of"])
+    if traits["of"] == "lamp":
+        hue, what = "", f"lamps with {_a(traits['hue'])} base"
+    mixed = f" of the colours {traits['hue'].replace(',', ', ')}" if "," in traits["hue"] else ""
+    return f"{name} holds {number} {hue}{what}{mixed} in rows of {across}: {traits[about]}."
 
 
-def _tag(canvas: NDArray[np.float32], thing: Thing, rung: Rung, middle: Point) -> None:
-    """Lay a white paper tag with its text into a box."""
-    text, font = thing.traits["text"], _font(thing.traits["font"], rung.em)
-    width = round(rung.em * (0.72 * len(text) + 2))
-    tag = Image.new("RGBA", (width, 2 * rung.em), (250, 250, 246, 255))
-    draw = ImageDraw.Draw(tag)
-    draw.rectangle((0, 0, width - 1, 2 * rung.em - 1), outline=(150, 140, 120, 255))
-    draw.text((rung.em, rung.em), text, font=font, fill=(24, 24, 28), anchor="lm")
-    lay(canvas, np.asarray(tag, dtype=np.float32) / np.float32(255), middle, shadow=(-0.2, -0.2))
+def _a(words: str) -> str:
+    return f"{'an' if words[0] in 'aeio' else 'a'} {words}"
 
 
-def cabinet(scene: Scene, rung: Rung) -> Pixels:
-    """Draw the whole scene: boxes in a frame, letters for rows at the left, numbers for columns above."""
-    frame = Image.fromarray(surface(scene.surface, scene.view.grain)).resize((rung.width, rung.height))
-    canvas = np.array(frame, dtype=np.float32) / 255
-    for thing in scene.things:
-        left, top, right, bottom = rung.place(thing)
-        canvas[top + 2 : bottom - 2, left + 2 : right - 2] *= 0.45  # the walls of the box
-        inside = tile(thing, rung, scene.wall, scene.view.light, scene.view.grain)
-        left, top, right, bottom = rung.inside(thing)
-        canvas[top:bottom, left:right] = inside * _shade(inside.shape, scene.view.light)
-    grain = np.random.default_rng(scene.view.grain).normal(0, 0.008, canvas.shape[:2])[..., None]
-    picture = Image.fromarray((np.clip(canvas + grain, 0, 1) * 255).astype(np.uint8))
-    draw = ImageDraw.Draw(picture)
-    w, h = rung.box
-    marks = [(f"{column + 1}", (MARGIN + (column + 0.5) * w, MARGIN / 2)) for column in range(rung.columns)]
-    marks += [("ABCDEFGHIJ"[row], (MARGIN / 2, MARGIN + (row + 0.5) * h)) for row in range(rung.rows)]
-    for mark, at in marks:
-        draw.text(
-            at,
-            mark,
-            font=_font("DejaVuSans-Bold", 26),
-            fill=(255, 255, 255),
-            anchor="mm",
-            stroke_width=3,
-            stroke_fill=(20, 20, 20),
-        )
-    return np.asarray(picture)
+def _many(noun: str) -> str:
+    return {"leaf": "leaves", "fish": "fish"}.get(noun, f"{noun}s")
 
 
-def _shade(shape: tuple[int, ...], light: str) -> NDArray[np.float32]:
-    """Return how light the floor of a box is: darker under the walls on the side of the light."""
-    h, w = shape[:2]
-    x, y = np.arange(w) / w, np.arange(h) / h
-    across = x if LIGHTS[light][0] < 0 else 1 - x
-    tone = 1 - 0.22 * np.exp(-across / 0.04)[None, :] - 0.22 * np.exp(-y / 0.04)[:, None]
-    return tone[..., None].astype(np.float32)
+def _listed(looks: list[str]) -> str:
+    *first, last = sorted(map(_a, looks))
+    return f"{', '.join(first)} and {last}"
 
 
-# ---------------------------------------------------------------------- can it be seen
-
-
-def difference(asked: Thing, shown: Thing, rung: Rung, scene: Scene) -> Box | None:
-    """Return the pixels of the image where a group as shown differs from what was asked; None where nobody could see it.
-
-    At least ten pixels differ by 60 of 255 in a channel, none of them at the edge of the box: what is in one box hides
-    nothing of another, and what other objects of the group hide is not among the pixels that differ.
-    """
-    pictures = [tile(each, rung, scene.wall, scene.view.light, scene.view.grain) for each in (asked, shown)]
-    apart = np.abs(pictures[0] - pictures[1]).max(axis=2) * 255 > _CONTRAST
-    rows, columns = np.nonzero(apart)
-    if len(rows) < _VISIBLE:
-        return None
-    h, w = apart.shape
-    box = int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1
-    if box[0] < 2 or box[1] < 2 or box[2] > w - 2 or box[3] > h - 2:
-        return None
-    left, top = rung.inside(asked)[:2]
-    return left + box[0], top + box[1], left + box[2], top + box[3]
+def question(thing: Thing, value: str) -> str:
+    """Ask whether a box shows a value of the attribute that the prompt speaks of."""
+    if thing.kind == "count":
+        return f"Are there exactly {value} {_many(thing.traits['of'])} in {thing.name}?"
+    if thing.kind == "text":
+        return f'Does the tag in {thing.name} read exactly "{value}"?'
+    if thing.kind == "contents":
+        return f"Is {thing.name} empty?" if value == "nothing" else f"Is there {_a(value[4:])} in {thing.name}?"
+    return f"Is this true of what is in {thing.name}: {value}?"

@@ -131,11 +131,12 @@ def _refuse_rendering(size: int | None, samples: int | None) -> None:
 
 
 def _make_ladder(out: Path, scenes: int, seed: int, difficulty: int, levels: tuple[int, ...]) -> int:
-    from titjudge.apps.scenes.cabinet import RUNGS, cabinet
     from titjudge.apps.scenes.generate import make as make_folder
+    from titjudge.apps.scenes.ladder import TEMPLATES
     from titjudge.apps.scenes.scene import Options
 
-    rung = RUNGS[difficulty]
+    template = TEMPLATES["cabinet"]
+    rung = template.rungs[difficulty]
     images = scenes * len(levels)
     say(f"{images} images of {rung.width} x {rung.height} pixels, about {duration(2.0 * images)}", err=True)
     folder = make_folder(
@@ -143,7 +144,7 @@ def _make_ladder(out: Path, scenes: int, seed: int, difficulty: int, levels: tup
         scenes,
         Options(seed, rung.width, 0, levels, ladder=difficulty),
         look=lambda *_: [],  # errors that cannot be seen are not drawn
-        render=lambda scene: cabinet(scene, rung),
+        render=lambda scene: template.picture(scene, rung),
         watch=_RenderWatch().show,
     )
     say(f"{folder}: {scenes} prompts at {len(levels)} levels; how it was made is in {folder / 'README.md'}")

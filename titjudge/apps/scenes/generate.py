@@ -20,13 +20,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from titjudge.apps.scenes import annotation, crowd, ladder
+from titjudge.apps.scenes import annotation, crowd
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
-from titjudge.apps.scenes.cabinet import RUNGS, Rung
 from titjudge.apps.scenes.composition import alike_behind, compose, graph_of
 from titjudge.apps.scenes.errors import KINDS_OF_ERROR, TEXT, draw
+from titjudge.apps.scenes.ladder import template_of
 from titjudge.apps.scenes.prompt_text import write
-from titjudge.apps.scenes.scene import AskedElements, Options, Scene, ShownScene
+from titjudge.apps.scenes.scene import CABINET, AskedElements, Options, Scene, ShownScene
+from titjudge.apps.scenes.template import Template
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json, write_atomic
 
@@ -99,42 +100,51 @@ CROWDED = Grammar(
 )
 
 
-def _cabinet(difficulty: int, rung: Rung) -> Grammar:
+def _of_ladder(template: Template, difficulty: int) -> Grammar:
+    rung = template.rungs[difficulty]
     return Grammar(
-        f"ladder{difficulty}",
-        f"ladder {difficulty}",
-        lambda rng, _: ladder.compose(rng, rung),
-        lambda scene, _: ladder.graph_of(scene),
-        lambda scene, _, rng: ladder.write(scene, rng),
-        lambda scene, _, rng: ladder.questions(scene, rng),
-        lambda level, asked, _, kind, rng: ladder.draw(level, asked, kind, rng, rung),
-        ladder.KINDS,
+        f"{template.prefix}{difficulty}",
+        f"{template.prefix} {difficulty}",
+        lambda rng, _: template.compose(rng, rung),
+        lambda scene, _: template.graph_of(scene),
+        lambda scene, _, rng: template.write(scene, rng),
+        lambda scene, _, rng: template.questions(scene, rng),
+        lambda level, asked, _, kind, rng: template.draw(level, asked, kind, rng, rung),
+        template.kinds,
     )
 
 
-LADDER = {difficulty: _cabinet(difficulty, rung) for difficulty, rung in RUNGS.items()}
-
-
-def _grammar(*, hard: bool, difficulty: int) -> Grammar:
-    return LADDER[difficulty] if difficulty else CROWDED if hard else SIMPLE
+def _grammar(number: int, *, hard: bool, difficulty: int, template: str) -> tuple[Grammar, int]:
+    """Return the grammar of a scene, and its number among the scenes of that grammar."""
+    if not difficulty:
+        return CROWDED if hard else SIMPLE, number
+    drawn, number = template_of(template, number)
+    return _of_ladder(drawn, difficulty), number
 
 
 def plan(
-    seed: int, number: int, levels: Sequence[int], look: Look, *, hard: bool = False, difficulty: int = 0
+    seed: int,
+    number: int,
+    levels: Sequence[int],
+    look: Look,
+    *,
+    hard: bool = False,
+    difficulty: int = 0,
+    template: str = CABINET,
 ) -> ScenePlan:
     """Draw the scene of that number from the seed until `look` finds nothing wrong at any level.
 
     Raises:
         DataError: No draw of a bounded number fits.
     """
-    grammar = _grammar(hard=hard, difficulty=difficulty)
+    grammar, number = _grammar(number, hard=hard, difficulty=difficulty, template=template)
     kind = grammar.kinds[number % len(grammar.kinds)]
     for attempt in range(_TRIES):
         rng = Random(f"titjudge {grammar.salt} {VERSION}/{seed}/{number}/{attempt}")
         asked = grammar.compose(rng, kind)
         graph = grammar.graph_of(asked, rng)
-        found = annotation.marks(graph, asked)
-        if found is None or found.wrong or grammar.unfit(asked) or look(asked, graph):
+        marks = annotation.marks(graph, asked)
+        if marks is None or marks.wrong or grammar.unfit(asked) or look(asked, graph):
             continue
         shown = list(_levels(asked, graph, kind, levels, rng, look, grammar))
         if len(shown) < len(levels):
@@ -216,7 +226,15 @@ def _make_missing(
             done += len(ready)
             if len(ready) == len(options.levels):
                 continue
-            planned = plan(options.seed, number, options.levels, look, hard=options.hard, difficulty=options.ladder)
+            planned = plan(
+                options.seed,
+                number,
+                options.levels,
+                look,
+                hard=options.hard,
+                difficulty=options.ladder,
+                template=options.template,
+            )
             for shown, model in zip(planned.shown, planned.models, strict=True):
                 if shown.level in ready:
                     continue
@@ -232,7 +250,7 @@ class _State:
     """The finished images of one scene."""
 
     def __init__(self, out: Path, options: Options, number: int) -> None:
-        grammar = _grammar(hard=options.hard, difficulty=options.ladder)
+        grammar, number = _grammar(number, hard=options.hard, difficulty=options.ladder, template=options.template)
         self.prompt_id = _prompt_id(grammar, options.seed, number)
         self._out, self._file = out, out / ".made" / f"{self.prompt_id}.json"
         self.record: dict[str, Any] = {"prompt": None, "images": []}
@@ -244,8 +262,8 @@ class _State:
 
     def ready(self, levels: Sequence[int]) -> set[int]:
         """Return the levels whose images are there, byte for byte, and forget the others."""
-        self.record["images"] = [each for each in self.record["images"] if self._there(each["image"])]
-        return {each["level"] for each in self.record["images"]} & set(levels)
+        self.record["images"] = [line for line in self.record["images"] if self._there(line["image"])]
+        return {line["level"] for line in self.record["images"]} & set(levels)
 
     def _there(self, image: str) -> bool:
         file = self._out / image
@@ -254,7 +272,7 @@ class _State:
     def add(self, planned: ScenePlan, shown: ShownScene, image: str, model: str) -> None:
         about = annotation.image_record(shown, planned.graph, planned.asks)
         line = {"image": image, "prompt_id": planned.prompt_id, "variant_model": model, **about}
-        images = sorted([*self.record["images"], line], key=lambda each: int(each["level"]))
+        images = sorted([*self.record["images"], line], key=lambda image: int(image["level"]))
         self.record = {"prompt": planned.prompt_record(), "images": images}
         write_atomic(self._file, json_line(self.record))
 
@@ -274,24 +292,21 @@ def save_image(out: Path, picture: Any) -> str:
     return name
 
 
-_SORTS = ("hard", "ladder")
+_SORTS = {"hard": False, "ladder": 0, "template": CABINET}  # what a folder is that says nothing of it
 
 
 def open_folder(out: Path, options: Options) -> None:
     """Check that a folder is new or made with these options, and write the options into it."""
     file = out / "made.json"
     wanted = {"version": VERSION, **asdict(options), "levels": list(options.levels)}
-    wanted = {
-        key: value for key, value in wanted.items() if value or key not in _SORTS
-    }  # simple scenes have no such key
+    wanted = {key: value for key, value in wanted.items() if _SORTS.get(key) != value}
     if file.is_file():
         made = read_json(file)
         made = made if isinstance(made, dict) else {}
-        for key in [*wanted, *_SORTS]:
-            if made.get(key, False) != wanted.get(key, False):
-                raise UserError(
-                    f"{out} was made with {key} {made.get(key)}, not {wanted.get(key, False)}: take another --out"
-                )
+        for key in {**wanted, **_SORTS}:
+            was, now = (options_of.get(key, _SORTS.get(key, False)) for options_of in (made, wanted))
+            if was != now:
+                raise UserError(f"{out} was made with {key} {was}, not {now}: take another --out")
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} holds something else: --out takes a new folder, or one this command made")
     write_atomic(file, json_line(wanted))
@@ -306,7 +321,7 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
             continue
         prompts.append(state.record["prompt"])
         images += state.record["images"]
-        ranked = [(each["image"], each["alignment"]) for each in state.record["images"]]
+        ranked = [(line["image"], line["alignment"]) for line in state.record["images"]]
         rng = Random(f"titjudge pairs {VERSION}/{options.seed}/{number}")
         pairs += annotation.pair_records(state.prompt_id, ranked, rng)
     images.sort(key=itemgetter("image"))  # by their hash: the order tells nothing of the levels

@@ -9,6 +9,7 @@ from typing import Any
 from titjudge.apps.scenes.palette import NUMBERS
 
 TABLE, WALL, SIGN = "table", "wall", "sign"
+CABINET = "cabinet"  # the template of a ladder of which nothing else is said
 
 
 LEVELS = (0, 1, 2, 3)  # how wrong an image is: 0 is flawless
@@ -23,7 +24,8 @@ class Options:
         samples: Rays of a pixel.
         levels: Levels of adherence that are rendered.
         hard: Whether scenes are crowded (`crowd`) instead of holding six to nine things.
-        ladder: The difficulty of a cabinet (`ladder`), 1 to 3; 0 for the other scenes.
+        ladder: The difficulty of a scene of the ladder (`ladder`), 1 to 3; 0 for the other scenes.
+        template: The template of the ladder, or `ladder.MIXED`.
     """
 
     seed: int
@@ -32,6 +34,7 @@ class Options:
     levels: tuple[int, ...] = LEVELS
     hard: bool = False
     ladder: int = 0
+    template: str = CABINET
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,17 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A table in front of a wall, and the things on it."""
+    """A table in front of a wall, and the things on it.
+
+    Attributes:
+        template: The template of the ladder that composed it; empty for the other scenes.
+    """
 
     surface: str
     wall: str
     things: tuple[Thing, ...]
     view: View
+    template: str = ""
 
     def get(self, name: str) -> Thing | None:
         return next((thing for thing in self.things if thing.name == name), None)

@@ -1,0 +1,351 @@
+"""Draw a cabinet of shallow boxes seen from above, as the ladder composes it: by Pillow, in about half a second an image, without a renderer.
+
+Lengths within a box are in units (the size of one object), from the middle of the box, across and down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
+
+from titjudge.apps.scenes.palette import COLOURS
+from titjudge.apps.scenes.scene import Scene, Thing
+from titjudge.apps.scenes.template import Box, Point, Rung
+from titjudge.apps.scenes.textures import Pixels, surface
+
+MARGIN = 36  # pixels, for the letters and numbers of the rows and columns
+_GAP = 5  # pixels between boxes
+_FINE = 8  # how much larger an object is drawn before it is scaled down
+LININGS = {"cream": (238, 229, 206), "pale grey": (214, 217, 220), "pale blue": (203, 220, 235)}
+LIGHTS = {"from the upper left": (-0.7, -0.7), "from the upper right": (0.7, -0.7)}
+FONTS = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "DejaVuSans-Oblique")
+
+
+def box_size(rung: Rung) -> tuple[int, int]:
+    """Return width and height of a box in pixels."""
+    return (rung.width - 2 * MARGIN) // rung.columns, (rung.height - 2 * MARGIN) // rung.rows
+
+
+def place(thing: Thing, rung: Rung) -> Box:
+    """Return where the box of a group is in the image."""
+    w, h = box_size(rung)
+    left, top = MARGIN + thing.column * w, MARGIN + int(thing.row) * h
+    return left, top, left + w, top + h
+
+
+def inside(thing: Thing, rung: Rung) -> Box:
+    """Return where the inside of a box, as `tile` draws it, is in the image."""
+    left, top, right, bottom = place(thing, rung)
+    return left + _GAP, top + _GAP, right - _GAP, bottom - _GAP
+
+
+@dataclass(frozen=True, slots=True)
+class Sprite:
+    """One object in a box: its look (kind, colour, whether in the other state), middle, scale and turn in degrees."""
+
+    kind: str
+    hue: str
+    other: bool
+    at: Point
+    scale: float = 1.0
+    turn: float = 0.0
+
+
+# ---------------------------------------------------------------------- where things lie
+
+
+def sprites(thing: Thing, rng: Random | None) -> list[Sprite]:
+    """Return the objects of a group from the first to the last one painted, with small displacements where `rng` is given."""
+    traits = thing.traits
+    if thing.kind == "count":
+        slots = _slots(int(traits["number"]), Random(traits["order"]))
+        heap = [Sprite(traits["of"], traits["hue"], False, _moved(at, rng, 0.06), 1.0, _turned(rng, 8)) for at in slots]
+        return sorted(heap, key=lambda each: each.at[::-1])
+    if thing.kind == "row":
+        return [
+            _member(traits, number, at, rng)
+            for number, at in enumerate(row_slots(len(traits["bits"]), int(traits["across"])))
+        ]
+    shift = _moved((0.0, 0.0), rng, 0.4)
+    if thing.kind == "place":
+        return [
+            Sprite(kind, hue, False, (at[0] + shift[0], at[1] + shift[1]), scale)
+            for kind, hue, at, scale in _arranged(traits)
+        ]
+    if thing.kind == "contents" and traits["contents"] != "nothing":
+        return [Sprite(traits["of"], traits["hue"], False, _moved((0.0, 0.0), rng, 1.5), 1.0, _turned(rng, 30))]
+    return []
+
+
+def _moved(at: Point, rng: Random | None, by: float) -> Point:
+    return (at[0] + rng.uniform(-by, by), at[1] + rng.uniform(-by, by)) if rng else at
+
+
+def _turned(rng: Random | None, by: float) -> float:
+    return rng.uniform(-by, by) if rng else 0.0
+
+
+def _slots(number: int, rng: Random) -> list[Point]:
+    """Return the first places of a heap, nearest to its middle first, so that one object more changes no other one."""
+    pitch = 0.9
+    places = [((x + 0.5 * (y % 2)) * pitch, y * pitch * 0.95) for y in range(-3, 4) for x in range(-3, 3)]
+    return sorted(places, key=lambda at: math.hypot(*at) + rng.uniform(0, 0.9))[:number]
+
+
+def row_slots(number: int, across: int) -> list[Point]:
+    """Return the middles of objects in rows of `across`, row by row from the top left."""
+    down = -(-number // across)
+    return [((k % across - (across - 1) / 2) * 1.4, (k // across - (down - 1) / 2) * 1.45) for k in range(number)]
+
+
+def _member(traits: Mapping[str, str], number: int, at: Point, rng: Random | None) -> Sprite:
+    other, about = traits["bits"][number] == "1", traits["about"]
+    kind = traits["of2"] if about == "kind" and other else traits["of"]
+    hues = traits["hue"].split(",")
+    hue = traits["hue2"] if about == "colour" and other else hues[number % len(hues)]
+    scale = 0.8 if about == "size" and other else 1.0
+    flip = other and about in ("facing", "state")
+    return Sprite(kind, hue, flip, _moved(at, rng, 0.12), scale, _turned(rng, 14))
+
+
+def _arranged(traits: Mapping[str, str]) -> Iterator[tuple[str, str, Point, float]]:
+    """Yield kind, colour, place and scale of the two or three objects of an arrangement."""
+    names = traits["order"].split(",")
+    look = [tuple(name.split()) for name in names]
+    way = traits["arrangement way"]
+    if way == "row":
+        ats = [(-1.3, 0.0), (0.0, 0.0), (1.3, 0.0)]
+    elif way == "column":
+        ats = [(0.0, -1.3), (0.0, 0.0), (0.0, 1.3)]
+    elif way == "over":
+        ats = [(-0.26, -0.12), (0.26, 0.12)]
+    elif way == "inside":
+        ats = [(0.0, 0.0), (0.0, 0.0)]
+    elif way == "outside":
+        ats = [(0.0, 0.0), (1.6, 0.0)]
+    elif way == "touching":
+        ats = [(-0.42, 0.0), (0.42, 0.0)]
+    else:
+        ats = [(-0.75, 0.0), (0.75, 0.0)]
+    for (hue, kind), at in zip(look, ats, strict=True):
+        yield kind, hue, at, 2.0 if kind == "ring" else 1.0
+
+
+# ---------------------------------------------------------------------- what they look like
+
+
+def rgb(hue: str) -> tuple[int, int, int]:
+    """Return a colour of the palette in sRGB."""
+    red, green, blue = (round(255 * (0.04 + 0.92 * value ** (1 / 2.2))) for value in COLOURS[hue])
+    return red, green, blue
+
+
+@lru_cache(4000)
+def drawn(kind: str, hue: str, other: bool, pixels: float, turn: float) -> NDArray[np.float32]:
+    """Draw one object, RGBA from 0 to 1, in a square one and a half times its size."""
+    side = max(4, round(pixels * 1.5))
+    canvas = Image.new("RGBA", (side * _FINE, side * _FINE), (*(c // 3 for c in rgb(hue)), 0))
+    _paint(ImageDraw.Draw(canvas), kind, rgb(hue), other, side * _FINE / 1.5)
+    canvas = canvas.rotate(turn, Image.Resampling.BICUBIC)
+    small = np.asarray(canvas.convert("RGBa").resize((side, side), Image.Resampling.BOX), dtype=np.float32) / 255
+    light = np.linspace(1.1, 0.85, side, dtype=np.float32)[:, None, None]
+    return np.concatenate([np.clip(small[..., :3] * light, 0, 1), small[..., 3:]], axis=2)  # colours times alpha
+
+
+def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: tuple[int, int, int], other: bool, s: float) -> None:
+    """Paint the shape of a kind, with a dark edge and a light spot; a facing kind looks left, and right in its other state."""
+    edge = tuple(c // 3 for c in fill)
+    pale = tuple(c + (255 - c) * 2 // 3 for c in fill)
+    wide = max(1, round(s * 0.05))
+
+    def at(points: list[Point]) -> list[Point]:
+        way = -1 if other and kind in FACING else 1
+        return [(s * (0.75 + way * (x - 0.5)), s * (0.25 + y)) for x, y in points]
+
+    def oval(
+        x: float, y: float, rx: float, ry: float, colour: tuple[int, ...] | None = fill, width: int = wide
+    ) -> None:
+        ((cx, cy),) = at([(x, y)])
+        draw.ellipse((cx - rx * s, cy - ry * s, cx + rx * s, cy + ry * s), fill=colour, outline=edge, width=width)
+
+    def shape(points: list[Point], colour: tuple[int, ...] = fill) -> None:
+        draw.polygon(at(points), fill=colour, outline=edge, width=wide)
+
+    if kind == "fish":
+        shape([(0.62, 0.5), (0.98, 0.22), (0.9, 0.5), (0.98, 0.78)])
+        oval(0.4, 0.5, 0.38, 0.26)
+        oval(0.2, 0.44, 0.05, 0.05, (255, 255, 255))
+    elif kind == "cup":
+        oval(0.2, 0.52, 0.17, 0.2, None, max(2, round(s * 0.1)))
+        shape([(0.28, 0.15), (0.95, 0.15), (0.86, 0.88), (0.37, 0.88)])
+        oval(0.615, 0.17, 0.33, 0.09, pale)
+    elif kind == "key":
+        oval(0.22, 0.5, 0.2, 0.24, None, max(2, round(s * 0.12)))
+        shape(
+            [
+                (0.4, 0.42),
+                (0.98, 0.42),
+                (0.98, 0.85),
+                (0.84, 0.85),
+                (0.84, 0.58),
+                (0.74, 0.58),
+                (0.74, 0.78),
+                (0.62, 0.78),
+                (0.62, 0.58),
+                (0.4, 0.58),
+            ]
+        )
+    elif kind == "lamp":
+        shape([(0.38, 0.72), (0.62, 0.72), (0.62, 0.97), (0.38, 0.97)])
+        oval(0.5, 0.4, 0.36, 0.37, (255, 236, 90) if other else (84, 88, 100))
+        oval(0.4, 0.3, 0.08, 0.09, (255, 255, 240) if other else (130, 134, 146), 0)
+    elif kind == "padlock":
+        dx, dy = (0.24, -0.04) if other else (0.0, 0.0)
+        draw.arc(
+            (*at([(0.26 + dx, 0.06 + dy)])[0], *at([(0.74 + dx, 0.76 + dy)])[0]),
+            180,
+            360,
+            fill=edge,
+            width=max(2, round(s * 0.12)),
+        )
+        shape([(0.14, 0.44), (0.86, 0.44), (0.86, 0.95), (0.14, 0.95)])
+        oval(0.5, 0.68, 0.07, 0.09, edge)
+    elif kind == "star":
+        shape(
+            [
+                (0.5 + r * math.sin(k * math.pi / 5), 0.52 - r * math.cos(k * math.pi / 5))
+                for k in range(10)
+                for r in ((0.5, 0.2)[k % 2],)
+            ]
+        )
+    elif kind == "button":
+        oval(0.5, 0.5, 0.44, 0.44)
+        for x, y in ((0.38, 0.5), (0.62, 0.5)):
+            oval(x, y, 0.07, 0.07, edge)
+    elif kind == "block":
+        shape([(0.1, 0.3), (0.3, 0.1), (0.92, 0.1), (0.92, 0.7), (0.72, 0.9), (0.1, 0.9)])
+        shape([(0.1, 0.3), (0.3, 0.1), (0.92, 0.1), (0.72, 0.3)], pale)
+    elif kind == "bottle":
+
+        def upright(points: list[Point]) -> list[Point]:
+            return [(x, 1 - y if other else y) for x, y in points]
+
+        neck = [
+            (0.42, 0.02),
+            (0.58, 0.02),
+            (0.58, 0.3),
+            (0.74, 0.44),
+            (0.74, 0.98),
+            (0.26, 0.98),
+            (0.26, 0.44),
+            (0.42, 0.3),
+        ]
+        shape(upright(neck))
+        shape(upright([(0.26, 0.6), (0.74, 0.6), (0.74, 0.82), (0.26, 0.82)]), pale)
+    elif kind == "leaf":
+        shape([(0.5, 0.02), (0.74, 0.25), (0.8, 0.5), (0.7, 0.75), (0.5, 0.98), (0.3, 0.75), (0.2, 0.5), (0.26, 0.25)])
+        draw.line(at([(0.5, 0.1), (0.5, 0.95)]), fill=pale, width=wide)
+    elif kind == "ring":
+        oval(0.5, 0.5, 0.49, 0.49, None, max(2, round(s * 0.12)))
+        oval(0.5, 0.5, 0.47, 0.47, None, max(1, round(s * 0.03)))
+    else:
+        raise ValueError(f"no shape for {kind}")
+
+
+FACING = ("fish", "cup", "key")
+
+
+@lru_cache(64)
+def _font(name: str, em: int) -> ImageFont.FreeTypeFont:
+    import matplotlib
+
+    return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{name}.ttf", em)
+
+
+def lay(canvas: NDArray[np.float32], what: NDArray[np.float32], middle: Point, *, shadow: Point | None = None) -> None:
+    """Lay an object (colours times alpha, alpha) on a canvas, its middle at a pixel; with a shadow, where light comes from there."""
+    h, w = what.shape[:2]
+    top, left = round(middle[1] - h / 2), round(middle[0] - w / 2)
+    if shadow is not None:
+        dark = Image.fromarray((what[..., 3] * 110).astype(np.uint8)).filter(ImageFilter.GaussianBlur(w / 24))
+        dx, dy = round(-shadow[0] * w / 12), round(-shadow[1] * w / 12)
+        under = np.zeros((h, w, 4), np.float32)
+        under[..., 3] = np.asarray(dark, dtype=np.float32) / 255
+        lay(canvas, under, (middle[0] + dx, middle[1] + dy))
+    part = canvas[max(0, top) : top + h, max(0, left) : left + w]
+    what = what[max(0, -top) :, max(0, -left) :][: part.shape[0], : part.shape[1]]
+    part *= 1 - what[..., 3:]
+    part += what[..., :3]
+
+
+def tile(thing: Thing, rung: Rung, lining: str, light: str, grain: int | None) -> NDArray[np.float32]:
+    """Draw the inside of a box, RGB from 0 to 1; `grain` displaces what is in it a little, and None does not."""
+    left, top, right, bottom = inside(thing, rung)
+    w, h = right - left, bottom - top
+    rng = Random(f"{grain}/{thing.name}") if grain is not None else None
+    canvas = np.empty((h, w, 3), np.float32)
+    canvas[:] = np.array(LININGS[lining], np.float32) / 255
+    if thing.kind == "text":
+        _tag(canvas, thing, rung, _moved((w / 2, h / 2), rng, rung.em * 0.8))
+    for each in sprites(thing, rng):
+        x, y = w / 2 + each.at[0] * rung.unit, h / 2 + each.at[1] * rung.unit
+        look = drawn(each.kind, each.hue, each.other, rung.unit * each.scale, round(each.turn))
+        lay(canvas, look, (x, y), shadow=LIGHTS[light])
+    return canvas
+
+
+def _tag(canvas: NDArray[np.float32], thing: Thing, rung: Rung, middle: Point) -> None:
+    """Lay a white paper tag with its text into a box."""
+    text, font = thing.traits["text"], _font(thing.traits["font"], rung.em)
+    width = round(rung.em * (0.72 * len(text) + 2))
+    tag = Image.new("RGBA", (width, 2 * rung.em), (250, 250, 246, 255))
+    draw = ImageDraw.Draw(tag)
+    draw.rectangle((0, 0, width - 1, 2 * rung.em - 1), outline=(150, 140, 120, 255))
+    draw.text((rung.em, rung.em), text, font=font, fill=(24, 24, 28), anchor="lm")
+    lay(canvas, np.asarray(tag, dtype=np.float32) / np.float32(255), middle, shadow=(-0.2, -0.2))
+
+
+def cabinet(scene: Scene, rung: Rung) -> Pixels:
+    """Draw the whole scene: boxes in a frame, letters for rows at the left, numbers for columns above."""
+    frame = Image.fromarray(surface(scene.surface, scene.view.grain)).resize((rung.width, rung.height))
+    canvas = np.array(frame, dtype=np.float32) / 255
+    for thing in scene.things:
+        left, top, right, bottom = place(thing, rung)
+        canvas[top + 2 : bottom - 2, left + 2 : right - 2] *= 0.45  # the walls of the box
+        contents = tile(thing, rung, scene.wall, scene.view.light, scene.view.grain)
+        left, top, right, bottom = inside(thing, rung)
+        canvas[top:bottom, left:right] = contents * _shade(contents.shape, scene.view.light)
+    grain = np.random.default_rng(scene.view.grain).normal(0, 0.008, canvas.shape[:2])[..., None]
+    picture = Image.fromarray((np.clip(canvas + grain, 0, 1) * 255).astype(np.uint8))
+    draw = ImageDraw.Draw(picture)
+    w, h = box_size(rung)
+    marks = [(f"{column + 1}", (MARGIN + (column + 0.5) * w, MARGIN / 2)) for column in range(rung.columns)]
+    marks += [("ABCDEFGHIJ"[row], (MARGIN / 2, MARGIN + (row + 0.5) * h)) for row in range(rung.rows)]
+    for mark, at in marks:
+        draw.text(
+            at,
+            mark,
+            font=_font("DejaVuSans-Bold", 26),
+            fill=(255, 255, 255),
+            anchor="mm",
+            stroke_width=3,
+            stroke_fill=(20, 20, 20),
+        )
+    return np.asarray(picture)
+
+
+def _shade(shape: tuple[int, ...], light: str) -> NDArray[np.float32]:
+    """Return how light the floor of a box is: darker under the walls on the side of the light."""
+    h, w = shape[:2]
+    x, y = np.arange(w) / w, np.arange(h) / h
+    across = x if LIGHTS[light][0] < 0 else 1 - x
+    tone = 1 - 0.22 * np.exp(-across / 0.04)[None, :] - 0.22 * np.exp(-y / 0.04)[:, None]
+    return tone[..., None].astype(np.float32)
