@@ -1,22 +1,23 @@
-"""The cap: room is held for the worst case of a request before it is sent, and the truth replaces it afterwards.
+"""The caps of a run. Before a request is sent, its worst case is set aside; what it cost replaces that afterwards.
 
     budget.reserve ──> Reservation (an item: what all its calls are likely to cost)
                            └── draw ──> Hold (one request) ── settle, mark_uncertain or release
 
-At every moment `spent + uncertain + reserved <= cap`, as long as no answer costs more than its worst case; one that does
-is recorded all the same, and `notes` say by how much.
+At every moment `spent + uncertain + reserved <= cap`, as long as no answer costs more than its worst case. An answer that
+does is booked in full all the same, and `notes` says by how much the cap was passed.
 
-Who waits, and for what:
+What waits, and for what:
 
-- `reserve` waits in a line, first come first served, while anything outstanding could still make room. Who stands in the
-  line holds nothing, so nobody waits for them.
-- A `draw` beyond its reservation goes before that line: its holder must get on to give the reservation back. It waits
-  for requests that are on their way. Where none is, and others keep what it needs (they may be waiting, too), it ends
-  as `BudgetHeld`: the item gives back what it holds, reserves again with `again`, before those that have not begun,
-  and finds its answers up to then in the cache. So there is no deadlock, and no money that nobody may use.
-- When nothing can make room, `exhausted` is set and the whole line gets `BudgetExhausted`. Nothing new is admitted from
-  then on, not even a smaller item that would still fit: which items are judged depends on their order, not on their
-  price. What has begun drains; its draws go on.
+- `reserve` waits in a queue, first come, first served, as long as requests or items under way may still give room back.
+  An item in the queue holds nothing, so no other item waits for it.
+- A `draw` that needs more than its reservation has goes before that queue, because its item must finish to give its
+  reservation back. It waits for requests that are on their way. If there are none, and other items hold the room (they
+  may be waiting themselves), it ends as `BudgetHeld`: the item gives back what it holds, reserves once more with `again`,
+  which goes before items that have not begun, and finds the answers it already has in the cache. So there is no deadlock,
+  and no room stays unusable.
+- When nothing can make room any more, `exhausted` is set and the whole queue gets `BudgetExhausted`. Nothing new is
+  admitted from then on, not even a cheaper item that would fit: which items are judged depends on their order, not on
+  their price. Items that have begun go on, and so do their draws.
 
 One event loop, no threads. Money is counted in whole picodollars, so that sums are exact.
 """
@@ -27,18 +28,17 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from titjudge.core.errors import BudgetExhausted, BudgetHeld
 
 JOB = "job:"  # how the ledger's entries of batch jobs begin
 _PICO = 10**12
-_GRACE = 0.05  # seconds for holders between two requests to go on, before an item that needs more steps back
+_GRACE = 0.05  # seconds that an item waits for others that are between two requests, before it gives back its room
 
 
 def job_entry(key: str) -> str:
-    """Name the ledger's entry of a request that goes into a batch job: the same in every session."""
+    """Return the id of a batch request's entry in the ledger; it is the same in every session."""
     return f"{JOB}{key.rpartition(':')[2][:32]}"
 
 
@@ -49,7 +49,7 @@ class Bill:
     Attributes:
         cost: USD.
         tokens: Input plus output.
-        unpriced: Nobody knows how many USD.
+        unpriced: The price is not known; `cost` is 0.
     """
 
     cost: float = 0.0
@@ -62,16 +62,16 @@ class Spending:
     """What a run has spent, and may have spent, over all its sessions; amounts are USD.
 
     Attributes:
-        spent: Billed.
+        spent: What was billed.
         list_cost: List price of all answers used, those from a cache included.
         unlisted: Answers without a list price.
         requests: Requests sent, those without an answer included.
         tokens: Tokens billed, input and output.
         uncertain: What requests without an answer may have cost: the worst case where no bill came.
         uncertain_tokens: Their tokens, likewise.
-        unpriced: Requests whose price nobody knows.
+        unpriced: Requests whose price is not known.
         overrun: By how much answers cost more than the worst case of their requests.
-        in_jobs: Amount and tokens of those uncertain requests that batch jobs hold, by entry of the ledger.
+        in_jobs: Amount and tokens of those uncertain requests that are in batch jobs, by the id of their ledger entry.
     """
 
     spent: float = 0.0
@@ -86,7 +86,7 @@ class Spending:
     in_jobs: Mapping[str, tuple[float, int]] = field(default_factory=dict)
 
     def against_caps(self) -> dict[str, float]:
-        """Sum what counts against each cap (`max_cost`, `max_requests`, `max_tokens`), billed or uncertain."""
+        """Return what counts against each cap (`max_cost`, `max_requests`, `max_tokens`): billed and uncertain amounts."""
         return {
             "max_cost": self.spent + self.uncertain,
             "max_requests": self.requests,
@@ -98,7 +98,7 @@ UNSPENT = Spending()
 
 
 class _Amount(NamedTuple):
-    """Picodollars, tokens, requests."""
+    """An amount in each of the three units that have a cap: picodollars, tokens, requests."""
 
     cost: int = 0
     tokens: int = 0
@@ -117,7 +117,7 @@ class _Amount(NamedTuple):
         return _Amount(self.cost - other.cost, self.tokens - other.tokens, self.requests - other.requests)
 
     def up_to(self, limit: _Amount) -> _Amount:
-        """Take the smaller of both, dimension by dimension."""
+        """Return the smaller of both amounts, unit by unit."""
         return _Amount(min(self.cost, limit.cost), min(self.tokens, limit.tokens), min(self.requests, limit.requests))
 
 
@@ -129,10 +129,10 @@ class _Wait:
     """A caller that waits for room.
 
     Attributes:
-        want: The room that it needs.
-        parent: The reservation that its room comes from first.
-        taken: What that has given it already.
-        granted: Is done when the budget gives the rest.
+        want: The room it needs in all.
+        parent: Its reservation, which is used up before the budget gives anything.
+        taken: What has come out of that reservation so far.
+        granted: Done when the budget has set the rest aside; an exception where it will not.
     """
 
     want: _Amount
@@ -141,21 +141,23 @@ class _Wait:
     granted: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def top_up(self) -> _Amount:
-        """Compute what is still missing, after taking what the reservation can give."""
+        """Take what the reservation has, and return what is missing still."""
         if self.parent is not None:
             self.taken += self.parent._take(self.want - self.taken)
         return self.want - self.taken
 
 
 class Budget:
-    """The caps of one run.
+    """The caps of one run, and what counts against them.
 
     Args:
-        max_cost: USD; None: no cap. Likewise `max_requests` and `max_tokens` (input plus output).
+        max_cost: USD; None is no cap.
+        max_requests: Requests sent; None is no cap.
+        max_tokens: Input plus output tokens; None is no cap.
 
     Attributes:
         exhausted: A cap was reached; nothing new is admitted.
-        unpriced: Requests whose price nobody knows; their cost is in no sum.
+        unpriced: Requests whose price is not known; their cost is in no sum.
     """
 
     def __init__(
@@ -163,16 +165,16 @@ class Budget:
     ) -> None:
         self.max_cost, self.max_requests, self.max_tokens = max_cost, max_requests, max_tokens
         self.exhausted = False
-        self._refused = _NOTHING  # what there was no room for
+        self._refused = _NOTHING  # the amount that did not fit when a cap was reached
         self._caps = (None if max_cost is None else round(max_cost * _PICO), max_tokens, max_requests)
         self._spent = self._uncertain = self._held = _NOTHING
         self._cached = self._overrun = 0
         self.unpriced = 0
-        self._in_jobs: dict[str, _Amount] = {}  # part of what is uncertain: batch jobs hold it, and nobody waits
+        self._in_jobs: dict[str, _Amount] = {}  # the part of `_uncertain` that batch jobs of earlier sessions may bill
         self._in_flight = 0  # draws granted and not settled
-        self._queue: deque[_Wait] = deque()
-        self._again: deque[_Wait] = deque()
-        self._draws: deque[_Wait] = deque()
+        self._queue: deque[_Wait] = deque()  # items that have not begun
+        self._again: deque[_Wait] = deque()  # items that gave back their room and reserve once more
+        self._draws: deque[_Wait] = deque()  # requests of items that have begun
         self._grace: asyncio.TimerHandle | None = None
 
     # -- numbers ---------------------------------------------------------------------------------------------------
@@ -184,17 +186,17 @@ class Budget:
 
     @property
     def list_cost(self) -> float:
-        """USD the answers would have cost without a cache: what was spent, and the price of the cached ones."""
+        """USD the answers would have cost without a cache: what was spent, plus the list price of cached answers."""
         return (self._spent.cost + self._cached) / _PICO
 
     @property
     def reserved(self) -> float:
-        """USD set aside for the worst case of what is under way."""
+        """USD set aside for requests and items under way, at their worst case."""
         return self._held.cost / _PICO
 
     @property
     def uncertain(self) -> float:
-        """USD that requests without an answer may have cost, at most; counts against the cap, not in `spent`."""
+        """USD that requests without an answer may have cost at most; it counts against the cap and is not in `spent`."""
         return self._uncertain.cost / _PICO
 
     @property
@@ -208,7 +210,7 @@ class Budget:
         return self._spent.tokens
 
     def notes(self) -> list[str]:
-        """Say by how much the cap could not hold: answers cost more than the worst case of their requests."""
+        """Return a line that says by how much answers cost more than the worst case of their requests; none where none did."""
         if not self._overrun:
             return []
         return [
@@ -217,10 +219,11 @@ class Budget:
         ]
 
     def resume(self, earlier: Spending, *, jobs: bool = True) -> None:
-        """Count what earlier sessions of this run have used, and may have used.
+        """Add what earlier sessions of this run spent, and may have spent.
 
-        What their batch jobs hold counts until the same question is asked again (`draw_in_job`), for ever if it is not, and
-        without `jobs`, where the question is paid once more.
+        The worst case of a request in one of their batch jobs counts until its question is asked again, which takes it over
+        (`draw_in_job`). It counts for good if the question is not asked again, and also with `jobs` False: then this
+        session sends no batch jobs, so the question is sent and paid once more.
         """
         in_jobs = earlier.in_jobs if jobs else {}
         self._in_jobs = {entry: _Amount.from_usd(cost, tokens, 1) for entry, (cost, tokens) in in_jobs.items()}
@@ -232,7 +235,7 @@ class Budget:
         self._uncertain += uncertain._replace(cost=max(uncertain.cost, held.cost), requests=held.requests)
 
     def used(self) -> Spending:
-        """Sum what was spent, and may have been spent, up to now."""
+        """Return what was spent, and may have been spent, up to now."""
         return Spending(
             spent=self.spent, list_cost=self.list_cost, unlisted=self.unpriced, requests=self.requests, tokens=self.tokens,
             uncertain=self.uncertain, uncertain_tokens=self._uncertain.tokens, unpriced=self.unpriced,
@@ -241,36 +244,44 @@ class Budget:
         )  # fmt: skip
 
     def note_cached(self, cost: float) -> None:
-        """Count the list price of an answer from the cache: in `list_cost` only."""
+        """Add the list price of an answer from the cache; it counts in `list_cost` only."""
         self._cached += _Amount.from_usd(cost, 0, 0).cost
 
     # -- admission -------------------------------------------------------------------------------------------------
 
     async def reserve(self, cost: float, tokens: int, requests: int = 1, *, again: bool = False) -> Reservation:
-        """Room for an item. Waits while there may yet be some; `again` for one that has begun and stepped back.
+        """Set room aside for an item, and wait for it as long as items and requests under way may give some back.
 
-        Not for somebody who holds a reservation already (it would wait for itself): draw from that one.
+        An item that has a reservation draws from that one: reserving a second would wait for itself.
+
+        Args:
+            cost: USD.
+            tokens: Input plus output.
+            requests: Number of requests.
+            again: The item has begun before, and gave its room back (`BudgetHeld`): it goes before those that have not begun.
 
         Raises:
-            BudgetExhausted: There is no room, and nothing outstanding can make any.
+            BudgetExhausted: There is no room, and nothing under way can give any back.
         """
         want = await self._enter(_Amount.from_usd(cost, tokens, requests), self._again if again else self._queue)
         return Reservation(self, want)
 
     async def draw(self, cost: float, tokens: int, requests: int = 1) -> Hold:
-        """Room for one request that belongs to no reservation.
+        """Set room aside for one request that belongs to no reservation.
 
         Raises:
-            BudgetExhausted: There is no room, and no request on its way can make any.
+            BudgetExhausted: There is no room, and no request on its way can give any back.
         """
         want = await self._enter(_Amount.from_usd(cost, tokens, requests), self._draws)
         return Hold(self, None, want)
 
     def check_room(self, worst: Bill) -> None:
-        """Check that there is still room for a request that holds some: answers may have cost more than was held for them.
+        """Check once more, just before it is sent, that a request for which room was set aside fits under the cap.
+
+        While it waited for a slot, answers may have cost more than was set aside for them.
 
         Raises:
-            BudgetExhausted: There is none.
+            BudgetExhausted: It does not fit.
         """
         want = _Amount.from_usd(worst.cost, worst.tokens, 1)
         if not self._fits(want, _NOTHING):
@@ -278,11 +289,11 @@ class Budget:
             raise BudgetExhausted(self.reason)
 
     def in_job(self, entry: str) -> bool:
-        """Whether a question counts already, because a batch job of an earlier session holds it."""
+        """Whether a question is in a batch job of an earlier session, so that its worst case counts already."""
         return entry in self._in_jobs
 
     def draw_in_job(self, entry: str) -> Hold | None:
-        """Take over the room that is kept for a question in a batch job (`Hold.leave_in_job`); None where there is none."""
+        """Take over the room that `Hold.leave_in_job` kept for a question in a batch job; None where there is none."""
         amount = self._in_jobs.pop(entry, None)
         if amount is None:
             return None
@@ -300,7 +311,7 @@ class Budget:
         return want
 
     async def _wait(self, wait: _Wait, queue: deque[_Wait]) -> None:
-        """Until all of `wait.want` is held."""
+        """Wait until all of `wait.want` is set aside."""
         queue.append(wait)
         self._admit()
         try:
@@ -312,7 +323,7 @@ class Budget:
             raise
 
     def _admit(self) -> None:
-        """Grant what fits, refuse what never will. Runs after every change."""
+        """Grant the waiting calls that fit, in order, and refuse those that never will. Runs after every change."""
         while wait := _head(self._draws):
             missing = wait.top_up()
             if self._fits(missing, self._held):
@@ -326,7 +337,7 @@ class Budget:
             while wait := _head(line):
                 if self._fits(wait.want, self._held):
                     self._grant(line.popleft(), wait.want)
-                elif self._fits(wait.want, _NOTHING):  # once what is held comes back
+                elif self._fits(wait.want, _NOTHING):  # it will fit when what is held comes back
                     return
                 else:
                     self._exhaust(wait.want)
@@ -338,7 +349,7 @@ class Budget:
         return all(cap is None or part <= cap for part, cap in zip(total, self._caps, strict=True))
 
     def _may_yet(self, wait: _Wait) -> bool:
-        """Whether a draw may go on waiting: for requests on their way, or a moment for holders that are between two."""
+        """Whether a draw may go on waiting: for requests on their way, or `_GRACE` for items that are between two requests."""
         if not self._fits(wait.want, _NOTHING):
             return False
         if self._in_flight:
@@ -346,14 +357,14 @@ class Budget:
             return True
         rest = wait.parent._rest if wait.parent is not None else _NOTHING
         if self._held == wait.taken + rest:
-            return False  # nobody else holds anything
+            return False  # no other item holds anything
         if self._grace is None:
             self._grace = asyncio.get_running_loop().call_later(_GRACE, self._grace_over, wait)
         return True
 
     def _grace_over(self, wait: _Wait) -> None:
         self._grace = None
-        if self._in_flight:  # a draw that was granted at the same time: its end admits what it can
+        if self._in_flight:  # a draw was granted at the same moment; when it ends, `_admit` runs again
             return
         if not wait.granted.done():
             self._refuse(wait)
@@ -369,7 +380,7 @@ class Budget:
         wait.granted.set_result(None)
 
     def _refuse(self, wait: _Wait) -> None:
-        """Say why a draw cannot be had: for now, or because the budget is exhausted; others may fit once its holder lets go."""
+        """End a draw as `BudgetHeld` where other items hold its room, else as `BudgetExhausted`; give back what it took."""
         self._draws.remove(wait)
         if wait.parent is not None and self._fits(wait.want, _NOTHING):
             held = BudgetHeld(
@@ -393,7 +404,7 @@ class Budget:
 
     @property
     def reason(self) -> str:
-        """One line that says that a cap was reached, with the sums of this moment; empty before."""
+        """One line that says which cap was reached, with the current sums; empty while none is."""
         if not self.exhausted:
             return ""
         want, used = self._refused, self._spent + self._uncertain
@@ -411,31 +422,47 @@ class Budget:
     # -- called by reservations and draws ----------------------------------------------------------------------------
 
     def _return(self, amount: _Amount, parent: Reservation | None) -> None:
-        """Give what was held and not used back to where it came from: a repeated request may need it."""
+        """Give unused room back to the reservation it came from, which may repeat the request, or else to the budget."""
         if parent is not None and parent._open:
             parent._rest += amount
         else:
             self._held -= amount
 
     def _bill(self, held: _Amount, actual: _Amount) -> _Amount:
-        """Book `actual` against `held`; returns what is left of it, still held."""
+        """Book `actual` as spent against what was set aside for it (`held`); returns what is left, which stays set aside."""
         used = actual.up_to(held)
         self._spent += actual
         self._held -= used
-        if held.cost:  # else nobody knew the price, and no cap was in force
+        if held.cost:  # without a known price nothing was set aside, and no cap on cost was in force
             self._overrun += actual.cost - used.cost
         return held - used
 
 
 def _head(queue: deque[_Wait]) -> _Wait | None:
-    """Find the first in a queue who is still waiting."""
+    """Return the first in a queue that still waits; drops those before it that were cancelled."""
     while queue and queue[0].granted.done():
         queue.popleft()
     return queue[0] if queue else None
 
 
-class Reservation:
-    """Room for all calls of one item. Leaving its `with` block, or `release`, gives back what is left."""
+class _Room:
+    """Room in a budget that is given back at the end of a `with` block."""
+
+    __slots__ = ()
+
+    def release(self) -> None:
+        """Give back what is not used."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
+class Reservation(_Room):
+    """Room for all calls of one item. `release`, or leaving its `with` block, gives back what is left."""
 
     __slots__ = ("_budget", "_open", "_rest")
 
@@ -443,12 +470,13 @@ class Reservation:
         self._budget, self._rest, self._open = budget, amount, True
 
     async def draw(self, cost: float, tokens: int, requests: int = 1) -> Hold:
-        """Room for one request: out of this reservation as far as it goes, the rest from the budget.
+        """Set room aside for one request: out of this reservation as far as it goes, the rest from the budget.
 
-        After `release`, and after the budget is exhausted, too: a request under way may have to be repeated.
+        It also works after `release` and on an exhausted budget, because a request under way may have to be repeated.
 
         Raises:
-            BudgetExhausted: The budget cannot make up what the reservation lacks; BudgetHeld: not while others hold it.
+            BudgetExhausted: The budget cannot give what the reservation lacks.
+            BudgetHeld: It could, and other items hold it now.
         """
         wait = _Wait(_Amount.from_usd(cost, tokens, requests), self)
         if wait.top_up() != _NOTHING:
@@ -456,37 +484,29 @@ class Reservation:
         return Hold(self._budget, self, wait.want)
 
     def settle(self, cost: float, tokens: int, requests: int = 1) -> None:
-        """Book what was billed in all, for an item that made no draws; then `release`. A second call does nothing."""
+        """Book what all requests of an item were billed, where it made no draws, and release. A second call does nothing."""
         if self._open:
             self._rest = self._budget._bill(self._rest, _Amount.from_usd(cost, tokens, requests))
             self.release()
 
     def release(self) -> None:
-        """Give back what is left; draws under way keep theirs. A second call does nothing."""
+        """Give back what is left; requests under way keep their room. A second call does nothing."""
         if self._open:
             self._open = False
             rest, self._rest = self._rest, _NOTHING
             self._budget._return(rest, None)
             self._budget._admit()
 
-    def _take(self, wish: _Amount) -> _Amount:
-        taken = wish.up_to(self._rest)
+    def _take(self, want: _Amount) -> _Amount:
+        taken = want.up_to(self._rest)
         self._rest -= taken
         return taken
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
+class Hold(_Room):
+    """Room for one request. The first call of `settle`, `mark_uncertain`, `leave_in_job` or `release` ends it.
 
-
-class Hold:
-    """Room for one request. Ends by the first of `settle`, `mark_uncertain`, `leave_in_job` and `release`.
-
-    Later calls do nothing. What it does not use goes back to where it came from. Leaving its `with` block releases it.
+    Later calls do nothing. What the request does not use goes back to the reservation or budget it came from.
     """
 
     __slots__ = ("_amount", "_budget", "_open", "_parent")
@@ -496,26 +516,26 @@ class Hold:
         budget._in_flight += 1
 
     def settle(self, cost: float, tokens: int, requests: int = 1) -> None:
-        """Book what an answered request, well or badly, was billed: USD, input plus output tokens."""
+        """Book what an answered request was billed (USD, input plus output tokens), whether the answer is usable or not."""
         if self._open:
             self._close(self._budget._bill(self._amount, _Amount.from_usd(cost, tokens, requests)))
 
     def mark_uncertain(self) -> None:
-        """Mark a request that was sent and got no answer: it may have been billed, so its worst case stays out of reach."""
+        """Keep the worst case of a request that was sent and got no answer: the server may have billed it."""
         if self._open:
             self._budget._uncertain += self._amount
             self._budget._held -= self._amount
             self._close(_NOTHING)
 
     def leave_in_job(self, entry: str) -> None:
-        """Mark a request that a batch job holds: it is uncertain until the same question is asked again (`draw_in_job`)."""
+        """Keep the worst case of a request in a batch job until its question is asked again (`Budget.draw_in_job`)."""
         if self._open:
             in_jobs = self._budget._in_jobs
             in_jobs[entry] = in_jobs.get(entry, _NOTHING) + self._amount
             self.mark_uncertain()
 
     def release(self) -> None:
-        """Let go what was held for a request that was not sent."""
+        """Give back the room of a request that was not sent."""
         if self._open:
             self._close(self._amount)
 
@@ -524,11 +544,3 @@ class Hold:
         self._budget._in_flight -= 1
         self._budget._return(amount, self._parent)
         self._budget._admit()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()

@@ -37,7 +37,7 @@ _LATER = 0.05  # seconds that `later` gathers; a kill in between loses nothing: 
 
 
 class _RawDisk(diskcache.Disk):  # type: ignore[misc]
-    """Stores bytes under text keys and reads nothing else."""
+    """Stores bytes under text keys and reads nothing else; diskcache calls its four methods under these names."""
 
     def store(self, value: Any, read: bool, key: Any = None) -> Any:
         if not isinstance(value, bytes) or read:
@@ -45,11 +45,13 @@ class _RawDisk(diskcache.Disk):  # type: ignore[misc]
         return super().store(value, False, key=key)
 
     def put(self, key: Any) -> Any:
+        """Return how a key is written into the database: as it is, and marked as raw."""
         if not isinstance(key, str):
             raise TypeError("cache keys are text")
         return key, True
 
     def get(self, key: Any, raw: bool) -> Any:
+        """Read a key from the database; diskcache would unpickle one that is not marked as raw."""
         if not raw or not isinstance(key, str):
             raise ValueError("a cache key that is not text is refused")
         return key
@@ -74,10 +76,12 @@ class AnswerCache:
         self.folder = folder
         self.damaged = 0
         self.warnings: list[str] = []
-        self._gathered: dict[str, bytes] = {}  # what `put` and `later` were given and is not on disk yet
-        self._waiting: list[asyncio.Future[None]] = []  # for that, all of one event loop
-        self._loop: asyncio.AbstractEventLoop | None = None  # that will write it
-        self._failed: CacheWriteError | None = None  # of a write that nobody waited for
+        self._gathered: dict[str, bytes] = {}  # entries of `put` and `later` that are not on disk yet
+        self._waiting: list[asyncio.Future[None]] = []  # the callers of `put` that wait for them, all of one event loop
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop that will write what `later` was given
+        self._failed: CacheWriteError | None = (
+            None  # why entries of `later`, which has no waiting caller, were not written
+        )
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if os.stat(folder).st_mode & 0o077 and os.stat(folder).st_uid == os.getuid():
@@ -121,9 +125,9 @@ class AnswerCache:
         )
 
     def _replace(self, error: Exception) -> Any:
-        """Put a damaged database aside, begin a new one with every answer that can still be read, and say so.
+        """Move a damaged database aside and begin a new one with every answer that can still be read; adds a warning.
 
-        One process at a time, and only what is damaged still: another one may have done it in the meantime.
+        One process at a time does it, and only if the database is damaged still: another may have replaced it meanwhile.
         """
         with (self.folder / _LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -208,10 +212,12 @@ class AnswerCache:
         await written
 
     def later(self, key: str, value: dict[str, Any]) -> None:
-        """As `put`, for what can be had again for nothing after a kill: nobody waits, and `get` has it at once.
+        """Store an object soon, without waiting: for what a kill cannot lose, as the run's journal has it too.
+
+        `get` returns it at once.
 
         Raises:
-            CacheWriteError: What was given earlier could not be written; the next `get` raises it as well as `later` does.
+            CacheWriteError: An earlier entry could not be written; the next `get` or `later` raises it.
         """
         self._raise_failed()
         loop = asyncio.get_running_loop()
@@ -246,7 +252,7 @@ class AnswerCache:
             if not waiting:
                 self._failed = error
         for written in waiting:
-            if written.done():  # whoever waited has gone away
+            if written.done():  # its caller was cancelled
                 continue
             if failed is None:
                 written.set_result(None)

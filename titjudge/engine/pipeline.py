@@ -204,7 +204,7 @@ class Engine:
     async def _once(self, key: str, start: Callable[[], Any]) -> Any:
         """Run `start` unless the same key is in flight already; share the result.
 
-        What nobody waits for any more, because all who did were cancelled, is not sent; what is out is awaited and kept.
+        If all callers are cancelled before the request is sent, it is not sent; once it is sent, it is awaited and kept.
         """
         task = self._flights.get(key)
         if task is None:
@@ -217,7 +217,9 @@ class Engine:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             waiter = asyncio.current_task()
-            if task.cancelled() and not (waiter and waiter.cancelling()):  # who is cancelled as well ends so
+            if task.cancelled() and not (
+                waiter and waiter.cancelling()
+            ):  # the shared task was cancelled, not this caller
                 self.sender.check()
             elif self._waiters[key] == 1 and not self.sender.is_sending(task):
                 task.cancel()
@@ -251,7 +253,7 @@ class Engine:
 
         kept = self._recall(key, role)
         if kept is not None and kept.status is Status.FAILED and not accept_empty:
-            kept = None  # without a word, for a metric that takes this: for any other there is no answer yet
+            kept = None  # an empty answer, kept for a metric that accepts one; for any other there is none yet
         read = self._read(kept, schema, request) if kept is not None and is_taken(kept) else None
         if kept is not None and (read is not None or self._stands(key)):
             reply, new = kept, False
@@ -263,7 +265,7 @@ class Engine:
         else:
             reply = _thought_out(replace(await self._send(role, request, reservation, accept_empty), key=key))
             new = True
-            self.on_answer(request.item_id, key)  # it may need a repair turn, which is a question of its own
+            self.on_answer(request.item_id, key)  # now, as a repair turn would be a question of its own
             if request.choices:
                 reply = _weighed(reply)
             read = self._read(reply, schema, request) if is_taken(reply) else None
@@ -285,7 +287,7 @@ class Engine:
         return read
 
     def _stands(self, key: str) -> bool:
-        """Whether a kept answer that cannot be used is the answer; else the question is asked again, once."""
+        """Whether a kept answer that cannot be used is final; otherwise the question is asked again, once."""
         if self.failed == "keep" or _short(key) in self._asked_again:
             return True
         self._asked_again.add(_short(key))
@@ -299,7 +301,7 @@ class Engine:
 
     def _read(self, reply: Reply, schema: type[Any] | None, request: Request) -> Reply | None:
         """Read the data of a reply; None when a schema was asked for and nothing validates."""
-        if reply.status is Status.UNPARSED:  # as it was kept: by what is asked today it may be read
+        if reply.status is Status.UNPARSED:  # it could not be read when it was kept; today's schema may read it
             reply = replace(reply, status=Status.OK)
         if schema is None:
             return reply
@@ -310,7 +312,7 @@ class Engine:
     async def _repair(
         self, role: ProviderRole, request: Request, reply: Reply, schema: type[Any], reservation: Reservation | None
     ) -> Reply:
-        """One more turn that shows the model its own answer; its request carries an attempt number.
+        """Ask once more, with a turn that shows the model its own answer; the request carries an attempt number.
 
         Raises:
             Unanswered: The second answer cannot be read either.
@@ -354,14 +356,14 @@ class Engine:
         return reply
 
     def _load_embedder(self) -> None:
-        """Load the embedder in a thread, once. Where it cannot be loaded, the first text that it is to embed says so."""
+        """Start loading the embedder in a thread, once. If that fails, embedding the first text raises the error."""
         if self._embeds:
             self._embeds = False
             self._loading = asyncio.create_task(asyncio.to_thread(self.roles.embedder().load))
             self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _ask_directly(self, role: ProviderRole, request: Request) -> Reply:
-        """Ask what is called at once: no price, no slot, no retry. Models in this process put their requests together."""
+        """Ask a `direct` provider, without a price, a slot or a retry; models in this process form batches by themselves."""
         started = time.monotonic()
         try:
             reply = await role.provider.complete(request)
@@ -371,8 +373,8 @@ class Engine:
             failure = role.provider.classify(error)
             role.tally.errors += 1
             raise retry.terminal_error(failure) from error
-        planned = role.worst(reply.usage) if self.dry_run else None  # what an answer would cost, which was made up
-        # A replay has a price.
+        planned = role.worst(reply.usage) if self.dry_run else None  # a dry run makes up the answer, and prices it
+        # A recorded answer comes with its own list price.
         reply = replace(reply, list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started)
         role.tally.add(reply)
         return reply
@@ -391,14 +393,14 @@ class Engine:
         return _thought_out(kept)
 
     async def _keep(self, key: str, role: ProviderRole, reply: Reply) -> None:
-        """Into the cache; but what another model answered is no answer of the one that the key names."""
+        """Put a reply into the cache, unless another model than the one in its key answered."""
         if OTHER_MODEL in reply.flags:
             return
         if self.cache is not None and role.provider.capabilities.cache and not self.dry_run:
             await self._store(self.cache, key, reply_record(reply))
 
     async def _store(self, cache: AnswerCache, key: str, record: dict[str, Any]) -> None:
-        """Put an answer into the cache: one that the journal has already when there is time, any other at once."""
+        """Put an answer into the cache: at once, or later where the journal has it already, so that a kill loses nothing."""
         if self.sender.journals:
             cache.later(key, record)
             return
@@ -416,7 +418,7 @@ class Engine:
     # -- vectors ---------------------------------------------------------------------------------------------------
 
     async def embed(self, texts: Sequence[str], reservation: Reservation | None = None) -> list[tuple[str, Embedding]]:
-        """Key and unit vector of each text; each distinct text is embedded once, ever."""
+        """Return the key and the unit vector of each text; each distinct text is embedded once and then kept."""
         embedder = self.roles.embedder()
         keys = {text: content_key("embed", {"identity": dict(embedder.identity), "text": text}) for text in texts}
         embeddings: dict[str, Embedding] = {}
@@ -441,7 +443,9 @@ class Engine:
             (vector,) = await embedder.embed([text])
         else:
             vector = await self.sender.send(self.roles.embedder_role(), text, reservation)
-            self._note_vector(key, text, vector)  # it is paid: written down before the cache gathers what it writes
+            self._note_vector(
+                key, text, vector
+            )  # it is paid, so it goes into the journal first; the cache may write later
         tally.asked += 1
         tally.usage += Usage(input=vector.tokens_used)
         if self.cache is not None and not self.dry_run:
@@ -455,12 +459,12 @@ class Engine:
 
 
 def _usable(reply: Reply, taken: tuple[Status, ...]) -> bool:
-    """Whether a reply can be read: where a cut one is taken, only one that the token limit has cut."""
+    """Whether a reply can be read. Where truncated ones are taken, only those that the token limit has truncated."""
     return reply.status in taken and not (reply.status is Status.TRUNCATED and UNFINISHED in reply.flags)
 
 
 def _thought_out(reply: Reply) -> Reply:
-    """Take an answer that ends inside its thinking for a cut one: what it holds is no answer."""
+    """Mark an answer that ends inside its thinking as truncated: its text is no answer."""
     if reply.status not in (Status.OK, Status.UNPARSED) or reply.tool_calls or not ends_in_thinking(reply.text):
         return reply
     return replace(
@@ -472,7 +476,7 @@ def _thought_out(reply: Reply) -> Reply:
 
 
 def _weighed(reply: Reply) -> Reply:
-    """Take the probabilities of a first token for the answer, whatever its text; without them it says nothing."""
+    """Judge a reply by the probabilities of its first token: with them it is OK whatever its text, without them UNPARSED."""
     if reply.first_token is not None:
         return replace(reply, status=Status.OK, reason="")
     if reply.status not in (Status.OK, Status.TRUNCATED):
@@ -482,7 +486,7 @@ def _weighed(reply: Reply) -> Reply:
 
 
 def _names(request: Request) -> dict[str, str]:
-    """Name in a log line the parts of a request."""
+    """Return what a log line names of a request."""
     return {"role": request.role, "template": request.template, "item": request.item_id}
 
 

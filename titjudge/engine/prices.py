@@ -54,7 +54,7 @@ class Price:
         per_request: USD for each request besides its tokens.
         tiers: Other rates of long requests.
         source: Where the numbers come from.
-        elsewhere: It is the vendor's list price, at an address where nobody knows what is billed.
+        elsewhere: It is the vendor's list price, and the request goes to another address, which may bill another one.
     """
 
     input: float
@@ -67,7 +67,7 @@ class Price:
     elsewhere: bool = False
 
     def cost(self, usage: Usage) -> float:
-        """USD of one request; thinking is billed as output, which includes it already."""
+        """Return the USD of one request; thinking is billed as output, whose count includes it."""
         rate = self._rates_for(usage.input)
         cached = min(usage.cached_input, usage.input)
         image = min(usage.image, usage.input - cached) if rate.image is not None else 0
@@ -133,7 +133,7 @@ def price_of(
     embedding: bool = False,
     when: datetime | None = None,
 ) -> Price | None:
-    """Find the list price of a model, or None when nobody knows it.
+    """Find the list price of a model; None when it is not known.
 
     Args:
         provider: Our name of it (`openai`, `gemini`, `litellm`, ...), whose class may name another as its vendor; a litellm

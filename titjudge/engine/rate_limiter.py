@@ -2,12 +2,12 @@
 
     concurrency   additive increase, multiplicative decrease (as TCP does): up only while all slots are in use, down when
                   the account is limited or the server overloaded, at most once a round trip
-    Retry-After   nobody sends before it is over; then everybody returns at a pace, not at once
+    Retry-After   nothing is sent before it is over; then waiting requests go out at a pace, not all at once
     pace          token buckets: an explicit rpm or tpm, and the limits read from the headers of every answer
 
-A lone 429 among many good answers says something about one request (it waits, see `retry`), not about the account. The
-account counts as limited when many of the last requests got one, when nothing else comes back, or when the headers say
-that nothing is left. With `tolerance=0` every 429 does.
+A single 429 among many good answers concerns one request (it waits, see `retry`), not the account. The account counts as
+limited when many of the last requests got a 429, when nothing else comes back, or when the headers say that nothing is
+left. With `tolerance=0` every 429 makes it count so.
 
 First come, first served; one event loop, no threads. A slot is held while a request is on its way and not while it
 backs off: enter `slot` once for each attempt.
@@ -28,14 +28,16 @@ from titjudge.engine.token_bucket import TokenBucket, read_limits
 
 logger = logging.getLogger(__name__)
 
-_POLL_INTERVAL = 0.05  # seconds between looks of whoever is next: an answer's headers may change what it waits for
-_MIN_SLEEP = 1e-6  # seconds that are not worth a sleep
-_WINDOW = 32  # requests whose fate says whether the account is limited; more where more are in flight
+_POLL_INTERVAL = (
+    0.05  # seconds; the next request looks again, as an answer's headers may have changed what it waits for
+)
+_MIN_SLEEP = 1e-6  # shorter waits, in seconds, are skipped
+_WINDOW = 32  # the number of last requests that decide whether the account is limited; more where more are in flight
 _LONGEST_TRANSIT = 0.25  # seconds after which a request that was sent has surely been counted by the server
 
 
 class RateLimiter:
-    """The place in the queue of one provider account.
+    """Limits how many requests, and how fast, are sent to one provider account.
 
     Args:
         concurrency: Most requests in flight.
@@ -82,7 +84,7 @@ class RateLimiter:
         self._number = 0  # requests sent so far
         self._cut_at = 0  # of those, when the limit last went down
         self._ceiling = float("inf")  # the limit when it last went down
-        self._last_full = float("-inf")  # when somebody last waited for a slot
+        self._last_full = float("-inf")  # when a request last waited for a slot
         self._not_before = float("-inf")
         self._last_sent = float("-inf")
         self._gap, self._gaps_left = 0.0, 0
@@ -153,7 +155,7 @@ class RateLimiter:
         self._wake()
 
     def _step(self) -> float:
-        """Growth in a whole round trip of `limit` answers: careful near the place where it last was too much."""
+        """Return by how much the limit grows within one round trip: little near the value at which it last was too much."""
         near = 0.7 * self._ceiling <= self.limit <= 1.3 * self._ceiling
         return 1.0 if near else max(1.0, self.concurrency / 16)
 
@@ -164,7 +166,7 @@ class RateLimiter:
     # -- what the server says ----------------------------------------------------------------------------------------
 
     def failed(self, failure: Failure, slot: Slot) -> None:
-        """Take note of a failed attempt and the slot it was sent in; only what says "later" matters here."""
+        """Take note of a failed attempt and its slot; only rate limits and overload change the pace."""
         if failure.kind in (FailureKind.RATE_LIMIT, FailureKind.LATER):
             self.rate_limited(failure.retry_after, slot)
 
@@ -209,7 +211,7 @@ class RateLimiter:
     def observe_headers(self, headers: Mapping[str, str]) -> None:
         """Set the pace by the limits an answer reports; call it for every answer, the failed ones, too.
 
-        What one answer said does not hold for ever when the next ones say nothing: it may have been a proxy's.
+        Limits are forgotten when later answers name none: the one that did may have come from a proxy.
         """
         header_limits, now = read_limits(headers), self._now()
         if not header_limits:
@@ -231,14 +233,14 @@ class RateLimiter:
             )
 
     def _forget_transit(self, now: float) -> None:
-        """Keep the requests that a server may not have seen when it wrote the headers now read."""
+        """Drop from `_transit` the requests that the server had surely counted when it wrote the headers now read."""
         window = min(_LONGEST_TRANSIT, max(0.02, self._fastest / 2))
         while self._transit and self._transit[0][0] < now - window:
             self._transit.popleft()
 
 
 class Slot:
-    """One request's place. Leaving the block without an exception counts as a good answer."""
+    """The slot of one request, as a context manager. Leaving the block without an exception counts as a good answer."""
 
     __slots__ = ("limited", "limiter", "number", "recent", "sent", "tokens")
 
@@ -248,7 +250,7 @@ class Slot:
         self.limited, self.recent = False, True
 
     def used(self, tokens: int) -> None:
-        """Say what the request really took: the surplus goes back to an explicit tpm, which counts the worst case."""
+        """Report the tokens that the request really took; the rest of its worst case goes back to an explicit tpm."""
         for pacer in self.limiter._tokens:
             pacer.give_back(max(0, self.tokens - tokens))
 

@@ -115,18 +115,18 @@ class _Failures:
         retry_after = max(0.0, failure.retry_after or 0.0)
         if not _says_later(failure):
             return retry_after + self._backoff(policy.base, self.faults)
-        # A server that says when needs little jitter at first.
+        # Where the server names a time, little jitter is needed on top of it at first.
         seconds = retry_after + self._backoff(
             policy.base if failure.retry_after is None else policy.base / 5, self.put_off
         )
         patience_left = policy.patience - self.waited
-        if 0 < patience_left < seconds:  # a last look when patience ends, not some seconds before it does
+        if 0 < patience_left < seconds:  # the last attempt is made when patience ends, not some seconds before
             seconds = max(patience_left, retry_after)
         self.waited += seconds
         return seconds
 
     def _backoff(self, base: float, times: int) -> float:
-        """Draw from 0 to an end that doubles each time: "full jitter", so that requests which failed together part."""
+        """Draw seconds between 0 and a bound that doubles each time ("full jitter"): requests that failed together separate."""
         return self._jitter() * min(self.policy.longest, base * 2.0 ** min(times - 1, 60))
 
     def stop(self, state: RetryCallState) -> bool:
@@ -144,16 +144,16 @@ class _Failures:
         raise Unanswered(Status.FAILED, why, empty=error.failure.empty) from error.__cause__
 
     def _exhausted(self, failure: Failure) -> str | None:
-        """Say what is used up after a failure; None where another attempt may follow."""
+        """Return why no further attempt may follow a failure, in words; None where one may."""
         policy, last, attempts = self.policy, f": {failure.message}", self.faults + self.put_off
         if (failure.retry_after or 0.0) > policy.patience:
             return f"the server asks to wait {failure.retry_after:.0f} s, longer than the {policy.patience:g} s allowed{last}"
         if self.faults >= policy.attempts or self.unusable >= policy.unusable:
             return f"no answer after {attempts} attempts{last}"
         if self.waited > policy.patience or self.put_off >= policy.most_put_off:
-            what = "rate limited" if failure.kind is FailureKind.RATE_LIMIT else "overloaded"
-            what = "out of reach" if failure.not_sent else what
-            return f"still {what} after {attempts} attempts and {policy.patience:g} s allowed for waiting{last}"
+            condition = "rate limited" if failure.kind is FailureKind.RATE_LIMIT else "overloaded"
+            condition = "out of reach" if failure.not_sent else condition
+            return f"still {condition} after {attempts} attempts and {policy.patience:g} s allowed for waiting{last}"
         return None
 
 

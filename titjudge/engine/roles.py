@@ -41,9 +41,9 @@ class RoleStats:
         unusable: Answers that could not be used: refused, cut off, unreadable.
         usage: Tokens of all answers.
         spent: USD.
-        unpriced: Requests whose price nobody knows.
-        absurd: Answers with a bill that no request can have.
-        seconds: Time that answers took, in sum.
+        unpriced: Requests whose price is not known.
+        absurd: Answers that reported more tokens or USD than any request can use.
+        seconds: Sum of the times that answers took.
         versions: Answers by model version and endpoint.
         trouble: The last failure; empty once an answer has come.
     """
@@ -77,7 +77,7 @@ class Role(Generic[M, Q, A]):
         name: Captioner, judge, embedder, or a fixed `provider/model`.
         config: What the user has set for it.
         provider: What is asked.
-        price: List price; None where nobody knows it.
+        price: List price; None where it is not known.
         limiter: That of its account.
         tally: What it did in this run.
         priced_as: Finds the price where another model answers.
@@ -102,7 +102,7 @@ class Role(Generic[M, Q, A]):
 
     @property
     def address(self) -> str:
-        """What fails and recovers as one."""
+        """The address whose requests fail and recover together, by which the sender counts failures."""
         return self.provider.base_url or self.label
 
     def price_of(self, usage: Usage) -> float | None:
@@ -113,7 +113,10 @@ class Role(Generic[M, Q, A]):
         return self.price_of(usage) or 0.0
 
     def worst(self, usage: Usage) -> float:
-        """USD at most: from the day the model has retired, of the dearer of it and the one that answers in its place."""
+        """Return the most that a usage can cost, in USD.
+
+        Once a model has retired, its vendor may answer by another one: then the dearer of both prices counts.
+        """
         instead = retirements.stands_in(self.config.provider, self.model)
         price = self.priced_as(instead) if instead else None
         return max(self.cost(usage), price.cost(usage) if price is not None else 0.0)
@@ -143,7 +146,7 @@ class Role(Generic[M, Q, A]):
         """Send a question once: the answer, and what it cost."""
 
     def job_entry(self, question: Q) -> str:
-        """Under which name the ledger knows a question of a batch job; empty where requests end with the process."""
+        """Return the id of a batch question's entry in the ledger; empty where requests end with the process."""
         return ""
 
     def in_job(self, question: Q) -> bool:
@@ -151,11 +154,11 @@ class Role(Generic[M, Q, A]):
         return False
 
     def item_of(self, question: Q) -> str:
-        """Name the item a question is about, where it is about one."""
+        """Return the id of the item that a question is about; empty where it is about none."""
         return ""
 
     def unsent(self, protocol: str) -> list[str]:
-        """List the parameters that are wanted of a model that does not take them."""
+        """List the parameters that were asked for and are not sent, as the model does not take them."""
         return []
 
 
@@ -179,7 +182,7 @@ class ProviderRole(Role[Provider, Request, Reply]):
         usage, odd = believed(reply.usage, bound)
         flags = (*reply.flags, ODD_USAGE) if odd else reply.flags
         price = self.price
-        if price is None and reply.model_version:  # a deployment's name says nothing: the model that answered does
+        if price is None and reply.model_version:  # the name may be a deployment's: price the model that answered
             other = self.priced_as(retirements.same_name(self.model, reply.model_version))
             price = None if other is None or other.elsewhere else other
         is_other = not retirements.same_model(self.model, reply.model_version)
@@ -188,7 +191,7 @@ class ProviderRole(Role[Provider, Request, Reply]):
             price = self.priced_as(retirements.same_name(self.model, reply.model_version))
         bill = self.bill(reply.usage, bound, price=lambda used: None if price is None else price.cost(used))
         cost = None if bill.unpriced else bill.cost
-        # Nobody knows what another model costs: the worst case is booked.
+        # What the other model costs is not known: the worst case is booked.
         if bill.unpriced and is_other and self.price is not None:
             self.tally.unpriced -= 1
             bill = Bill(self.worst(bound), bound.input + bound.output)
@@ -204,7 +207,7 @@ class ProviderRole(Role[Provider, Request, Reply]):
         return question.item_id
 
     def unsent(self, protocol: str) -> list[str]:
-        """List the parameters that are wanted of a model that does not take them; the strict protocol wants a temperature."""
+        """List the parameters that were asked for and are not sent; the strict protocol always asks for a temperature."""
         parameters = ({"temperature": 0} if protocol == "strict" else {}) | self.config.sampling
         return sorted((self.provider.capabilities.left_out(parameters) & set(parameters)) - set(self.config.omit))
 
@@ -307,7 +310,7 @@ class Roles:
         return prices.batch_price(config.provider, price, base_url=model.base_url)
 
     def _limiter(self, model: Model) -> RateLimiter:
-        """One limiter for each account: roles that share a key share its limits. Batch jobs have none."""
+        """Return the limiter of a model's account: roles that share a key share its limits. Batch jobs are not limited."""
         if model.is_batch:
             return RateLimiter(_UNLIMITED)
         account = model.account or model.name
@@ -321,7 +324,7 @@ class Roles:
         return limiter
 
     def _provider(self, config: RoleConfig) -> Provider:
-        """Share a model of this machine among the roles it plays: its weights are held once."""
+        """Make the provider of a role; roles with the same local model share one, so that its weights are loaded once."""
         settings = self.config.settings_of(config)
         for name, held_settings, provider in self._here:
             if (name, held_settings) == (config.provider, settings):
@@ -348,10 +351,10 @@ class Roles:
         return self._embedder_role
 
     def check_prices(self, names: Iterable[str]) -> None:
-        """Under a cap every model needs a price: those of the roles named, and with the judge its panel.
+        """Check, where a cap is set, that the price of every model of these roles is known; of the judge also its panel's.
 
         Raises:
-            ConfigError: A price is unknown; says which flag would mend it.
+            ConfigError: A price is unknown; names the flag that gives it.
         """
         if self.config.limits.max_cost is None:
             return
@@ -370,7 +373,7 @@ class Roles:
                 )
 
     def notes(self) -> list[str]:
-        """Say what should be known of the models in use: prices that are guesses, parameters that are not sent."""
+        """List what a user should know of the models in use: prices that are guesses, parameters that are not sent."""
         lines = []
         roles: list[Role[Any, Any, Any] | None] = [*self.open(), self._embedder_role]
         for role in filter(None, roles):
@@ -409,7 +412,7 @@ class Roles:
         return list(dict.fromkeys(lines))
 
     def check_recordings(self, names: Iterable[str]) -> None:
-        """Read the files of recorded answers now: a damaged one is said once, and not of every item.
+        """Read the files of recorded answers now, so that a damaged one is reported once and not for every item.
 
         Raises:
             DataError: A file is missing or malformed.
@@ -420,11 +423,11 @@ class Roles:
                 self._make(config)
 
     def new_provider(self, config: RoleConfig) -> Provider:
-        """Make the provider of a role's configuration; the role is not opened by it."""
+        """Make the provider of a role's configuration, without adding the role to those in use."""
         return adapted_provider(self._make(config))
 
     def with_panel(self, names: Iterable[str]) -> list[str]:
-        """List the role names, with the judge its whole panel; each once."""
+        """List role names, each once; where the judge is among them, with its whole panel."""
         role_names = set(names)
         return sorted(role_names.union(self.config.judge_roles) if "judge" in role_names else role_names)
 
@@ -433,7 +436,7 @@ class Roles:
         return list(self._roles.values())
 
     def tallies(self) -> list[RoleStats]:
-        """List what the roles in use did, the embedder among them."""
+        """List the statistics of the roles in use, the embedder's included."""
         return [*(role.tally for role in self.open()), self.embedded]
 
     async def aclose(self) -> None:

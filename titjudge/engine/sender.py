@@ -1,8 +1,8 @@
-"""How one paid request gets out: room in the budget -> a slot -> the ledger -> send (retry) -> the bill -> the ledger.
+"""Send one paid request: room in the budget -> a slot -> the ledger -> send (retry) -> the bill -> the ledger.
 
-Descriptions, judgements and vectors go the same way; the engine says what is sent and what an answer costs. What goes out
-is written down with its worst case before it does, and settled afterwards: whatever stops the process in between, the
-next one finds what may have been billed.
+Descriptions, judgements and vectors all go this way; a `Role` knows how to ask, and what an answer costs. A request is
+written into the ledger with its worst case before it is sent, and settled afterwards. So whatever stops the process in
+between, the next one finds what may have been billed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from titjudge.engine.roles import A, M, Q, Role
 logger = logging.getLogger(__name__)
 
 Journal = Callable[[str, dict[str, Any]], None]
-_MAX_SILENT = 64  # requests without a word of reply after which a server that never answered counts as out of reach
-_MAX_UNREACHABLE = 10.0  # seconds of refused connections, and nothing else, after which it is, too
-_MAX_BARRED = 8  # different items in a row that an address bars, or puts off for long, before it does so to everybody
+_MAX_SILENT = 64  # requests without any reply after which a server that never answered counts as out of reach
+_MAX_UNREACHABLE = 10.0  # seconds of refused connections, and nothing else, after which it counts so as well
+_MAX_BARRED = (
+    8  # different items in a row that an address bars, or puts off, after which no other item is expected to pass
+)
 
 
 class Interrupted(TitjudgeError):
@@ -38,15 +40,15 @@ class Interrupted(TitjudgeError):
 
 @dataclass(slots=True)
 class _Reach:
-    """What is known of an address; the failures are those since it last answered well, or since the start.
+    """Whether an address can be reached. The failures are those since it last answered well, or since the start.
 
     Attributes:
         answered: When it last answered well, on the monotonic clock.
-        since: When the first failure came.
-        silent: Requests without a word of reply.
-        put_off: Items that it was too busy for in a row.
-        faults: Failures in all.
-        barred: Items that it barred in a row.
+        since: When the first failure came, on the same clock.
+        silent: Number of requests without any reply.
+        put_off: Items in a row that the server was too busy for.
+        faults: Number of failures in all.
+        barred: Items in a row that it refused as it would refuse all (`FailureKind.BARRED`).
     """
 
     answered: float | None = None
@@ -64,7 +66,7 @@ class _Reach:
 
 
 class _Protection:
-    """Keeps the running task among the protected ones; several times a request, and cheaper than a generator."""
+    """Keep the running task in `protected` inside a `with` block; a class, as a generator costs more and this runs often."""
 
     __slots__ = ("_protected", "_task")
 
@@ -82,7 +84,20 @@ class _Protection:
 
 
 class Sender:
-    """Sends for one run. `stopping`: nothing new goes out. `fatal` or `disk`: why not; `on_fatal` is called then."""
+    """Sends the paid requests of one run.
+
+    Args:
+        budget: The caps.
+        journal: Writes a line into the run folder; None writes nothing.
+        on_fatal: Called once `fatal` or `disk` is set.
+        policy: How often and how long a request is repeated.
+
+    Attributes:
+        stopping: Nothing new is sent.
+        fatal: The failure after which nothing more is sent; None where there was none.
+        disk: Why the run folder cannot be written; None while it can. Nothing more is sent then.
+        well_known: An earlier session had good answers, so that an address that refuses an item works for others.
+    """
 
     def __init__(
         self,
@@ -94,28 +109,28 @@ class Sender:
         self.budget, self._journal, self._on_fatal, self._policy = budget, journal, on_fatal, policy
         self.stopping = False
         self.fatal: FatalProviderError | None = None
-        self.disk: CacheWriteError | None = None  # the run folder cannot be written
+        self.disk: CacheWriteError | None = None
         self._turnstile = asyncio.Lock()
         self._protected: set[asyncio.Task[Any]] = set()
-        self.well_known = False  # an earlier session has had good answers
+        self.well_known = False
         self._reach: defaultdict[str, _Reach] = defaultdict(_Reach)
         self._session, self._numbers = os.urandom(4).hex(), itertools.count(1)
 
     @property
     def journals(self) -> bool:
-        """Whether what is answered is written down, and can be."""
+        """Whether answers are written into the run folder, and it can be written."""
         return self._journal is not None and self.disk is None
 
     def is_sending(self, task: asyncio.Task[Any]) -> bool:
-        """Whether a task has something out, or paid for, that it would lose."""
+        """Whether a task has sent a request, or paid for an answer, that would be lost if the task were cancelled."""
         return task in self._protected
 
     def not_dropped(self) -> _Protection:
-        """Keep what the running task has sent or paid for when the run ends."""
+        """Make the context in which the running task is not cancelled when the run ends: it has sent or paid something."""
         return _Protection(self._protected)
 
     def check(self) -> None:
-        """Go on only while the run does.
+        """Check that the run goes on.
 
         Raises:
             Interrupted, FatalProviderError, CacheWriteError: It is ending.
@@ -128,9 +143,13 @@ class Sender:
     async def send(
         self, role: Role[M, Q, A], question: Q, reservation: Reservation | None, *, accept_empty: bool = False
     ) -> A:
-        """Send until there is an answer or no point; the money comes from the reservation, or from the budget.
+        """Send a question until it is answered or repeating it has no point.
 
-        With `accept_empty` an answer without a word is not asked for again.
+        Args:
+            role: The model that is asked.
+            question: What it is asked.
+            reservation: Where the room for the requests comes from; None takes it from the budget.
+            accept_empty: Do not repeat the question after an empty answer.
 
         Raises:
             Unanswered: There is no answer.
@@ -178,31 +197,31 @@ class Sender:
             role.tally.trouble = ""
             if role.limiter.waiting:
                 await self._yield_to_waiters()
-            # From the bill to the answer's own line nothing waits: a kill in between would lose what is booked as paid.
-            with self.not_dropped():  # a bill that cannot be written stops the run, but not the answer it is for
+            # No `await` from here until the answer is in the journal: a kill in between would lose an answer booked as paid.
+            with self.not_dropped():  # a bill that cannot be written stops the run, but this answer is kept
                 self._bill(hold, role.name, entry, bill)
         except asyncio.CancelledError:
-            if entry:  # out, and nobody waits for the answer: its line stays open
+            if entry:  # sent, and its answer is not waited for: its ledger entry stays open
                 hold.mark_uncertain()
             raise
         except TitjudgeError as error:
-            # Where a batch job's own files cannot be written, nobody knows whether it holds the question.
+            # If the files of a batch job cannot be written, it is not known whether the job has the question.
             if entry and (role.in_job(question) or (job and isinstance(error, CacheWriteError))):
                 hold.leave_in_job(entry)
-            elif entry:  # it turned out not to be sent
+            elif entry:  # the provider did not send it after all
                 self._write(role.name, entry, Bill(), requests=0)
             raise
         except Exception as error:
             failure = role.provider.classify(error)
             role.tally.errors += 1
             role.tally.trouble = failure.message
-            if role.in_job(question):  # it is paid when the job ends, whoever waits then: its line stays open
+            if role.in_job(question):  # it is billed when the job ends, so its ledger entry stays open
                 hold.leave_in_job(entry)
             else:
                 self._book(hold, role, entry, failure, bound, worst)
             role.limiter.failed(failure, slot)
             if failure.kind.may_pass:
-                self.check()  # no waiting, and nothing again, when the run is ending
+                self.check()  # when the run is ending, a request is not repeated
             failure = self._in_reach(role, role.item_of(question), failure)
             if failure.kind.may_pass and not (accept_empty and failure.empty):
                 raise retry.AttemptFailed(failure) from error
@@ -226,18 +245,19 @@ class Sender:
     async def _yield_to_waiters(self) -> None:
         """Let a waiting request go out before this answer is worked on.
 
-        Answers to requests that went out together come together. If each were parsed and scored before the next request is
-        sent, the server would have nothing to do for as long.
+        Answers to requests that went out together come back together. If all were parsed and scored before the next request
+        is sent, the server would be idle for that time.
         """
-        # It is paid: whatever ends, it is written down first.
+        # The answer is paid, so even a cancelled task goes on to write it down.
         with self.not_dropped(), suppress(asyncio.CancelledError):
             async with self._turnstile:
                 await asyncio.sleep(0)
 
     def _in_reach(self, role: Role[Any, Any, Any], item: str, failure: Failure) -> Failure:
-        """Read a failure in the light of what else came from its address.
+        """Reclassify a failure by what other requests to the same address met.
 
-        It is fatal where nobody answers, or all are barred; a "later" where somebody has answered, and is gone for now.
+        It becomes fatal if the address answers no request, or bars all of them, and `LATER` (wait and repeat) if the address
+        has answered before and cannot be reached now.
         """
         reach, now = self._reach[role.address], time.monotonic()
         if failure.kind is FailureKind.BARRED:
@@ -264,7 +284,11 @@ class Sender:
         return failure
 
     def _barred(self, role: Role[Any, Any, Any], reach: _Reach, item: str, failure: Failure) -> Failure:
-        """One item's failure where others are answered; until that is known the item waits for those on their way."""
+        """Decide whether an item that was barred fails alone, or all would.
+
+        It fails alone if the address has answered others. Until that is known it is repeated, as long as other requests are
+        on their way. After `_MAX_BARRED` different items in a row the failure is fatal.
+        """
         reach.barred.add(item)
         if len(reach.barred) >= _MAX_BARRED:
             return _fatal(failure, f"{role.label}: {len(reach.barred)} different items in a row")
@@ -275,10 +299,10 @@ class Sender:
         return failure
 
     def _announce(self, name: str, worst: Bill, job: str) -> str:
-        """Write down what is about to go out, and at most costs; returns the name of the entry.
+        """Write into the ledger that a request is about to be sent, with its worst case; returns the id of the entry.
 
         Raises:
-            CacheWriteError: It cannot be written, and so is not sent.
+            CacheWriteError: It cannot be written, so the request must not be sent.
         """
         entry = job or f"{self._session}-{next(self._numbers)}"
         if not self.write("sent", {"id": entry, "role": name, "worst": worst.cost, "tokens": worst.tokens}):
@@ -289,10 +313,12 @@ class Sender:
     def _book(
         self, hold: Hold, role: Role[Any, Any, Any], entry: str, failure: Failure, bound: Usage, worst: Bill
     ) -> None:
-        """Book what a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
+        """Book what a failed attempt cost: the usage that was reported, the worst case if it may be billed, else nothing."""
         if failure.usage is not None and failure.usage != Usage():
             self._bill(hold, role.name, entry, role.bill(failure.usage, bound))
-        elif failure.maybe_billed or failure.answered:  # sent, and nobody said what it cost: it may have been billed
+        elif (
+            failure.maybe_billed or failure.answered
+        ):  # it was sent and no usage was reported, so it may have been billed
             hold.mark_uncertain()
             unpriced = Bill(unpriced=role.price is None)
             self._write(role.name, entry, unpriced, uncertain=worst.cost, uncertain_tokens=worst.tokens)
@@ -300,21 +326,21 @@ class Sender:
             self._bill(hold, role.name, entry, Bill())
 
     def _bill(self, hold: Hold, name: str, entry: str, bill: Bill) -> None:
-        """Put what one request cost into the budget and, before anything else can happen, into the run's ledger."""
+        """Book the bill of a request in the budget and the ledger, without an `await` in between."""
         hold.settle(bill.cost, bill.tokens)
         self._write(name, entry, bill)
 
     def _write(self, name: str, entry: str, bill: Bill, uncertain: float = 0.0, **counts: int) -> None:
-        """Settle an entry."""
+        """Write the line that settles an entry of the ledger."""
         counts |= {"unpriced": 1} if bill.unpriced else {}
         self.budget.unpriced += bill.unpriced
         line = {"id": entry, "role": name, "cost": bill.cost, "tokens": bill.tokens, "uncertain": uncertain, **counts}
         self.write("bill", line)
 
     def write(self, kind: str, record: dict[str, Any]) -> bool:
-        """Write a line into the run's journal; says whether it could be written.
+        """Write a line into the run's journal; returns whether it could be written.
 
-        Where it cannot, nothing new is sent, but what is paid goes on its way: the cache may take it.
+        If it cannot, nothing new is sent. Answers that are paid are still returned, as the cache may be able to keep them.
         """
         if self._journal is None:
             return True

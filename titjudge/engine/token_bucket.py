@@ -1,7 +1,7 @@
-"""Token buckets for a rate: one that we are told by the user, one that we read off the headers of a provider's answers.
+"""Token buckets for a rate that the user sets, or that is read from the headers of a provider's answers.
 
-A server's bucket is followed, not guessed: every answer says what is left in it, between answers it is refilled at the
-server's rate and drained by what we send, and what is on its way (sent, not counted yet) is taken off.
+The bucket of a server is a copy of the server's own: every answer says what is left in it; between answers it is refilled
+at the server's rate, and drained by what is sent, requests that the server has not counted yet included.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|d|h|m|s)")
 _LONGEST_RESET = 2 * 86400.0  # a larger "reset" is a point in time, not a span
 _PROBE = 60.0  # seconds after which one request goes out whatever the headers said
-_SILENT = 3  # answers in a row without a word of limits after which one is forgotten
-_STALE = 10.0  # seconds after which one is enough
-_HEADROOM = 0.1  # seconds' worth left in a server's bucket, for requests that travel at different speeds
+_SILENT = 3  # answers in a row without limits in their headers after which a limit is forgotten
+_STALE = 10.0  # seconds without a limit in headers after which the next answer without one is enough
+_HEADROOM = 0.1  # seconds of refill that stay in a server's bucket, as requests travel at different speeds
 _EPSILON = 1e-9
 
 _NAMES = {
@@ -116,7 +116,7 @@ class TokenBucket:
     Args:
         now: Seconds.
         tokens: Counts tokens, not requests.
-        rate, capacity: None until headers tell them; nothing is held up before.
+        rate, capacity: None until headers give them; nothing waits before.
     """
 
     __slots__ = (
@@ -143,7 +143,7 @@ class TokenBucket:
 
     @classmethod
     def explicit(cls, per_minute: float, now: float, *, tokens: bool = False) -> Self:
-        """So many a minute, evenly, with a burst of one second's worth (but at least one)."""
+        """Make a bucket for a rate a minute that is spent evenly, with a burst of one second's worth (but at least one)."""
         rate = per_minute / 60
         return cls(now=now, tokens=tokens, rate=rate, capacity=max(1.0, rate))
 
@@ -191,7 +191,7 @@ class TokenBucket:
         self._level = low if first else min(max(self._level, low), high)
 
     def passed_over(self, now: float) -> bool:
-        """Told of an answer without a word of limits; True when what was said before is out of date."""
+        """Count an answer whose headers name no limit; returns whether the limit read before is out of date."""
         self._without_header += 1
         return self._without_header >= _SILENT or now - self._header_at > _STALE
 
@@ -201,7 +201,7 @@ class TokenBucket:
 
 
 def _rate(header: HeaderLimit) -> float:
-    """Refill a second. Limits are by the minute unless `reset` says that a window is longer (Groq's are by the day)."""
+    """Compute the refill a second. A limit is one a minute unless `reset` shows a longer window (Groq's is a day)."""
     rate = header.limit / 60
     if (
         header.reset
