@@ -26,10 +26,9 @@ from PIL.PngImagePlugin import PngInfo
 
 from titjudge.core.config import load_config
 from titjudge.core.types import InvalidItem
-from titjudge.runs.resolve import load_suite
 from titjudge.runs.session import Session
 from titjudge.suites.edit_sources import source_paths
-from titjudge.suites.loading import suite_class
+from titjudge.suites.loading import open_suite, suite_class
 from titjudge.suites.question_data import read_prompts
 from titjudge.suites.question_schema import QuestionSpec, SourceImages
 from titjudge.suites.question_suite import QuestionSuite
@@ -153,7 +152,7 @@ def priced(suite: str, options: dict[str, str], checkout: Path, judge: str) -> t
             "protocol": "official",
         }
         config = load_config(None, {**keys, "cache": Path(place) / "cache", "report": False})
-        prompts = [each for each in load_suite(config).prompts(data) if not isinstance(each, InvalidItem)]
+        prompts = [each for each in open_suite(config).prompts(data) if not isinstance(each, InvalidItem)]
         for number, each in enumerate(prompts):  # each image another one, or their questions are one question
             path = data / each.path(0, 1, 0).replace("{generator}", "generator")
             path.parent.mkdir(parents=True, exist_ok=True)

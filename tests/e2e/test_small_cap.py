@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from titjudge.core.config import load_config
-from titjudge.runs.resolve import example_folder
+from titjudge.core.paths import example_folder
 from titjudge.runs.session import Outcome, Session, Watcher
 from titjudge.testing import Scripted, Seen, Server
 

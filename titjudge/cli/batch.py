@@ -17,7 +17,6 @@ from titjudge.cli.options import (
     key_option,
     key_options,
     metric_options,
-    metric_options_of,
     model_options,
     option,
     with_options,
@@ -184,5 +183,4 @@ def _show_some(what: str, lines: Sequence[str]) -> None:
 def _session(flags: dict[str, Any]) -> Session:
     from titjudge.runs.session import Session
 
-    chosen = metric_options_of(flags["metric_options"], flags["max_looks"])
-    return Session(config_of({**flags, "out": None}, metric_options=chosen))  # `--out` of an export is no run folder
+    return Session(config_of({**flags, "out": None}))  # `--out` of an export is no run folder

@@ -32,7 +32,7 @@ def cache() -> None:
 
 
 def _open(folder: Path | None) -> AbstractContextManager[AnswerCache]:
-    from titjudge.runs.open_run import open_cache
+    from titjudge.engine.cache import open_cache
 
     return open_cache(folder)
 

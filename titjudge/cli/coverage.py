@@ -137,15 +137,16 @@ def _lack(missing: Any) -> str:
 def _suite(flags: dict[str, Any]) -> tuple[Suite, Path]:
     """Load the suite that the flags name, and find its data."""
     from titjudge.core.config import load_config
-    from titjudge.runs.resolve import load_suite, with_tree
+    from titjudge.suites.loading import open_suite, with_image_tree
 
     given = {**flags, "suite_options": key_values("--suite-option", flags["suite_options"])}
-    config = with_tree(load_config(None, {key: value for key, value in given.items() if value not in (None, (), {})}))
+    set_keys = {key: value for key, value in given.items() if value not in (None, (), {})}
+    config = with_image_tree(load_config(None, set_keys))
     if config.data is None:
         raise ConfigError("whose prompts? give --data DIR, or --images PATTERN with --prompt-file FILE")
     if not config.data.exists() and not config.images:
         raise ConfigError(f"{config.data}: no such file or folder")
-    return load_suite(config), config.data
+    return open_suite(config), config.data
 
 
 def _lengths(length: str) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def _setup(provider: str) -> list[Row]:
 
 def _cache(config: RunConfig) -> Row:
     """Open the cache."""
-    from titjudge.runs.open_run import open_cache
+    from titjudge.engine.cache import open_cache
 
     try:
         with open_cache(config.cache) as cache:

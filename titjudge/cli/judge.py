@@ -20,13 +20,10 @@ from titjudge.cli.options import (
     config_of,
     key_option,
     key_options,
-    key_values,
     metric_options,
-    metric_options_of,
     model_options,
     option,
     panel_options,
-    send_to_sinks,
     sink_options,
 )
 from titjudge.cli.output import (
@@ -39,6 +36,7 @@ from titjudge.cli.output import (
     write_json,
 )
 from titjudge.cli.terminal import say
+from titjudge.core import registry
 from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import sum_words
 
@@ -156,18 +154,16 @@ def judge(**flags: Any) -> int:
        with --prompt-file prompts.csv:index,prompt_en
     """
     from titjudge.cli.progress import watcher
-    from titjudge.report.sinks import parse_targets
 
     flags["data"] = _data(flags.pop("folder"), flags["data"])
-    config = config_of(
-        flags,
-        suite_options=key_values("--suite-option", flags["suite_options"]) or None,
-        metric_options=metric_options_of(flags["metric_options"], flags["max_looks"]),
-    )
+    config = config_of(flags)
+    elsewhere = config.engine != "local" and not flags["dry_run"]
+    runner = registry.load("runners", config.engine) if elsewhere else None
     question = _question(flags["settle"], flags["margin"], config)
-    sinks = parse_targets(flags["sinks"], flags["step"])
-    elsewhere = config.engine == "ray" and not flags["dry_run"]
-    judging = _cluster(config) if elsewhere else _session(config, question)
+    if runner is None:
+        judging = _session(config, question)
+    else:
+        judging = runner(config, address=config.ray_address, workers=config.workers, say=say)
     run = judging.resolved
     _check_official(run, flags["official_files"])
     if flags["dry_run"]:
@@ -175,11 +171,12 @@ def judge(**flags: Any) -> int:
         return _show_dry_run(judging, flags["json_file"], note)
     say(_opening(run.config))
     _show_retirements(run.config)
-    outcome = judging.run() if elsewhere else judging.run(watcher(config.limits.max_cost))
+    progress = watcher(config.limits.max_cost)
+    outcome = judging.run(progress) if runner is None else judging.run()
     code = _show_outcome(outcome, flags["json_file"], run.config.limits)
     if flags["official_files"] is not None:
         _write_official(run.suite, outcome, flags["official_files"])
-    return code if send_to_sinks(outcome.folder, sinks, flags["step"]) else code or 1
+    return code if flags["sinks"].send(outcome.folder) else code or 1
 
 
 def _data(folder: Path | None, data: Path | None) -> Path | None:
@@ -193,15 +190,8 @@ def _data(folder: Path | None, data: Path | None) -> Path | None:
     return folder or data
 
 
-def _cluster(config: RunConfig) -> Any:
-    """Prepare a run on a cluster, by the runner that a package announces."""
-    from titjudge.core import registry
-
-    runner = registry.load("runners", config.engine)
-    return runner(config, address=config.ray_address, workers=config.workers, say=say)
-
-
 def _session(config: RunConfig, question: SettlingQuestion | None) -> Any:
+    """Prepare a run in this process."""
     from titjudge.runs.session import Session
     from titjudge.runs.study.settling import SettlingSession
 

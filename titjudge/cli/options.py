@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, reduce
+from dataclasses import dataclass
+from functools import cache, reduce, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,7 @@ from titjudge.core.paths import run_schema
 
 if TYPE_CHECKING:
     from titjudge.core.config import RunConfig
+    from titjudge.report.sinks import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -167,32 +169,58 @@ def say_address(lines: Sequence[str], link: str, usual: int, asked: int | None) 
         )
 
 
-sink_options: Callable[[F], F] = with_options(
-    option(
-        "--sink",
-        "Also send the results to trackio, wandb, mlflow or tensorboard; repeatable.",
-        "NAME[:PROJECT[/RUN]]",
-        "sinks",
-        multiple=True,
-        group=OUTPUT,
-    ),
-    option("--step", "With --sink: the training step that was judged  [default: 0].", "N", group=OUTPUT),
-)
+@dataclass(frozen=True, slots=True)
+class Sinks:
+    """What `--sink` and `--step` name.
+
+    Attributes:
+        targets: The sinks (`titjudge.report.sinks.Target`).
+        step: The training step that was judged.
+    """
+
+    targets: Sequence[Target]
+    step: int
+
+    def send(self, run: Path) -> bool:
+        """Send a run and print what was sent; returns whether every sink took it."""
+        from titjudge.report.sinks import send
+        from titjudge.runs.folder.run_folder import RunFolder
+
+        if not self.targets:
+            return True
+        failures = send(RunFolder(run), self.targets, self.step)
+        for line in failures:
+            say(f"not sent to a sink: {line}", err=True, colour="red")
+        if not failures:
+            say(f"sent   {', '.join(target.name for target in self.targets)}")
+        return not failures
 
 
-def send_to_sinks(run: Path, sinks: Sequence[Any], step: int | None) -> bool:
-    """Send a run to the sinks and print what was sent; returns whether every sink took it."""
-    from titjudge.report.sinks import send
-    from titjudge.runs.folder.run_folder import RunFolder
+def sink_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add `--sink` and `--step` to a command, which gets them as one argument: `sinks`, a `Sinks`.
 
-    if not sinks:
-        return True
-    failures = send(RunFolder(run), sinks, step or 0)
-    for line in failures:
-        say(f"not sent to a sink: {line}", err=True, colour="red")
-    if not failures:
-        say(f"sent   {', '.join(sink.name for sink in sinks)}")
-    return not failures
+    Raises:
+        UserError: There is no such sink, its package is not installed, or `--step` is given without a sink.
+    """
+
+    @wraps(command)
+    def with_sinks(*, sinks: Sequence[str], step: int | None, **flags: Any) -> int:
+        from titjudge.report.sinks import parse_targets
+
+        return command(sinks=Sinks(parse_targets(sinks, step), step or 0), **flags)
+
+    add = with_options(
+        option(
+            "--sink",
+            "Also send the results to trackio, wandb, mlflow or tensorboard; repeatable.",
+            "NAME[:PROJECT[/RUN]]",
+            "sinks",
+            multiple=True,
+            group=OUTPUT,
+        ),
+        option("--step", "With --sink: the training step that was judged  [default: 0].", "N", group=OUTPUT),
+    )
+    return add(with_sinks)
 
 
 @cache
@@ -260,8 +288,8 @@ def key_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def metric_options_of(options: Sequence[str], max_looks: int | None = None) -> dict[str, dict[str, Any]] | None:
-    """Read the METRIC.KEY=VALUE pairs of `--metric-option`; None if there are none.
+def _metric_options(options: Sequence[str], max_looks: int | None) -> dict[str, dict[str, Any]] | None:
+    """Read the METRIC.KEY=VALUE pairs of `--metric-option`, and `--max-looks`; None if there are none.
 
     Raises:
         UserError: A value has another form.
@@ -328,7 +356,7 @@ model_options: Callable[[F], F] = with_options(
 )
 
 
-def overrides_of(flags: Mapping[str, Any]) -> dict[str, Any]:
+def _overrides(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Collect the configuration keys that the flags of a command set."""
     from titjudge.core.config import Limits, RunConfig
     from titjudge.engine.prices import parse_price_flag
@@ -346,6 +374,8 @@ def overrides_of(flags: Mapping[str, Any]) -> dict[str, Any]:
         "squash": flags.get("squash"),
         "limits": {key: flags[key] for key in Limits.model_fields if key in flags},
         "prices": dict(map(parse_price_flag, flags["price"])) or None,
+        "suite_options": key_values("--suite-option", flags.get("suite_options", ())) or None,
+        "metric_options": _metric_options(flags.get("metric_options", ()), flags.get("max_looks")),
     }
 
 
@@ -353,4 +383,5 @@ def config_of(flags: Mapping[str, Any], **keys: Any) -> RunConfig:
     """Load the configuration of a command with `model_options`: `--config`, then its flags, then `keys`."""
     from titjudge.core.config import load_config
 
-    return load_config(flags["config_file"], overrides_of(flags) | keys)
+    overrides = _overrides(flags) | keys
+    return load_config(flags["config_file"], overrides)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import COMPARE, Command
-from titjudge.cli.options import JSON, PATH, option, send_to_sinks, sink_options
+from titjudge.cli.options import JSON, PATH, Sinks, option, sink_options
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -52,7 +52,7 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
 @JSON
 def report(
     runs: tuple[Path, ...], out: Path | None, kind: str, reference: str | None, baseline: str, full_images: bool, folder: bool,
-    site: str | None, title: str | None, force: bool, sinks: tuple[str, ...], step: int | None, json_file: Path | None,
+    site: str | None, title: str | None, force: bool, sinks: Sinks, json_file: Path | None,
 ) -> int:  # fmt: skip
     """Write one self-contained HTML report of one or several runs, or a folder of many images.
 
@@ -68,11 +68,9 @@ def report(
       python cli.py report runs/first --sink wandb:my_model/run7 --step 4000
     """
     from titjudge.report import export
-    from titjudge.report.sinks import parse_targets
     from titjudge.runs.folder.journal import damage_lines
     from titjudge.runs.folder.run_folder import RunFolder
 
-    targets = parse_targets(sinks, step)
     folders = [RunFolder(run) for run in runs]
     for each in folders:
         each.manifest()
@@ -87,7 +85,7 @@ def report(
     if title is not None and site is None:
         raise ConfigError("--title goes with --site")
     if site is not None:
-        if kind != "html" or folder or reference is not None or baseline or out is not None or sinks:
+        if kind != "html" or folder or reference is not None or baseline or out is not None or sinks.targets:
             raise ConfigError("--site goes with --title and --full-images alone")
         return _write_site(runs, Path(site), title or "Leaderboard", full_images, json_file)
     placed = _standings(folders[0], reference) if reference is not None else []
@@ -105,7 +103,7 @@ def report(
     show_tables(placed)
     say(f"report {written}")
     write_json(json_file, [run.results().to_json() for run in folders])
-    sent = [send_to_sinks(run, targets, step) for run in runs]  # all of them, even if one fails
+    sent = [sinks.send(run) for run in runs]  # all of them, even if one fails
     return 0 if all(sent) else 1
 
 

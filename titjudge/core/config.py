@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -292,6 +292,10 @@ class RunConfig(_Strict):
         if name.startswith("judge "):
             return self.panel[int(name.removeprefix("judge ")) - 2]
         return {"captioner": self.captioner, "judge": self.judge, "embedder": self.embedder}.get(name)
+
+    def without_model(self, roles: Iterable[str]) -> list[str]:
+        """Return those of some roles that have no model."""
+        return [role for role in roles if self.role(role) is None]
 
 
 def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> RunConfig:

@@ -313,13 +313,13 @@ def write_atomic(path: Path, content: bytes | str, *, sync: bool = False) -> Non
         raise
 
 
-def write_json(path: Path, content: Any, *, indent: int = 2) -> None:
-    """Write JSON with non-ASCII characters as they are, whole or not at all.
+def write_json(path: Path, content: Any, *, indent: int = 2, sync: bool = False) -> None:
+    """Write JSON with non-ASCII characters as they are (lone surrogates become question marks), whole or not at all.
 
     Raises:
         OSError: It cannot be written; an existing file is unchanged.
     """
-    write_atomic(path, json.dumps(content, ensure_ascii=False, indent=indent))
+    write_atomic(path, json.dumps(content, ensure_ascii=False, indent=indent).encode(errors="replace"), sync=sync)
 
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:

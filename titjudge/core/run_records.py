@@ -16,7 +16,8 @@ from typing import Any, Protocol, Self
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import open_regular
+from titjudge.core.files import open_regular, write_json
+from titjudge.core.serialization import with_checksum
 from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Table
 
 SCHEMA_VERSION = 1
@@ -75,6 +76,14 @@ class _File(Record):
             key = ".".join(map(str, first["loc"]))
             where = f"{key}: " if key else ""
             raise DataError(f"damaged: {where}{first['msg']}; {repair}", file) from error
+
+    def write(self, file: Path, *, sync: bool = True) -> None:
+        """Write a file, whole or not at all; `sync` waits until the disk has it.
+
+        Raises:
+            OSError: It cannot be written; an existing file is unchanged.
+        """
+        write_json(file, self.to_json(), sync=sync)
 
 
 class AnsweredRecord(Record):
@@ -254,6 +263,10 @@ class Manifest(_File):
     """The runs that this one was merged from."""
     seal: str = ""
     """First 16 hexadecimal digits of the SHA-256 over the other keys, sorted."""
+
+    def write(self, file: Path, *, sync: bool = True) -> None:
+        """Write a file as `Results` do, with its checksum."""
+        write_json(file, with_checksum(self.to_json()), sync=sync)
 
 
 class MetricResult(Record):

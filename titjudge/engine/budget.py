@@ -30,6 +30,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
+from titjudge.core.config import Limits
 from titjudge.core.errors import BudgetExhausted, BudgetHeld
 
 JOB = "job:"  # how the ledger's entries of batch jobs begin
@@ -176,6 +177,13 @@ class Budget:
         self._again: deque[_Wait] = deque()  # items that gave back their room and reserve once more
         self._draws: deque[_Wait] = deque()  # requests of items that have begun
         self._grace: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def of(cls, limits: Limits, earlier: Spending = UNSPENT) -> Budget:
+        """Make the budget of a run with these limits, after what its earlier sessions have spent."""
+        budget = cls(limits.max_cost, limits.max_requests, limits.max_tokens)
+        budget.resume(earlier, jobs=limits.batch)
+        return budget
 
     # -- numbers ---------------------------------------------------------------------------------------------------
 

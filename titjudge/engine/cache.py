@@ -24,6 +24,7 @@ import orjson
 from diskcache.core import MODE_BINARY, MODE_PICKLE, MODE_RAW
 
 from titjudge.core.errors import CacheWriteError, UserError
+from titjudge.core.paths import cache_folder
 from titjudge.core.serialization import json_bytes
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "fuse.sshfs", "9p", "gpfs", "ceph"}
@@ -302,6 +303,17 @@ class AnswerCache:
             self.flush()
         finally:
             self._cache.close()
+
+
+@contextlib.contextmanager
+def open_cache(folder: Path | None) -> Iterator[AnswerCache]:
+    """Open the cache in a folder, or where none is named in the usual one.
+
+    Raises:
+        UserError: Its folder cannot be used.
+    """
+    with contextlib.closing(AnswerCache(cache_folder(folder))) as cache:
+        yield cache
 
 
 def _packed(key: str, value: dict[str, Any]) -> bytes:

@@ -23,7 +23,6 @@ from titjudge.core.config import Limits, RoleConfig, RunConfig
 from titjudge.core.errors import BudgetExhausted, TitjudgeError, UserError
 from titjudge.core.files import Appender
 from titjudge.core.numbers import known_sum
-from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.run_records import Manifest
@@ -31,7 +30,7 @@ from titjudge.core.serialization import embedding_from, embedding_record, reply_
 from titjudge.core.types import InvalidItem, Item, Status
 from titjudge.engine import retry
 from titjudge.engine.budget import UNSPENT, Budget, Spending
-from titjudge.engine.cache import AnswerCache
+from titjudge.engine.cache import AnswerCache, open_cache
 from titjudge.engine.forecast import Estimates, Planner, ReadOnlyCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
@@ -78,26 +77,6 @@ def open_folder(run: ResolvedMetrics, path: Path | None = None) -> Iterator[RunF
         folder.close()
 
 
-@contextlib.contextmanager
-def open_cache(folder: Path | None) -> Iterator[AnswerCache]:
-    """Open the cache in a folder, or where none is named in the usual one.
-
-    Raises:
-        UserError: Its folder cannot be used.
-    """
-    with contextlib.closing(AnswerCache(cache_folder(folder))) as cache:
-        yield cache
-
-
-def open_library(overlay: Path | None) -> PromptLibrary:
-    """Open the prompt templates, those in a folder before the bundled ones.
-
-    Raises:
-        ConfigError: There is no such folder.
-    """
-    return PromptLibrary(overlay)
-
-
 @contextlib.asynccontextmanager
 async def open_engine(
     config: RunConfig,
@@ -128,8 +107,8 @@ async def open_engine(
     roles = Roles(config, make=make, embedder=embedder)
     roles.check_recordings(recorded)
     roles.check_prices(asks)
-    budget = _budget(config.limits) if asks else None
-    async with contextlib.aclosing(kind(roles, open_library(config.prompts), cache, budget, **options)) as engine:
+    budget = Budget.of(config.limits) if asks else None
+    async with contextlib.aclosing(kind(roles, PromptLibrary(config.prompts), cache, budget, **options)) as engine:
         yield engine
 
 
@@ -144,7 +123,7 @@ def open_planner(
         library: The templates, where they are open already.
         per_item: As in `titjudge.engine.forecast.Estimates`.
     """
-    library = library or open_library(config.prompts)
+    library = library or PromptLibrary(config.prompts)
     estimates = Estimates(library, config.settings_of, per_item=per_item)
     roles = Roles(config, make=estimates.provider, embedder=estimates.embedder)
     view: Any = None if cache is None else ReadOnlyCache(cache)
@@ -166,7 +145,7 @@ def open_sender(folder: Path, limits: Limits, on_fatal: Callable[[], None]) -> I
     lock = locked(folder)
     try:
         with contextlib.closing(Appender(folder / "billing.jsonl")) as bills:
-            budget = _budget(limits, RunFolder(folder).money())
+            budget = Budget.of(limits, RunFolder(folder).money())
             policy = retry.Policy(limits.attempts, limits.patience)
             yield Sender(budget, lambda kind, record: bills.add(with_checksum(record)), on_fatal, policy)
     finally:
@@ -218,7 +197,6 @@ class OpenRun:
             limits = self.config.limits.model_copy(update={"batch": False})
             self.config = self.config.model_copy(update={"limits": limits})
         self.before = folder.manifest() if folder else Manifest()
-        self.library = open_library(self.config.prompts)
         self.progress, self.status = Progress(), COMPLETE
         self.done: set[tuple[str, str]] = set()
         self.money: Spending | None = None
@@ -227,13 +205,16 @@ class OpenRun:
         self._keeping: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as stack:
             self.cache = stack.enter_context(open_cache(self.config.cache))
-            self.engine = self._engine(self._roles(say), items, spent)
+            self.library = PromptLibrary(self.config.prompts)
+            roles = self._roles(say)
+            self.engine = self._engine(roles, items, spent)
             self._stack = stack.pop_all()
 
     def _roles(self, say: Callable[[str], None] | None) -> Roles:
         """Make the models, and check that they and the templates are those that the run began with."""
         folder = self._folder
-        roles = Roles(self.config, batches=self._batches(say) if folder and say else None)
+        batches = self._batches(say) if folder and say else None
+        roles = Roles(self.config, batches=batches)
         roles.check_recordings(self.run.roles)
         pins = Pins(roles, self.run.models)
         if folder is not None:
@@ -270,21 +251,17 @@ class OpenRun:
         self, roles: Roles, items: Iterable[tuple[Item | InvalidItem, int | None]] | None, spent: Spending
     ) -> Engine:
         folder, metrics = self._folder, self.run.metrics
-        if folder is None:
-            roles.check_prices(self.run.roles)
-            budget, embeds = _budget(self.config.limits, spent), "embedder" in self.run.roles
-            return Engine(roles, self.library, self.cache, budget, failed=self.config.failed, embeds=embeds)
-        total = None
-        if items is not None:
-            total, self.done = folder.list_items(items, metrics)
-        if total is None or len(self.done) < total * len(metrics):
-            self._restore(folder)
+        if folder is not None:
+            if items is not None:
+                self.progress.total, self.done = folder.list_items(items, metrics)
+            if self.progress.total is None or len(self.done) < self.progress.total * len(metrics):
+                self._restore(folder)
+            spent = folder.money()
         roles.check_prices(self.run.roles)
-        self.progress.total = total
         return Engine(
-            roles, self.library, self.cache, _budget(self.config.limits, folder.money()),
-            journal=folder.journal, known=folder.known_keys(), failed=self.config.failed,
-            embeds="embedder" in self.run.roles,
+            roles, self.library, self.cache, Budget.of(self.config.limits, spent),
+            journal=None if folder is None else folder.journal, known=None if folder is None else folder.known_keys(),
+            failed=self.config.failed, embeds="embedder" in self.run.roles,
         )  # fmt: skip
 
     def _batches(self, say: Callable[[str], None]) -> Batches | None:
@@ -402,10 +379,3 @@ def _ended_by(error: BaseException) -> str:
     if isinstance(error, BudgetExhausted):
         return BUDGET
     return f"failed: {error}" if isinstance(error, TitjudgeError) else "failed"
-
-
-def _budget(limits: Limits, earlier: Spending = UNSPENT) -> Budget:
-    """Make the budget of a run, after what its earlier sessions have spent."""
-    budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
-    budget.resume(earlier, jobs=limits.batch)
-    return budget

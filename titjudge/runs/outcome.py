@@ -98,7 +98,8 @@ def finish(
     results = results.joined(Results(verdict=verdict_on(folder, results)))
     file = folder.path / "results.json"
     before = file.read_bytes() if file.is_file() else b""
-    same = folder.write("results.json", results.to_json()).read_bytes() == before
+    results.write(file)
+    same = file.read_bytes() == before
     failures = [(failure.item, failure.status, failure.reason) for failure in results.failures]
     outcome = Outcome(status, folder.path, results, tables, failures, results.warnings)
     if report and len(items) > MOST_REPORTED:

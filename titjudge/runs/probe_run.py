@@ -12,9 +12,11 @@ from typing import Any
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError
+from titjudge.core.files import write_json
 from titjudge.core.numbers import sum_words
 from titjudge.core.paths import example_folder
 from titjudge.core.types import Item, Score
+from titjudge.engine.cache import open_cache
 from titjudge.engine.forecast import Forecast, ForecastSum
 from titjudge.engine.pipeline import Engine
 from titjudge.probes.battery import MOST
@@ -22,7 +24,7 @@ from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import Card
 from titjudge.runs.folder.identity import default_folder
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.open_run import COMPLETE, OpenRun, open_cache, open_folder, open_planner
+from titjudge.runs.open_run import COMPLETE, OpenRun, open_folder, open_planner
 from titjudge.runs.resolve import ResolvedRun, resolve
 
 CARD = "card.json"
@@ -144,7 +146,7 @@ async def _run(
         images = folder.path / "images"
         card = await _probe(resolved, run.config, run.engine, images, on_score=on_score, on_items=on_items, **options)
         run.status = card.notes[0] if card.notes else COMPLETE
-        folder.write(CARD, card.to_json())
+        write_json(folder.path / CARD, card.to_json(), sync=True)
         return card
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,13 +10,11 @@ from typing import Any
 
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
-from titjudge.core.errors import ConfigError, nearest
-from titjudge.core.paths import example_folder
+from titjudge.core.errors import ConfigError
 from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import default_folder
-from titjudge.suites.base import Suite, SuiteInputs
-from titjudge.suites.loading import open_suite, suite_class
-from titjudge.suites.patterns import split_pattern
+from titjudge.suites.base import Suite
+from titjudge.suites.loading import open_suite, with_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,74 +58,75 @@ class ResolvedRun(ResolvedMetrics):
     left_out: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A metric that a run may have.
+
+    Attributes:
+        metric: The metric, without options.
+        lacking: The roles that it asks and that have no model.
+    """
+
+    metric: Metric
+    lacking: list[str]
+
+
 def resolve(config: RunConfig) -> ResolvedRun:
     """Fill in the defaults of a configuration from the data, and load its suite and metrics.
 
     Raises:
-        ConfigError: there are no data, or a metric lacks a model.
+        ConfigError: There are no data, or a metric lacks a model.
     """
-    asked, config = config.metrics, _with_recordings(_with_data(with_tree(config)))
-    suite = load_suite(config)
-    listed = _loaded(asked or suite.metrics, config)
-    if not asked:
-        config = config.model_copy(update={"metrics": _runnable(listed, config)})
-    metrics = _configured(listed, config)
+    config = with_data(config)
+    suite = open_suite(config)
+    config = _with_recordings(config)
+    candidates = _candidates(config.metrics or suite.metrics, config)
+    left_out: list[str] = []
+    if not config.metrics:
+        config = config.model_copy(update={"metrics": _runnable(candidates)})
+        left_out = _left_out(candidates, config)
+    metrics = _configured(candidates, config)
     if config.metric_options:  # parsed: "8" on the command line and 8 in a file are the same run
         options = {name: dict(metric.options) for name, metric in metrics.items() if metric.options}
         config = config.model_copy(update={"metric_options": options})
-    if lacking := lacking_role(config, metrics):
-        assert config.data is not None
-        next(iter(suite.load(config.data)), None)  # malformed data are reported first
-        raise ConfigError(f"{lacks(*lacking)}{_hint(lacking[1], config.data)}")
-    return ResolvedRun(config, metrics, suite, [] if asked else _left_out(listed, config))
+    for name in metrics:
+        for role in candidates[name].lacking:
+            assert config.data is not None
+            next(iter(suite.load(config.data)), None)  # malformed data are reported first
+            raise ConfigError(f"{lacks(name, role)}{_hint(role, config.data)}")
+    return ResolvedRun(config, metrics, suite, left_out)
 
 
 def stored_run(config: RunConfig) -> ResolvedRun:
     """Load suite and metrics of a configuration that is complete, as a run folder holds it.
 
     Raises:
-        ConfigError: its suite or a metric is missing here.
+        ConfigError: Its suite or a metric is missing here.
     """
-    return ResolvedRun(config, load_metrics(config), load_suite(config))
+    return ResolvedRun(config, load_metrics(config), open_suite(config))
 
 
 def resolve_metrics(config: RunConfig) -> ResolvedMetrics:
     """Load the metrics of a configuration for images that come one by one; the keys that name data are ignored.
 
     Raises:
-        ConfigError: a metric is missing, or an option is unknown.
+        ConfigError: A metric is missing, or an option is unknown.
     """
     return ResolvedMetrics(config, load_metrics(config))
 
 
-def _with_data(config: RunConfig) -> RunConfig:
-    """Name the data, and the templates beside a suite that is a file.
+def load_metrics(config: RunConfig) -> dict[str, Metric]:
+    """Load the metrics with their options.
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: An unknown option, a value that does not fit, or options for a metric that the run does not have.
     """
-    changes: dict[str, Any] = {}
-    if registry.is_suite_file(config.suite):
-        changes["suite"] = os.path.abspath(config.suite)
-        templates = Path(changes["suite"]).parent / "prompts"
-        if config.prompts is None and templates.is_dir():
-            changes["prompts"] = templates
-    if config.data is None:
-        changes["data"] = example_folder()
-        if changes["data"] is None or config.suite not in ("folder", "known-answer"):
-            raise ConfigError("nothing to judge: give --data DIR")
-    config = config.model_copy(update=changes)
-    if config.data is not None and not config.data.exists():
-        raise ConfigError(f"{config.data}: no such file or folder{_neighbour(config.data)}")
-    return config
+    return _configured(_candidates(config.metrics, config), config)
 
 
-def _neighbour(missing: Path) -> str:
-    """Name what lies beside a path that is not there and is called much the same."""
-    with contextlib.suppress(OSError):
-        hint = nearest(missing.name, (beside.name for beside in missing.parent.iterdir()))
-        return f".{hint}" if hint else ""
-    return ""
+def lacks(metric: str, role: str) -> str:
+    """Say on the command line that a metric has no model for a role."""
+    return f"the metric {metric} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o, or --provider openai"
 
 
 def _with_recordings(config: RunConfig) -> RunConfig:
@@ -148,41 +145,6 @@ def _with_recordings(config: RunConfig) -> RunConfig:
     if config.prompts is None:
         config = config.model_copy(update={"prompts": _recorded_templates(config, data)})
     return config
-
-
-def lacking_role(config: RunConfig, metrics: Mapping[str, Metric]) -> tuple[str, str] | None:
-    """Return the name of a metric and a role that it asks and that has no model; None where there is none."""
-    for name, metric in metrics.items():
-        for role in metric.roles:
-            if role != "embedder" and config.role(role) is None:
-                return name, role
-    return None
-
-
-def lacks(metric: str, role: str) -> str:
-    """Say on the command line that a metric has no model for a role."""
-    return f"the metric {metric} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o, or --provider openai"
-
-
-def with_tree(config: RunConfig) -> RunConfig:
-    """Take the data folder from the pattern of the images (`--images`), where there is one.
-
-    Raises:
-        ConfigError: a pattern without prompts, or prompts without a pattern.
-    """
-    bundled = suite_class(config.suite).PROMPTS
-    if bundled is not None and not config.prompt_file:
-        where = {"prompt_file": str(bundled)} if config.images else {"data": config.data or bundled.parent}
-        config = config.model_copy(update=where)
-    if (config.images and not config.prompt_file) or (config.prompt_file and not (config.images or config.data)):
-        example = f"--images '{config.data or 'out'}/{{generator}}/{{prompt_id}}.png' --prompt-file {config.prompt_file or 'prompts.txt'}"
-        raise ConfigError(f"--images PATTERN and --prompt-file FILE go together, as in {example}")
-    changes: dict[str, Any] = {}
-    if config.prompt_file:  # absolute, for workers with another working directory
-        changes["prompt_file"] = os.path.abspath(config.prompt_file)
-    if config.data is None and config.images:
-        changes["data"], changes["images"] = split_pattern(config.images)
-    return config.model_copy(update=changes)
 
 
 def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:
@@ -207,72 +169,51 @@ def _hint(role: str, data: Path) -> str:
     return f" (or --{role} recorded: there are recorded answers)" if (data / "answers.jsonl").is_file() else ""
 
 
-def _runnable(metrics: Mapping[str, Metric], config: RunConfig) -> list[str]:
+def _candidates(names: Iterable[str], config: RunConfig) -> dict[str, _Candidate]:
+    """Load metrics, or for a suite of prompts tasks, by their registered names."""
+    kind, candidates = registry.metric_kind(config.suite), {}
+    for name in names:
+        metric = registry.load(kind, name)
+        candidates[name] = _Candidate(metric, config.without_model(metric.roles))
+    return candidates
+
+
+def _runnable(candidates: Mapping[str, _Candidate]) -> list[str]:
     """List the suite's metrics whose models are configured and whose packages are installed.
 
     Where no metric that asks a model has one, all are listed, so that the error names the missing role. Metrics without their
     package are listed where nothing else remains.
     """
-    configured = [name for name, metric in metrics.items() if all(map(config.role, metric.roles))]
-    if not any(metrics[name].roles for name in configured):
-        return list(metrics)
-    return [name for name in configured if _installed(metrics[name])] or configured
+    configured = {name: candidate for name, candidate in candidates.items() if not candidate.lacking}
+    if not any(candidate.metric.roles for candidate in configured.values()):
+        return list(candidates)
+    return [name for name, candidate in configured.items() if _installed(candidate.metric)] or list(configured)
 
 
 def _installed(metric: Metric) -> bool:
     return not metric.package or importlib.util.find_spec(metric.package) is not None
 
 
-def _left_out(metrics: Mapping[str, Metric], config: RunConfig) -> list[str]:
+def _left_out(candidates: Mapping[str, _Candidate], config: RunConfig) -> list[str]:
     """List the suite's metrics that a run without --metric leaves out for lack of a model or a package, one line each.
 
     The suite `folder` has no metrics of its own: there the configured models decide, and only packages can be missing.
     """
     lines = []
-    for metric in (metric for name, metric in metrics.items() if name not in config.metrics):
-        roles = [role for role in metric.roles if config.role(role) is None]
-        what = f"its package is not installed: pip install 'titjudge[{metric.extra}]'"
-        if roles:
+    for name, candidate in candidates.items():
+        if name in config.metrics or (config.suite == "folder" and _installed(candidate.metric)):
+            continue
+        what = f"its package is not installed: pip install 'titjudge[{candidate.metric.extra}]'"
+        if roles := candidate.lacking:
             what = f"it needs a {' and a '.join(roles)}: {' '.join(f'--{role} PROVIDER/MODEL' for role in roles)}"
-        if config.suite != "folder" or not _installed(metric):
-            lines.append(f"{metric.name} is left out, {what}")
+        lines.append(f"{candidate.metric.name} is left out, {what}")
     return lines
 
 
-def _loaded(names: Iterable[str], config: RunConfig) -> dict[str, Metric]:
-    """Load metrics, or for a suite of prompts tasks, by their registered names."""
-    kind = registry.metric_kind(config.suite)
-    return {name: registry.load(kind, name) for name in names}
-
-
-def load_metrics(config: RunConfig) -> dict[str, Metric]:
-    """Load the metrics with their options.
-
-    Raises:
-        ConfigError: an unknown option, a value that does not fit, or options for a metric that the run does not have.
-    """
-    return _configured(_loaded(config.metrics, config), config)
-
-
-def _configured(metrics: Mapping[str, Metric], config: RunConfig) -> dict[str, Metric]:
+def _configured(candidates: Mapping[str, _Candidate], config: RunConfig) -> dict[str, Metric]:
     """Give the metrics of a run their options."""
     for name in config.metric_options:
         if name not in config.metrics:
             what = f"there are options for {name}, which is no metric of this run ({', '.join(config.metrics)})"
             raise ConfigError(f"{what}: add --metric {name}")
-    return {name: metrics[name].configured(config.metric_options.get(name, {})) for name in config.metrics}
-
-
-def load_suite(config: RunConfig) -> Suite:
-    """Load the suite with its options.
-
-    Raises:
-        ConfigError: an unknown option, an --image-root that is no folder, or a flag that the suite does not use.
-    """
-    for root in config.image_root:
-        if not root.is_dir():
-            raise ConfigError(f"--image-root {root}: no such folder")
-    images, prompt_file = config.images or "", config.prompt_file or ""
-    columns = {str(role): names for role, names in config.columns.items()}
-    inputs = SuiteInputs(config.protocol, tuple(config.image_root), columns, images, prompt_file, tuple(config.sources))
-    return open_suite(config.suite, inputs, config.suite_options)
+    return {name: candidates[name].metric.configured(config.metric_options.get(name, {})) for name in config.metrics}

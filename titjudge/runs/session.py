@@ -15,6 +15,7 @@ from titjudge.core.run_records import Results
 from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.engine.budget import Spending
+from titjudge.engine.cache import open_cache
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
@@ -23,7 +24,7 @@ from titjudge.runs.folder.manifest import changed_versions
 from titjudge.runs.folder.run_folder import RunFolder, caps
 from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import Progress, RunLoop, prepared
-from titjudge.runs.open_run import OpenRun, open_cache, open_folder, open_planner
+from titjudge.runs.open_run import OpenRun, open_folder, open_planner
 from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import resolve
 from titjudge.runs.run_input import RunInput

@@ -1,14 +1,19 @@
-"""Load a suite by its name, with what a run says to it."""
+"""Find the data that a configuration names, and open the suite that reads them."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Mapping
+import os
+from pathlib import Path
 from typing import Any
 
 from titjudge.core import registry
+from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.paths import example_folder
 from titjudge.suites.base import Suite, SuiteInputs
+from titjudge.suites.patterns import split_pattern
 
 
 def suite_class(name: str) -> type[Suite]:
@@ -17,29 +22,88 @@ def suite_class(name: str) -> type[Suite]:
     Raises:
         ConfigError: There is no such suite, its file is wrong, or another package's object is no suite.
     """
-    found = registry.load("suites", name)
-    if not (inspect.isclass(found) and issubclass(found, Suite)):
+    loaded = registry.load("suites", name)
+    if not (inspect.isclass(loaded) and issubclass(loaded, Suite)):
         raise ConfigError(f"the suite '{name}' is no class that inherits from titjudge.suites.Suite")
-    return found
+    return loaded
 
 
-def open_suite(name: str, inputs: SuiteInputs, options: Mapping[str, Any]) -> Suite:
-    """Make a suite.
-
-    Args:
-        name: Its registered name, or the path of its YAML file.
-        inputs: What the run says to it.
-        options: Values of its own options (`--suite-option`) by their names.
+def with_image_tree(config: RunConfig) -> RunConfig:
+    """Take the data folder from the pattern of the images (`--images`), where there is one.
 
     Raises:
-        ConfigError: There is no such suite or option, or the suite does not take what the run says.
+        ConfigError: There is a pattern without prompts, or there are prompts without a pattern.
     """
-    suite = suite_class(name)
-    first, *known = inspect.signature(suite).parameters or ("",)
+    bundled = suite_class(config.suite).PROMPTS
+    if bundled is not None and not config.prompt_file:
+        place = {"prompt_file": str(bundled)} if config.images else {"data": config.data or bundled.parent}
+        config = config.model_copy(update=place)
+    if (config.images and not config.prompt_file) or (config.prompt_file and not (config.images or config.data)):
+        example = f"--images '{config.data or 'out'}/{{generator}}/{{prompt_id}}.png' --prompt-file {config.prompt_file or 'prompts.txt'}"
+        raise ConfigError(f"--images PATTERN and --prompt-file FILE go together, as in {example}")
+    changes: dict[str, Any] = {}
+    if config.prompt_file:  # absolute, for workers with another working directory
+        changes["prompt_file"] = os.path.abspath(config.prompt_file)
+    if config.data is None and config.images:
+        changes["data"], changes["images"] = split_pattern(config.images)
+    return config.model_copy(update=changes)
+
+
+def with_data(config: RunConfig) -> RunConfig:
+    """Name the data of a configuration (without `data` those of the bundled example), and the templates beside the file of a suite.
+
+    Raises:
+        ConfigError: As `with_image_tree`, or there are no data.
+    """
+    config = with_image_tree(config)
+    changes: dict[str, Any] = {}
+    if registry.is_suite_file(config.suite):
+        changes["suite"] = os.path.abspath(config.suite)
+        templates = Path(changes["suite"]).parent / "prompts"
+        if config.prompts is None and templates.is_dir():
+            changes["prompts"] = templates
+    if config.data is None:
+        changes["data"] = example_folder()
+        if changes["data"] is None or config.suite not in ("folder", "known-answer"):
+            raise ConfigError("nothing to judge: give --data DIR")
+    config = config.model_copy(update=changes)
+    if config.data is not None and not config.data.exists():
+        raise ConfigError(f"{config.data}: no such file or folder{_neighbour(config.data)}")
+    return config
+
+
+def _neighbour(missing: Path) -> str:
+    """Name what lies beside a path that is not there and is called much the same."""
+    with contextlib.suppress(OSError):
+        hint = nearest(missing.name, (beside.name for beside in missing.parent.iterdir()))
+        return f".{hint}" if hint else ""
+    return ""
+
+
+def open_suite(config: RunConfig) -> Suite:
+    """Make the suite of a configuration, with its options.
+
+    Raises:
+        ConfigError: There is no such suite or option, an --image-root is no folder, or the suite does not take what the
+            configuration says.
+    """
+    for root in config.image_root:
+        if not root.is_dir():
+            raise ConfigError(f"--image-root {root}: no such folder")
+    name, suite = config.suite, suite_class(config.suite)
+    first, *options = inspect.signature(suite).parameters or ("",)
     if first != "inputs":
         raise ConfigError(f"the suite '{name}' takes no inputs: its __init__ takes `inputs` first, and hands it on")
-    for option in options:
-        if option not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise ConfigError(f"the suite {name} has no option '{option}': {has}.{nearest(option, known)}")
-    return suite(inputs, **options)
+    for option in config.suite_options:
+        if option not in options:
+            has = f"it has {', '.join(options)}" if options else "it has none"
+            raise ConfigError(f"the suite {name} has no option '{option}': {has}.{nearest(option, options)}")
+    inputs = SuiteInputs(
+        config.protocol,
+        tuple(config.image_root),
+        {str(content): columns for content, columns in config.columns.items()},
+        config.images or "",
+        config.prompt_file or "",
+        tuple(config.sources),
+    )
+    return suite(inputs, **config.suite_options)

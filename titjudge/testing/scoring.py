@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from titjudge.core.config import load_config
 from titjudge.core.types import Item, Reply, Request, Score
+from titjudge.engine.cache import open_cache
 from titjudge.engine.scoring import score_item
 from titjudge.metrics import Metric
 from titjudge.providers import Capabilities, Embedder, Provider
 from titjudge.providers.fake import Fake
-from titjudge.runs.open_run import open_cache, open_engine
+from titjudge.runs.open_run import open_engine
 
 Answer = str | Reply | Exception
 Answers = Callable[[Request], Answer] | Iterable[Answer] | None

@@ -11,6 +11,7 @@ import pytest
 from report_runs import DESCRIPTION, PROMPT, key_of, picture, reply, score, sha256, small_results, small_run, write_run
 
 from titjudge.core.errors import DataError
+from titjudge.core.files import write_json
 from titjudge.core.tables import Cell, Table, text_of
 from titjudge.core.types import InvalidItem, Item, Status
 from titjudge.report.model import as_json, load
@@ -308,7 +309,7 @@ def test_a_run_whose_manifest_does_not_say_which_way_is_better_is_read_by_its_re
     run = small_run(tmp_path / "run")
     stored = json.loads((run.path / "results.json").read_bytes())
     stored["metrics"]["tit"]["higher_is_better"] = False
-    run.write("results.json", stored)
+    write_json(run.path / "results.json", stored)
     report = load([run])
     assert [judge.higher for judge in report.judges] == [False, True]
     assert dict(score_gaps(judged_pairs(report), 0))[0] == pytest.approx(0.1)

@@ -55,7 +55,7 @@ def test_a_run_of_an_earlier_version_gets_the_verdict_that_it_would_have_recorde
 
 def test_a_recorded_verdict_is_read_and_not_computed_again(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = verdict_on(run, run.results())
-    run.write("results.json", run.results().joined(Results(verdict=recorded)).to_json())
+    run.results().joined(Results(verdict=recorded)).write(run.path / "results.json")
     monkeypatch.setattr("titjudge.report.verdict.verdict", None)
     assert verdict_of(load([run])) == recorded
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Item, Score, Status
-from titjudge.suites.base import SuiteInputs
 from titjudge.suites.edit_files import write_gedit, write_imgedit, write_kris, write_rise
 from titjudge.suites.loading import open_suite
 
@@ -81,8 +81,8 @@ def test_a_generator_that_would_lead_out_of_the_folder_is_refused(tmp_path: Path
 
 
 def test_a_suite_says_whether_it_writes_official_files(tmp_path: Path) -> None:
-    assert open_suite("imgedit-bench", SuiteInputs(), {}).writes_official
-    wise = open_suite("wise", SuiteInputs(), {})
+    assert open_suite(RunConfig(suite="imgedit-bench")).writes_official
+    wise = open_suite(RunConfig(suite="wise"))
     assert not wise.writes_official
     with pytest.raises(ConfigError):
         wise.write_official([], [], tmp_path)

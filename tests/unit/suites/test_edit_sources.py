@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from builders import png, write_lines
 
+from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
-from titjudge.suites.base import SuiteInputs
 from titjudge.suites.edit_sources import find_sources
 from titjudge.suites.loading import open_suite
 from titjudge.suites.prompt_places import PromptPlace
 
 
 def edits(name: str, folder: Path, **options: str) -> list[Item | InvalidItem]:
-    return list(open_suite(name, SuiteInputs(), options).load(folder))
+    return list(open_suite(RunConfig(suite=name, suite_options=options)).load(folder))
 
 
 def gedit(folder: Path) -> Path:
@@ -117,7 +117,7 @@ def test_ids_of_kris_are_unique_with_their_category_which_gives_the_kinds_of_kno
     assert (frames.meta["dimension"], frames.meta["knowledge"]) == ("Temporal Prediction", "Factual Knowledge")
     assert (frames.meta["explanation"], "reference_image" in frames.meta) == ("it melts", False)
     assert Path(view.meta["reference_image"]).name == "1-gt.jpg"
-    places = list(open_suite("kris-bench", SuiteInputs(), {}).prompts(tmp_path))
+    places = list(open_suite(RunConfig(suite="kris-bench")).prompts(tmp_path))
     assert [place.image for place in places if isinstance(place, PromptPlace)] == [
         "results/{generator}/temporal_prediction/1.png", "results/{generator}/viewpoint_change/1.png",
     ]  # fmt: skip

@@ -315,13 +315,13 @@ def test_images_elsewhere_are_read_below_a_named_folder_only(linked: Path) -> No
 def test_an_image_root_is_a_folder(linked: Path) -> None:
     from titjudge.core.config import RunConfig
     from titjudge.runs.folder.identity import identity
-    from titjudge.runs.resolve import load_suite
+    from titjudge.suites.loading import open_suite
 
     config = RunConfig(data=linked, image_root=[linked.parent / "outside"])
-    assert load_suite(config).image_roots == (linked.parent / "outside",)
+    assert open_suite(config).image_roots == (linked.parent / "outside",)
     assert identity(config) == identity(RunConfig(data=linked))  # the same run goes on when its bad images are allowed
     with pytest.raises(ConfigError, match="no such folder"):
-        load_suite(RunConfig(data=linked, image_root=[linked / "none"]))
+        open_suite(RunConfig(data=linked, image_root=[linked / "none"]))
 
 
 def test_a_pair_under_another_prompt_than_its_images_is_refused(tmp_path: Path) -> None:

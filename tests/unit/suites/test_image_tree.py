@@ -12,8 +12,8 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, UnclearData, UserError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.runs.folder.identity import identity
-from titjudge.runs.resolve import load_suite
 from titjudge.suites.image_tree import ImageTree, find_tree
+from titjudge.suites.loading import open_suite
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_both_flags_go_together_and_make_a_run_of_their_own(out: Path) -> None:
     assert "--images PATTERN and --prompt-file FILE go together, as in --images '" in said
     config = RunConfig(data=out, images="{prompt_id}.png", prompt_file="p.csv", suite="tiif")
     with pytest.raises(ConfigError, match="a layout of its own"):
-        load_suite(config)
+        open_suite(config)
     assert identity(config)["images"] == "{prompt_id}.png"
     assert "images" not in identity(RunConfig(data=out))
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from titjudge.core import registry
+from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Item, Score
 from titjudge.suites import Suite, SuiteInputs
 from titjudge.suites.loading import open_suite, suite_class
 
-INPUTS = SuiteInputs(protocol="official", image_roots=(Path("elsewhere"),))
+STRICT = SuiteInputs()
+BUNDLED = Path(registry.__file__).parents[1] / "suites"
 
 
 class Bare(Suite):
@@ -29,7 +32,7 @@ class Bare(Suite):
 class Optional(Bare):
     """Has an option and files of its own."""
 
-    def __init__(self, inputs: SuiteInputs = INPUTS, *, mode: str = "en") -> None:
+    def __init__(self, inputs: SuiteInputs = STRICT, *, mode: str = "en") -> None:
         super().__init__(inputs)
         self.mode = mode
 
@@ -51,43 +54,42 @@ def _announced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_suite_without_a_constructor_knows_what_the_run_says() -> None:
-    suite = open_suite("bare", INPUTS, {})
-    assert (suite.protocol, suite.image_roots, suite.notes) == ("official", (Path("elsewhere"),), [])
+    suite = open_suite(RunConfig(suite="bare", protocol="official", image_root=[BUNDLED]))
+    assert (suite.protocol, suite.image_roots, suite.notes) == ("official", (BUNDLED,), [])
     assert not suite.writes_official
     assert suite.aggregate([], list[Score]()) == []
 
 
 def test_options_are_keywords_of_the_constructor() -> None:
-    suite = open_suite("optional", INPUTS, {"mode": "zh"})
+    suite = open_suite(RunConfig(suite="optional", protocol="official", suite_options={"mode": "zh"}))
     assert isinstance(suite, Optional)
     assert (suite.mode, suite.protocol, suite.writes_official) == ("zh", "official", True)
     with pytest.raises(ConfigError, match=r"has no option 'mod': it has mode\. Did you mean 'mode'\?"):
-        open_suite("optional", INPUTS, {"mod": "zh"})
+        open_suite(RunConfig(suite="optional", suite_options={"mod": "zh"}))
     with pytest.raises(ConfigError, match="has no option 'inputs'"):
-        open_suite("optional", INPUTS, {"inputs": "zh"})
+        open_suite(RunConfig(suite="optional", suite_options={"inputs": "zh"}))
 
 
 @pytest.mark.parametrize(
-    ("inputs", "says"),
+    ("keys", "says"),
     [
-        (SuiteInputs(columns={"image": ["file"]}), "the columns that the suite bare reads are fixed"),
-        (SuiteInputs(images="{prompt_id}.png", prompt_file="p.txt"), "the suite bare has a layout of its own"),
+        ({"columns": {"image": ["file"]}}, "the columns that the suite bare reads are fixed"),
+        ({"images": "{prompt_id}.png", "prompt_file": "p.txt"}, "the suite bare has a layout of its own"),
     ],
 )
-def test_what_a_suite_does_not_take_is_refused(inputs: SuiteInputs, says: str) -> None:
+def test_what_a_suite_does_not_take_is_refused(keys: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        open_suite("bare", inputs, {})
+        open_suite(RunConfig(suite="bare", **keys))
 
 
 def test_what_is_no_suite_is_named() -> None:
     with pytest.raises(ConfigError, match=r"the suite 'path' is no class that inherits from titjudge\.suites\.Suite"):
         suite_class("path")
     with pytest.raises(ConfigError, match="its __init__ takes `inputs` first"):
-        open_suite("deaf", INPUTS, {})
+        open_suite(RunConfig(suite="deaf"))
 
 
 def test_the_bundled_files_are_found_by_their_names() -> None:
-    folder = Path(registry.__file__).parents[1] / "suites"
-    files = sorted(folder.glob("*.yaml"))
+    files = sorted(BUNDLED.glob("*.yaml"))
     assert len(files) > 5
     assert [suite_class(file.stem).name for file in files] == [file.stem for file in files]

@@ -23,7 +23,6 @@ from titjudge.cli.options import (
     key_option,
     key_values,
     metric_options,
-    metric_options_of,
     model_options,
     option,
 )
@@ -169,8 +168,6 @@ def _judging(flags: dict[str, Any]) -> dict[str, Any]:
         "prices",
         "settle",
         "margin",
-        "metric_options",
-        "max_looks",
         "dry_run",
         "json_file",
     )
@@ -353,8 +350,7 @@ class _Bench:
         flags = _judging(self._flags)
         if self._cap is not None:
             flags["max_cost"] = max(0.0, self._cap - self._benchmark.spent_on_images())
-        options = metric_options_of(self._flags["metric_options"], self._flags["max_looks"])
-        keys = {"data": str(data), "out": str(run), "report": report, "metric_options": options}
+        keys = {"data": str(data), "out": str(run), "report": report}
         return config_of(flags, **keys, image_root=self._benchmark.image_roots() or None)
 
     def _session(self, *, report: bool = False) -> Any:

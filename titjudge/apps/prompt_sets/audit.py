@@ -14,9 +14,10 @@ from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item
-from titjudge.runs.open_run import open_cache, open_engine
+from titjudge.engine.cache import open_cache
+from titjudge.runs.open_run import open_engine
 from titjudge.runs.prompt_languages import script
-from titjudge.runs.resolve import load_suite
+from titjudge.suites.loading import open_suite
 from titjudge.suites.prompt_places import PromptPlace
 from titjudge.suites.prompts import Prompts
 
@@ -90,7 +91,7 @@ def _other(argument: str) -> dict[str, str]:
     name, _, folder = argument.partition(":")
     if Path(argument).exists() or name not in registry.names("suites"):
         return _read(Path(argument))[0]
-    suite = load_suite(RunConfig(suite=name))
+    suite = open_suite(RunConfig(suite=name))
     place = Path(folder or name)
     if suite.PROMPTS is None and not place.exists():
         raise ConfigError(

@@ -29,9 +29,9 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, UserError
 from titjudge.core.run_records import ProgressRecord
 from titjudge.core.signals import terminated_like_ctrl_c
+from titjudge.engine.cache import open_cache
 from titjudge.runs.check.merge import merge
 from titjudge.runs.folder.run_folder import RunFolder, caps
-from titjudge.runs.open_run import open_cache
 from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session

@@ -15,7 +15,6 @@ from titjudge.cli.options import (
     config_of,
     key_option,
     key_options,
-    metric_options_of,
     model_options,
     option,
     panel_options,
@@ -51,7 +50,7 @@ _TOKEN = "TITJUDGE_TOKEN"
 @option("--token-file", f"File with the token  [default: the environment variable {_TOKEN}, or a new token].", "FILE")
 @option("--no-token", "Answer everybody on this machine, without a token.", is_flag=True)
 def serve(
-    metric_options: tuple[str, ...], missing: Any, ignore_inputs: bool, max_body: int, host: str, port: int | None,
+    missing: Any, ignore_inputs: bool, max_body: int, host: str, port: int | None,
     token_file: Path | None, no_token: bool, **flags: Any,
 ) -> int:  # fmt: skip
     """Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.
@@ -67,7 +66,7 @@ def serve(
     """
     from titjudge.apps.rewards.rewards import serve_rewards
 
-    config = config_of(flags, metric_options=metric_options_of(metric_options))
+    config = config_of(flags)
     if not config.metrics:
         config = config.model_copy(update={"metrics": ["tit-llm" if config.judge else "tit"]})
     token = "" if no_token else _token(token_file)

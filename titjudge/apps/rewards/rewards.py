@@ -26,7 +26,7 @@ from titjudge.runs.api.images_in_memory import HeldImages, check
 from titjudge.runs.api.judged_scores import JudgedScore
 from titjudge.runs.folder.identity import default_folder
 from titjudge.runs.open_run import open_folder
-from titjudge.runs.resolve import ResolvedMetrics, lacking_role, lacks, resolve_metrics
+from titjudge.runs.resolve import ResolvedMetrics, lacks, resolve_metrics
 from titjudge.web.http_guard import address, is_loopback, listen, run
 
 _COLLECTED = (
@@ -242,9 +242,9 @@ def _check(run: ResolvedMetrics) -> None:
     Raises:
         ConfigError: One does not.
     """
-    if lacking := lacking_role(run.config, run.metrics):
-        raise ConfigError(lacks(*lacking))
-    for metric in run.metrics.values():
+    for name, metric in run.metrics.items():
+        for role in run.config.without_model(metric.roles):
+            raise ConfigError(lacks(name, role))
         if metric.needs:
             raise ConfigError(
                 f"{metric.name} needs {' and '.join(metric.needs)} with each prompt, which no training framework sends: "

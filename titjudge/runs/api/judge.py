@@ -21,7 +21,7 @@ from titjudge.runs.api.judged_scores import JudgedScore, Scores, ScoreStream, co
 from titjudge.runs.api.loop_thread import LoopThread
 from titjudge.runs.api.progress_bar import ProgressBar
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.resolve import lacking_role, resolve_metrics
+from titjudge.runs.resolve import resolve_metrics
 
 _lock = threading.Lock()
 
@@ -72,9 +72,9 @@ class Judge:
         if limits:
             given["limits"] = {**(given.get("limits") or {}), **limits}
         self._prepare(load_config(None, {**given, "metrics": _names(metric)}))
-        if lacking := lacking_role(self._scorer.config, self.metrics):
-            name, role = lacking
-            raise ConfigError(f'the metric {name} needs a {role}: {role}="PROVIDER/MODEL", or provider="openai"')
+        for name, judging in self.metrics.items():
+            for role in self._scorer.config.without_model(judging.roles):
+                raise ConfigError(f'the metric {name} needs a {role}: {role}="PROVIDER/MODEL", or provider="openai"')
 
     @classmethod
     def from_config(

@@ -35,7 +35,6 @@ from titjudge.runs.folder import journal
 from titjudge.runs.folder.identity import config_of
 from titjudge.runs.folder.run_folder import FILES, RunFolder
 from titjudge.runs.loop import prepared
-from titjudge.runs.open_run import open_library
 from titjudge.runs.outcome import slimness
 from titjudge.runs.resolve import stored_run
 from titjudge.runs.results import summarize
@@ -123,7 +122,7 @@ async def _verify(folder: RunFolder) -> VerificationResult:
         raise DataError("nothing was judged in this run: there is nothing to verify", folder.path)
     run = stored_run(config)
     metrics, suite = run.metrics, run.suite
-    _check_versions(manifest, metrics, open_library(config.prompts), result)
+    _check_versions(manifest, metrics, PromptLibrary(config.prompts), result)
     if checksum_differs(orjson.loads((folder.path / "manifest.json").read_bytes())):
         result.add("manifest", "manifest.json", BAD_CHECKSUM)
     complete = manifest.status == "complete"

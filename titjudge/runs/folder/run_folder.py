@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +24,7 @@ import orjson
 
 from titjudge.core.config import Limits, RunConfig
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import Appender, has_lines, raw_lines, write_atomic
+from titjudge.core.files import Appender, has_lines, raw_lines, write_json
 from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
 from titjudge.core.serialization import item_from, lean_item, lean_score, score_from, score_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Score, Status
@@ -191,37 +190,39 @@ class RunFolder:
 
     def _begin_or_resume(self, mine: dict[str, Any]) -> None:
         """Check the identity of the run in the folder, or begin one, and open its files for appending."""
-        if (self.path / "manifest.json").is_file() or (self.path / _IDENTITY).is_file():
-            theirs = self._stored_identity()
-            if (changed := differing(theirs, mine)) and self.begun:
-                if not extends(theirs, mine):
-                    raise UserError(f"{self.path} {other_run(theirs, mine)}")
-                self.write(_IDENTITY, mine)
-                self.write_manifest(self.manifest().with_(identity=mine))
-            elif changed:  # an earlier start failed before anything was asked
-                self._begin(mine)
+        before, manifest = None, Manifest(schema_version=SCHEMA_VERSION, identity=mine, status="running")
+        copy = self.path / _IDENTITY
+        if (self.path / "manifest.json").is_file() or copy.is_file():
+            before, theirs = self._earlier()
+            changed = differing(theirs, mine)
+            if changed and self.begun and not extends(theirs, mine):
+                raise UserError(f"{self.path} {other_run(theirs, mine)}")
+            if before is not None and (self.begun or not changed):  # else an earlier start asked nothing
+                manifest = before.with_(identity=mine) if changed else before
         elif any(file.is_file() and not file.name.startswith(".") for file in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty and not a run: choose another --out")
         else:
             self._created = True
-            self._begin(mine)
         try:
-            if not (self.path / _IDENTITY).is_file():
-                self.write(_IDENTITY, mine)
+            if manifest is not before:
+                self.write_manifest(manifest)
+            if manifest is not before or not copy.is_file():
+                write_json(copy, mine, sync=True)
             for name in FILES:
                 self._appenders[name] = Appender(self.path / f"{name}.jsonl")
             self._spare.write_bytes(bytes(_SPARE))
         except OSError as error:
             raise UserError(f"{error.filename or self.path}: {error.strerror}") from error
 
-    def _stored_identity(self) -> dict[str, Any]:
-        """Read the identity of the run in this folder; a lost or damaged manifest is made again from the copy of it.
+    def _earlier(self) -> tuple[Manifest | None, dict[str, Any]]:
+        """Read the manifest and the identity of the run in this folder; no manifest, and the copy of the identity, where it is damaged.
 
         Raises:
-            DataError: the manifest is damaged, and so is the copy.
+            DataError: The manifest is damaged, and so is the copy.
         """
         try:
-            return begun_with(self.manifest().identity)
+            manifest = self.manifest()
+            return manifest, begun_with(manifest.identity)
         except DataError as error:
             try:
                 stored: dict[str, Any] = orjson.loads((self.path / _IDENTITY).read_bytes())
@@ -231,13 +232,8 @@ class RunFolder:
                     "not paid again)",
                     self.path,
                 ) from error
-            self._begin(stored)
             self.damage["manifest.json"] = "it was made again; models and versions of earlier sessions are not in it"
-            return stored
-
-    def _begin(self, identity: Mapping[str, Any]) -> None:
-        self.write(_IDENTITY, identity)
-        self.write_manifest(Manifest(schema_version=SCHEMA_VERSION, identity=dict(identity), status="running"))
+            return None, stored
 
     @property
     def begun(self) -> bool:
@@ -351,16 +347,9 @@ class RunFolder:
         new.replace(self.path / "items.jsonl")
         return count, valid
 
-    def write(self, name: str, content: Any, *, sync: bool = True) -> Path:
-        """Write bytes, or anything else as JSON, whole or not at all; `sync` waits until the disk has it."""
-        if not isinstance(content, bytes):
-            content = json.dumps(content, indent=2, ensure_ascii=False, default=str).encode(errors="replace")
-        write_atomic(self.path / name, content, sync=sync)
-        return self.path / name
-
     def write_manifest(self, manifest: Manifest, *, sync: bool = True) -> None:
-        """Write manifest.json with its checksum; `sync` as in `write`."""
-        self.write("manifest.json", with_checksum(manifest.to_json()), sync=sync)
+        """Write manifest.json, whole or not at all; `sync` waits until the disk has it."""
+        manifest.write(self.path / "manifest.json", sync=sync)
 
     def close(self) -> None:
         """Close the files and release the lock."""

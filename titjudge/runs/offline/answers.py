@@ -12,10 +12,10 @@ from titjudge.core.config import RoleConfig
 from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.keys import request_key
 from titjudge.core.types import Reply, Request, Status
+from titjudge.engine.cache import open_cache
 from titjudge.providers import Provider, WrappedProvider
 from titjudge.runs.offline.batch import AskedQuestion, only_recorded, walk
 from titjudge.runs.offline.files import IMPORTED, ImportedAnswers, read_answers
-from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
 

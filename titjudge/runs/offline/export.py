@@ -20,13 +20,13 @@ from titjudge.core.errors import Unanswered, UserError
 from titjudge.core.keys import request_key
 from titjudge.core.serialization import request_record
 from titjudge.core.types import ImageFile, Reply, Request, Status
+from titjudge.engine.cache import open_cache
 from titjudge.metrics.agent.crops import origin
 from titjudge.providers import Provider, ProviderSettings, WrappedProvider
 from titjudge.providers.batch.openai import openai_line
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.runs.offline.batch import AskedQuestion, only_recorded, walk
 from titjudge.runs.offline.files import Exported, SplitJsonlWriter, boxes_of, question_text
-from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # limits of an OpenAI batch file

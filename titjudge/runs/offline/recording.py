@@ -15,6 +15,7 @@ from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Reply, Status
 from titjudge.data.images import ImageFiles
+from titjudge.engine.cache import open_cache
 from titjudge.metrics.agent.crops import Box
 from titjudge.providers import Provider
 from titjudge.providers.recorded import question_key
@@ -22,7 +23,6 @@ from titjudge.providers.recorded import read_answers as read_recording
 from titjudge.runs.offline.answers import FileAnswers
 from titjudge.runs.offline.batch import AskedQuestion, only_recorded, walk
 from titjudge.runs.offline.files import IMPORTED, ImportedAnswers, boxes_of, question_text, read_answers
-from titjudge.runs.open_run import open_cache
 from titjudge.runs.session import Session
 
 

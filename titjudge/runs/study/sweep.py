@@ -23,7 +23,7 @@ import orjson
 
 from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError
-from titjudge.core.files import read_yaml
+from titjudge.core.files import read_yaml, write_atomic
 from titjudge.core.numbers import known_sum, sum_words
 from titjudge.core.run_records import MetricResult
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, p_value, percent, plain
@@ -247,7 +247,7 @@ class Sweep:
         swept = Swept(self.folder, ranked, outcomes, failed, spent, status, pool, unpriced)
         if outcomes:
             text = orjson.dumps(swept.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
-            RunFolder(self.folder).write("sweep.json", text)
+            write_atomic(self.folder / "sweep.json", text, sync=True)
             swept.write_page()
         return swept
 
