@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,18 @@ from typing import Any
 from PIL import Image
 
 
-def png(path: Path, colour: tuple[int, int, int] = (180, 90, 40), size: int = 16) -> Path:
-    """A square picture of one colour; its folder is made."""
+def png(path: Path, colour: tuple[int, int, int] | str = (180, 90, 40), size: int | tuple[int, int] = 16) -> Path:
+    """A picture of one colour, square or of a width and a height; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (size, size), colour).save(path)
+    Image.new("RGB", (size, size) if isinstance(size, int) else size, colour).save(path)
     return path
+
+
+def image_file(number: int, format: str = "PNG") -> bytes:
+    """The bytes of a small image; another one for each number."""
+    out = io.BytesIO()
+    Image.new("RGB", (8, 8), (number % 256, number // 256, 90)).save(out, format)
+    return out.getvalue()
 
 
 def described_images(folder: Path, count: int, text: str = "thing {number}") -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import threading
 from collections.abc import Callable
 from email.parser import BytesParser
@@ -12,6 +11,7 @@ from email.policy import HTTP
 from pathlib import Path
 from typing import Any
 
+from builders import write_lines
 from PIL import Image
 
 from titjudge.testing import Scripted, Seen
@@ -77,5 +77,5 @@ def todo(folder: Path, count: int = 6, *, edits: bool = False, **prompts: str) -
         }
         for number in range(count)
     ]
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(file, *lines)
     return file

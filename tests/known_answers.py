@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from builders import read_lines, write_lines
 from PIL import Image
 
 from titjudge.core.types import Item
@@ -55,9 +56,9 @@ def first_prompt(folder: Path) -> Path:
     (folder / "images").mkdir(parents=True)
     for name in ("prompts.jsonl", "pairs.jsonl"):
         shutil.copy(EXAMPLE / name, folder / name)
-    records = [json.loads(line) for line in (EXAMPLE / "images.jsonl").read_text().splitlines()]
+    records = read_lines(EXAMPLE / "images.jsonl")
     kept = [record for record in records if record["prompt_id"] == records[0]["prompt_id"]]
-    (folder / "images.jsonl").write_text("".join(json.dumps(record) + "\n" for record in kept))
+    write_lines(folder / "images.jsonl", *kept)
     for record in kept:
         _shrink(EXAMPLE / record["image"], folder / record["image"])
     return folder

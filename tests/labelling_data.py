@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 from pathlib import Path
 from typing import Any
 
+from builders import write_lines
 from PIL import Image
 
 VERSION_1 = Path(__file__).parent / "fixtures" / "labels_of_version_1"
@@ -49,6 +49,6 @@ def version_1_store(path: Path, name: str) -> Path:
 def _write(folder: Path, images: list[dict[str, str]], prompts: list[dict[str, Any]]) -> Path:
     for number, image in enumerate(images):
         Image.new("L", (8, 8), 10 * number).save(folder / image["image"])
-    (folder / "images.jsonl").write_text("".join(json.dumps(line) + "\n" for line in images))
-    (folder / "prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in prompts))
+    write_lines(folder / "images.jsonl", *images)
+    write_lines(folder / "prompts.jsonl", *prompts)
     return folder

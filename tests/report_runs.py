@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from PIL import Image
+from builders import png
 
 from titjudge.core.serialization import score_record
 from titjudge.core.types import InvalidItem, Item, Score, Status
@@ -26,9 +26,8 @@ DESCRIPTION = (
 
 
 def picture(path: Path, colour: tuple[int, int, int] = (180, 90, 40), size: tuple[int, int] = (48, 32)) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size, colour).save(path)
-    return path
+    """An image of one colour, wider than high; its folder is made."""
+    return png(path, colour, size)
 
 
 def write_run(

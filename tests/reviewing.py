@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from builders import write_lines
 from commands import start
 
 UNIQUE = "unique at a cosine of 0.85"
@@ -44,7 +45,7 @@ HOSTILE = {
 
 def make_set(folder: Path, *lines: dict[str, Any]) -> Path:
     path = folder / "set.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines or (SHORT, GRAPH, HOSTILE)))
+    write_lines(path, *lines or (SHORT, GRAPH, HOSTILE))
     return path
 
 

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import contextlib
 import hashlib
-import io
 import re
 import threading
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from PIL import Image
 
 from titjudge.apps.rewards.rewards import Rewards
 from titjudge.apps.rewards.server import build_app
@@ -64,13 +62,6 @@ def score_of(image: str, prompt: str) -> float:
 
 def expected(image: bytes, prompt: str) -> float:
     return score_of(hashlib.sha256(image).hexdigest(), prompt)
-
-
-def picture(number: int, format: str = "PNG") -> bytes:
-    """A small image file; another one for each number."""
-    out = io.BytesIO()
-    Image.new("RGB", (8, 8), (number % 256, number // 256, 90)).save(out, format)
-    return out.getvalue()
 
 
 def text_of(image: bytes) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 from commands import cli
 from PIL import Image
 
@@ -111,7 +112,7 @@ def test_retries_waits_and_limits_are_logged_and_no_key_is(
         assert server.count() == 4
         headers = str([dict(seen.headers) for seen in server.requests])
     assert KEY in headers or BASIC in headers  # they were sent, and the server told them
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = read_lines(tmp_path / "log.jsonl")
     text, raw = json.dumps(lines), "\n".join(kept.seen)
     for secret in (KEY, PASSWORD, QUERY, BASIC):
         assert secret not in text
@@ -171,7 +172,7 @@ def test_a_command_is_silent_and_logs_where_it_is_told_to(tmp_path: Path) -> Non
         assert "DEBUG titjudge.engine.sender: captioner openai/m answered" in shown
         shown = score(tmp_path, server, "--cache", "three", "--log-file", "log.jsonl", "--log-level", "debug")
         assert "titjudge." not in shown
-        lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+        lines = read_lines(tmp_path / "log.jsonl")
         assert {line["level"] for line in lines} == {"debug"}
         assert KEY not in str(lines)
         assert "titjudge." not in score(tmp_path, server, "--cache", "four")  # the log before is closed

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 from commands import cli
 from PIL import Image
 
@@ -229,5 +230,5 @@ def test_a_run_says_what_was_refused_and_its_manifest_keeps_it(server: Server, t
     assert "openai/judge-prod has refused temperature at" in " ".join(said.split())
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["roles"]["captioner"]["not_sent"] == ["temperature"]
-    replies = [json.loads(line) for line in (tmp_path / "run" / "replies.jsonl").read_text().splitlines()]
+    replies = read_lines(tmp_path / "run" / "replies.jsonl")
     assert all(reply["params"]["temperature"] == 0 and "without-temperature" in reply["flags"] for reply in replies)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import png
 from commands import cli
-from PIL import Image
 
 from titjudge import Judge
 from titjudge.core.config import RunConfig
@@ -52,12 +52,6 @@ def body_of(server: Server, model: str, protocol: str = "strict", **role: Any) -
 
     key = asyncio.run(work())
     return json.loads(server.last.raw), key
-
-
-def picture(path: Path) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    Image.new("RGB", (32, 32), "red").save(path)
-    return path
 
 
 # ---------------------------------------------------------------------- a way through
@@ -208,7 +202,7 @@ def test_each_parameter_that_a_family_does_not_take_is_said() -> None:
 def test_a_dry_run_and_the_manifest_say_what_is_not_sent(server: Server, tmp_path: Path) -> None:
     given = {"judge": {"model": "openai/gpt-5", "base_url": server.openai, "temperature": 0.5, "thinking_level": "low"}}
     (tmp_path / "run.yaml").write_text(json.dumps(given))
-    picture(tmp_path / "data" / "a.png")
+    png(tmp_path / "data" / "a.png")
     (tmp_path / "data" / "a.txt").write_text("a red cube")
     common = ("judge", "--config", "run.yaml", "--data", "data", "--captioner", "openai/gpt-4o", "--metric", "tit-llm")
     address = {"OPENAI_BASE_URL": server.openai}
@@ -225,7 +219,7 @@ def test_a_dry_run_and_the_manifest_say_what_is_not_sent(server: Server, tmp_pat
 
 def test_python_warns_once_of_what_was_asked_for_and_is_not_sent(server: Server, tmp_path: Path) -> None:
     captioner = {"model": "openai/gpt-5", "base_url": server.openai, "temperature": 0.5}
-    pairs = [(picture(tmp_path / "a.png"), prompt) for prompt in ("a red cube", "a blue cube")]
+    pairs = [(png(tmp_path / "a.png"), prompt) for prompt in ("a red cube", "a blue cube")]
     with Judge("lmm-score", captioner=captioner, cache=tmp_path / "cache") as judge:
         with pytest.warns(UserWarning, match="openai/gpt-5 takes no temperature: not sent") as caught:
             judge.score_many(pairs)
@@ -234,7 +228,7 @@ def test_python_warns_once_of_what_was_asked_for_and_is_not_sent(server: Server,
 
 
 def test_a_batch_file_carries_the_settings_of_the_body(server: Server, tmp_path: Path) -> None:
-    picture(tmp_path / "data" / "a.png")
+    png(tmp_path / "data" / "a.png")
     (tmp_path / "data" / "a.txt").write_text("a red cube")
     for model, code in (("openai/gpt-4o", 0), ("gemini/gemini-2.5-pro", 2)):
         given = {"captioner": {"model": model, "options": {"body": {"service_tier": "flex"}}}}

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from builders import read_lines
 from labelling_data import make_data
 
 from titjudge.apps.label import server
@@ -89,7 +90,7 @@ def rows(file: Path) -> list[dict[str, str]]:
 def test_experts_see_exactly_what_the_export_lists_with_what_was_said(data: Path, tmp_path: Path) -> None:
     store = split_pairs(data, tmp_path / "v.db")
     export_labels(store, tmp_path / "out")
-    listed = [json.loads(line) for line in (tmp_path / "out" / "experts.jsonl").read_text().splitlines()]
+    listed = read_lines(tmp_path / "out" / "experts.jsonl")
     assert [(line["image_a"], line["image_b"]) for line in listed] == [("i0.png", "i1.png")]
     with deciding(data, store) as service:
         assert service.names == ["expert-01", "expert-02", "expert-03"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from builders import read_lines
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,7 +85,7 @@ def test_votes_that_a_sort_implies_are_no_votes_and_decide_by_a_rule_that_says_s
     asked = sort(store, "n", IMAGES)
     store.close()
     result = export_labels(tmp_path / "v.db", tmp_path / "out").result
-    lines = [json.loads(line) for line in (tmp_path / "out" / "pairs.jsonl").read_text().splitlines()]
+    lines = read_lines(tmp_path / "out" / "pairs.jsonl")
     assert {(line["source"], line["votes_a"], line["implied"]) for line in lines} == {
         ("votes: consensus", 1, 0),
         ("votes: implied", 0, 1),
@@ -103,7 +104,7 @@ def test_the_rules_count_votes_that_were_cast_and_never_make_a_consensus_of_impl
         store.add(f"n{person:02d}", Question("pair", "p", ("i2", last)), "left")
     store.close()
     result = export_labels(tmp_path / "v.db", tmp_path / "out").result
-    rows = [json.loads(line) for line in (tmp_path / "out" / "pairs.jsonl").read_text().splitlines()]
+    rows = read_lines(tmp_path / "out" / "pairs.jsonl")
     (pair,) = [row for row in rows if (row["image_a"], row["image_b"]) == ("i0", "i1")]
     assert (pair["votes_a"], pair["votes_b"], pair["votes_tie"], pair["implied"]) == (3, 5, 1, 6)
     assert (pair["preference"], pair["source"]) == ("b", "votes: implied")
@@ -142,7 +143,7 @@ def test_disagreement_goes_to_experts_and_comes_back(tmp_path: Path) -> None:
     assert result["rules"]["needs experts"] == 1
     assert (out / "pairs.jsonl").read_text() == ""
     assert "p,i0,i1,,votes: needs experts,7,6,2,0,0" in (out / "open.csv").read_text()
-    (entry,) = [json.loads(line) for line in experts.read_text().splitlines()]
+    (entry,) = read_lines(experts)
     assert entry == {"prompt_id": "p", "image_a": "i0", "image_b": "i1", "prompt": "the prompt", "verdicts": []}
     experts.write_text(json.dumps(entry | {"verdicts": ["b", "tie", "b"]}) + "\n")
     result = export_labels(tmp_path / "v.db", out).result

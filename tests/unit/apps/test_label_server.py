@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from builders import write_lines
 from PIL import Image
 
 from titjudge.apps.label import server
@@ -60,8 +61,8 @@ def make_data(folder: Path, groups: int = 2, images: int = 5, prompt: str = "a p
             name = f"secret-generator-{number}_{group}.png"
             Image.new("L", (8, 8), 20 * number + 7).save(folder / name)
             lines.append({"image": name, "prompt_id": f"p{group}", "generator": f"secret-generator-{number}"})
-    (folder / "prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in prompts))
-    (folder / "images.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(folder / "prompts.jsonl", *prompts)
+    write_lines(folder / "images.jsonl", *lines)
     return folder
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_models
+from builders import read_lines
 from commands import cli
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,7 +103,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_a_set_is_held_against_suites_at_hand(tmp_path: Path) -> None:
-    starter = [json.loads(line) for line in starter_file().read_text(encoding="utf-8").splitlines()][:2]
+    starter = read_lines(starter_file())[:2]
     (tmp_path / "mine.txt").write_text(f"A quiet harbour.\n{starter[0]['prompt']}\n")
     given = ("--against", "starter", "--against", f"known-answer:{ROOT / 'examples' / 'known_answer'}")
     cli(tmp_path, "audit-prompts", "mine.txt", *given, "--json", "a.json")

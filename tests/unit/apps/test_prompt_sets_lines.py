@@ -133,7 +133,7 @@ def test_people_may_score_each_pillar(data: Path, tmp_path: Path) -> None:
     with Server(mark) as server:
         judged(tmp_path, server)
     run = next((tmp_path / "runs").iterdir())
-    scores = [json.loads(line) for line in (run / "scores.jsonl").read_text().splitlines()]
+    scores = read_lines(run / "scores.jsonl")
     rows = ["image,quality,score,annotators"] + [  # as `label export` writes ratings
         f"{score['item']},{'' if n == 0 else score['parts']['level1']['Quality'] + n},{score['value']},3"
         for n, score in enumerate(scores)

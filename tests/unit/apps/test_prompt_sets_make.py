@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import read_lines
 from commands import cli
 
 from titjudge.apps.prompt_sets.audit import EmbeddedTexts
@@ -34,7 +35,7 @@ def make(folder: Path, server: Server, recipe: str, *more: str, code: int = 0) -
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "made.jsonl").read_text().splitlines()]
+    return read_lines(folder / "made.jsonl")
 
 
 def between(text: str, tag: str) -> str:
@@ -271,7 +272,7 @@ def test_a_recipe_from_recorded_answers(tmp_path: Path) -> None:
     run = ("--data", "made.seeds.jsonl", "--suite", "prompts", "--metric", "tiif", *recorded)
     for _ in range(9):
         cli(tmp_path, "batch", "export", *run, "--out", "open.jsonl")
-        asked = [json.loads(line) for line in (tmp_path / "open.jsonl").read_text().splitlines()]
+        asked = read_lines(tmp_path / "open.jsonl")
         if not asked:
             break
         answers = [{"custom_id": each["custom_id"], "text": tiif(Asked(each["question"]))} for each in asked]  # type: ignore[arg-type]

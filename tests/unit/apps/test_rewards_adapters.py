@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving import expected, picture, rating
+from builders import image_file
+from serving import expected, rating
 
 from titjudge import Judge, UserError
 from titjudge.apps.rewards import flow_grpo_reward, trl_reward, verl_reward
@@ -33,13 +34,13 @@ def judge(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
 def render(completion: Any) -> bytes | None:
     """The image that a trainer's own code makes of a completion; the second kind of completion holds none."""
     text = completion if isinstance(completion, str) else completion[-1]["content"]
-    return None if text == "no image" else picture(int(text))
+    return None if text == "no image" else image_file(int(text))
 
 
 def test_trl_calls_with_keywords_and_gets_a_reward_for_each_completion(judge: Judge) -> None:
     reward = trl_reward(judge, render, missing="skip")
     more: dict[str, Any] = {"completion_ids": [[1], [2], [3]], "theme": ["x"] * 3, "trainer_state": object()}
-    wanted = [expected(picture(number), prompt) for number, prompt in enumerate(PROMPTS)]
+    wanted = [expected(image_file(number), prompt) for number, prompt in enumerate(PROMPTS)]
     assert reward(prompts=PROMPTS, completions=["0", "1", "2"], **more) == wanted
     talks = [[{"role": "system", "content": "draw"}, {"role": "user", "content": prompt}] for prompt in PROMPTS]
     answers = [[{"role": "assistant", "content": str(number)}] for number in range(3)]
@@ -53,19 +54,19 @@ def test_ms_swift_calls_with_completions_alone_and_its_own_columns(judge: Judge)
     parts = [{"type": "text", "text": "a blue ball"}]
     messages = [[{"role": "user", "content": "a red cube"}], [{"role": "user", "content": parts}]]
     found = reward(["4", "5"], messages=messages, solution=["", ""], trainer_state=object())
-    assert found == [expected(picture(4), "a red cube"), expected(picture(5), "a blue ball")]
+    assert found == [expected(image_file(4), "a red cube"), expected(image_file(5), "a blue ball")]
 
 
 def test_images_and_prompts_may_be_columns_of_the_data(judge: Judge) -> None:
     reward = trl_reward(judge, "image", prompt="caption", missing="error")
-    columns = {"image": [picture(1), picture(2)], "caption": ["a", "b"]}
+    columns = {"image": [image_file(1), image_file(2)], "caption": ["a", "b"]}
     found = reward(prompts=["rewrite a", "rewrite b"], completions=["", ""], **columns)
-    assert found == [expected(picture(1), "a"), expected(picture(2), "b")]
+    assert found == [expected(image_file(1), "a"), expected(image_file(2), "b")]
 
 
 def test_a_missing_score_is_none_or_the_mean_of_its_prompt_or_a_number_or_an_error(judge: Judge) -> None:
     completions, prompts = ["0", "no image", "1"], ["a red cube"] * 3
-    first, last = expected(picture(0), "a red cube"), expected(picture(1), "a red cube")
+    first, last = expected(image_file(0), "a red cube"), expected(image_file(1), "a red cube")
 
     def rewards(missing: Any, texts: list[str] = prompts) -> list[float | None]:
         return trl_reward(judge, render, missing=missing)(prompts=texts, completions=completions)
@@ -96,7 +97,7 @@ def test_verl_gets_the_reward_of_a_response_and_verl_omni_that_of_an_image(judge
     torch = pytest.importorskip("torch")
     compute_score = verl_reward(judge, render, prompt="caption", missing=0.0)
     row: dict[str, Any] = {"data_source": "mine", "ground_truth": "", "extra_info": {"caption": "a red cube"}}
-    assert compute_score(solution_str="7", **row) == expected(picture(7), "a red cube")
+    assert compute_score(solution_str="7", **row) == expected(image_file(7), "a red cube")
     assert compute_score(solution_str="no image", **row) == 0.0
     of_image = verl_reward(judge, missing="error")
     pixels = torch.zeros((3, 8, 8), dtype=torch.uint8)

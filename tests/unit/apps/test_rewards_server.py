@@ -25,7 +25,8 @@ from urllib.parse import urlsplit
 import jsonschema
 import numpy as np
 import pytest
-from serving import TOKEN, expected, picture, rating, serving, text_of
+from builders import image_file, read_lines
+from serving import TOKEN, expected, rating, serving, text_of
 
 from titjudge.apps.rewards.rewards import Rewards, serve_rewards
 from titjudge.core.config import load_config
@@ -34,7 +35,7 @@ from titjudge.providers.local.load_once import LoadOnce
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.testing import Scripted, Server
 
-A, B, C = (picture(number) for number in (1, 2, 3))
+A, B, C = (image_file(number) for number in (1, 2, 3))
 BAD = "please refuse this one"
 
 
@@ -293,7 +294,7 @@ def edit_rewards(name: str, content: bytes) -> list[float]:
 
 
 def test_a_metric_of_edits_gets_the_sources_in_every_format(judge: Server, tmp_path: Path) -> None:
-    far, near = picture(255), picture(3)  # both from picture(1)
+    far, near = image_file(255), image_file(3)  # both from image_file(1)
     with serving(judge.openai, tmp_path, metrics=("lmm-score", "preservation-l1")) as address:
         for name, (path, body) in edits((near, A, "p"), (far, A, "p"), (near, B, "p")).items():
             status, content = ask(address, path, body)
@@ -302,7 +303,7 @@ def test_a_metric_of_edits_gets_the_sources_in_every_format(judge: Server, tmp_p
             assert first == pytest.approx(2 / 255 / 3), name
             assert second == pytest.approx(254 / 255 / 3), name
             assert third == pytest.approx(1 / 255 / 3), name
-    records = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    records = read_lines(tmp_path / "run" / "scores.jsonl")
     assert len({record["item"] for record in records}) == 3  # one result from two sources is two edits
     assert judge.count() == 0
 
@@ -317,7 +318,7 @@ def test_a_metric_of_edits_has_no_reward_for_an_image_without_a_source(judge: Se
 
 def test_the_group_of_a_missing_reward_of_an_edit_has_the_same_source(judge: Server, tmp_path: Path) -> None:
     broken = A[:40]
-    samples = (broken, A, "p"), (picture(255), A, "p"), (picture(3), B, "p")
+    samples = (broken, A, "p"), (image_file(255), A, "p"), (image_file(3), B, "p")
     with serving(judge.openai, tmp_path, metrics=("preservation-l1",), missing="group-mean") as address:
         status, content = ask(address, *edits(*samples)["flow_factory"])
     assert status == 200, content
@@ -385,7 +386,7 @@ def test_each_reward_of_a_metric_that_compares_is_a_line(judge: Server, tmp_path
             status, content = ask(address, path, body)
             assert status == 200, content
             given.append(pickle.loads(content)["outputs"])  # noqa: S301 - ours
-    lines = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    lines = read_lines(tmp_path / "run" / "scores.jsonl")
     of_a = [line["value"] for line in lines if hashlib.sha256(A).hexdigest()[:16] in line["item"]]
     assert of_a == [value for value, _ in groupby(values[0] for values in given)]
     assert len(of_a) == 2, "the answers of the model must give it another reward in another group"

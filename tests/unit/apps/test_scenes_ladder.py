@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
+from builders import read_lines
 from PIL import Image
 from scene_stubs import unseen
 
@@ -132,9 +132,9 @@ def test_the_bundled_scenes_are_those_that_the_command_makes(difficulty: int) ->
     """The images are JPEG: their pixels are near those that are drawn, and far from those of the other level at the error."""
     folder = BUNDLED / str(difficulty)
     made = plan(1, 0, (0, 1), unseen, difficulty=difficulty)
-    (prompt,) = [json.loads(line) for line in (folder / "prompts.jsonl").read_text().splitlines()]
+    (prompt,) = read_lines(folder / "prompts.jsonl")
     assert (prompt["prompt_id"], prompt["prompt"]) == (made.prompt_id, made.prompt)
-    images = [json.loads(line) for line in (folder / "images.jsonl").read_text().splitlines()]
+    images = read_lines(folder / "images.jsonl")
     assert {image["level"] for image in images} == {0, 1}
     drawn = {shown.level: CABINET.picture(shown.scene, RUNGS[difficulty]) for shown in made.shown}
     (error,) = made.shown[1].errors

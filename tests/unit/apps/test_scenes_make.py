@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 from scene_stubs import noise, unseen
 
 from titjudge.apps.scenes.generate import RenderProgress, make
@@ -32,7 +32,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def lines(folder: Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+    return read_lines(folder / f"{name}.jsonl")
 
 
 def test_the_suite_reads_it_and_errors_come_along(tmp_path: Path) -> None:

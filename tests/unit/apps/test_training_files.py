@@ -229,7 +229,7 @@ def test_preferences_go_out_as_trainers_read_them_and_come_back(run: Path) -> No
     tables: Any = pytest.importorskip("pyarrow.parquet")
     for form, name in (("jsonl", "p.jsonl"), ("paths", "p.json"), ("pick-a-pic", "p.parquet")):
         cli(run, "export", "preferences", "run", "--metric", "tit", "--format", form, "-o", name)
-    lines = [json.loads(line) for line in (run / "p.jsonl").read_text().splitlines()]
+    lines = read_lines(run / "p.jsonl")
     assert lines
     paths = json.loads((run / "p.json").read_text())
     assert [(row["prompt"], row["path1"], row["path2"]) for row in paths] == [

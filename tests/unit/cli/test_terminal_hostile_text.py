@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import write_lines
 from PIL import Image
 
 from titjudge.cli.dispatch import run_command
@@ -56,7 +56,7 @@ def test_a_run_and_its_errors_send_no_escape_sequences(tmp_path: Path, capsys: p
         {"image": "0.png", "prompt": "x", "generator": f"gen {ESCAPES}"},
         {"image": f"missing {ESCAPES}.png", "prompt": "x", "generator": "g2"},
     ]
-    (tmp_path / "m.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(tmp_path / "m.jsonl", *lines)
     arguments = ["judge", "--data", str(tmp_path / "m.jsonl"), "--metric", "lmm-score", "--captioner", "fake"]
     arguments += ["--cache", str(tmp_path / "c"), "--out", str(tmp_path / "run"), "--no-report"]
     assert run_command("titjudge", arguments) == 4

@@ -13,15 +13,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from builders import read_lines
 from commands import cli
+from loading import loaded_with_notes
 from PIL import Image, PngImagePlugin
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import InvalidItem, Item
 from titjudge.data import arrow_files, containers, images, tar_files
 from titjudge.data.embedded_prompts import embedded_prompt
-from titjudge.suites.base import SuiteInputs
-from titjudge.suites.folder import Folder
 
 
 def png(number: int, kind: str = "PNG", **texts: str) -> bytes:
@@ -42,20 +41,13 @@ def archive(file: Path, members: dict[str, bytes], mode: Any = "w") -> Path:
     return file
 
 
-def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str], list[str]]:
-    suite = Folder(SuiteInputs(columns=columns))
-    found = list(suite.load(path))
-    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
-    return [item for item in found if isinstance(item, Item)], bad, suite.notes
-
-
 def test_samples_of_an_archive_are_rows(tmp_path: Path) -> None:
     about = json.dumps({"caption": "no", "seed": 9, "model": "flux", "image": "../x.png"}).encode()
     file = archive(tmp_path / "a.tar", {
         "x/1.png": png(1), "x/1.txt": "ein Hüt\n".encode(), "x/2.json": about, "x/2.webp": png(2, "WEBP"), "x/2.cls": b"4",
         "x/3.txt": b"no image", "x/4.jpg": png(4, "JPEG"), "x/5.png": png(5), "x/5.txt": b"\xff", "x/6.json": b"[]",
     })  # fmt: skip
-    items, bad, notes = loaded(file)
+    items, bad, notes = loaded_with_notes(file)
     assert [(item.id, item.prompt, item.generator, item.sample) for item in items] == [
         ("a.tar:1", "ein Hüt", "", 0),
         ("a.tar:2", "no", "flux", 9),
@@ -75,7 +67,7 @@ def test_samples_of_an_archive_are_rows(tmp_path: Path) -> None:
 
 def test_images_of_several_generators_in_a_sample(tmp_path: Path) -> None:
     file = archive(tmp_path / "a.tar", {"1.flux.png": png(1), "1.sd3.png": png(2), "1.txt": b"a cat"})
-    items, bad, _ = loaded(file, image=["flux", "sd3"])
+    items, bad, _ = loaded_with_notes(file, image=["flux", "sd3"])
     assert ([(item.id, item.generator) for item in items], bad) == (
         [("a.tar:1:flux", "flux"), ("a.tar:1:sd3", "sd3")],
         {},
@@ -85,26 +77,26 @@ def test_images_of_several_generators_in_a_sample(tmp_path: Path) -> None:
 def test_archives_that_cannot_be_read(tmp_path: Path) -> None:
     packed = archive(tmp_path / "b.tar", {"1.png": png(1), "1.txt": b"a cat"}, "w:xz")
     with pytest.raises(DataError, match=r"b\.tar: cannot be read as a tar archive"):
-        loaded(packed)
+        loaded_with_notes(packed)
     whole = archive(tmp_path / "c.tar", {"1.txt": b"a cat", "1.png": png(1)})
-    (item,), _, _ = loaded(whole)
+    (item,), _, _ = loaded_with_notes(whole)
     assert item.image is not None
     whole.write_bytes(whole.read_bytes()[:1600])
     with pytest.raises(DataError, match="the archive ends within the image"):
         images.read(item.image)
     (tmp_path / "d.tar").write_bytes(b"no archive at all")
     with pytest.raises(DataError, match="cannot be read as a tar archive"):
-        loaded(tmp_path / "d.tar")
+        loaded_with_notes(tmp_path / "d.tar")
     twice = archive(tmp_path / "e.tar", {"1.png": png(1), "1.jpg": png(1, "JPEG"), "1.txt": b" " * (2**20 + 1)})
-    assert "'1.jpg' is a second image of its sample" in loaded(twice)[1]["e.tar:1"]
+    assert "'1.jpg' is a second image of its sample" in loaded_with_notes(twice)[1]["e.tar:1"]
     long = archive(tmp_path / "f.tar", {"1.png": png(1), "1.txt": b" " * (2**20 + 1)})
-    assert "MiB of text, more than 1" in loaded(long)[1]["f.tar:1"]
+    assert "MiB of text, more than 1" in loaded_with_notes(long)[1]["f.tar:1"]
     link = tarfile.TarInfo("1.png")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
     with tarfile.open(tmp_path / "g.tar", "w") as tar:
         tar.addfile(link)
         tar.addfile(tarfile.TarInfo("1.txt"))
-    assert loaded(tmp_path / "g.tar")[0] == []
+    assert loaded_with_notes(tmp_path / "g.tar")[0] == []
 
 
 def test_many_samples_do_not_stay_in_memory(tmp_path: Path) -> None:
@@ -125,7 +117,7 @@ def test_a_folder_of_archives_is_judged(tmp_path: Path) -> None:
     said = cli(tmp_path, "judge", "--data", "data", *ask, "--dry-run")
     assert "'txt' is read as prompt" in said
     cli(tmp_path, "judge", "--data", "data", *ask, "--no-report", "--out", "run")
-    lines = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    lines = read_lines(tmp_path / "run" / "scores.jsonl")
     assert sorted(line["item"] for line in lines) == ["000.tar:1", "000.tar:2", "001.tar:1", "001.tar:2"]
     assert all(line["value"] is not None for line in lines)
 
@@ -147,7 +139,7 @@ def test_arrow_files_of_datasets(tmp_path: Path, kind: str, monkeypatch: pytest.
         for start in (0, 3):
             writer.write_table(table.slice(start, 3))
     (file.parent / "cache-123.arrow").write_bytes(b"")
-    items, bad, _ = loaded(tmp_path)
+    items, bad, _ = loaded_with_notes(tmp_path)
     place = f"train/{file.name}"
     assert [(item.id, item.prompt) for item in items] == [
         *((f"{place}:{k + 1}", "abcd"[k]) for k in range(4)),
@@ -166,7 +158,7 @@ def test_arrow_files_of_datasets(tmp_path: Path, kind: str, monkeypatch: pytest.
     assert containers.holder(file / "image" / "1") == str(file)
     file.write_bytes(b"\xff\xff\xff\xff nonsense")
     with pytest.raises(DataError, match="cannot be read as arrow"):
-        loaded(tmp_path)
+        loaded_with_notes(tmp_path)
 
 
 GRAPH = {
@@ -228,7 +220,7 @@ def test_a_folder_of_such_images_needs_no_texts(tmp_path: Path) -> None:
     (tmp_path / "0003.png").write_bytes(png(3, parameters=A1111))
     (tmp_path / "0003.txt").write_text("a text goes first")
     (tmp_path / "0004.png").write_bytes(png(4))
-    items, bad, notes = loaded(tmp_path)
+    items, bad, notes = loaded_with_notes(tmp_path)
     assert [(item.id, item.prompt, item.generator, item.sample) for item in items] == [
         ("0002.png", "a cat,\n(sitting:1.2)", "sd_xl", 77),
         ("0003.png", "a text goes first", "", 0),

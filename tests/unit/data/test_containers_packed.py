@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import tarfile
 import zlib
@@ -13,12 +12,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from builders import read_lines
 from commands import cli
+from loading import loaded
 from PIL import Image
 
 from titjudge.core import gzip_files
 from titjudge.core.errors import DataError
-from titjudge.core.types import InvalidItem, Item
+from titjudge.core.types import InvalidItem
 from titjudge.data import containers, images, tar_files
 from titjudge.suites.folder import Folder
 
@@ -38,12 +39,6 @@ def tar(count: int, side: int = 8) -> bytes:
                 info.size = len(content)
                 archive.addfile(info, io.BytesIO(content))
     return out.getvalue()
-
-
-def loaded(path: Path) -> tuple[list[Item], dict[str, str]]:
-    found = list(Folder().load(path))
-    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
-    return [item for item in found if isinstance(item, Item)], bad
 
 
 @pytest.fixture(autouse=True)
@@ -204,6 +199,6 @@ def test_a_folder_of_packed_archives_is_judged(tmp_path: Path) -> None:
     ask = ("judge", "--data", "data", "--captioner", "fake/c", "--metric", "tit")
     assert "'txt' is read as prompt" in cli(tmp_path, *ask, "--dry-run")
     cli(tmp_path, *ask, "--no-report", "--out", "run")
-    lines = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    lines = read_lines(tmp_path / "run" / "scores.jsonl")
     assert sorted(line["item"] for line in lines) == [f"00{shard}.tar.gz:{k}" for shard in (0, 1) for k in (1, 2)]
     assert all(line["value"] is not None for line in lines)

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import image_file, read_lines
 from commands import cli
-from PIL import Image
+from loading import loaded
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import InvalidItem, Item
 from titjudge.data import containers, images, parquet
 from titjudge.report.html import images_in
-from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder
 
 arrow: Any = pytest.importorskip("pyarrow", reason="needs `pip install 'titjudge[parquet]'`")
 tables: Any = pytest.importorskip("pyarrow.parquet")
 STRUCT = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
-
-
-def png(number: int) -> bytes:
-    out = io.BytesIO()
-    Image.new("RGB", (8, 8), (number % 256, number // 256, 0)).save(out, "PNG")
-    return out.getvalue()
 
 
 def table(file: Path, columns: dict[str, Any], rows: int = 3) -> Path:
@@ -38,14 +29,7 @@ def table(file: Path, columns: dict[str, Any], rows: int = 3) -> Path:
 
 
 def structs(count: int) -> Any:
-    return arrow.array([{"bytes": png(each), "path": f"{each}.png"} for each in range(count)], STRUCT)
-
-
-def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str]]:
-    suite = Folder(SuiteInputs(columns=columns))
-    found = list(suite.load(path))
-    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
-    return [item for item in found if isinstance(item, Item)], bad
+    return arrow.array([{"bytes": image_file(each), "path": f"{each}.png"} for each in range(count)], STRUCT)
 
 
 def test_images_of_a_table_are_read_in_any_order(tmp_path: Path) -> None:
@@ -57,7 +41,7 @@ def test_images_of_a_table_are_read_in_any_order(tmp_path: Path) -> None:
     for at in (0, 7, 3, 2, 7, 0):
         place = items[at].image
         assert place is not None
-        assert images.read(place) == png(at)
+        assert images.read(place) == image_file(at)
         images.check_header(place)
 
 
@@ -65,14 +49,21 @@ def test_rows_far_apart_are_read_when_little_is_kept(tmp_path: Path, monkeypatch
     monkeypatch.setattr(parquet, "_KEPT", 0)
     monkeypatch.setattr(parquet, "_IMAGES", 2)
     monkeypatch.setattr(containers, "_OPEN", 1)
-    file = table(tmp_path / "a.parquet", {"image": [png(each) for each in range(20)], "b/c": structs(20)}, rows=7)
+    file = table(
+        tmp_path / "a.parquet", {"image": [image_file(each) for each in range(20)], "b/c": structs(20)}, rows=7
+    )
     for at in (0, 1, 19, 5, 6, 3, 13, 14, 0):
         for column in ("image", "b%2Fc"):
-            assert images.read(file / column / str(at + 1)) == png(at)
+            assert images.read(file / column / str(at + 1)) == image_file(at)
 
 
 def test_what_is_no_image_is_named_with_file_and_row(tmp_path: Path) -> None:
-    content = [{"bytes": png(1), "path": None}, {"bytes": None, "path": "x.png"}, None, {"bytes": b"", "path": ""}]
+    content = [
+        {"bytes": image_file(1), "path": None},
+        {"bytes": None, "path": "x.png"},
+        None,
+        {"bytes": b"", "path": ""},
+    ]
     file = table(tmp_path / "a.parquet", {"image": arrow.array(content, STRUCT), "prompt": ["a", "b", "c", None]}, 4)
     items, bad = loaded(file)
     assert [item.id for item in items] == ["a.parquet:1", "a.parquet:2"]
@@ -93,14 +84,14 @@ def test_what_is_no_image_is_named_with_file_and_row(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
-    file = table(tmp_path / "a.parquet", {"image": [png(1)], "prompt": ["a cat"]})
-    assert images.read(file / "image" / "1") == png(1)
-    table(file, {"image": [png(2)], "prompt": ["a cat"], "more": [1]})
-    assert images.read(file / "image" / "1") == png(2)
+    file = table(tmp_path / "a.parquet", {"image": [image_file(1)], "prompt": ["a cat"]})
+    assert images.read(file / "image" / "1") == image_file(1)
+    table(file, {"image": [image_file(2)], "prompt": ["a cat"], "more": [1]})
+    assert images.read(file / "image" / "1") == image_file(2)
 
 
 def test_paths_in_a_table_are_paths(tmp_path: Path) -> None:
-    (tmp_path / "1.png").write_bytes(png(1))
+    (tmp_path / "1.png").write_bytes(image_file(1))
     nothing = arrow.array([{"bytes": None, "path": name} for name in ("1.png", "/etc/x.png")], STRUCT)
     for name, column in (("a", nothing), ("b", ["1.png", "/etc/x.png"])):
         items, bad = loaded(table(tmp_path / f"{name}.parquet", {"image": column, "prompt": ["a", "b"]}))
@@ -127,11 +118,11 @@ def test_a_table_is_judged_verified_and_shown(tmp_path: Path) -> None:
     table(tmp_path / "set.parquet", {"image": structs(5), "caption": [f"a cat {each}" for each in range(5)]}, rows=2)
     run = ("judge", "--data", "set.parquet", "--captioner", "fake/any", "--metric", "tit", "--out", "run")
     assert "'caption' is read as prompt" in cli(tmp_path, *run)
-    scores = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    scores = read_lines(tmp_path / "run" / "scores.jsonl")
     assert sorted(score["item"] for score in scores) == [f"set.parquet:{row}" for row in range(1, 6)]
     assert all(score["status"] == "ok" for score in scores)
     replies = (tmp_path / "run" / "replies.jsonl").read_text()
-    assert all(hashlib.sha256(png(each)).hexdigest() in replies for each in range(5))
+    assert all(hashlib.sha256(image_file(each)).hexdigest() in replies for each in range(5))
     assert not list(tmp_path.rglob("*.png"))
     cli(tmp_path, "verify", "run")
     assert images_in((tmp_path / "run" / "report.html").read_bytes()) == (5, [])
@@ -167,8 +158,8 @@ def test_the_layout_of_pick_a_pic_names_generators_and_preferences(tmp_path: Pat
     file = table(
         tmp_path / "validation.parquet",
         {
-            "jpg_0": [png(0), png(1), png(2), png(3)],
-            "jpg_1": [png(4), png(5), png(6), png(7)],
+            "jpg_0": [image_file(0), image_file(1), image_file(2), image_file(3)],
+            "jpg_1": [image_file(4), image_file(5), image_file(6), image_file(7)],
             "label_0": [1.0, 0.0, 0.5, 1.0],
             "label_1": [0.0, 1.0, 0.5, 0.0],
             "model_0": ["sdxl", "dream", "sdxl", "sdxl"],

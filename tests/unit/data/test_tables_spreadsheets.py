@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 from commands import cli
+from loading import loaded
 from PIL import Image
 
 from titjudge.core.errors import DataError, MissingExtra
-from titjudge.core.types import InvalidItem, Item
 from titjudge.data.tables import scan_table, table_columns
-from titjudge.suites.folder import Folder
 
 openpyxl: Any = pytest.importorskip("openpyxl", reason="needs `pip install 'titjudge[xlsx]'`")
 ROWS = [["image", "prompt", "model", "seed"], ["a.png", "a cat", "x", 3], ["b.png", "a dog", "x"]]
@@ -47,12 +46,6 @@ def changed(file: Path, part: str, change: Callable[[str], str]) -> Path:
         for name, content in parts.items():
             new.writestr(name, content)
     return file
-
-
-def loaded(path: Path) -> tuple[list[Item], dict[str, str]]:
-    found = list(Folder().load(path))
-    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
-    return [item for item in found if isinstance(item, Item)], bad
 
 
 SHEET = "xl/worksheets/sheet1.xml"

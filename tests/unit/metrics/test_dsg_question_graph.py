@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import png
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 from pydantic import ValidationError
 
 from titjudge.core.config import RunConfig, load_config
@@ -173,14 +173,8 @@ def config() -> RunConfig:
     return load_config(None, {"captioner": "fake/eyes", "judge": "fake/mind", "prices": {"eyes": {"input": 1, "output": 1}, "mind": {"input": 1, "output": 1}}})  # fmt: skip
 
 
-def picture(folder: Path) -> Path:
-    path = folder / "a.png"
-    Image.new("RGB", (32, 32)).save(path)
-    return path
-
-
 def scored(folder: Path, metric: Metric, answers: Callable[[Request], Any], **meta: Any) -> Scored:
-    item = Item("i", "a red door", picture(folder), meta=meta)
+    item = Item("i", "a red door", png(folder / "a.png"), meta=meta)
     return score_one(metric, item, answers, capabilities=Capabilities(), cache=folder / "cache")
 
 
@@ -268,7 +262,7 @@ def test_tifa_takes_no_nearest_choice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("metric", [dsg, tifa])
 def test_a_plan_counts_the_questions_a_prompt_will_bring(tmp_path: Path, metric: Any) -> None:
-    item = Item("i", "word " * 40, picture(tmp_path))
+    item = Item("i", "word " * 40, png(tmp_path / "a.png"))
 
     async def go() -> int:
         cache = AnswerCache(tmp_path / "cache")

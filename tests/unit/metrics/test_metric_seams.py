@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
+from builders import png
 
 from titjudge.core import registry
 from titjudge.core.config import load_config
@@ -41,15 +41,10 @@ def scored(item: Item, which: Any, provider: Any = None, **rest: Any) -> tuple[S
     return asyncio.run(go()), fake.requests
 
 
-def picture(folder: Path) -> Path:
-    Image.new("RGB", (8, 8)).save(folder / "a.png")
-    return folder / "a.png"
-
-
 @pytest.mark.parametrize("name", sorted(set(registry.TABLES["metrics"]) - READS_NO_IMAGE))
 def test_without_an_image_nothing_is_asked(name: str, tmp_path: Path) -> None:
     asked = registry.load("metrics", name)
-    sources = (picture(tmp_path),) if asked.sources == "required" else ()
+    sources = (png(tmp_path / "a.png"),) if asked.sources == "required" else ()
     score, requests = scored(Item("i", "a red door", None, meta=META, sources=sources), asked)
     assert (score.value, score.status, requests) == (None, Status.BAD_INPUT, [])
     assert score.reason == "this metric needs an image"

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 
 from titjudge.core.errors import MissingExtra
 from titjudge.core.types import Item, Score, Status
@@ -65,7 +65,7 @@ def test_without_rapidocr_the_install_command_is_named(monkeypatch: pytest.Monke
 def test_real_ocr_on_the_bundled_images(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("rapidocr", reason="the extra 'ocr' is not installed")
     monkeypatch.setattr(ocr, "read_text", functools.cache(ocr.read_text))  # a second each
-    records = [json.loads(line) for line in (example / "images.jsonl").read_text().splitlines()]
+    records = read_lines(example / "images.jsonl")
     with_text = [record for record in records if record["text_present"]][:4]
     for record in with_text:
         result = score(item(image=example / record["image"], text_words=record["text_present"]))

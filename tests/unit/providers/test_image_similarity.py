@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import tiny_models
-from builders import write_lines
+from builders import read_lines, write_lines
 from commands import cli
 from PIL import Image
 
@@ -52,7 +51,7 @@ def cosine(folder: Path, first: Path, second: Path) -> float:
 def test_an_edit_is_compared_with_its_source_and_one_of_several_sources_has_no_number(place: Path) -> None:
     weights = str(place / "weights")
     cli(place, "judge", "--data", "edits.jsonl", "--metric", "preservation-dino", "--out", "run", code=4, TITJUDGE_WEIGHTS=weights)  # fmt: skip
-    lines = [json.loads(line) for line in (place / "run" / "scores.jsonl").read_text().splitlines()]
+    lines = read_lines(place / "run" / "scores.jsonl")
     scores = {line["prompt_id"]: line for line in lines}
     assert scores["same"]["value"] == pytest.approx(1.0, abs=1e-6)
     for name in ("little", "much"):

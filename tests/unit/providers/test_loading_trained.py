@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import tiny_models
+from builders import write_lines
 from commands import cli
 from test_clip_and_blip import picture, score
 from test_local_vlm import complete
@@ -44,7 +45,7 @@ def talk(question: str, answer: str) -> list[dict[str, Any]]:
 
 
 def write(file: Path, made: list[dict[str, Any]]) -> None:
-    file.write_text("".join(json.dumps(row) + "\n" for row in made))
+    write_lines(file, *made)
 
 
 def rows(folder: Path, score: float = 0.5, count: int = 4) -> list[dict[str, Any]]:

@@ -101,6 +101,12 @@ def test_a_run_is_pinned_to_its_address(monkeypatch: pytest.MonkeyPatch) -> None
     assert Pins(roles, ["judge"]).models == {"judge": "https://other.example/v1"}
 
 
+@pytest.mark.parametrize("model", ["openai/m", "azure/m", "gemini/m", "litellm/anthropic/m"])
+def test_a_run_is_pinned_to_its_address_whoever_the_hosted_provider_is(model: str) -> None:
+    roles = Roles(load_config(None, {"judge": {"model": model, "base_url": "http://127.0.0.1:9/v1"}}))
+    assert Pins(roles, ["judge"]).models == {"judge": "http://127.0.0.1:9/v1"}
+
+
 def test_it_has_the_batch_service_that_its_class_names_and_else_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"no batch jobs at https://gateway.example/v1: only for gemini and openai"):
         batch_service_for(make_provider("gateway", ProviderSettings("m")))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+from builders import read_lines
 
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Embedding, FailureKind, ProviderSettings
@@ -258,7 +259,7 @@ def test_a_bfloat16_checkpoint_is_read_in_float32(tmp_path: Path) -> None:
 
 
 def rows(folder: Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / name).read_text("utf-8").splitlines()]
+    return read_lines(folder / name)
 
 
 @pytest.mark.slow

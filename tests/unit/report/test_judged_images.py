@@ -9,6 +9,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from builders import read_lines, write_lines
 from PIL import Image
 from report_runs import PROMPT, picture, reply, score, sha256, write_run
 
@@ -182,11 +183,11 @@ def test_a_report_of_a_strangers_run_takes_no_picture_that_the_run_does_not_know
     items = [Item("a.png", PROMPT, private, "g", "p"), Item("b.png", PROMPT, tmp_path / "key.txt", "g", "p")]
     (tmp_path / "key.txt").write_text("S3CRET")
     run = write_run(tmp_path / "run", items, [score(item, "tit-llm", 50) for item in items])
-    lines = [json.loads(line) for line in (run.path / "items.jsonl").read_text().splitlines()]
+    lines = read_lines(run.path / "items.jsonl")
     for stat in (None, [1, 1]):
         for line in lines:
             line["stat"] = stat
-        (run.path / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_lines(run.path / "items.jsonl", *lines)
         shown = [entry.shown for entry in load([RunFolder(run.path)]).entries]
         made = [thumbnail(one, 64, 60) for one in shown if one is not None]
         assert len(made) == 2

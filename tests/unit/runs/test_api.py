@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import image_file
 from PIL import Image
-from serving import picture as file_of
 from serving import rating
 
 from titjudge import Judge, Status, UserError
@@ -245,9 +245,9 @@ def test_a_judge_from_a_configuration_keeps_its_models_and_the_options_of_its_me
 
 def test_a_provider_alone_is_captioner_and_judge_as_on_the_command_line(tmp_path: Path) -> None:
     with Judge("tit-llm", provider="fake", cache=tmp_path) as judge:
-        assert judge.score(file_of(1), "a cat").value == 0
+        assert judge.score(image_file(1), "a cat").value == 0
     with Judge("tit-llm", provider="fake", judge="fake/other", cache=tmp_path) as judge:
-        judge.score(file_of(1), "a cat")
+        judge.score(image_file(1), "a cat")
         assert {name: role.model for name, role in judge.open().roles.config.roles.items() if name != "embedder"} == {
             "captioner": "fake", "judge": "fake/other",
         }  # fmt: skip
@@ -265,24 +265,24 @@ def test_what_was_spent_stands_beside_what_the_answers_would_have_cost(tmp_path:
         settings: Any = {"captioner": "openai/gpt-4o", "base_url": server.openai, "cache": tmp_path}
         with Judge("lmm-score", prices=prices, **settings) as judge:
             assert (judge.spent, judge.list_cost) == (0.0, 0.0)
-            judge.score(file_of(1), "a cat")
+            judge.score(image_file(1), "a cat")
             spent = judge.spent
             assert spent is not None
             assert spent > 0
         assert (judge.spent, judge.list_cost) == (spent, spent)  # also when it is closed
         with Judge("lmm-score", prices=prices, **settings) as again:
-            again.score(file_of(1), "a cat")
+            again.score(image_file(1), "a cat")
         assert (again.spent, again.list_cost) == (0.0, spent)
         with Judge("lmm-score", **{**settings, "captioner": "openai/nobodys-model"}) as unpriced:
-            unpriced.score(file_of(1), "a cat")
+            unpriced.score(image_file(1), "a cat")
         assert (unpriced.spent, unpriced.list_cost) == (None, None)
 
 
 def test_a_bar_shows_scores_answers_and_money_and_goes_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Judge("tit-llm", provider="fake", cache=tmp_path) as judge:
-        judge.score_many([(file_of(number), "a cat") for number in range(3)])
+        judge.score_many([(image_file(number), "a cat") for number in range(3)])
         assert capsys.readouterr().err == ""  # nobody watches
-        judge.score_many([(file_of(number), "a dog") for number in range(3)], progress=True)
+        judge.score_many([(image_file(number), "a dog") for number in range(3)], progress=True)
     shown = capsys.readouterr().err
     assert "judging   0% |" in shown
     assert "/3 scores" in shown

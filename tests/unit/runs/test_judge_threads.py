@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import expected, picture, rating
+from builders import image_file
+from serving import expected, rating
 
 from titjudge import Judge, UserError
 from titjudge.core.config import load_config
@@ -42,8 +43,8 @@ def settings(server: Server, tmp_path: Path) -> dict[str, Any]:
 
 def test_eight_threads_of_twenty_calls_get_a_hundred_and_sixty_scores(server: Server, settings: dict[str, Any]) -> None:
     with Judge("lmm-score", **settings) as judge, ThreadPoolExecutor(8) as pool:
-        scores = list(pool.map(lambda n: judge.score(picture(n % 40), f"prompt {n % 80}").value, range(160)))
-        assert scores == [expected(picture(n % 40), f"prompt {n % 80}") for n in range(160)]
+        scores = list(pool.map(lambda n: judge.score(image_file(n % 40), f"prompt {n % 80}").value, range(160)))
+        assert scores == [expected(image_file(n % 40), f"prompt {n % 80}") for n in range(160)]
         assert server.count() == 80  # the same question of two threads is one
         judging = [thread for thread in threading.enumerate() if thread.name == "titjudge"]
         assert len(judging) == 1
@@ -52,14 +53,16 @@ def test_eight_threads_of_twenty_calls_get_a_hundred_and_sixty_scores(server: Se
 
 def test_threads_with_and_without_event_loops_share_one_judge(settings: dict[str, Any]) -> None:
     async def many(judge: Judge, number: int) -> list[float | None]:
-        return [score.value for score in await judge.ascore_many([(picture(number), "a"), (picture(number), "b")])]
+        return [
+            score.value for score in await judge.ascore_many([(image_file(number), "a"), (image_file(number), "b")])
+        ]
 
     async def as_they_come(judge: Judge, number: int) -> list[float | None]:
-        scores = [score async for score in judge.ascore_many([(picture(number), "a"), (picture(number), "b")])]
+        scores = [score async for score in judge.ascore_many([(image_file(number), "a"), (image_file(number), "b")])]
         return [score.value for score in sorted(scores, key=lambda score: score.number)]
 
     def at_once(judge: Judge, number: int) -> list[float | None]:
-        return [score.value for score in judge.score_many([(picture(number), "a"), (picture(number), "b")])]
+        return [score.value for score in judge.score_many([(image_file(number), "a"), (image_file(number), "b")])]
 
     with Judge("lmm-score", **settings) as judge, ThreadPoolExecutor(6) as pool:
         ways: list[Callable[[int], list[float | None]]] = [
@@ -68,7 +71,7 @@ def test_threads_with_and_without_event_loops_share_one_judge(settings: dict[str
             lambda number: at_once(judge, number),
         ]
         found = list(pool.map(lambda number: ways[number % 3](number // 6), range(36)))
-    wanted = [[expected(picture(n // 6), prompt) for prompt in "ab"] for n in range(36)]
+    wanted = [[expected(image_file(n // 6), prompt) for prompt in "ab"] for n in range(36)]
     assert found == wanted
 
 
@@ -79,10 +82,10 @@ def test_every_method_without_an_a_works_inside_an_event_loop_as_a_notebook_has(
 
     async def cells() -> None:
         judge = Judge("lmm-score", **settings)
-        assert judge.score(picture(1), "a cat").value == expected(picture(1), "a cat")
-        assert (await judge.ascore(picture(1), "a cat")).value == expected(picture(1), "a cat")
-        assert len(judge.score_many([(picture(1), "a cat"), (picture(2), "a cat")])) == 2
-        judged = judge.judge_table(pandas.DataFrame({"image": [picture(1)], "prompt": ["a cat"]}))
+        assert judge.score(image_file(1), "a cat").value == expected(image_file(1), "a cat")
+        assert (await judge.ascore(image_file(1), "a cat")).value == expected(image_file(1), "a cat")
+        assert len(judge.score_many([(image_file(1), "a cat"), (image_file(2), "a cat")])) == 2
+        judged = judge.judge_table(pandas.DataFrame({"image": [image_file(1)], "prompt": ["a cat"]}))
         assert list(judged["lmm-score_status"]) == ["ok"]
         metric = JudgeMetric(judge)
         metric.update(torch.zeros(2, 3, 8, 8), "a cat")
@@ -90,7 +93,7 @@ def test_every_method_without_an_a_works_inside_an_event_loop_as_a_notebook_has(
         judge.close()
         judge.close()
         with Judge("lmm-score", **settings) as another:
-            assert another.score(picture(1), "a cat").status == "ok"
+            assert another.score(image_file(1), "a cat").status == "ok"
 
     asyncio.run(cells())
 
@@ -99,13 +102,13 @@ def test_a_judge_may_be_closed_from_any_thread_and_goes_on_with_what_it_has_spen
     server: Server, settings: dict[str, Any]
 ) -> None:
     judge = Judge("lmm-score", max_requests=2, **settings)
-    judge.score(picture(1), "p")
+    judge.score(image_file(1), "p")
     closing = threading.Thread(target=judge.close)
     closing.start()
     closing.join()
-    judge.score(picture(2), "p")
-    assert judge.score(picture(3), "p").status == "budget"
-    assert judge.score(picture(1), "p").status == "ok"
+    judge.score(image_file(2), "p")
+    assert judge.score(image_file(3), "p").status == "budget"
+    assert judge.score(image_file(1), "p").status == "ok"
     asyncio.run(judge.aclose())
     assert server.count() == 2
 
@@ -123,21 +126,21 @@ def test_what_another_thread_waits_for_when_a_judge_is_closed_ends_with_a_line(
     server.handler = handler
     judge = Judge("lmm-score", **settings)
     with ThreadPoolExecutor(2) as pool:
-        waiting = pool.submit(judge.score, picture(1), "p")
+        waiting = pool.submit(judge.score, image_file(1), "p")
         asked.wait(60)
         closing = pool.submit(judge.close)
         with pytest.raises(UserError, match="the judge was closed before this was judged"):
             closed.set() or waiting.result(60)
         closing.result(60)
     with Judge("lmm-score", **settings) as another:  # the answer in flight was awaited and kept
-        another.score(picture(1), "p")
+        another.score(image_file(1), "p")
     assert server.count() == 1
 
 
 def test_no_thread_and_no_file_is_left_of_judges_that_are_closed_or_garbage(settings: dict[str, Any]) -> None:
     def used(close: bool) -> None:
         judge = Judge("lmm-score", **settings)
-        judge.score(picture(1), "p")
+        judge.score(image_file(1), "p")
         if close:
             judge.close()
 
@@ -172,16 +175,18 @@ def in_fork(work: Callable[[], Any]) -> Any:
 
 def test_a_fork_opens_its_own_and_pays_for_nothing_that_is_known(server: Server, settings: dict[str, Any]) -> None:
     def child() -> list[float | None]:
-        values = [judge.score(picture(n), "p").value for n in (1, 2)]
+        values = [judge.score(image_file(n), "p").value for n in (1, 2)]
         judge.close()
         return values
 
     with Judge("lmm-score", **settings) as judge:
-        judge.score(picture(1), "p")
+        judge.score(image_file(1), "p")
         for _ in range(3):
-            assert in_fork(child) == [expected(picture(n), "p") for n in (1, 2)]
+            assert in_fork(child) == [expected(image_file(n), "p") for n in (1, 2)]
         assert server.count() == 2
-        assert [judge.score(picture(n), "p").value for n in (1, 2, 3)] == [expected(picture(n), "p") for n in (1, 2, 3)]
+        assert [judge.score(image_file(n), "p").value for n in (1, 2, 3)] == [
+            expected(image_file(n), "p") for n in (1, 2, 3)
+        ]
     assert server.count() == 3
 
 
@@ -189,12 +194,12 @@ def test_a_fork_in_the_middle_of_the_work_of_other_threads_neither_hangs_nor_dis
     settings: dict[str, Any],
 ) -> None:
     def child() -> float | None:
-        return judge.score(picture(500), "p").value
+        return judge.score(image_file(500), "p").value
 
     with Judge("lmm-score", **settings) as judge, ThreadPoolExecutor(4) as pool:
-        scores = [pool.submit(judge.score, picture(number), "p") for number in range(60)]
-        assert [in_fork(child) for _ in range(4)] == [expected(picture(500), "p")] * 4
-        assert [score.result(60).value for score in scores] == [expected(picture(n), "p") for n in range(60)]
+        scores = [pool.submit(judge.score, image_file(number), "p") for number in range(60)]
+        assert [in_fork(child) for _ in range(4)] == [expected(image_file(500), "p")] * 4
+        assert [score.result(60).value for score in scores] == [expected(image_file(n), "p") for n in range(60)]
 
 
 def test_a_fork_leaves_the_images_of_its_parent_where_they_are(settings: dict[str, Any]) -> None:
@@ -216,14 +221,14 @@ def test_a_fork_leaves_the_images_of_its_parent_where_they_are(settings: dict[st
 
 def test_the_caps_of_a_copy_count_what_was_spent_before(server: Server, settings: dict[str, Any]) -> None:
     with Judge("lmm-score", max_requests=2, **settings) as judge:
-        judge.score(picture(1), "p")
+        judge.score(image_file(1), "p")
 
         def child() -> list[str]:
-            return [str(score.status) for score in judge.score_many([(picture(n), "p") for n in (1, 2, 3)])]
+            return [str(score.status) for score in judge.score_many([(image_file(n), "p") for n in (1, 2, 3)])]
 
         assert sorted(in_fork(child)) == ["budget", "ok", "ok"]
         with pickle.loads(pickle.dumps(judge)) as other:  # noqa: S301 - of this process
-            found = other.score_many([(picture(n), "p") for n in (1, 4, 5)])
+            found = other.score_many([(image_file(n), "p") for n in (1, 4, 5)])
             assert sorted(str(score.status) for score in found) == ["budget", "ok", "ok"]
         assert copy.copy(judge) is judge
     assert server.count() == 3
@@ -238,16 +243,16 @@ def test_a_run_folder_stays_with_the_process_that_opened_it(
 
     def child() -> str:
         try:
-            return str(judge.score(picture(2), "p").status)
+            return str(judge.score(image_file(2), "p").status)
         except UserError as error:
             return str(error)
 
     with Judge.from_config(config, folder=folder) as judge:
-        judge.score(picture(1), "p")
+        judge.score(image_file(1), "p")
         assert "one process writes a run folder, and this is a fork of it" in in_fork(child)
         with pytest.raises(UserError, match="one process writes a run folder"):
             pickle.dumps(judge)
-        judge.score(picture(3), "p")
+        judge.score(image_file(3), "p")
     folder.close()
     assert server.count() == 2
     assert folder.money().requests == 2
@@ -264,14 +269,14 @@ def test_the_workers_of_a_data_loader_judge(server: Server, settings: dict[str, 
     ):
         made = Path(folder)
         patch.setenv("TMPDIR", str(made))
-        judge.score(picture(0), "p")
+        judge.score(image_file(0), "p")
         loader = torch.utils.data.DataLoader(
             Rewards(judge), batch_size=2, num_workers=2, timeout=120, multiprocessing_context=method
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             found = [value for batch in loader for value in batch.tolist()]
-        assert found == [pytest.approx(expected(picture(n), "p")) for n in range(8)]
+        assert found == [pytest.approx(expected(image_file(n), "p")) for n in range(8)]
         assert [path for path in made.glob("titjudge-*") if not any(path.iterdir())] == []
         judge.close()
         assert server.count() == 8
@@ -288,7 +293,7 @@ class Rewards:
         return 8
 
     def __getitem__(self, number: int) -> float:
-        value = self.judge.score(picture(number), "p").value
+        value = self.judge.score(image_file(number), "p").value
         assert value is not None
         return value
 
@@ -297,14 +302,14 @@ class Rewards:
 def test_a_data_set_is_mapped_in_two_processes(server: Server, settings: dict[str, Any], tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     with Judge("lmm-score", **settings) as judge:
-        judge.score(picture(0), "p")
+        judge.score(image_file(0), "p")
 
         def score(row: dict[str, Any]) -> dict[str, Any]:
-            return {"reward": judge.score(picture(row["number"]), "p").value}
+            return {"reward": judge.score(image_file(row["number"]), "p").value}
 
         table = datasets.Dataset.from_dict({"number": list(range(8))})
         mapped = table.map(score, num_proc=2, cache_file_name=str(tmp_path / "mapped.arrow"))
-        assert mapped["reward"][:] == [expected(picture(n), "p") for n in range(8)]
+        assert mapped["reward"][:] == [expected(image_file(n), "p") for n in range(8)]
     assert server.count() == 8
 
 

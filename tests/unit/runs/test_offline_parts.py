@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from builders import write_lines
+from builders import read_lines, write_lines
 from commands import cli
 from PIL import Image
 
@@ -27,7 +27,7 @@ def test_an_inventory_is_answered_by_a_reader_of_ones_own(tmp_path: Path) -> Non
     write_lines(tmp_path / "data" / "prompts.jsonl", {"prompt_id": "p", "prompt": PROMPT})
     for template, answer in ANSWERS.items():
         cli(tmp_path, "batch", "export", *METRIC, "--out", f"{template[6:]}.jsonl", "--crops", "crops")
-        (asked,) = [json.loads(line) for line in (tmp_path / f"{template[6:]}.jsonl").read_text().splitlines()]
+        (asked,) = read_lines(tmp_path / f"{template[6:]}.jsonl")
         assert asked["template"] == template
         if template == "agent/inventory":
             assert asked["boxes"] == [None, [0, 0, 0.52, 1], [0.48, 0, 1, 1]]
@@ -42,7 +42,7 @@ def test_an_inventory_is_answered_by_a_reader_of_ones_own(tmp_path: Path) -> Non
     assert lines["agent/inventory"]["boxes"] == [None, [0, 0, 0.52, 1], [0.48, 0, 1, 1]]
     assert lines["agent/inventory"]["images"] == ["image.png"] * 3
     cli(tmp_path, "judge", *METRIC, "--out", "run")
-    (score,) = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    (score,) = read_lines(tmp_path / "run" / "scores.jsonl")
     assert score["value"] == 100
     assert score["parts"]["claims"][0]["place"] == [0.1, 0.2, 0.3, 0.4]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import image_file
 from known_answers import first_prompt
-from serving import picture
 
 import titjudge
 from titjudge.apps.prompt_sets.audit import audit_prompts
@@ -105,7 +105,7 @@ def scored(tmp_path: Path, **more: Any) -> None:
     folder.open(settings)
     try:
         with Judge.from_config(settings, folder=folder) as judge:
-            assert judge.score(picture(1), "a red cube").value == 70
+            assert judge.score(image_file(1), "a red cube").value == 70
     finally:
         folder.close()
 
@@ -194,7 +194,7 @@ def test_what_is_sent_at_once_is_booked_at_its_price_and_not_at_that_of_batch_jo
 ) -> None:
     settings = config(tmp_path, limits={"batch": True})
     with Judge.from_config(settings) as judge:
-        judge.score(picture(1), "a red cube")
+        judge.score(image_file(1), "a red cube")
         assert judge.open().budget.spent == pytest.approx(COST)
 
 

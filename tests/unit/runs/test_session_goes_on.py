@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 from PIL import Image
 
 from titjudge.cli.dispatch import run_command
@@ -62,7 +62,7 @@ def test_a_seed_that_is_no_number_is_bad_input(tmp_path: Path) -> None:
 def test_data_too_deep_to_be_written_down_are_the_items_fault(tmp_path: Path) -> None:
     outcome, _ = judged(tmp_path, data(tmp_path / "d", "", '"deep": ' + "[" * 900 + "]" * 900))
     assert outcome.status == "complete"
-    listed = [json.loads(line) for line in (tmp_path / "run" / "items.jsonl").read_text().splitlines()]
+    listed = read_lines(tmp_path / "run" / "items.jsonl")
     assert "cannot be kept as JSON" in listed[1]["bad"]
     assert "bad" not in listed[0]
 

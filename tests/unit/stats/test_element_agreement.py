@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from builders import read_lines
 from commands import cli
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +70,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_command_on_graphs_and_questions(run: Path) -> None:
-    scores = [json.loads(line) for line in (run / "run/scores.jsonl").read_text().splitlines()]
+    scores = read_lines(run / "run/scores.jsonl")
     graph = next(score for score in scores if score["metric"] == "graph-alignment")
     rows = [
         {"image": graph["item"], "element": " | ".join(element), "value": "yes" if met else "no"}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 from commands import cli
 from PIL import Image
 
@@ -144,7 +145,7 @@ def test_votes_go_out_as_battles_and_come_back_as_they_were(tmp_path: Path) -> N
     assert ("both bad", 3) in tables[0].rows  # x and z follow: each of them was called bad
     decided = {(p.a, p.b): p.choice for p in read_pairs(tmp_path / "out" / "pairs.jsonl")}
     assert (decided["x", "z"], decided["w", "x"], decided["w", "z"]) == ("both_bad", "b", "b")
-    battles = [json.loads(line) for line in (tmp_path / "out" / "battles.jsonl").read_text().splitlines()]
+    battles = read_lines(tmp_path / "out" / "battles.jsonl")
     assert [each["winner"] for each in battles] == ["model_a", "tie (bothbad)", "tie (bothbad)"]
     assert (battles[0]["model_a"], battles[0]["judge"]) == ("gen-x", "ann")
     back = read_pairs(tmp_path / "out" / "battles.jsonl")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import png
+from builders import png, read_lines
 from commands import cli
 
 from titjudge.core import item_meta
@@ -169,6 +169,6 @@ def test_it_is_said_judged_and_its_edits_are_exported_for_other_generators(
     assert f"\n{summary}; " in said
     assert summary in cli(tmp_path, "judge", "data", "--metric", "preservation", "--dry-run")
     cli(tmp_path, "prompts", "export", "--data", "data", "-o", "todo.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "todo.jsonl").read_text().splitlines()]
+    lines = read_lines(tmp_path / "todo.jsonl")
     assert len(lines) == 3
     assert all(Path(line["source_image"]).is_file() for line in lines)

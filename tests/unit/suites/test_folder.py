@@ -7,17 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loading import loaded
 from PIL import Image
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder, read_items, read_pairs
-
-
-def loaded(path: Path) -> tuple[list[Item], dict[str, str]]:
-    found = list(Folder().load(path))
-    return [x for x in found if isinstance(x, Item)], {x.id: x.reason for x in found if isinstance(x, InvalidItem)}
 
 
 def write_lines(path: Path, *records: object) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,26 +9,18 @@ from random import Random
 from typing import Any
 
 import pytest
+from builders import image_file, read_lines
 from commands import cli
-from PIL import Image
+from loading import loaded
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import InvalidItem, Item
 from titjudge.data import images, parquet
 from titjudge.data.tables import scan_table
-from titjudge.suites.base import SuiteInputs
-from titjudge.suites.folder import Folder
 
 arrow: Any = pytest.importorskip("pyarrow", reason="needs `pip install 'titjudge[parquet]'`")
 tables: Any = pytest.importorskip("pyarrow.parquet")
 STRUCT = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
 COUNTS = (2, 3, 0, 1)
-
-
-def png(number: int) -> bytes:
-    out = io.BytesIO()
-    Image.new("RGB", (8, 8), (number % 256, number // 256, 0)).save(out, "PNG")
-    return out.getvalue()
 
 
 def as_parquet(file: Path, columns: dict[str, Any]) -> Path:
@@ -46,25 +37,18 @@ def as_arrow(file: Path, columns: dict[str, Any]) -> Path:
     return file
 
 
-def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str]]:
-    suite = Folder(SuiteInputs(columns=columns))
-    found = list(suite.load(path))
-    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
-    return [item for item in found if isinstance(item, Item)], bad
-
-
 def rows_of(make: Callable[[int], Any]) -> list[Any]:
     """Return lists of 2, 3, 0 and 1 images, and a null."""
     return [*([make(10 * row + at) for at in range(count)] for row, count in enumerate(COUNTS)), None]
 
 
 KINDS: dict[str, tuple[Any, Callable[[int], Any]]] = {
-    "structs": (arrow.list_(STRUCT), lambda number: {"bytes": png(number), "path": f"{number}.png"}),
-    "bytes": (arrow.list_(arrow.binary()), png),
-    "large lists": (arrow.large_list(arrow.large_binary()), png),
+    "structs": (arrow.list_(STRUCT), lambda number: {"bytes": image_file(number), "path": f"{number}.png"}),
+    "bytes": (arrow.list_(arrow.binary()), image_file),
+    "large lists": (arrow.large_list(arrow.large_binary()), image_file),
     "structs without paths": (
         arrow.list_(arrow.struct([("bytes", arrow.binary())])),
-        lambda number: {"bytes": png(number)},
+        lambda number: {"bytes": image_file(number)},
     ),
 }
 
@@ -89,7 +73,7 @@ def test_each_image_of_a_list_is_a_sample(
     for index in (0, 5, 2, 4, 1, 3, 0):
         place = items[index].image
         assert place is not None
-        assert images.read(place) == png(10 * expected[index][0] + expected[index][1])
+        assert images.read(place) == image_file(10 * expected[index][0] + expected[index][1])
     for row in ("2.3", "3.0", "5.0"):
         with pytest.raises(DataError, match=rf":{row[0]}: there is no image in 'images'"):
             images.read(file / "images" / row)
@@ -99,8 +83,8 @@ def test_each_image_of_a_list_is_a_sample(
 
 @pytest.mark.parametrize("write", [as_parquet, as_arrow])
 def test_images_of_a_list_that_are_not_there_are_named_and_paths_are_paths(tmp_path: Path, write: Any) -> None:
-    (tmp_path / "1.png").write_bytes(png(1))
-    filled = [[{"bytes": png(3), "path": None}, None], [{"bytes": None, "path": "1.png"}]]
+    (tmp_path / "1.png").write_bytes(image_file(1))
+    filled = [[{"bytes": image_file(3), "path": None}, None], [{"bytes": None, "path": "1.png"}]]
     paths = [[{"bytes": None, "path": "1.png"}, {"bytes": None, "path": "/etc/x.png"}], [None]]
     for name, content in (("a", filled), ("b", paths)):
         column = arrow.array(content, arrow.list_(STRUCT))
@@ -116,7 +100,7 @@ def test_images_of_a_list_that_are_not_there_are_named_and_paths_are_paths(tmp_p
 
 def test_lists_of_paths_are_samples_in_any_table(tmp_path: Path) -> None:
     for name in ("1.png", "2.png"):
-        (tmp_path / name).write_bytes(png(1))
+        (tmp_path / name).write_bytes(image_file(1))
     table = as_parquet(tmp_path / "a.parquet", {"images": [["1.png", "2.png"]], "caption": ["a cat"], "seed": [3]})
     row = {"images": ["1.png", "2.png"], "caption": "a cat", "seed": 3}
     (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
@@ -143,7 +127,7 @@ def test_pixels_in_a_table_are_one_short_line(tmp_path: Path) -> None:
 
 def test_lists_of_images_that_are_not_judged_stay_out_of_the_items(tmp_path: Path) -> None:
     type_, make = KINDS["bytes"]
-    columns = {"image": [png(1)], "inputs": arrow.array([[make(2)]], type_), "prompt": ["a cat"], "n": [[1, 2]]}
+    columns = {"image": [image_file(1)], "inputs": arrow.array([[make(2)]], type_), "prompt": ["a cat"], "n": [[1, 2]]}
     (item,), _ = loaded(as_parquet(tmp_path / "a.parquet", columns))
     assert item.meta == {"n": [1, 2]}
 
@@ -190,6 +174,6 @@ def test_roll_outs_are_judged(tmp_path: Path) -> None:
     ask = ("judge", "--data", "a.parquet", "--captioner", "fake/c", "--metric", "tit")
     assert "'images' is read as image" in cli(tmp_path, *ask, "--dry-run")
     cli(tmp_path, *ask, "--no-report", "--out", "run")
-    lines = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    lines = read_lines(tmp_path / "run" / "scores.jsonl")
     assert sorted(line["item"] for line in lines) == [f"a.parquet:{at}" for at in ("1.0", "1.1", "2.0", "2.1", "2.2")]
     assert all(line["value"] is not None for line in lines)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import cli
+from loading import sorted_out
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, UnclearData, UserError
@@ -26,9 +27,8 @@ def out(tmp_path: Path) -> Path:
 
 def loaded(out: Path, pattern: str, prompts: str) -> tuple[list[Item], dict[str, str], list[str]]:
     notes: dict[str, None] = {}
-    found = list(ImageTree(pattern, prompts).items(out, (), notes))
-    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
-    return [item for item in found if isinstance(item, Item)], bad, list(notes)
+    items, bad = sorted_out(ImageTree(pattern, prompts).items(out, (), notes))
+    return items, bad, list(notes)
 
 
 def test_fields_of_paths_are_what_an_image_is(out: Path) -> None:

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import write_lines
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ GENERATORS = [f"g{i}" for i in range(13)]
 
 def lines(path: Path, rows: list[Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_lines(path, *rows)
     return path
 
 

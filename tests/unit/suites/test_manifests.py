@@ -7,38 +7,22 @@ import shlex
 from pathlib import Path
 
 import pytest
-from builders import write_lines
+from builders import png, write_lines
 from commands import cli
-from PIL import Image
+from loading import loaded_with_notes
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import InvalidItem, Item
 from titjudge.runs.folder.identity import identity
-from titjudge.suites.base import SuiteInputs
-from titjudge.suites.folder import Folder
-
-
-def image(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (8, 8), "red").save(path)
-    return path
-
-
-def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str], list[str]]:
-    suite = Folder(SuiteInputs(columns=columns))
-    found = list(suite.load(path))
-    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
-    return [item for item in found if isinstance(item, Item)], bad, suite.notes
 
 
 @pytest.mark.parametrize("prompt", ["text", "caption", "prompt"])
 def test_an_imagefolder_is_read_by_its_metadata(tmp_path: Path, prompt: str) -> None:
-    image(tmp_path / "a" / "1.png")
+    png(tmp_path / "a" / "1.png")
     write_lines(
         tmp_path / "metadata.jsonl", {"file_name": "a/1.png", prompt: "a cat", "seed": 3}, {"file_name": "a/1.png"}
     )
-    (item,), bad, notes = loaded(tmp_path)
+    (item,), bad, notes = loaded_with_notes(tmp_path)
     assert (item.id, item.prompt, item.image) == ("a/1.png", "a cat", tmp_path / "a" / "1.png")
     assert item.meta == {"seed": 3}
     assert bad == {"metadata.jsonl:2": "metadata.jsonl:2: the key 'prompt' is missing"}
@@ -51,9 +35,9 @@ def test_an_imagefolder_is_read_by_its_metadata(tmp_path: Path, prompt: str) -> 
 
 def test_the_splits_of_an_imagefolder_are_read_by_their_own_metadata(tmp_path: Path) -> None:
     for split in ("test", "train"):
-        image(tmp_path / split / "1.png")
+        png(tmp_path / split / "1.png")
         (tmp_path / split / "metadata.csv").write_text("file_name,text\n1.png,a cat\n../../out.png,a dog\n")
-    items, bad, _ = loaded(tmp_path)
+    items, bad, _ = loaded_with_notes(tmp_path)
     assert [(item.id, item.image) for item in items] == [
         (f"{split}/1.png", tmp_path / split / "1.png") for split in ("test", "train")
     ]
@@ -72,34 +56,36 @@ def test_the_splits_of_an_imagefolder_are_read_by_their_own_metadata(tmp_path: P
     ],
 )
 def test_a_table_is_read_as_spreadsheets_write_it(tmp_path: Path, text: str) -> None:
-    image(tmp_path / "1.png")
+    png(tmp_path / "1.png")
     (tmp_path / "m.csv").write_text(text, encoding="utf-8", newline="")
-    (item,), bad, _ = loaded(tmp_path / "m.csv", **({"image": ["image;file"]} if "image;file" in text else {}))
+    (item,), bad, _ = loaded_with_notes(
+        tmp_path / "m.csv", **({"image": ["image;file"]} if "image;file" in text else {})
+    )
     assert (item.prompt, item.generator, bad) == ('a cat; red, and "big"', "x", {})
 
 
 def test_rows_are_numbered_as_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("sep=;\nimage;prompt\n1.png;a cat;x\n")
-    assert list(loaded(tmp_path / "m.csv")[1]) == ["m.csv:3"]
+    assert list(loaded_with_notes(tmp_path / "m.csv")[1]) == ["m.csv:3"]
 
 
 def test_columns_are_named_by_the_user(tmp_path: Path) -> None:
-    image(tmp_path / "1.png")
+    png(tmp_path / "1.png")
     file = write_lines(
         tmp_path / "m.jsonl", {"bild": "1.png", "prompt": "no", "satz": "a cat", "von": "x", "n": 7, "image": ""}
     )
-    (item,), _, notes = loaded(file, image=["bild"], prompt=["satz"], generator=["von"], prompt_id=["n"])
+    (item,), _, notes = loaded_with_notes(file, image=["bild"], prompt=["satz"], generator=["von"], prompt_id=["n"])
     assert (item.id, item.prompt, item.generator, item.prompt_id, notes) == ("1.png", "a cat", "x", "7", [])
     (tmp_path / "m.csv").write_text("image,prompt\n1.png,a cat\n")
     with pytest.raises(DataError, match=r"m\.csv:1: the column 'bild' is missing \(there are: image, prompt\)"):
-        loaded(tmp_path / "m.csv", image=["bild"])
+        loaded_with_notes(tmp_path / "m.csv", image=["bild"])
 
 
 def test_several_image_columns_are_a_generator_each(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        image(tmp_path / f"{name}.png")
+        png(tmp_path / f"{name}.png")
     file = write_lines(tmp_path / "m.jsonl", {"flux": "a.png", "sd": "b.png", "text": "a cat", "model": "no"})
-    items, _, _ = loaded(file, image=["flux", "sd"])
+    items, _, _ = loaded_with_notes(file, image=["flux", "sd"])
     assert [(item.id, item.generator, item.prompt_id) for item in items] == [
         ("a.png", "flux", "a cat"),
         ("b.png", "sd", "a cat"),
@@ -123,7 +109,7 @@ def test_columns_in_a_configuration_and_on_the_command_line_are_the_same(tmp_pat
 
 
 def test_the_command_says_what_it_took_for_what(tmp_path: Path) -> None:
-    image(tmp_path / "data" / "1.png")
+    png(tmp_path / "data" / "1.png")
     (tmp_path / "data" / "m.csv").write_text("file_name;caption\n1.png;a cat\n")
     asked = ("judge", "--data", "data/m.csv", "--captioner", "fake/any", "--metric", "tit", "--dry-run")
     assert "'file_name' is read as image, 'caption' is read as prompt; --columns" in cli(tmp_path, *asked)
@@ -136,16 +122,16 @@ def test_the_dry_runs_of_the_page_on_data_run(tmp_path: Path) -> None:
     page = re.sub(r"```sh\n# .*?```", "", page, flags=re.DOTALL)  # the benchmarks: see test_benchmark_trees
     commands = re.findall(r"^python cli\.py (judge .*--dry-run)", page, re.MULTILINE)
     for name in ("flux/1.png", "sd3/1.png", "my_images/1.png"):
-        image(tmp_path / name)
+        png(tmp_path / name)
     for name in ("step_1000/0000.png", "step_2000/0000.png"):
-        image(tmp_path / "samples" / name)
+        png(tmp_path / "samples" / name)
     (tmp_path / "samples" / "prompts.txt").write_text("a cat\n")
     (tmp_path / "my_list.csv").write_text("id,prompt\n0,a cat\n")
     (tmp_path / "shared.csv").write_text("flux;sd3;prompt_en\nflux/1.png;sd3/1.png;a cat\nflux/2.png;;a dog\n")
     write_lines(tmp_path / "my_images" / "metadata.jsonl", {"file_name": "1.png", "text": "a cat"})
     commands = [command for command in commands if "train.parquet" not in command]  # see test_parquet
     for name in ("flux/0001_0", "flux/0001_1", "sd3/0002_0", "sd3/other"):
-        image(tmp_path / "out" / f"{name}.png")
+        png(tmp_path / "out" / f"{name}.png")
     (tmp_path / "prompts.csv").write_text("index,prompt_en\n1,a cat\n2,a dog\n")
     judged = [cli(tmp_path, *shlex.split(command), GEMINI_API_KEY="none") for command in commands]
     assert len(judged) >= 3

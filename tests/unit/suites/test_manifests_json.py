@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from commands import cli
+from loading import loaded
 from PIL import Image
 
 from titjudge.core.errors import DataError
@@ -48,13 +49,6 @@ def saved(path: Path, content: Any, **form: Any) -> Path:
         Image.new("RGB", (8, 8), "red").save(path.parent / f"{name}.png")
     path.write_text(json.dumps(content, **form), encoding="utf-8")
     return path
-
-
-def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str]]:
-    suite = Folder(SuiteInputs(columns=columns))
-    found = list(suite.load(path))
-    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
-    return [item for item in found if isinstance(item, Item)], bad
 
 
 @pytest.mark.parametrize("indent", [None, 2])

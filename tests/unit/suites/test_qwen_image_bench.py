@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loading import sorted_out
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score
@@ -368,14 +369,12 @@ def test_loading(tmp_path: Path, metadata: Path) -> None:
     ]
     write_lines(tmp_path / "gen.jsonl", rows)
     write_lines(tmp_path / "gen_judged.jsonl", rows)
-    loaded = list(QwenImageBench().load(tmp_path))
-    items = [item for item in loaded if isinstance(item, Item)]
+    items, bad = sorted_out(QwenImageBench().load(tmp_path))
     assert [item.id for item in items] == ["gen/1", "other/2", "gen/1 (2)", "gen/4"]
     assert items[0] == Item(
         "gen/1", "a", tmp_path / "img/1.png", "gen", "1",
         {"lang": "en", "ID": "1", "facets": {"Quality": [["Detail", "Noise"]], "Aesthetics": [["Composition", "Composition"]]}},
     )  # fmt: skip
-    bad = {item.id: item.reason for item in loaded if isinstance(item, InvalidItem)}
     assert list(bad) == ["gen/3", "gen/2", "gen.jsonl:7", "gen.jsonl:8"]
     assert bad["gen/3"] == "the metadata have no ID 3"
     assert "outside" in bad["gen/2"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import write_lines
 
 from titjudge.core.serialization import item_from, item_record
 from titjudge.core.types import Item
@@ -59,7 +59,7 @@ def test_listed_images_and_trees(tmp_path: Path) -> None:
     assert found(tree.items(tmp_path, (), {})) == [("a", "p", 0), ("a", "p", 11)]
     (tmp_path / "prompts.jsonl").write_text('{"prompt_id": "p", "prompt": "a cat"}\n')
     rows = [{"image": f"a/p_{k}.png", "prompt_id": "p", "generator": "a", "seed": k} for k in (0, 11)]
-    (tmp_path / "images.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(tmp_path / "images.jsonl", *rows)
     assert found(read_items(tmp_path)) == [("a", "p", 0), ("a", "p", 11)]
 
 

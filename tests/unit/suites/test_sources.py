@@ -12,6 +12,7 @@ import pytest
 from builders import write_lines
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from loading import sorted_out
 from PIL import Image
 
 from titjudge.core import item_meta
@@ -44,9 +45,7 @@ def _key(path: Path) -> tuple[int, bool]:
 
 def _loaded(data: Path, **inputs: object) -> tuple[list[Item], dict[str, str], Suite]:
     suite = Folder(SuiteInputs(**inputs))  # type: ignore[arg-type]
-    found = list(suite.load(data))
-    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
-    return [item for item in found if isinstance(item, Item)], bad, suite
+    return *sorted_out(suite.load(data)), suite
 
 
 def _keys(item: Item) -> tuple[int, tuple[int, ...]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 from commands import cli
 from PIL import Image
 
@@ -26,7 +27,7 @@ from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder
 from titjudge.suites.starter import Starter
 
-LINES: list[dict[str, Any]] = [json.loads(line) for line in starter_file().read_text(encoding="utf-8").splitlines()]
+LINES: list[dict[str, Any]] = read_lines(starter_file())
 
 
 def of(recipe: str) -> list[dict[str, Any]]:
@@ -95,7 +96,7 @@ def paint(folder: Path, *names: str) -> None:
 def test_images_of_a_generator_are_judged_with_no_data_of_ones_own(tmp_path: Path) -> None:
     told = cli(tmp_path, "prompts", "export", "--suite", "starter", "-o", "todo.jsonl")
     assert "25 images of 25 prompts" in told
-    todo = [json.loads(line) for line in (tmp_path / "todo.jsonl").read_text().splitlines()]
+    todo = read_lines(tmp_path / "todo.jsonl")
     paint(tmp_path / "out", *(line["image"].replace("{generator}", "mine") for line in todo))
     judge = ("judge", "--suite", "starter", "--judge", "openai/gpt-4o", "--dry-run", "--json", "d.json")
     for data in (("--data", "out"), ("--images", "out/{generator}/{prompt_id}.png")):

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines, write_lines
+from loading import sorted_out
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import InvalidItem, Item, Score
+from titjudge.core.types import Item, Score
 from titjudge.suites.tiif.suite import Tiif
 
 Builder = Callable[..., Path]
@@ -34,7 +36,7 @@ def write_set(place: Path, name: str) -> None:
         for part, at in ((f"{name}_prompts", 0), (f"{name}_eval_prompts", 1)):
             path = place / part / f"{kind}_{'eval_' if at else ''}prompts.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(json.dumps(row[at]) + "\n" for row in rows), encoding="utf-8")
+            write_lines(path, *(row[at] for row in rows))
 
 
 def image(
@@ -48,8 +50,8 @@ def image(
 
 def load(folder: Path, **options: Any) -> tuple[dict[str, Item], dict[str, str]]:
     found = list(Tiif(**options).load(folder))
-    good = {item.id: item for item in found if isinstance(item, Item)}
-    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
+    items, bad = sorted_out(found)
+    good = {item.id: item for item in items}
     assert len(good) + len(bad) == len(found)
     return good, bad
 
@@ -236,7 +238,7 @@ def test_postfix_and_separate_images(tmp_path: Path) -> None:
 
 def edit(folder: Path, name: str, change: Callable[[list[Any]], None], *, raw: bytes | None = None) -> None:
     path = folder / name
-    rows = [json.loads(row) for row in path.read_text(encoding="utf-8").splitlines()]
+    rows = read_lines(path)
     change(rows)
     path.write_bytes(raw if raw is not None else "".join(json.dumps(row) + "\n" for row in rows).encode())
 

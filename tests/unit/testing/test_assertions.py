@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from builders import image_file
 from PIL import Image
-from serving import expected, picture, rating
+from serving import expected, rating
 
 from titjudge import Judge
 from titjudge.testing import Server, assert_image
@@ -30,12 +31,12 @@ def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "cube.png"
-    path.write_bytes(picture(1))
+    path.write_bytes(image_file(1))
     return path
 
 
 def test_an_image_passes_with_the_score_it_must_have_at_least(judge: Judge, file: Path) -> None:
-    value = expected(picture(1), "a red cube")
+    value = expected(image_file(1), "a red cube")
     assert assert_image(file, "a red cube", judge=judge, at_least=value).value == value
 
 
@@ -43,7 +44,7 @@ def test_the_failure_says_score_reason_prompt_and_file(judge: Judge, file: Path)
     with pytest.raises(AssertionError) as caught:
         assert_image(str(file), "a red cube", judge=judge, at_least=101)
     assert str(caught.value).splitlines() == [
-        f"lmm-score is {expected(picture(1), 'a red cube'):.4g}, less than 101",
+        f"lmm-score is {expected(image_file(1), 'a red cube'):.4g}, less than 101",
         "  reason: because",
         f"  image:  {file}",
         "  prompt: a red cube",

@@ -265,6 +265,23 @@ def test_no_look_is_spent_on_what_weighs_little(
     assert score.value == pytest.approx(100)
 
 
+def test_exactly_five_percent_of_the_weight_is_not_little(image: Path) -> None:
+    """Eight details are 40 of 100, with macro claims and a claim of style beside them."""
+    kinds = [("entity", "macro")] * 2 + [("style", "micro")] + [("entity", "micro")] * 8
+    claims = [(f"Claim {n}", kind, level, "bowl") for n, (kind, level) in enumerate(kinds)]
+    first = turn([(n, "met", "E1") for n in range(1, 11)], [("count", "bowls")])
+    score = judged(StandIn(first, turn([(11, "met", "E2")]), claims=claims), image)
+    assert score.parts["claims"][10]["weight"] == 5
+    assert (score.parts["stopped"], score.parts["counts"]["looks"]) == ("covered", 2)
+
+
+def test_a_round_keeps_what_was_refused_in_it(image: Path) -> None:
+    ask = StandIn(turn([(1, "met", "E1")], [("x-ray", "what?")]), turn(all_met()))
+    transcript = judged(ask, image).parts["transcript"]
+    assert [len(entry["refused"]) for entry in transcript] == [0, 1, 0]
+    assert transcript[1]["refused"][0].startswith("there is no tool 'x-ray'")
+
+
 def test_questions_about_one_place_share_one_look(image: Path) -> None:
     """Each look costs a picture: six questions about the image are one request, two parts of it are two."""
     looks = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,16 @@ from test_agent_loop import PROMPT, StandIn, all_met, image, judged, turn
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Score, Status
-from titjudge.metrics.agent.claims import Claim
+from titjudge.metrics.agent.claims import Claim, Claims
+from titjudge.metrics.agent.looks import LookRequest, Observation
 from titjudge.metrics.agent.scale import adherence_score, score_bounds
+from titjudge.metrics.agent.state import AgentState, Evidence, LookBounds, SettledClaim
+from titjudge.metrics.agent.verify import MOST_PLACES, verifying
 
 __all__ = ["image"]
 
 ZOOM = ("zoom", "how many are there?", [0, 0, 0.5, 0.5])
+DESCRIBED = LookRequest("describe")
 
 
 def ends(score: Score) -> tuple[Any, ...]:
@@ -171,10 +176,81 @@ def test_what_stays_open_makes_bounds_of_the_score(image: Path) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["macro", "micro", "generic"]), st.sampled_from(["met", "not_met", None])), min_size=1, max_size=12))  # fmt: skip
 def test_the_score_lies_within_its_bounds(drawn: Sequence[tuple[str, str | None]]) -> None:
-    claims = [Claim(n, f"c{n}", "attribute", level, 0, 1, (f"t{n}",)) for n, (level, _) in enumerate(drawn)]
+    claims = [Claim(n, f"c{n}", "attribute", "micro", 0, 1, (f"t{n}",)) for n, (level, _) in enumerate(drawn)]
     verdicts = {n: verdict for n, (_, verdict) in enumerate(drawn) if verdict}
     value, bounds = adherence_score(claims, verdicts), score_bounds(claims, verdicts)
     if bounds is None:
         assert len(verdicts) == len(claims) or value is None
     elif value is not None:
         assert bounds[0] - 1e-9 <= value <= bounds[1] + 1e-9
+
+
+# -- which verdicts are chosen ------------------------------------------------------------------------------------------
+
+
+def settled(*claims: tuple[str, str], by: LookRequest | None = None) -> AgentState:
+    """A state in which each claim (a thing, a verdict) was settled by the first look, or by a second one, `by`."""
+    state = AgentState(LookBounds(8))
+    state.claims = Claims(
+        tuple(Claim(n, f"claim {n}", "attribute", "micro", 0, 1, (thing,)) for n, (thing, _) in enumerate(claims, 1))
+    )
+    looks = (DESCRIBED, by) if by else (DESCRIBED,)
+    state.evidence = [Evidence(n, look, Observation("a bowl")) for n, look in enumerate(looks, 1)]
+    state.settled = {n: SettledClaim(verdict, len(looks)) for n, (_, verdict) in enumerate(claims, 1)}
+    return state
+
+
+def chosen(state: AgentState) -> tuple[int, ...]:
+    verifying(state, 3, progress=True)
+    assert state.verification is not None
+    return state.verification.claims
+
+
+@pytest.mark.parametrize("wrong", [1, MOST_PLACES, MOST_PLACES + 1])
+def test_an_image_that_is_wrong_in_more_than_four_places_is_not_looked_at_again(wrong: int) -> None:
+    state = settled(*((f"thing {n}", "not_met" if n < wrong else "met") for n in range(12)))
+    claims = chosen(state)
+    assert claims[:wrong] == (tuple(range(1, wrong + 1)) if wrong <= MOST_PLACES else ())
+    assert len(claims) == (2 * wrong if wrong <= MOST_PLACES else 0)
+
+
+def test_claims_that_hold_are_drawn_of_other_places_than_the_contradicted_ones() -> None:
+    state = settled(("bowl", "not_met"), *([("bowl", "met")] * 30), ("table", "met"))
+    assert chosen(state) == (1, 32)
+
+
+def test_a_claim_without_a_weight_is_not_looked_at_again() -> None:
+    state = settled(("bowl", "met"), ("table", "met"), ("people", "not_met"))
+    *rest, last = state.claims.claims
+    state.claims = Claims((*rest, replace(last, level="generic")))
+    assert chosen(state) == ()
+
+
+@pytest.mark.parametrize(("box", "again"), [(None, (1, 2)), ((0.0, 0.0, 0.5, 0.5), ())])
+def test_a_description_of_a_part_is_a_look_of_its_own_and_one_of_the_whole_image_is_none(
+    box: tuple[float, float, float, float] | None, again: tuple[int, ...]
+) -> None:
+    state = settled(("bowl", "not_met"), ("table", "met"), by=LookRequest("describe", box=box))
+    assert chosen(state) == again
+
+
+def test_a_first_second_look_needs_no_progress_and_the_next_does() -> None:
+    state = settled(("bowl", "not_met"), ("table", "met"))
+    assert [verifying(state, left, progress=progress) for left, progress in ((3, False), (3, False), (3, True), (0, True))] == [
+        True, False, True, False,
+    ]  # fmt: skip
+
+
+def test_what_was_seen_before_the_second_looks_began_verifies_nothing(image: Path) -> None:
+    ask = StandIn(
+        turn([(1, "met", "E1")], [("count", "oranges")]),
+        turn([(n, "not_met" if n == 3 else "met", "E1") for n in range(2, 7)]),
+        turn([(3, "not_met", "E2")]),
+    )
+    assert ends(judged(ask, image)) == ("covered", 0, 0, 2)
+
+
+def test_nothing_is_said_of_second_looks_once_no_look_is_left(image: Path) -> None:
+    ask = StandIn(turn(all_met(but={3: "not_met"})), turn(looks=[ZOOM]), turn([(3, "not_met", "E2")]))
+    judged(ask, image, max_looks=2)
+    assert ["Verify: " in text for text in ask.texts("agent/orchestrate")] == [False, True, False]
