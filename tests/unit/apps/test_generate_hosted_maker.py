@@ -74,8 +74,8 @@ def test_a_cap_holds_over_all_sessions_and_a_higher_one_goes_on(tmp_path: Path) 
     with Server(service) as server:
         for _ in range(3):
             result = made(tmp_path, server, max_cost=0.035, concurrency=4)
-            assert result.session is not None
-            assert (result.session.budget, result.session.spent) == (True, pytest.approx(0.03))
+            assert result.outcome is not None
+            assert (result.outcome.budget, result.outcome.spent) == (True, pytest.approx(0.03))
         assert service.billed == pytest.approx(0.03)
         assert made(tmp_path, server, max_cost=1.0).missing == 0
     assert service.billed == pytest.approx(6 * PRICE) == ledger(tmp_path).money().spent
@@ -92,8 +92,8 @@ def test_a_cap_needs_a_price(tmp_path: Path, server: Server) -> None:
 def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
     with Server(ImageService()) as server:
         result = made(tmp_path, server, prices=[])
-    assert result.session is not None
-    assert (result.session.spent, result.session.unpriced) == (0.0, 6)
+    assert result.outcome is not None
+    assert (result.outcome.spent, result.outcome.unpriced) == (0.0, 6)
 
 
 @pytest.mark.parametrize("edits", [False, True])

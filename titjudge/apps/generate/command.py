@@ -19,7 +19,7 @@ from titjudge.core.numbers import sum_words
 
 if TYPE_CHECKING:
     from titjudge.apps.generate.generating import Generated
-    from titjudge.apps.generate.hosted_maker import Session
+    from titjudge.apps.generate.hosted_maker import MakingOutcome
 
 
 BUDGET_REACHED = 3  # exit code, as of `judge`
@@ -118,10 +118,10 @@ def generate(
     rest = f", {result.missing:,} missing" if result.missing else ""
     refused = f" ({len(result.refused):,} refused)" if result.refused else ""
     say(f"{out}: {result.made:,} images made, {result.there:,} were there{rest}{refused}")
-    if result.session is not None:
-        say(_spent(result.session))
+    if result.outcome is not None:
+        say(_spent(result.outcome))
     write_json(json_file, _as_json(result))
-    if result.session is not None and result.session.budget:
+    if result.outcome is not None and result.outcome.budget:
         say("the cap is reached: the same command with a higher --max-cost goes on", err=True)
         return BUDGET_REACHED
     return 1 if result.missing or not result.total else 0
@@ -186,18 +186,18 @@ def _say_aside(line: str) -> None:
     say(line, err=True)
 
 
-def _spent(session: Session) -> str:
+def _spent(outcome: MakingOutcome) -> str:
     """Say what the images of a generator have cost."""
     unsure = (
-        f"; requests that got no answer may have cost up to ${session.uncertain:.4f} more" if session.uncertain else ""
+        f"; requests that got no answer may have cost up to ${outcome.uncertain:.4f} more" if outcome.uncertain else ""
     )
-    return f"spent {sum_words(session.spent, session.unpriced, f'${session.spent:.4f}')}{unsure}"
+    return f"spent {sum_words(outcome.spent, outcome.unpriced, f'${outcome.spent:.4f}')}{unsure}"
 
 
 def _as_json(result: Generated) -> dict[str, Any]:
     lists = {"failed": result.failed, "refused": result.refused}
     named = {key: [{"image": name, "reason": reason} for name, reason in rows] for key, rows in lists.items()}
-    spent = {} if result.session is None else {"spent": result.session.spent, "uncertain": result.session.uncertain}
+    spent = {} if result.outcome is None else {"spent": result.outcome.spent, "uncertain": result.outcome.uncertain}
     return {"made": result.made, "there": result.there, "missing": result.missing, **named, **spent}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from titjudge.apps.generate.hosted_maker import HostedMaker, Session
+from titjudge.apps.generate.hosted_maker import HostedMaker, MakingOutcome
 from titjudge.apps.generate.image_folder import ImageFolder, ImageToMake
 from titjudge.apps.generate.image_makers import Maker, sources_of
 from titjudge.apps.generate.image_models import ImageRequest, MadeImage
@@ -36,7 +36,7 @@ class Generated:
         failed: Row or name of an image that was not made, and why.
         refused: Those that moderation refused, likewise.
         stopped: Why it ended before every image was tried; empty where all were.
-        session: What asking a hosted model came to.
+        outcome: What asking a hosted model came to.
     """
 
     total: int
@@ -45,7 +45,7 @@ class Generated:
     failed: list[tuple[str, str]] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
-    session: Session | None = None
+    outcome: MakingOutcome | None = None
 
     @property
     def done(self) -> int:
@@ -209,13 +209,13 @@ def _ask(
     if not todo:
         return
     ledger = ledgers / str(todo[0].fields["generator"])
-    session = maker.make_all(requests(todo), ledger, keep, say)
-    for request, reason in session.refused:
+    outcome = maker.make_all(requests(todo), ledger, keep, say)
+    for request, reason in outcome.refused:
         image = by_name[request.name]
         folder.refuse(image, reason, maker.settings)
         progress.refused.append((image.label, reason))
-    progress.failed += [(by_name[request.name].label, reason) for request, reason in session.failed]
-    progress.stopped, progress.session = session.ended, session
+    progress.failed += [(by_name[request.name].label, reason) for request, reason in outcome.failed]
+    progress.stopped, progress.outcome = outcome.ended, outcome
 
 
 def requests(images: Iterable[ImageToMake]) -> list[ImageRequest]:

@@ -70,8 +70,8 @@ class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
 
 
 @dataclass(slots=True)
-class Session:
-    """What one session came to.
+class MakingOutcome:
+    """What came of asking a hosted model for images.
 
     Attributes:
         spent: USD billed for this generator in this folder, earlier sessions included.
@@ -144,7 +144,7 @@ class HostedMaker:
 
     def make_all(
         self, requests: Sequence[ImageRequest], ledger: Path, keep: Keep, notify: Callable[[str], None]
-    ) -> Session:
+    ) -> MakingOutcome:
         """Ask for images until all were asked for, a cap is reached, or nothing more can be had.
 
         The first Ctrl-C sends nothing new and waits for what is on its way, the second ends at once.
@@ -170,10 +170,10 @@ class _Asking:
     def __init__(self, model: ImageModel, role: ImageRole, keep: Keep, notify: Callable[[str], None]) -> None:
         self._model, self._role, self._notify = model, role, notify
         role.keep = keep
-        self._session = Session()
+        self._outcome = MakingOutcome()
         self._workers: list[asyncio.Task[None]] = []
 
-    async def run(self, requests: Sequence[ImageRequest], ledger: Path, limits: Limits) -> Session:
+    async def run(self, requests: Sequence[ImageRequest], ledger: Path, limits: Limits) -> MakingOutcome:
         with open_sender(ledger, limits, self._stop) as sender:
             self._sender = sender
             todo = iter(requests)
@@ -190,7 +190,7 @@ class _Asking:
             finally:
                 await self._model.aclose()
             used = sender.budget.used()
-        return replace(self._session, spent=used.spent, uncertain=used.uncertain, unpriced=used.unpriced)
+        return replace(self._outcome, spent=used.spent, uncertain=used.uncertain, unpriced=used.unpriced)
 
     async def _finished(self) -> None:
         """Wait for the workers; what they did not expect is raised."""
@@ -212,13 +212,13 @@ class _Asking:
             try:
                 await self._sender.send(self._role, request, None)
             except Unanswered as error:
-                kind = self._session.refused if error.status is Status.REFUSED else self._session.failed
+                kind = self._outcome.refused if error.status is Status.REFUSED else self._outcome.failed
                 kind.append((request, error.reason))
             except BudgetExhausted:
-                self._session.budget, self._session.ended = True, self._sender.budget.reason
+                self._outcome.budget, self._outcome.ended = True, self._sender.budget.reason
                 return
             except (FatalProviderError, CacheWriteError) as error:
-                self._session.ended = self._session.ended or str(error)
+                self._outcome.ended = self._outcome.ended or str(error)
                 return
             except Interrupted:
                 return

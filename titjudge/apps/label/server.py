@@ -144,7 +144,7 @@ def _serve(service: Service, host: str, port: int | None, url: str, ready: Calla
 
 def build_app(service: Service, host: str = "127.0.0.1", url: str = "") -> App:
     """Make the pages of annotators and organiser, and their endpoints, as an ASGI application."""
-    page, organiser = _Page(service), Organiser(service)
+    page, organiser = _LabelEndpoints(service), Organiser(service)
     names = ["label.css", "page.js", f"{service.form.page}.js", "organiser.html", "organiser.css", "organiser.js"]
     names += ["join.html", "join.js"] if service.seats else []
     files: dict[str, Path | str] = {f"/{name}": STATIC / name for name in names}
@@ -165,7 +165,7 @@ def build_app(service: Service, host: str = "127.0.0.1", url: str = "") -> App:
     return page_app(files, routes, host, url)
 
 
-class _Page:
+class _LabelEndpoints:
     """The endpoints; each is called with the request and the name of the annotator."""
 
     def __init__(self, service: Service) -> None:

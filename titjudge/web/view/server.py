@@ -73,7 +73,7 @@ def build_app(runs: Path, key: str, made: MadeReports, *, host: str = "127.0.0.1
     """Make the page as an ASGI application; `key` opens it."""
     from starlette.routing import Route
 
-    page, known, refusal = _Page(Runs(runs), made), single_key(key), "open the link that view printed"
+    page, known, refusal = _ViewEndpoints(Runs(runs), made), single_key(key), "open the link that view printed"
     files = {"/": _STATIC / "view.html", **{f"/{name}": _STATIC / name for name in _STATIC_FILES}}
     routes = [
         Route("/report.html", page.frame),
@@ -87,7 +87,9 @@ def build_app(runs: Path, key: str, made: MadeReports, *, host: str = "127.0.0.1
     return page_app(files, routes, host, url)
 
 
-class _Page:
+class _ViewEndpoints:
+    """The endpoints of the pages; each is called with the request."""
+
     def __init__(self, runs: Runs, made: MadeReports) -> None:
         self._runs, self._made = runs, made
         self._live: dict[Path, LiveRun] = {}
