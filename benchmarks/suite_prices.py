@@ -27,11 +27,11 @@ from PIL.PngImagePlugin import PngInfo
 from titjudge.core.config import load_config
 from titjudge.core.types import InvalidItem
 from titjudge.runs.session import Session
-from titjudge.suites.edit_sources import source_paths
 from titjudge.suites.loading import open_suite, suite_class
 from titjudge.suites.question_data import read_prompts
 from titjudge.suites.question_schema import QuestionSpec, SourceImages
 from titjudge.suites.question_suite import QuestionSuite
+from titjudge.suites.sources import source_paths
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 PART = re.compile(

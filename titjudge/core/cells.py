@@ -11,6 +11,8 @@ from titjudge.core.errors import DataError
 
 MAX_BYTES = 50 * 2**20
 """Most bytes of an image file."""
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
+"""Endings by which an image is known in archives and among the keys of JSON files."""
 
 
 class ImageCell(NamedTuple):

@@ -19,13 +19,13 @@ def now() -> datetime:
     Raises:
         ConfigError: The variable is not a day.
     """
-    today = os.environ.get(TODAY)
-    if not today:
+    day = os.environ.get(TODAY)
+    if not day:
         return datetime.now(UTC)
     try:
-        return datetime.fromisoformat(today).replace(hour=12, tzinfo=UTC)
+        return datetime.fromisoformat(day).replace(hour=12, tzinfo=UTC)
     except ValueError:
-        raise ConfigError(f"{TODAY}={today[:40]!r} is not a day: write it as 2026-12-01") from None
+        raise ConfigError(f"{TODAY}={day[:40]!r} is not a day: write it as 2026-12-01") from None
 
 
 def today() -> date:

@@ -423,6 +423,7 @@ def _check_role(role: RoleConfig, kind: str) -> None:
 
 
 def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` with the values of `over` that are not None on top, also within dicts."""
     out = dict(base)
     for key, value in over.items():
         if value is None:
@@ -430,7 +431,7 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict):
             old = out.get(key)
             old = {"model": old} if isinstance(old, str) else old if isinstance(old, dict) else {}
-            merged = _merge(_for_model(old, value), value)
+            merged = _merge(_without_old_provider(old, value), value)
             if merged:
                 out[key] = merged
         else:
@@ -438,10 +439,14 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _for_model(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Drop the provider's settings of a role when another provider takes its place: a key must not be sent there."""
-    before, after = old.get("model"), new.get("model")
-    if not isinstance(before, str) or not isinstance(after, str) or before.partition("/")[0] == after.partition("/")[0]:
+def _without_old_provider(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a role without those of its provider, where the new settings name another provider.
+
+    Otherwise the key and the address of the one would be used for the other.
+    """
+    models = old.get("model"), new.get("model")
+    providers = {model.partition("/")[0] for model in models if isinstance(model, str)}
+    if len(providers) < 2:
         return old
     return {key: value for key, value in old.items() if key not in ("base_url", "api_key_env", "options")}
 

@@ -18,6 +18,15 @@ def finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def as_sample(value: Any) -> int:
+    """Return the number or seed of a sample, also from a text or from 7.0; 0 for anything that is no whole number from 0 on.
+
+    It has at most 18 digits, as more do not fit into 64 bits.
+    """
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 and not isinstance(value, bool) else 0
+
+
 def mean(values: Iterable[float | None]) -> float | None:
     """Compute the mean of the values that are not None, summed in order as official scripts do; None without any."""
     numbers = [value for value in values if value is not None]

@@ -17,6 +17,7 @@ import orjson
 from PIL.PngImagePlugin import PngImageFile
 
 from titjudge.core.cells import MAX_BYTES
+from titjudge.core.numbers import as_sample
 from titjudge.data.image_decoding import open_image, quietly
 
 _HEAD = b"\x89PNG\r\n\x1a\n"
@@ -71,7 +72,9 @@ def embedded_prompt(path: Path) -> EmbeddedPrompt | None:
             text = next((record[key] for key in ("prompt", "positive_prompt") if isinstance(record.get(key), str)), "")
         if text.strip():
             record = record if isinstance(record, dict) else {}
-            return EmbeddedPrompt(text.strip(), "its text chunk", _whole(record.get("seed") or texts.get("seed", "")))
+            return EmbeddedPrompt(
+                text.strip(), "its text chunk", as_sample(record.get("seed") or texts.get("seed", ""))
+            )
     return None
 
 
@@ -134,22 +137,19 @@ def _json(text: str) -> Any:
         return None
 
 
-def _whole(value: Any) -> int:
-    text = str(value)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
-
-
 def _a1111(text: str) -> EmbeddedPrompt | None:
     record = _json(text)  # some forks of A1111 write JSON
     if isinstance(record, dict):
         prompt = record.get("prompt")
-        return EmbeddedPrompt(prompt.strip(), "A1111", _whole(record.get("seed"))) if isinstance(prompt, str) else None
+        return (
+            EmbeddedPrompt(prompt.strip(), "A1111", as_sample(record.get("seed"))) if isinstance(prompt, str) else None
+        )
     cut = _SETTINGS.search(text)
     prompt = text[: cut.start()].strip() if cut else text.strip()
     settings = text[cut.start() :] if cut else ""
     seed, model = _SEED.search(settings), _MODEL.search(settings)
     name = model[1].strip() if model else ""
-    return EmbeddedPrompt(prompt, "A1111", _whole(seed[1]) if seed else 0, name) if prompt else None
+    return EmbeddedPrompt(prompt, "A1111", as_sample(seed[1]) if seed else 0, name) if prompt else None
 
 
 def _comfyui(graph: Mapping[str, Any]) -> EmbeddedPrompt | None:
@@ -166,7 +166,7 @@ def _comfyui(graph: Mapping[str, Any]) -> EmbeddedPrompt | None:
         texts = [text for name in nodes if "TextEncode" in kinds[name] and (text := _follow(nodes, nodes[name], set()))]
     if len(set(texts)) != 1:
         return None
-    seeds = [value for inputs in nodes.values() for key in _SEEDS if (value := _whole(inputs.get(key, "")))]
+    seeds = [value for inputs in nodes.values() for key in _SEEDS if (value := as_sample(inputs.get(key, "")))]
     models = [
         value
         for inputs in nodes.values()

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from titjudge.core.errors import DataError
-from titjudge.data.jpeg_files import without_pixels
-from titjudge.data.png_files import is_whole
+from titjudge.data.whole_files import is_whole_png, without_pixels
 
 MAX_PIXELS = 50_000_000
 SMALL = 2**17  # pixels that decode in a millisecond or two
@@ -176,7 +175,7 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
                 pixels = image.width * image.height
                 if decode and most is not None and pixels > (_DRAFTED * most if image.format == "JPEG" else most):
                     return None
-                whole = decode and image.format == "PNG" and is_whole(raw)
+                whole = decode and image.format == "PNG" and is_whole_png(raw)
                 plain = whole or _is_plain(image)
                 if decode and most is not None and not plain and pixels > most:
                     return None

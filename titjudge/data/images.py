@@ -57,17 +57,23 @@ def let_go(path: Path) -> None:
 
 
 class Facts(Protocol):
-    """A store of the facts about image files, by content hash: the answer cache."""
+    """A store of what `inspect` found out about images, by the hash of their files; the answer cache is one."""
 
-    def get(self, key: str, /) -> dict[str, Any] | None: ...
+    def get(self, key: str, /) -> dict[str, Any] | None:
+        """Return the facts stored under a key; None where there are none."""
+        ...
 
-    def later(self, key: str, value: dict[str, Any], /) -> None: ...
+    def later(self, key: str, value: dict[str, Any], /) -> None:
+        """Store facts without waiting until they are on disk; `get` returns them at once."""
+        ...
 
 
 class ImageFiles:
-    """Open images; what takes longer to decode than to look up is decoded once, ever, as `facts` keeps the result.
+    """Opens images, and checks each file once.
 
-    With `decode=False` only the header is read, which is enough for an estimate.
+    Args:
+        facts: Where the results of checks are stored, so that later runs need not decode the same files again.
+        decode: Whether pixels are decoded; without it only headers are read, which is enough for an estimate.
     """
 
     def __init__(self, facts: Facts | None = None, *, decode: bool = True) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.cells import IMAGE_ENDINGS
 from titjudge.core.errors import DataError
 from titjudge.core.files import missing_key, open_regular, read_json, scan_jsonl
 
 SUFFIX = ".json"
 _LARGEST = 2**28  # bytes of a file that is read as a whole
-_IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 _DIFFUSION_DB = {"p": "prompt", "se": "seed"}  # its key of a record, and the usual name
 
 
@@ -83,7 +83,7 @@ def _is_coco(content: Mapping[str, Any]) -> bool:
 def _is_by_name(content: Mapping[str, Any]) -> bool:
     """Whether an object holds images by their file names, or nothing but objects."""
     name, record = next(iter(content.items()), ("", None))
-    by_file = isinstance(record, dict) and name.lower().endswith(_IMAGES)
+    by_file = isinstance(record, dict) and name.lower().endswith(IMAGE_ENDINGS)
     return by_file or (bool(content) and all(isinstance(value, dict) for value in content.values()))
 
 
@@ -98,7 +98,7 @@ def _records(content: list[Any] | dict[str, Any], path: Path) -> Iterable[Any]:
     if _is_coco(content):
         return _captions(content["images"], content["annotations"], path)
     if _is_by_name(content):
-        by_file = next(iter(content)).lower().endswith(_IMAGES)
+        by_file = next(iter(content)).lower().endswith(IMAGE_ENDINGS)
         return (
             {
                 "image" if by_file else "id": name,

@@ -59,12 +59,12 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
         try:
             number = 0
             for group in range(file.num_row_groups):
-                without = _without_bytes(file, group, images)
+                only_paths = _columns_without_bytes(file, group, images)
                 for batch in file.iter_batches(size, row_groups=[group], columns=[*plain, *read.values()]):
                     for record in batch.to_pylist():
                         number += 1
                         for name, place in places.items():
-                            cell = partial(_cell, place, number, without=name in without)
+                            cell = partial(_cell, place, number, is_path=name in only_paths)
                             if name not in read:
                                 record[name] = ImageCell(place, number, "")
                             elif images[name].many and record.get(name) is not None:
@@ -76,12 +76,12 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
             raise _unreadable(path, error) from error
 
 
-def _cell(place: Path, row: int, image: Any, element: int | None = None, *, without: bool) -> ImageCell | str | None:
-    """Return the cell of an image, or its path where there are no bytes."""
+def _cell(place: Path, row: int, image: Any, element: int | None = None, *, is_path: bool) -> ImageCell | str | None:
+    """Return what a record holds for an image: the cell to read it from, its path where the file has only that, or None."""
     if image is None:
         return None
     name = (image.get("path") or "") if isinstance(image, dict) else ""
-    return name if without else ImageCell(place, row, name, element)
+    return name if is_path else ImageCell(place, row, name, element)
 
 
 class ParquetImages:
@@ -207,20 +207,20 @@ def _leaves(file: Any) -> list[str]:
     return [file.schema.column(index).path for index in range(len(file.schema))]
 
 
-def _without_bytes(file: Any, group: int, images: Mapping[str, ImageColumn]) -> set[str]:
-    """Return the columns of images that have only paths in a row group: all of their bytes are null."""
+def _columns_without_bytes(file: Any, group: int, images: Mapping[str, ImageColumn]) -> set[str]:
+    """Name the columns of images for which a row group stores paths and no bytes: every `bytes` in it is null."""
     names = set()
     for name, column in images.items():
         leaf = _leaf(file, column, "bytes")
         if "path" not in column.parts or leaf not in _leaves(file):
             continue
-        # Looking at a damaged description ends the process, reading by it is an error: the first row is read before.
+        # A row is read first: that raises where the file is damaged, and asking for its statistics would crash the process.
         first = next(file.iter_batches(1, row_groups=[group], columns=[leaf], use_threads=False), None)
         if first is None or any(content is not None for content in _contents(first.column(0).to_pylist()[0])):
             continue
-        described = file.metadata.row_group(group).column(_leaves(file).index(leaf))
-        statistics = described.statistics
-        if statistics is not None and statistics.has_null_count and statistics.null_count == described.num_values:
+        chunk = file.metadata.row_group(group).column(_leaves(file).index(leaf))
+        statistics = chunk.statistics
+        if statistics is not None and statistics.has_null_count and statistics.null_count == chunk.num_values:
             names.add(name)
     return names
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from titjudge.core import gzip_files
-from titjudge.core.cells import ImageCell
+from titjudge.core.cells import IMAGE_ENDINGS, ImageCell
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
 
@@ -19,7 +19,6 @@ SUFFIX = ".tar"
 PACKED = ".tar.gz"
 SUFFIXES = (SUFFIX, PACKED, ".tgz")
 MAGIC = b"ustar"
-IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 _TEXT = 2**20  # most bytes of a text or JSON file
 
 
@@ -105,7 +104,7 @@ def _add(record: dict[str, Any], archive: Any, member: Any, ending: str, path: P
     """Add a member to the record of its sample; return what is wrong with it, else an empty string."""
     column, _, last = ending.rpartition(".")
     kind = f".{last.lower()}"
-    if kind in IMAGES:
+    if kind in IMAGE_ENDINGS:
         cell = ImageCell(path / str(member.offset_data), member.size, member.name)
         if member.issparse() or isinstance(record.get(column or "image"), ImageCell):
             return f"'{member.name}' is {'a sparse file' if member.issparse() else 'a second image of its sample'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import PromptRead
 from titjudge.core.structured_output import Number
-from titjudge.core.types import Item, Reply, Status
+from titjudge.core.types import Item, Reply, Score, Status
 
 T = TypeVar("T")
 
@@ -77,6 +77,18 @@ async def all_answers(*questions: Awaitable[T]) -> list[T]:
         reason = f"{len(missing)} of {len(answers)} questions without an answer; {number}: {first.reason}"
         raise Unanswered(first.status, reason)
     return [answer for answer in answers if not isinstance(answer, Unanswered)]
+
+
+def score_without(names: Iterable[str], answers: Iterable[object]) -> Score | None:
+    """Make the score of an image with an unanswered question: no value, and the first such question by its name.
+
+    Returns:
+        None where every question has an answer.
+    """
+    for name, answer in zip(names, answers, strict=True):
+        if isinstance(answer, Unanswered):
+            return Score.none(answer.status, f"{name}: {answer.reason}")
+    return None
 
 
 def unreadable(reply: Reply, why: str) -> Unanswered:

@@ -53,12 +53,12 @@ def external(
 
 
 def _score(answer: CommandAnswer) -> Score:
+    """Make the score of an answer, with a reason where the command says that it did not read the whole prompt."""
     parts: dict[str, Any] = dict(answer.parts)
-    reasons = [answer.reason]
-    if answer.tokens_used is not None and answer.tokens_total is not None:
-        read, cut = prompt_read(answer.tokens_used, answer.tokens_total)
-        parts, reasons = {**parts, **read}, [cut, answer.reason]
-    return Score.of(answer.score, reason="; ".join(filter(None, reasons)), **parts)
+    if answer.tokens_used is None or answer.tokens_total is None:
+        return Score.of(answer.score, reason=answer.reason, **parts)
+    read, cut = prompt_read(answer.tokens_used, answer.tokens_total)
+    return Score.of(answer.score, reason="; ".join(filter(None, (cut, answer.reason))), **parts, **read)
 
 
 def _of_row(key: str) -> Metric:

@@ -110,15 +110,19 @@ class Graph:
             attributes = [
                 (entity, f"{name}: {text}") for entity, by_name in attributes.items() for name, text in by_name.items()
             ]
-        relations = [
-            (entry["entity1"], entry["relation"], entry["entity2"]) if isinstance(entry, Mapping) else entry
-            for entry in raw.get("relations", ())
-        ]
         return cls(
             tuple(map(str, raw["entities"])),
             tuple((str(entity), str(attribute)) for entity, attribute in attributes),
-            tuple((str(first), str(relation), str(second)) for first, relation, second in relations),
+            tuple(map(relation_element, raw.get("relations", ()))),
         )
+
+
+def relation_element(relation: Mapping[str, Any] | Sequence[str]) -> tuple[str, str, str]:
+    """Return a relation as an element: of an object with entity1, relation and entity2, or a list of the three."""
+    if isinstance(relation, Mapping):
+        return str(relation["entity1"]), str(relation["relation"]), str(relation["entity2"])
+    first, words, second = relation
+    return str(first), str(words), str(second)
 
 
 def forced(alignment: Alignment) -> tuple[Alignment, int]:
@@ -223,6 +227,7 @@ async def graph_alignment(item: Item, ask: Ask) -> Score:
 
 
 async def _official(item: Item, image: Path, ask: Ask) -> Score:
+    """Have the judge list the elements of the prompt and mark them, in one answer, by the published prompt."""
     reply = await ask(
         "longt2ibench/ha_cot",
         role="judge",
@@ -246,8 +251,10 @@ def _unparsed(reply: Reply, reason: str) -> Score:
 
 
 async def _strict(item: Item, image: Path, ask: Ask) -> Score:
-    data_graph = graph_of(item)
-    graph = data_graph or await extract_graph(item.prompt, ask)
+    """Have the judge mark the numbered elements of a graph: the one in the data, else one extracted from the prompt."""
+    graph, source = graph_of(item), "the data"
+    if graph is None:
+        graph, source = await extract_graph(item.prompt, ask), "extracted"
     reply = await ask(
         "longt2ibench/align_graph",
         role="judge",
@@ -263,7 +270,7 @@ async def _strict(item: Item, image: Path, ask: Ask) -> Score:
     alignment, reason = read_verdict(graph, reply.data)
     if alignment is None:
         return Score.none(Status.UNPARSED, reason, graph=graph.to_json(), output=reply.text)
-    return _scored(alignment, "the data" if data_graph else "extracted", reply.text, [], reply.data.summary)
+    return _scored(alignment, source, reply.text, [], reply.data.summary)
 
 
 def graph_of(item: Item) -> Graph | None:
@@ -281,6 +288,7 @@ def graph_of(item: Item) -> Graph | None:
 
 
 def _scored(alignment: Alignment, source: str, output: str, problems: Sequence[str], summary: str = "") -> Score:
+    """Make the score of an alignment: the share of aligned elements, once those of misaligned entities are misaligned too."""
     consistent, changed = forced(alignment)
     value = ratio(consistent)
     parts: dict[str, Any] = {

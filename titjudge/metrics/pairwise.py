@@ -93,6 +93,18 @@ def drawn(ids: Iterable[str], share: float, seed: int) -> set[frozenset[str]]:
 
 
 async def _score(item: Item, ask: Ask, *, by_image: bool, share: float, seed: int) -> Score:
+    """Compare an image with the others of its prompt, and score it by the mean of these comparisons.
+
+    Args:
+        item: The image.
+        ask: Asks the models; `ask.siblings` are the other images.
+        by_image: Whether the judge sees the images; else it reads their descriptions.
+        share: Share of all comparisons of the prompt that is drawn.
+        seed: Of the draw.
+
+    Raises:
+        Unanswered: No comparison has an answer.
+    """
     if not ask.siblings:
         return Score.none(Status.BAD_INPUT, "there is no other image of this prompt to compare with")
     if item.image is None and by_image:

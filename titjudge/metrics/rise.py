@@ -14,11 +14,11 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from titjudge.core import item_meta
-from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.errors import DataError
 from titjudge.core.structured_output import after_thinking, plain_number
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.metrics._shared import gather_answers, image_of, sources_of, unreadable
+from titjudge.metrics._shared import gather_answers, image_of, score_without, sources_of, unreadable
 from titjudge.metrics.imgedit import Points, RubricAnswer
 
 LOGICAL = "logical_reasoning"
@@ -149,12 +149,10 @@ async def rise(item: Item, ask: Ask) -> Score:
     official, category = ask.protocol == "official", item_meta.CATEGORY.get(item, "")
     requests = questions(item, official=official)
     answers = await gather_answers(*(_rate(ask, question, category) for question in requests))
-    for question, answer in zip(requests, answers, strict=True):
-        if isinstance(answer, Unanswered):
-            return Score.none(answer.status, f"{question.rating}: {answer.reason}")
-    rated = {
-        question.rating: answer for question, answer in zip(requests, answers, strict=True) if isinstance(answer, int)
-    }
+    names = [request.rating for request in requests]
+    if (without := score_without(names, answers)) is not None:
+        return without
+    rated = {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, int)}
     counts = CONSISTENCY in rated and not (official and item_meta.CONSISTENCY_FREE_KNOWN.get(item))
     percent: dict[str, Any] = {name: 25.0 * (rating - 1) for name, rating in rated.items()}
     return Score.of(

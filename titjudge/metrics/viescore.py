@@ -11,11 +11,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import plain_number
 from titjudge.core.types import Ask, Item, Reply, Score
 from titjudge.metrics import metric
-from titjudge.metrics._shared import gather_answers, image_of
+from titjudge.metrics._shared import gather_answers, image_of, score_without
 
 Points = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False), BeforeValidator(plain_number)]
 Listed = BeforeValidator(lambda value: [value] if isinstance(value, int | float) else value)
@@ -54,9 +53,8 @@ async def viescore(item: Item, ask: Ask) -> Score:
         ask("viescore/semantics", role="captioner", images=images, schema=Semantics, prompt=item.prompt),
         ask("viescore/quality", role="captioner", images=images, schema=Quality),
     )
-    for name, answer in zip(("semantics", "quality"), answers, strict=True):
-        if isinstance(answer, Unanswered):
-            return Score.none(answer.status, f"{name}: {answer.reason}")
+    if (without := score_without(("semantics", "quality"), answers)) is not None:
+        return without
     semantics, quality = (reply.data for reply in answers if isinstance(reply, Reply))
     sc, pq, value = overall(semantics.score, quality.score)
     naturalness, artifacts = quality.score

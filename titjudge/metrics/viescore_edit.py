@@ -17,13 +17,12 @@ from titjudge.core.numbers import is_number
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import gather_answers, image_of, sources_of, unreadable
+from titjudge.metrics._shared import gather_answers, image_of, score_without, sources_of, unreadable
 from titjudge.metrics.viescore import Quality, overall
 
 _DELIMITER = "||V^=^V||"
 _TRIES = 2  # the script asks both questions once more, and guesses after that
 _AGAIN = (Status.REFUSED, Status.UNPARSED)
-_NAMES = ("semantics", "quality")
 _BARE_PAIR = re.compile(r'"?(\w+)"?:([^",:{}\[\]\\]*)')
 
 
@@ -102,9 +101,8 @@ async def viescore_edit(item: Item, ask: Ask) -> Score:
         if not any(isinstance(answer, Unanswered) and answer.status in _AGAIN for answer in answers):
             break
         answers = await _ask_both(item, ask, attempt)
-    for name, answer in zip(_NAMES, answers, strict=True):
-        if isinstance(answer, Unanswered):
-            return Score.none(answer.status, f"{name}: {answer.reason}")
+    if (without := score_without(("semantics", "quality"), answers)) is not None:
+        return without
     return _score(*(answer for answer in answers if isinstance(answer, Rated)))
 
 

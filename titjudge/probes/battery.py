@@ -126,20 +126,24 @@ def severity(items: Sequence[Item]) -> list[Test]:
 
 
 def changed_images(items: Sequence[Item], folder: Path) -> list[Test]:
-    """Test each image with a border, with an instruction written into it, and with the other changes of `attacks`.
+    """Test each image against a copy with one change: a border, an instruction written into it, and so on (`attacks`).
+
+    Args:
+        items: The images with known answers.
+        folder: Where the changed copies are written.
 
     Raises:
         DataError: An image cannot be read.
     """
     tests = []
-    for name, (_, _, only_up) in attacks.IMAGE_CHANGES.items():
+    for name, change in attacks.IMAGE_CHANGES.items():
         trials = []
-        for item in attacked(items) if only_up else items:
+        for item in attacked(items) if change.may_fall else items:
             assert item.image is not None
             image = attacks.changed_image(item.image, name, item.prompt, folder)
             trials.append(Trial(item, replace(item, id=f"{item.id}#{name}", image=image)))
-        family = "is not bribed" if only_up else "is not moved"
-        tests.append(Test(family, name, "at most" if only_up else "within", ROBUST, tuple(trials)))
+        family, rule = ("is not bribed", "at most") if change.may_fall else ("is not moved", "within")
+        tests.append(Test(family, name, rule, ROBUST, tuple(trials)))
     return tests
 
 

@@ -18,6 +18,8 @@ from titjudge.suites.sources import without_sources
 
 Columns = Mapping[str, Sequence[str]]
 """Columns that the user has named, by what they hold: `image`, `prompt`, ... (`manifests.NAMES`); several only of images and sources."""
+Scored = tuple[Item, Score]
+"""An image with its score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,16 +167,14 @@ def number_repeats(items: Iterable[Item | InvalidItem]) -> Iterator[Item | Inval
             yield replace(item, id=f"{item.id} ({number})")
 
 
-def by_generator(
-    items: Iterable[Item], scores: Iterable[Score]
-) -> Iterator[tuple[str, list[Item], list[tuple[Item, Score]]]]:
+def by_generator(items: Iterable[Item], scores: Iterable[Score]) -> Iterator[tuple[str, list[Item], list[Scored]]]:
     """Yield the generators by name, each with its items, and with those that have a value and their scores."""
     by_id = {score.item_id: score for score in scores if score.value is not None}
     for generator, group in sorted(grouped(items, lambda item: item.generator).items()):
         yield generator, group, [(item, by_id[item.id]) for item in group if item.id in by_id]
 
 
-def judged(items: Iterable[Item], scores: Iterable[Score], *metrics: str) -> list[tuple[Item, Score]]:
+def judged(items: Iterable[Item], scores: Iterable[Score], *metrics: str) -> list[Scored]:
     """List the scores by these metrics with their items, in the order of the scores."""
     by_id = {item.id: item for item in items}
     return [(by_id[score.item_id], score) for score in scores if score.metric in metrics and score.item_id in by_id]

@@ -15,8 +15,6 @@ from titjudge.metrics import rise
 from titjudge.metrics.imgedit import RATINGS
 from titjudge.suites.base import by_generator, check_generator
 
-Scored = tuple[Item, Score]
-
 _GEDIT_TYPES = (
     "background_change", "color_alter", "material_alter", "motion_change", "ps_human", "style_change", "subject-add",
     "subject-remove", "subject-replace", "text_change", "tone_transfer",

@@ -13,7 +13,7 @@ from titjudge.core.types import InvalidItem, Item
 from titjudge.data.data_paths import inside
 from titjudge.suites.base import image_files, printable
 from titjudge.suites.manifests import item_of
-from titjudge.suites.patterns import NUMBERS, checked_pattern, compiled, fields_of, split_pattern
+from titjudge.suites.patterns import NUMBERS, checked_pattern, compiled, fields_of, named_pattern, split_pattern
 from titjudge.suites.prompt_list import PromptList, read_prompts
 from titjudge.suites.prompt_places import PromptPlace, filled, source_field
 from titjudge.suites.readings import choose, guesses, prompt_id_of, readings, unclear
@@ -226,9 +226,7 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
         DataError: No pattern fits an image.
     """
     if named:
-        root, pattern = split_pattern(named)
-        if not root.is_dir():
-            raise ConfigError(f"--suite-option images={named}: {root} is no folder")
+        root, pattern = named_pattern("images", named)
         return root, [pattern]
     split = [(top, f"{rest}.{{suffix}}") for top, rest in map(split_pattern, patterns)]
     for first, (top, pattern) in enumerate(split):

@@ -25,7 +25,6 @@ from titjudge.suites.manifests import METADATA, find_tables, names_images
 from titjudge.suites.patterns import fields_of
 from titjudge.suites.readings import choose, guesses, readings, unclear
 from titjudge.suites.samples import split_sample
-from titjudge.suites.sources import without_sources
 
 LISTS = tuple(f"prompts{ending}" for ending in (".txt", ".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet"))
 """Names of a list of prompts."""
@@ -53,7 +52,7 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
         UnclearData: The names of the images can be read in several ways, or in none.
         DataError: The list cannot be read.
     """
-    images = without_sources(image_files(folder)) if folder.is_dir() else []
+    images = image_files(folder) if folder.is_dir() else []
     if prompt_file and not images:
         raise DataError(f"no folder with images for the prompts of {prompt_file}", folder)
     names = [name for path in images if printable(name := path.relative_to(folder).as_posix()) == name]

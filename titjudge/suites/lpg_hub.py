@@ -17,8 +17,8 @@ from titjudge.suites.base import Columns, image_files
 from titjudge.suites.folder import read_items
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import NAMES, find_tables
-from titjudge.suites.patterns import compiled
 from titjudge.suites.prompt_list import read_prompts
+from titjudge.suites.readings import groups_of, prompt_id_of
 
 PATTERNS = (
     "{generator}/{prompt_id}.{suffix}",
@@ -93,9 +93,10 @@ def _tree(folder: Path, prompts: str, images: str) -> tuple[str, str]:
     for reading in readings:
         by_id = _prompts(folder, reading)
         for pattern in patterns:
-            regex = compiled(pattern)
-            ids = [match["prompt_id"] for name in names if (match := regex.fullmatch(name))]
-            counts[reading, pattern] = sum(name in by_id or (name.lstrip("0") or "0") in by_id for name in ids)
+            groups = groups_of(names, pattern).values()
+            counts[reading, pattern] = sum(
+                prompt_id_of(written, by_id) in by_id for ids in groups for written in ids.values()
+            )
     most = max(counts.values())
     if not most:
         raise DataError(

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from titjudge.core import item_meta
 from titjudge.core.cells import ImageCell, without_images
 from titjudge.core.errors import DataError
-from titjudge.core.numbers import finite
+from titjudge.core.numbers import as_sample, finite
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.data.containers import SUFFIXES as HOLDERS
 from titjudge.data.data_paths import inside
 from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import READERS, first_row, is_table, scan_table, table_columns
 from titjudge.suites.base import Columns, image_files
-from titjudge.suites.samples import COLUMNS, as_sample
+from titjudge.suites.samples import COLUMNS
 from titjudge.suites.sources import beside, content_name, edit_columns, is_edit, names_of
 
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet", "metadata.json", "part-[0-9]*[0-9].json")

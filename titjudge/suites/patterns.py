@@ -23,6 +23,18 @@ def split_pattern(pattern: str) -> tuple[Path, str]:
     return Path(*parts[:fixed]), "/".join(parts[fixed:])
 
 
+def named_pattern(option: str, pattern: str) -> tuple[Path, str]:
+    """Split a pattern that the user has named as an option of a suite, from the working directory.
+
+    Raises:
+        ConfigError: It begins with no folder.
+    """
+    folder, rest = split_pattern(pattern)
+    if not folder.is_dir():
+        raise ConfigError(f"--suite-option {option}={pattern}: {folder} is no folder")
+    return folder, rest
+
+
 def checked_pattern(pattern: str) -> str:
     """Return a pattern with `{generator}` where it says `{model}`.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from titjudge.core.files import read_yaml
 from titjudge.core.key_problems import key_problem
 from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.metrics.questions import Asking
+from titjudge.suites.patterns import fields_of
 
 _ASKING = ("questions", "soft-tifa")
 """The metrics that ask the questions of the data."""
@@ -109,6 +109,11 @@ class TableSpec(BaseModel, extra="forbid"):
     where: dict[str, str | bool | int] = {}
     bounds: tuple[float, float] | None = None
 
+    @property
+    def parts(self) -> list[str]:
+        """The parts of a score that count; "" is its value."""
+        return [self.value] if isinstance(self.value, str) else self.value
+
 
 class Official(BaseModel, extra="forbid"):
     """What differs with `--protocol official`, where it follows the published script.
@@ -181,7 +186,7 @@ class QuestionSpec(BaseModel, extra="forbid"):
             except ValidationError as error:
                 raise ValueError(key_problem(error, QuestionSpec, f"variants.{name}.")) from error
         prompt_fields = (*self.prompts.fields, *self.prompts.bands, *self.prompts.groups, *self.prompts.present)
-        fields = {"", *prompt_fields, *re.findall(r"\{(\w+)\}", " ".join(self.images))}
+        fields = {"", *prompt_fields, *fields_of(" ".join(self.images))}
         for number, table in enumerate(self.tables):
             if table.by not in fields and (table.mean, table.by) != ("answers", "category"):
                 raise ValueError(f"tables.{number}.by: '{table.by}' is no field of the prompts")

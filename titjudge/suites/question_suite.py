@@ -18,13 +18,13 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.edit_files import WRITERS
-from titjudge.suites.edit_sources import find_reference, find_sources
 from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
 from titjudge.suites.patterns import compiled
 from titjudge.suites.prompt_places import PromptPlace, filled, source_field
 from titjudge.suites.question_data import PromptRecord, read_prompts
 from titjudge.suites.question_schema import QuestionSpec, SourceImages, read_spec
 from titjudge.suites.question_tables import make_tables
+from titjudge.suites.sources import find_reference, find_sources
 
 
 class QuestionSuite(Suite):

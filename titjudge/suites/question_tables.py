@@ -9,11 +9,9 @@ from typing import Any
 
 from titjudge.core.score_parts import questions as questions_of
 from titjudge.core.types import Item, Score, Status, Table
-from titjudge.suites.base import by_generator
+from titjudge.suites.base import Scored, by_generator
 from titjudge.suites.question_data import counts
 from titjudge.suites.question_schema import TableSpec
-
-Scored = tuple[Item, Score]
 
 
 def make_tables(spec: TableSpec, items: Sequence[Item], scores: Sequence[Score], *, grids: bool = False) -> list[Table]:
@@ -90,14 +88,13 @@ def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], b
 
 def _parts_by_column(spec: TableSpec, items: Iterable[Item], by_id: Mapping[str, Score]) -> dict[str, list[str]]:
     """Return the parts that scores have in each column; where no image of it has a score, all that the table wants."""
-    table_parts = [spec.value] if isinstance(spec.value, str) else spec.value
     parts: dict[str, set[str]] = {}
     for item in items:
         score = by_id.get(item.id)
         parts.setdefault(_column(spec, item), set()).update(
             _values(spec, score) if score and score.value is not None else ()
         )
-    return {column: sorted(names) or table_parts for column, names in parts.items()}
+    return {column: sorted(names) or spec.parts for column, names in parts.items()}
 
 
 def _means(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> dict[tuple[str, str], Any]:
@@ -130,8 +127,7 @@ def _images(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]
 
 def _values(spec: TableSpec, score: Score) -> dict[str, float]:
     """Return what a score contributes to the means, by the name of its part: its value, or the parts that the table wants."""
-    table_parts = [spec.value] if isinstance(spec.value, str) else spec.value
-    values = {name: score.parts.get(name) if name else score.value for name in table_parts}
+    values = {name: score.parts.get(name) if name else score.value for name in spec.parts}
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
 

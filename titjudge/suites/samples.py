@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from titjudge.core.numbers import as_sample
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data.containers import holder
 from titjudge.data.grids import Grid
@@ -18,12 +19,6 @@ _NAME = re.compile(r"(.+?)[_-]([0-9]{1,18})")
 def sample_of(record: Mapping[str, Any]) -> int:
     """Read the number, or seed, of an image among those of its prompt; 0 where there is none."""
     return as_sample(next((record[name] for name in COLUMNS if record.get(name) not in (None, "")), 0))
-
-
-def as_sample(value: Any) -> int:
-    """Return a cell as the number of a sample; 0 where it is no whole number."""
-    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 and not isinstance(value, bool) else 0
 
 
 def cells(items: Iterable[Item | InvalidItem], grid: str | None) -> Iterable[Item | InvalidItem]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.data import containers
 from titjudge.data.data_paths import inside
 from titjudge.data.images import SUFFIXES, read
-from titjudge.suites.patterns import split_pattern
+from titjudge.suites.patterns import fields_of, named_pattern, split_pattern
 from titjudge.suites.prompt_places import filled
 
 BESIDE = "_SRCIMG"
@@ -170,7 +170,7 @@ class SourcePattern:
     """
 
     def __init__(self, pattern: str, fields: Iterable[str], root: Path) -> None:
-        unknown = set(re.findall(r"\{(\w+)\}", pattern)) - {*fields, "prompt_id"}
+        unknown = {*fields_of(pattern)} - {*fields, "prompt_id"}
         if unknown:
             raise ConfigError(f"--sources '{pattern}': the images have no field {{{min(unknown)}}}")
         top, self._below = split_pattern(pattern)
@@ -195,12 +195,77 @@ class SourcePattern:
             for name in dict.fromkeys((fields["prompt_id"], prompt_id))
         ]
         for name in names:
-            endings = [""] if Path(name).suffix.lower() in SUFFIXES else sorted(SUFFIXES)
-            there = [
-                place for ending in endings if (place := inside(self._top, name + ending, "source", roots)).is_file()
-            ]
-            if len(there) > 1:
-                raise DataError(f"there are several sources: {there[0].name} and {there[1].name}")
-            if there:
-                return there[0]
+            files = existing_images(self._top, name, roots)
+            if len(files) > 1:
+                raise DataError(f"there are several sources: {files[0].name} and {files[1].name}")
+            if files:
+                return files[0]
         raise DataError(f"there is no source '{names[0]}' (--sources '{self._pattern}')")
+
+
+def find_sources(
+    folder: Path, patterns: Sequence[str], values: Mapping[str, Any], roots: Sequence[Path] = (), named: str = ""
+) -> tuple[Path, ...]:
+    """Find the images that an edit was made from, by the first pattern for which there are some.
+
+    Args:
+        folder: The data folder.
+        patterns: Paths below it with fields in braces, with or without ending; a field that is a list means several images.
+        values: The fields of the image and of its prompt.
+        roots: Further folders in which images may lie.
+        named: A pattern that the user has named instead, from the working directory.
+
+    Raises:
+        ConfigError: The pattern that the user has named begins with no folder.
+        DataError: No pattern fits, or a path leads out of the folder.
+    """
+    if named:
+        folder, pattern = named_pattern("sources", named)
+        patterns = [pattern]
+    for pattern in patterns:
+        files = [existing_images(folder, path, roots) for path in source_paths(pattern, values)]
+        if files and all(files):
+            return tuple(endings[0] for endings in files)
+    expected = " or ".join(dict.fromkeys(path for pattern in patterns for path in source_paths(pattern, values)))
+    raise DataError(f"its source image is missing: expected {expected}, or say --suite-option sources=PATTERN")
+
+
+def find_reference(folder: Path, pattern: str, values: Mapping[str, Any], roots: Sequence[Path] = ()) -> Path | None:
+    """Find the image of the right result of an edit; none where its prompt names none.
+
+    Args:
+        folder: The data folder.
+        pattern: Its path, with fields in braces.
+        values: The fields of the image and of its prompt.
+        roots: Further folders in which images may lie.
+
+    Raises:
+        DataError: It is not there.
+    """
+    if not pattern or not all(values.get(name) for name in fields_of(pattern)):
+        return None
+    name = filled(pattern, values)
+    if not (files := existing_images(folder, name, roots)):
+        raise DataError(f"the image of the right result is missing: {name}")
+    return files[0]
+
+
+def source_paths(pattern: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths that a pattern means: one for each entry of a field that is a list."""
+    lists = [name for name in fields_of(pattern) if isinstance(values.get(name), list)]
+    if not lists:
+        yield filled(pattern, values)
+        return
+    for entry in values[lists[0]]:
+        yield filled(pattern, {**values, lists[0]: entry})
+
+
+def existing_images(folder: Path, name: str, roots: Sequence[Path] = ()) -> list[Path]:
+    """List the image files of a name: the one with its ending, or where it has none those with any ending of an image.
+
+    Raises:
+        DataError: The path, or a link on it, leads out of the folder and the `roots`.
+    """
+    endings = ("",) if Path(name).suffix.lower() in SUFFIXES else sorted(SUFFIXES)
+    places = (inside(folder, f"{name}{ending}", "source image", roots) for ending in endings)
+    return [place for place in places if place.is_file()]

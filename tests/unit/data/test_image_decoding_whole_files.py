@@ -15,8 +15,7 @@ from PIL import Image
 
 from titjudge.core.errors import DataError
 from titjudge.data.image_decoding import as_png, inspect, inspect_by_header, inspect_small, quietly
-from titjudge.data.jpeg_files import without_pixels
-from titjudge.data.png_files import is_whole
+from titjudge.data.whole_files import is_whole_png, without_pixels
 
 NOISE = np.random.default_rng(3).integers(0, 256, (24, 20, 4), np.uint8)
 RGB = Image.fromarray(NOISE[:, :, :3])
@@ -75,8 +74,8 @@ def is_refused(raw: bytes) -> bool:
 
 @pytest.mark.parametrize("name", WITHOUT_DECODING)
 def test_ordinary_files_need_no_decoding(name: str) -> None:
-    assert is_whole(FILES[name])
-    assert is_whole(FILES[name] + b"what is after the end")
+    assert is_whole_png(FILES[name])
+    assert is_whole_png(FILES[name] + b"what is after the end")
 
 
 @pytest.mark.parametrize("name", WITHOUT_PIXELS)
@@ -100,7 +99,7 @@ def test_a_file_that_is_cut_anywhere_is_refused_wherever_the_decoder_refuses_it(
     raw = FILES[name]
     for length in range(len(raw)):
         cut = raw[:length]
-        assert not is_whole(cut), length
+        assert not is_whole_png(cut), length
         assert without_pixels(cut) is None, length
         if not decodes(cut):
             assert is_refused(cut), length
@@ -120,7 +119,7 @@ def damaged(raw: bytes, times: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_known_to_be_whole_the_decoder_takes(name: str) -> None:
     for raw in damaged(FILES[name], 400):
-        if is_whole(raw):
+        if is_whole_png(raw):
             assert decodes(raw)
         if (short := without_pixels(raw)) is not None:
             assert decodes(short) == decodes(raw)
@@ -131,9 +130,9 @@ def test_what_is_known_to_be_whole_the_decoder_takes(name: str) -> None:
 def test_an_image_that_may_have_to_be_turned_animated_or_large_is_decoded() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
-    assert not is_whole(saved(RGB, "PNG", exif=exif))
-    assert not is_whole(saved(RGB, "PNG", save_all=True, append_images=[RGB.transpose(0)]))
-    assert not is_whole(saved(Image.new("L", (2049, 2048)), "PNG"))
+    assert not is_whole_png(saved(RGB, "PNG", exif=exif))
+    assert not is_whole_png(saved(RGB, "PNG", save_all=True, append_images=[RGB.transpose(0)]))
+    assert not is_whole_png(saved(Image.new("L", (2049, 2048)), "PNG"))
     turned = saved(RGB, "JPEG", exif=exif)
     facts = inspect_small(turned, Path("a.jpg"), "")
     assert facts is not None

@@ -11,9 +11,9 @@ from builders import png, write_lines
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
-from titjudge.suites.edit_sources import find_sources
 from titjudge.suites.loading import open_suite
 from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.sources import find_sources
 
 
 def edits(name: str, folder: Path, **options: str) -> list[Item | InvalidItem]:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from builders import write_lines
 
+from titjudge.core.numbers import as_sample
 from titjudge.core.serialization import item_from, item_record
 from titjudge.core.types import Item
 from titjudge.suites.folder import read_items
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.lpg_bench import LpgBench
-from titjudge.suites.samples import as_sample, split_sample
+from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif import dataset
 
 

@@ -19,9 +19,8 @@ from titjudge.metrics.ocr import text_errors, words_from_questions, words_read
 from titjudge.providers import Capabilities
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
-from titjudge.suites.tiif.ocr_results import strings_of
 from titjudge.suites.tiif.suite import Tiif
-from titjudge.suites.tiif.text_rendering import aggregate_text
+from titjudge.suites.tiif.text_rendering import aggregate_text, strings_of
 from titjudge.testing import Server
 
 BOX = [[0, 0], [1, 0], [1, 1], [0, 1]]

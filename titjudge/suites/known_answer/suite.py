@@ -26,7 +26,7 @@ from typing import Any
 from titjudge.core import item_meta
 from titjudge.core.numbers import is_number
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
-from titjudge.metrics.graph_alignment import Graph
+from titjudge.metrics.graph_alignment import Graph, relation_element
 from titjudge.suites.base import Suite
 from titjudge.suites.folder import Folder, read_items
 
@@ -113,7 +113,7 @@ def _problem(line: Mapping[str, Any]) -> str:
 def _graph(line: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[bool]]]:
     """Return the graph as the metric takes it, and for each element whether the image shows it, in the same order."""
     graph, entities, attributes = line["graph"], line["entity_scores"], line["attribute_scores"]
-    relations = {_triple(relation): bool(relation["score"]) for relation in line["relation_scores"]}
+    relations = {relation_element(relation): bool(relation["score"]) for relation in line["relation_scores"]}
     return (
         Graph.from_json(graph).to_json(),
         {
@@ -123,10 +123,6 @@ def _graph(line: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[bool
                 for entity, named in graph.get("attributes", {}).items()
                 for name in named
             ],
-            "relation": [relations[_triple(relation)] for relation in graph.get("relations", ())],
+            "relation": [relations[relation_element(relation)] for relation in graph.get("relations", ())],
         },
     )
-
-
-def _triple(relation: Mapping[str, Any]) -> tuple[str, str, str]:
-    return str(relation["entity1"]), str(relation["relation"]), str(relation["entity2"])

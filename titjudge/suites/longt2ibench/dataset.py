@@ -18,6 +18,7 @@ from titjudge.core.files import read_json
 from titjudge.core.numbers import finite
 from titjudge.core.types import InvalidItem
 from titjudge.core.words import is_texts
+from titjudge.metrics.graph_alignment import relation_element
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, read_elements
 
 
@@ -103,13 +104,7 @@ def _read_raw(
     truth: Alignment = {
         "entity": [(element, value == 1) for element, value in scores.items() if value in (0, 1)],
         "attribute": [(element, value == 1) for element, value in attributes.items() if value in (0, 1)],
-        "relation": [
-            (
-                (str(relation["entity1"]), str(relation["relation"]), str(relation["entity2"])),
-                relation.get("score") == 1,
-            )
-            for relation in relations
-        ],
+        "relation": [(relation_element(relation), relation.get("score") == 1) for relation in relations],
     }
     problems = tuple(
         f"{' / '.join(element)}: the value {value!r} is neither 0 nor 1 (left out, as upstream)"

@@ -51,7 +51,11 @@ class AnswerCounts:
 
 
 class _Normal(dict[Any, str]):
-    """Maps `" Yes"` to `"yes"` and remembers it; what is neither yes nor no is a ValueError."""
+    """A cache of answers in lower case and without blanks, as there are few ways to write yes and no.
+
+    Raises:
+        ValueError: An answer is neither yes nor no.
+    """
 
     def __missing__(self, raw: Any) -> str:
         answer = raw.strip().lower() if isinstance(raw, str) else raw
@@ -145,7 +149,7 @@ def _files(
     base = f"{folder}/{generator}/{kind}/{length}"
     for name in sorted(name for name in os.listdir(base) if name.endswith(".json")):
         try:
-            yield _read(f"{base}/{name}", name, kind, length)
+            yield _read_answer_file(f"{base}/{name}", kind, length)
         except (ValueError, TypeError, OSError) as error:
             problems.append(AnswerProblem(f"{generator}/{kind}/{length}/{name}", _reason(error), generator, length))
 
@@ -158,15 +162,29 @@ def _folders(folder: Path) -> list[str]:
         raise DataError(f"the folder cannot be read: {error.strerror}", folder) from error
 
 
-def _read(path: str, name: str, kind: str, length: str) -> _AnswerFile:
-    """Read one answer file.
+def _read_answer_file(path: str, kind: str, length: str) -> _AnswerFile:
+    """Read an answer file, and count the answers in it that are right.
+
+    Args:
+        path: The file, GENERATOR/TYPE/LENGTH/NUMBER.json.
+        kind: The type in its path.
+        length: The length in its path, short or long.
 
     Raises:
-        ValueError, TypeError, OSError: It is no answer file.
+        ValueError, TypeError, OSError: It is no answer file, or its content belongs to another path.
     """
     record = orjson.loads(_bytes(path))
     if type(record) is not dict:
         raise ValueError("not a JSON object")
+    gold, preds = _answers(record)
+    number = _number_in(path)
+    _check_path(record, number, kind, length)
+    correct = sum(map(eq, map(_normal, gold), map(_normal, preds)))
+    return _AnswerFile(path, number, record, correct, len(gold))
+
+
+def _answers(record: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Return the right answers and those of the judge: one of each for every question."""
     gold, preds = record.get("gt_answers"), record.get("model_pred")
     if type(gold) is not list or type(preds) is not list:
         raise ValueError("gt_answers and model_pred are not both lists")
@@ -177,16 +195,25 @@ def _read(path: str, name: str, kind: str, length: str) -> _AnswerFile:
     questions = record.get("questions", gold)
     if type(questions) is not list or len(questions) != len(gold):
         raise ValueError("questions is not a list as long as gt_answers")
-    if not NUMBER.fullmatch(stem := name.removesuffix(".json")):
+    return gold, preds
+
+
+def _number_in(path: str) -> int:
+    """Return the number of the prompt, which is the name of the file."""
+    stem = path.rpartition("/")[2].removesuffix(".json")
+    if not NUMBER.fullmatch(stem):
         raise ValueError("the file name is not the number of a prompt")
-    index = int(stem)
-    if record.get("line_idx", index) != index:
-        raise ValueError(f"line_idx is {record['line_idx']}, the file name says {index}")
+    return int(stem)
+
+
+def _check_path(record: dict[str, Any], number: int, kind: str, length: str) -> None:
+    """Check that what a record says of its prompt is what its path says: a file may have been moved."""
+    if record.get("line_idx", number) != number:
+        raise ValueError(f"line_idx is {record['line_idx']}, the file name says {number}")
     if record.get("attribute", kind) != kind:
         raise ValueError(f"attribute is {record['attribute']}, the folder says {kind}")
     if record.get("desc", f"{length}_description") != f"{length}_description":
         raise ValueError(f"desc is {record['desc']}, the folder says {length}")
-    return _AnswerFile(path, index, record, sum(map(eq, map(_normal, gold), map(_normal, preds))), len(gold))
 
 
 def _bytes(path: str) -> bytearray:

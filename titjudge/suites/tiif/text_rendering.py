@@ -15,10 +15,10 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl, write_json
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Score, Table
+from titjudge.core.words import is_texts
 from titjudge.metrics.ocr import text_errors, words_from_questions
 from titjudge.suites.base import check_generator, judged
 from titjudge.suites.tiif.layout import LENGTHS
-from titjudge.suites.tiif.ocr_results import strings_of
 
 METRICS = ("text-rendering", "text-rendering-vlm")
 _MEASURES = ("gned", "recall", "pned")
@@ -107,6 +107,50 @@ def _strings(entry: Mapping[str, Any], key: str, name: str, path: Path) -> list[
         return strings_of(entry[key])
     except ValueError as error:
         raise DataError(f"image {name}: {key}: {error}", path) from error
+
+
+def strings_of(result: Any) -> list[str]:
+    """Extract the strings of an OCR result, as any version of PaddleOCR writes it: lists (2), `rec_texts` (3), plain strings, or null.
+
+    Raises:
+        ValueError: It has another shape, which is named.
+    """
+    if result is None:
+        return []
+    if isinstance(result, str):
+        return [result]
+    if isinstance(result, dict):
+        page = result["res"] if isinstance(result.get("res"), dict) else result
+        inner = page.get("rec_texts")
+        if not is_texts(inner):
+            raise ValueError("an object without a list of strings under 'rec_texts'")
+        return list(inner)
+    if not isinstance(result, list):
+        raise ValueError(f"a {type(result).__name__} where a list was expected")
+    return [text for entry in result for text in _entry(entry)]
+
+
+def _entry(entry: Any) -> list[str]:
+    """Extract the strings of an entry: a string, a PaddleOCR 2 line `[box, [string, confidence]]`, or a page."""
+    if isinstance(entry, str):
+        return [entry]
+    if entry is None or isinstance(entry, dict):
+        return strings_of(entry)
+    if not isinstance(entry, list):
+        raise ValueError(f"a {type(entry).__name__} among the lines")
+    line = _line(entry)
+    if line is not None:
+        return [line]
+    texts = [_line(part) if isinstance(part, list) else None for part in entry]
+    if not is_texts(texts):
+        raise ValueError("a line that is not [box, [string, confidence]]")
+    return texts
+
+
+def _line(entry: list[Any]) -> str | None:
+    if len(entry) == 2 and isinstance(entry[1], list) and entry[1] and isinstance(entry[1][0], str):
+        return str(entry[1][0])
+    return None
 
 
 def official_keys(path: Path, result: Mapping[str, Any]) -> dict[str, Any]:
