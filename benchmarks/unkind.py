@@ -218,7 +218,7 @@ def plan_rows(runs: int) -> Rows:
                 d = draw(prompts)
                 if np.ptp(d) == 0:  # the command refuses such a pilot
                     continue
-                pilot = Pilot.of(board(np.column_stack([d, np.zeros(prompts)])), "g00", "g01")
+                pilot = Pilot.from_scores(board(np.column_stack([d, np.zeros(prompts)])), "g00", "g01")
                 (plan,) = plans(pilot, difference, 0.8, seeds=[1], samples=[1], cost=None)
                 held.append(plan.range[0] <= takes <= plan.range[1])
             found.append(float(np.mean(held)))

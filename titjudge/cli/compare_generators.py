@@ -301,7 +301,7 @@ def plan(
     if files.plot is not None and len(two) > 1:
         raise ConfigError("--pair takes two generators where a chart is wanted")
     cost = table.cost if image_cost is None else image_cost
-    pilots = [Pilot.of(table, a, b) for a, b in two]
+    pilots = [Pilot.from_scores(table, a, b) for a, b in two]
     options = [
         option
         for pilot in pilots

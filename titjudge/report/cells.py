@@ -31,4 +31,4 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 def strings(value: Any) -> list[str]:
     """Return the members of a list as texts; an empty list for anything else."""
-    return [str(one) for one in value] if isinstance(value, list | tuple) else []
+    return [str(member) for member in value] if isinstance(value, list | tuple) else []

@@ -17,9 +17,9 @@ from titjudge.stats.scores.forgetting import BINS, ClaimOutcome, Forgetting, Rat
 def claims(report: Report) -> Section | None:
     """Make the section; None where no metric settled a claim."""
     settled = [(place, _claims(report.runs[judge.run], judge.metric)) for place, judge in enumerate(report.judges)]
-    settled = [(place, found) for place, found in settled if any(claim.met is not None for claim in found)]
+    settled = [(place, outcomes) for place, outcomes in settled if any(claim.met is not None for claim in outcomes)]
     titles = [report.judges[place].label if len(settled) > 1 else "" for place, _ in settled]
-    parts = tuple(_part(place, title, found) for (place, found), title in zip(settled, titles, strict=True))
+    parts = tuple(_part(place, title, outcomes) for (place, outcomes), title in zip(settled, titles, strict=True))
     introduction = (
         "A judge took each prompt apart into claims and settled each as met or not met in the image. Bars are 95% intervals over "
         "prompts. A line that falls to the right is a generator that forgets the end of a long prompt; a dotted line is the place "

@@ -40,11 +40,11 @@ class ClaimCrops:
             Crops as WebP in Base64, and which of them belongs to the claim of a number. Nothing where the image is not the one that
             was judged, cannot be read, or no room is left.
         """
-        places = {claim["number"]: at for claim in claims(parts) if (at := _place(claim))}
-        wanted = list(dict.fromkeys(places.values()))[:MOST]
-        crops = self._cut(judged, wanted) if judged is not None and wanted else []
-        order = {at: number for number, at in enumerate(wanted[: len(crops)])}
-        return crops, {claim: order[at] for claim, at in places.items() if at in order}
+        places = {claim["number"]: spot for claim in claims(parts) if (spot := _place(claim))}
+        distinct = list(dict.fromkeys(places.values()))[:MOST]
+        crops = self._cut(judged, distinct) if judged is not None and distinct else []
+        order = {spot: number for number, spot in enumerate(distinct[: len(crops)])}
+        return crops, {claim: order[spot] for claim, spot in places.items() if spot in order}
 
     def _cut(self, judged: Judged, places: Sequence[Place]) -> list[str]:
         if self._room <= 0 or judged.path is None:
@@ -83,13 +83,13 @@ def _widened(place: Place) -> Place:
 
 
 def _span(start: float, end: float) -> tuple[float, float]:
-    more = max(_AROUND * (end - start), (_LEAST - (end - start)) / 2)
-    return max(0.0, start - more), min(1.0, end + more)
+    margin = max(_AROUND * (end - start), (_LEAST - (end - start)) / 2)
+    return max(0.0, start - margin), min(1.0, end + margin)
 
 
 def _place(claim: Mapping[str, Any]) -> Place | None:
     """Return where a claim was settled, if its crop is to be shown and the place is one."""
     if not isinstance(claim.get("number"), int) or not (claim.get("verdict") == "not_met" or claim.get("before")):
         return None
-    found = place(claim.get("place"))
-    return found if found is not None and found[0] < found[2] and found[1] < found[3] else None
+    box = place(claim.get("place"))
+    return box if box is not None and box[0] < box[2] and box[1] < box[3] else None

@@ -92,10 +92,10 @@ class Canvas:
         axes.plot(x, y, color=colour, linewidth=1.3, alpha=0.55, solid_capstyle="round", zorder=2)
 
     def marks(
-        self, axes: Any, x: Sequence[float] | Floats, y: Sequence[float] | Floats, place: int, **more: Any
+        self, axes: Any, x: Sequence[float] | Floats, y: Sequence[float] | Floats, place: int, **style: Any
     ) -> None:
         """Draw the marks of the generator or metric at a place; `linestyle` joins them."""
-        style = {"linestyle": "none", "linewidth": 1.6, "markersize": 5.5, "zorder": 3} | more
+        style = {"linestyle": "none", "linewidth": 1.6, "markersize": 5.5, "zorder": 3} | style
         marker = MARKERS[place % COLOURS]
         axes.plot(x, y, color=self.colour(place), marker=marker, markeredgewidth=0, **style)
 

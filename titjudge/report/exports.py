@@ -61,15 +61,15 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
     """Yield one row a score, in the order of the items and of the metrics."""
     for number, run in enumerate(report.runs):
         metrics = [judge.metric for _, judge in report.judges_of(number)]
-        items = {item.id: (at, item) for at, item in enumerate(run.items)}
-        known = len(items)
+        items = {item.id: (position, item) for position, item in enumerate(run.items)}
+        last = len(items)
         scores = sorted(
             run.scores.values(),
-            key=lambda score: (items.get(score.item_id, (known, None))[0], score.item_id, metrics.index(score.metric)),
+            key=lambda score: (items.get(score.item_id, (last, None))[0], score.item_id, metrics.index(score.metric)),
         )
         for lean in scores:
             score = run.scores.whole(lean.item_id, lean.metric)
-            _, item = items.get(score.item_id, (known, None))
+            _, item = items.get(score.item_id, (last, None))
             of_item: tuple[Any, ...] = ("", "", None, [])
             if isinstance(item, Item):
                 of_item = item.prompt, str(item.image or ""), item.sample, list(map(str, item.sources))
@@ -129,15 +129,15 @@ def _parquet(report: Report) -> bytes:
 
 def _tables(report: Report) -> list[Table]:
     """Make the tables of results, and of generators against each other."""
-    made = overview_tables(report)
+    tables = overview_tables(report)
     if (section := generators(report)) is not None:
-        made += [
+        tables += [
             block if part.folded else replace(block, title=f"{block.title}: {part.title}")
             for part in section.parts
             for block in part.blocks
             if isinstance(block, Table)
         ]
-    return [table for table in made if table.rows]
+    return [table for table in tables if table.rows]
 
 
 def _markdown(report: Report) -> bytes:

@@ -44,16 +44,18 @@ def generators(report: Report) -> Section | None:
     Raises:
         DataError: The baseline is in none of the runs.
     """
-    known = {entry.generator or report.runs[run].name for entry in report.entries for run in entry.runs}
-    if report.baseline and report.baseline not in known:
-        there = ", ".join(sorted(known)[:20]) or "none is named"
-        raise DataError(f"no generator '{report.baseline}'.{nearest(report.baseline, known)} Known: {there}")
+    names = {entry.generator or report.runs[run].name for entry in report.entries for run in entry.runs}
+    if report.baseline and report.baseline not in names:
+        there = ", ".join(sorted(names)[:20]) or "none is named"
+        raise DataError(f"no generator '{report.baseline}'.{nearest(report.baseline, names)} Known: {there}")
     scores = _scores(report)
-    compared = {place: made for place, cut in scores.items() if (made := _compared(report, place, cut)) is not None}
-    parts = [_part(report, place, scores[place], made) for place, made in compared.items()]
+    compared = {
+        place: comparison for place, cut in scores.items() if (comparison := _compared(report, place, cut)) is not None
+    }
+    parts = [_part(report, place, scores[place], comparison) for place, comparison in compared.items()]
     if bridges := _across_judges(report, scores):
         parts.append(Part("Across judges", tuple(bridges)))
-    if plans := [block for place, made in compared.items() for block in _next_run(report, place, made)]:
+    if plans := [block for place, comparison in compared.items() for block in _next_run(report, place, comparison)]:
         parts.append(Part("Plan the next run", tuple(plans), folded=True))
     introduction = (
         "Compared prompt by prompt, each with its own image of it. Intervals are 95%, for prompts like these."
@@ -65,8 +67,8 @@ def generators(report: Report) -> Section | None:
 def _scores(report: Report) -> dict[int, ScoreTable]:
     """Arrange the scores of the first metrics of each run, by the number of the judge; of a run for each checkpoint together."""
     tables = {}
-    for at, run in enumerate(report.runs):
-        judges = [place for place, judge in report.judges_of(at) if " [" not in judge.metric]
+    for number, run in enumerate(report.runs):
+        judges = [place for place, judge in report.judges_of(number) if " [" not in judge.metric]
         for place in judges[:MOST]:
             scores = score_table_of(run, report.judges[place])
             if scores is not None:
@@ -138,17 +140,17 @@ def _next_run(report: Report, place: int, comparison: Comparison) -> list[Block]
 
 def _power_chart(id: str, judge: JudgedMetric, planned: Planning) -> Chart:
     marks = zip(planned.curves, ("disc", "square", "triangle"), strict=True)
-    shown = ", ".join(f"{curve.label} ({mark})" for curve, mark in marks)
+    labels = ", ".join(f"{curve.label} ({mark})" for curve, mark in marks)
     return power_chart(
         planned.curves, POWER, "prompts", id=f"{id}-power", title=f"Power by number of prompts: {judge.label}", what="difference",
-        note=f"Of showing {shown}; dotted: {percentage(POWER, 0)}.", most=planned.most,
+        note=f"Of showing {labels}; dotted: {percentage(POWER, 0)}.", most=planned.most,
     )  # fmt: skip
 
 
 def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: JudgedMetric, id: str) -> list[Chart]:
     """Chart each category as a heat map, and those with few values as profiles too."""
     charts = []
-    for at, (column, slices) in enumerate(cut.slices.items()):
+    for number, (column, slices) in enumerate(cut.slices.items()):
         title, values = column.replace("_", " "), list(slices)
         board = slice_means(cut, column, _scale(judge))
         digits = 2 if max((abs(mean) for mean in board.flat if not isnan(mean)), default=inf) <= 2 else 1
@@ -158,18 +160,18 @@ def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: 
             for place, value in enumerate(values)
         )
         numbers = Table(f"Generators by {title}", ("generator", title, "mean"), rows)
-        names, shown = [cut.generators[k] for k in order[: _CELLS[1]]], values[: _CELLS[0]]
+        names, columns = [cut.generators[k] for k in order[: _CELLS[1]]], values[: _CELLS[0]]
         note = "Mean scores; within each column the stronger the colour the higher." + (
-            "" if len(names) * len(shown) == board.size else " The first of them: the table has all."
+            "" if len(names) * len(columns) == board.size else " The first of them: the table has all."
         )
         part = board[order][: _CELLS[1], : _CELLS[0]]
-        charts.append(heat_map(f"{id}-cells-{at}", numbers.title, note, names, shown, part, digits, numbers))
+        charts.append(heat_map(f"{id}-cells-{number}", numbers.title, note, names, columns, part, digits, numbers))
         if 3 <= len(values) <= _AXES:
             note = f"Mean scores from {{low:.{digits}f}} in the middle to {{high:.{digits}f}} at the rim: gaps look larger than they are."
             profiles = replace(numbers, title=f"Profiles by {title}")
             names = [cut.generators[k] for k in drawn]
             charts.append(
-                radar(f"{id}-profiles-{at}", profiles.title, note, names, values, board[list(drawn)], profiles)
+                radar(f"{id}-profiles-{number}", profiles.title, note, names, values, board[list(drawn)], profiles)
             )
     return charts
 
@@ -178,8 +180,8 @@ def _across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Tab
     """Tabulate combinations of two runs by different judges: a transferred leaderboard, or a dear judge on a part of the prompts."""
     combined: list[Table] = []
     for (first, old), (second, new) in pairwise(scores.items()):
-        one, other = (report.runs[report.judges[place].run] for place in (first, second))
-        if one is other or not _judges_differ(one, other):
+        first_run, second_run = (report.runs[report.judges[place].run] for place in (first, second))
+        if first_run is second_run or not _judges_differ(first_run, second_run):
             continue
         part = set(new.prompts) <= set(old.prompts) and len(new.prompts) <= _PART * len(old.prompts)
         try:
@@ -196,6 +198,6 @@ def _across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Tab
     return combined
 
 
-def _judges_differ(one: Loaded, other: Loaded) -> bool:
-    models = [{role: record.model for role, record in run.manifest.roles.items()} for run in (one, other)]
-    return models[0] != models[1] or set(one.manifest.metrics) != set(other.manifest.metrics)
+def _judges_differ(first: Loaded, second: Loaded) -> bool:
+    models = [{role: record.model for role, record in run.manifest.roles.items()} for run in (first, second)]
+    return models[0] != models[1] or set(first.manifest.metrics) != set(second.manifest.metrics)

@@ -153,8 +153,8 @@ def with_images(page: str, thumbs: Iterable[Thumbnail | None]) -> bytes:
 def shown_images(report: Report, numbers: Sequence[int]) -> dict[Judged, int]:
     """Find the images that the entries show, and number them; entries may share one."""
     entries = [report.entries[number] for number in numbers]
-    shown = (image for entry in entries for image in (entry.shown, *entry.sources) if image is not None)
-    return {image: number for number, image in enumerate(dict.fromkeys(shown))}
+    pictures = (image for entry in entries for image in (entry.shown, *entry.sources) if image is not None)
+    return {image: number for number, image in enumerate(dict.fromkeys(pictures))}
 
 
 def listed(report: Report, sections: Sequence[Section], most: int) -> Sequence[int]:
@@ -182,9 +182,9 @@ def listed(report: Report, sections: Sequence[Section], most: int) -> Sequence[i
     return sorted(chosen)
 
 
-def _remark(shown: int, images: int, folder: bool) -> str:
+def _remark(listed: int, images: int, folder: bool) -> str:
     return (
-        f"this page lists {shown:,} of {images:,} images: those of the verdict, those that people compared, and whole prompts from "
+        f"this page lists {listed:,} of {images:,} images: those of the verdict, those that people compared, and whole prompts from "
         "the whole length of the data. Tables and figures are of all images; `report --format csv` has every score"
         + ("" if folder else ", and `report --folder` lists more images")
     )
@@ -192,8 +192,8 @@ def _remark(shown: int, images: int, folder: bool) -> str:
 
 def listed_in(page: bytes) -> tuple[int, int]:
     """Tell how many images a report lists, and how many its runs have."""
-    shown = re.search(rb'data-listed="(\d+) (\d+)"', page)
-    return (int(shown[1]), int(shown[2])) if shown else (0, 0)
+    match = re.search(rb'data-listed="(\d+) (\d+)"', page)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def render_page(name: str, styles: Sequence[str], scripts: Sequence[str] = (), **content: Any) -> str:
@@ -239,8 +239,8 @@ def _code(text: str) -> Markup:
 
 def _cell(value: Any) -> Cell:
     """Make the cell of a value: numbers keep their value to be sorted by."""
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return Cell(text_of(value), sort=value if known else None)
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    return Cell(text_of(value), sort=value if numeric else None)
 
 
 def _bar_axes(table: Table) -> list[tuple[float, float] | None]:

@@ -19,17 +19,19 @@ class Judged:
 
     Attributes:
         stat: Size and time (ns) of the file when the run listed it.
-        own: SHA-256 of the image as it was sent to models, where the answers record it.
+        sha256: Of the image as it was sent to models, where the answers record it.
         sent: SHA-256 of all images that were sent for the item, with opponents and crops.
     """
 
     path: Path | None
     stat: tuple[int, int] | None = None
-    own: str | None = None
+    sha256: str | None = None
     sent: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, path: Path | None, stat: Any, answers: Sequence[Mapping[str, Any]], *, of_edit: bool = False) -> Judged:
+    def from_record(
+        cls, path: Path | None, stat: Any, answers: Sequence[Mapping[str, Any]], *, of_edit: bool = False
+    ) -> Judged:
         """Read the identity from an item's record and the answers to its requests.
 
         Args:
@@ -38,14 +40,14 @@ class Judged:
             answers: The answers to the requests about the item.
             of_edit: Whether sources were sent, too, so that nothing tells which image was which.
         """
-        shown = RequestImages.from_requests([(str(answer.get("template")), _hashes(answer)) for answer in answers])
-        return cls(path, _stat(stat), None if of_edit else shown.judged, shown.all)
+        sent = RequestImages.from_requests([(str(answer.get("template")), _hashes(answer)) for answer in answers])
+        return cls(path, _stat(stat), None if of_edit else sent.judged, sent.all)
 
     @classmethod
-    def source(cls, path: Path, stat: Any, answers: Sequence[Mapping[str, Any]]) -> Judged:
+    def from_source_record(cls, path: Path, stat: Any, answers: Sequence[Mapping[str, Any]]) -> Judged:
         """Read the identity of a source; where the run's metrics looked at results alone, its size has to do."""
         hashes = list(map(_hashes, answers))
-        sent = frozenset().union(*hashes) if any(len(set(each)) > 1 for each in hashes) else frozenset()
+        sent = frozenset().union(*hashes) if any(len(set(listed)) > 1 for listed in hashes) else frozenset()
         return cls(path, _stat(stat), None, sent)
 
     def refusal(self, raw: bytes) -> str:
@@ -68,8 +70,8 @@ class Judged:
 
 
 def _stat(stat: Any) -> tuple[int, int] | None:
-    known = isinstance(stat, list | tuple) and len(stat) == 2 and all(isinstance(one, int) for one in stat)
-    return (stat[0], stat[1]) if known else None
+    valid = isinstance(stat, list | tuple) and len(stat) == 2 and all(isinstance(number, int) for number in stat)
+    return (stat[0], stat[1]) if valid else None
 
 
 def _hashes(answer: Mapping[str, Any]) -> list[str]:
@@ -84,23 +86,23 @@ class Sameness:
     def __init__(self) -> None:
         self._files: dict[tuple[Path, tuple[int, int] | None], tuple[str, ...]] = {}
 
-    def __call__(self, one: Judged, other: Judged) -> bool:
-        if one.path is None or other.path is None:
-            return one.path is other.path
-        if one.own and other.own:
-            return one.own == other.own
-        if one.stat is not None and (one.path, one.stat) == (other.path, other.stat):
+    def __call__(self, first: Judged, second: Judged) -> bool:
+        if first.path is None or second.path is None:
+            return first.path is second.path
+        if first.sha256 and second.sha256:
+            return first.sha256 == second.sha256
+        if first.stat is not None and (first.path, first.stat) == (second.path, second.stat):
             return True
-        mine, theirs = self._contents(one), self._contents(other)
+        mine, theirs = self._contents(first), self._contents(second)
         if mine and theirs:
             return not mine.isdisjoint(theirs)
         # Gone, or without a trace: moved files keep size and time.
-        return one.stat is not None and one.stat == other.stat
+        return first.stat is not None and first.stat == second.stat
 
     def _contents(self, judged: Judged) -> frozenset[str]:
         """Return the SHA-256 of the image as sent; else those of the file and of what would be sent, if it has not changed."""
-        if judged.own:
-            return frozenset({judged.own})
+        if judged.sha256:
+            return frozenset({judged.sha256})
         assert judged.path is not None
         key = judged.path, judged.stat
         if key not in self._files:

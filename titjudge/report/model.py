@@ -100,8 +100,8 @@ class ImageEntry:
     @property
     def shown(self) -> Judged | None:
         """The image to show: of the files in several runs the first that still exists."""
-        files = [(one, one.path) for one in self.judged if one.path is not None]
-        return next((one for one, path in files if containers.exists(path)), files[0][0] if files else None)
+        files = [(judged, judged.path) for judged in self.judged if judged.path is not None]
+        return next((judged for judged, path in files if containers.exists(path)), files[0][0] if files else None)
 
 
 class Offsets:
@@ -120,8 +120,8 @@ class Offsets:
     def get(self, key: Hashable) -> int | None:
         """Return the offset of a record; None where none has the key."""
         hashes, offsets = self._sorted or self._sort()
-        at = int(np.searchsorted(hashes, hash(key), side="right")) - 1
-        return int(offsets[at]) if at >= 0 and hashes[at] == hash(key) else None
+        place = int(np.searchsorted(hashes, hash(key), side="right")) - 1
+        return int(offsets[place]) if place >= 0 and hashes[place] == hash(key) else None
 
     def _sort(self) -> tuple[Ints, Ints]:
         hashes, offsets = np.array(self._hashes, dtype=np.int64), np.array(self._offsets, dtype=np.int64)
@@ -277,12 +277,12 @@ def _card(*files: Path) -> CardRecord:
 
 def _names(runs: Sequence[StoredRun]) -> list[str]:
     """Name the runs after their folders, with a number where a name repeats."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     names = []
     for run in runs:
         name = without_surrogates(run.path.resolve().name or str(run.path))
-        seen[name] = seen.get(name, 0) + 1
-        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        counts[name] = counts.get(name, 0) + 1
+        names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return names
 
 
@@ -301,67 +301,67 @@ def _judges(number: int, run: Loaded, *, several: bool) -> list[JudgedMetric]:
 def _entries(runs: Sequence[Loaded], judges: Sequence[JudgedMetric]) -> tuple[list[ImageEntry], list[dict[str, int]]]:
     """Merge the items of all runs: the same id, prompt, generator and image is one entry; also return entry by id for each run."""
     entries: list[ImageEntry] = []
-    known: dict[tuple[str, str, str], list[int]] = {}
+    slots: dict[tuple[str, str, str], list[int]] = {}
     places: list[dict[str, int]] = []
     same, sources = Sameness(), dict[tuple[Path | None, Any], Judged]()
     for number, run in enumerate(runs):
         columns = [judge.metric if judge.run == number else None for judge in judges]
+        metrics = [metric for metric in columns if metric is not None]
         only, no_image = (number,), (_NO_IMAGE,)  # shared by most entries
-        where: dict[str, int] = {}
+        entry_of: dict[str, int] = {}
         for item in [*run.items, *_orphans(run)]:
             prompt = item.prompt if isinstance(item, Item) else ""
-            slot = known.setdefault((item.id, item.generator, prompt), []) if len(runs) > 1 else []
-            judged = _judged(run, item, [metric for metric in columns if metric is not None])
-            at = next((at for at in slot if _is(entries[at], item, judged, same)), None)
-            if at is None:
-                at = len(entries)
-                bad, meta = (item.reason, {}) if isinstance(item, InvalidItem) else ("", item.meta)
-                entries.append(
-                    ImageEntry(
-                        item.id,
-                        item.generator,
-                        item.prompt_id,
-                        prompt,
-                        bad,
-                        meta,
-                        slot=slot[0] if slot else at,
-                        sources=_sources(run, item, columns, sources),
-                    )
-                )
-                slot.append(at)
+            slot = slots.setdefault((item.id, item.generator, prompt), []) if len(runs) > 1 else []
+            judged = _judged(run, item, metrics)
+            place = next((place for place in slot if _shows(entries[place], item, judged, same)), None)
+            if place is None:
+                place = len(entries)
+                slot.append(place)
+                entries.append(_entry(item, slot[0], _sources(run, item, metrics, sources)))
             if run.results.pairs:
-                where[item.id] = at
-            entry = entries[at]
+                entry_of[item.id] = place
+            entry = entries[place]
             entry.runs = (*entry.runs, number) if entry.runs else only
             entry.judged = (*entry.judged, judged) if entry.judged or judged is not _NO_IMAGE else no_image
             entry.scores = ByJudge(
                 tuple(
-                    entry.scores.get(place) if metric is None else run.scores.get((item.id, metric))
-                    for place, metric in enumerate(columns)
+                    entry.scores.get(judge) if metric is None else run.scores.get((item.id, metric))
+                    for judge, metric in enumerate(columns)
                 )
             )
-        places.append(where)
+        places.append(entry_of)
     return entries, places
+
+
+def _entry(item: Item | InvalidItem, slot: int, sources: tuple[Judged, ...]) -> ImageEntry:
+    """Make the entry of an item that no run has judged yet."""
+    if isinstance(item, Item):
+        prompt, bad, meta = item.prompt, "", item.meta
+    else:
+        prompt, bad, meta = "", item.reason, {}
+    return ImageEntry(item.id, item.generator, item.prompt_id, prompt, bad, meta, slot=slot, sources=sources)
 
 
 def _judged(run: Loaded, item: Item | InvalidItem, metrics: Sequence[str]) -> Judged:
     if isinstance(item, InvalidItem) or item.image is None:
         return _NO_IMAGE
-    return Judged.of(item.image, run.stats.get(item.id), _answers(run, item, metrics), of_edit=bool(item.sources))
+    return Judged.from_record(
+        item.image, run.stats.get(item.id), _answers(run, item, metrics), of_edit=bool(item.sources)
+    )
 
 
 def _sources(
-    run: Loaded, item: Item | InvalidItem, metrics: Sequence[str | None], known: dict[tuple[Path | None, Any], Judged]
+    run: Loaded, item: Item | InvalidItem, metrics: Sequence[str], distinct: dict[tuple[Path | None, Any], Judged]
 ) -> tuple[Judged, ...]:
-    """Identify the sources of an edit; one that several results were made from is kept once, in `known`."""
+    """Identify the sources of an edit; one that several results were made from is kept once, in `distinct`."""
     if isinstance(item, InvalidItem) or not item.sources:
         return ()
     stats = run.source_stats.get(item.id)
     if not isinstance(stats, list) or len(stats) != len(item.sources):
         return ()
-    answers = _answers(run, item, [metric for metric in metrics if metric is not None])
-    found = [Judged.source(path, stat, answers) for path, stat in zip(item.sources, stats, strict=True)]
-    return tuple(known.setdefault((one.path, one.stat), one) for one in found)
+    answers = _answers(run, item, metrics)
+    sources = [Judged.from_source_record(path, stat, answers) for path, stat in zip(item.sources, stats, strict=True)]
+    return tuple(distinct.setdefault((source.path, source.stat), source) for source in sources)
 
 
 def _answers(run: Loaded, item: Item, metrics: Sequence[str]) -> list[Json]:
@@ -371,7 +371,7 @@ def _answers(run: Loaded, item: Item, metrics: Sequence[str]) -> list[Json]:
     return [answer for key in keys if (answer := run.replies.get(key)) is not None]
 
 
-def _is(entry: ImageEntry, item: Item | InvalidItem, judged: Judged, same: Sameness) -> bool:
+def _shows(entry: ImageEntry, item: Item | InvalidItem, judged: Judged, same: Sameness) -> bool:
     """Whether an entry has the same image, or the same description where there is none."""
     if (
         isinstance(item, Item)
@@ -379,22 +379,22 @@ def _is(entry: ImageEntry, item: Item | InvalidItem, judged: Judged, same: Samen
         and not judged.path
     ):
         return False
-    return any(same(one, judged) for one in entry.judged)
+    return any(same(image, judged) for image in entry.judged)
 
 
 def _orphans(run: Loaded) -> list[Item]:
     """Make items for scores without an item (of a damaged or merged folder), so that they are shown."""
-    known = {item.id for item in run.items}
-    lost = {score.item_id: score for score in run.scores.values() if score.item_id not in known}
+    ids = {item.id for item in run.items}
+    lost = {score.item_id: score for score in run.scores.values() if score.item_id not in ids}
     return [Item(score.item_id, "", None, score.generator, score.prompt_id) for score in lost.values()]
 
 
 def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tuple[int, int, int]]:
     """Merge the pairs of all runs, each once, without those of unknown images (results.json warns of them)."""
     pairs: dict[tuple[int, int, int], None] = {}
-    for run, where in zip(runs, places, strict=True):
+    for run, entry_of in zip(runs, places, strict=True):
         for pair in run.results.pairs or ():
-            a, b, sign = where.get(pair.a), where.get(pair.b), _SIGN.get(pair.preference)
+            a, b, sign = entry_of.get(pair.a), entry_of.get(pair.b), _SIGN.get(pair.preference)
             if a is not None and b is not None and sign is not None and a != b:
                 pairs[a, b, sign] = None
     return list(pairs)
@@ -440,7 +440,7 @@ class ItemWriter:
     def __init__(self, report: Report) -> None:
         self.report, self.texts, self.first_reply = report, Texts(), 0
         self.replies: list[Json] = []
-        self._known: dict[tuple[int, str], int | None] = {}
+        self._numbers: dict[tuple[int, str], int | None] = {}
         self._crops = ClaimCrops()
         self._values = [_values(report.entries, place) for place in range(len(report.judges))]
 
@@ -448,7 +448,7 @@ class ItemWriter:
         """Begin new texts and answers, for a file of their own."""
         self.texts = Texts(self.texts.first + len(self.texts.table))
         self.first_reply += len(self.replies)
-        self.replies, self._known = [], {}
+        self.replies, self._numbers = [], {}
 
     def item(self, entry: ImageEntry, images: Mapping[Judged, int]) -> Json:
         """Write an entry with all that is known of its scores."""
@@ -467,8 +467,8 @@ class ItemWriter:
             record["p"] = self.texts.compose(entry.prompt, [entry.prompt.strip()])
         if entry.bad:
             record["bad"] = entry.bad
-        if (shown := entry.shown) is not None and shown in images:
-            record["im"] = images[shown]
+        if (picture := entry.shown) is not None and picture in images:
+            record["im"] = images[picture]
         if entry.sources:
             record["src"] = [images[source] for source in entry.sources if source in images]
         if len(entry.runs) < len(self.report.runs):
@@ -478,9 +478,9 @@ class ItemWriter:
     def scores(self, entry: ImageEntry) -> list[Json | None]:
         """Write the scores of an entry with reasons, details and answers; None for a judge that has not judged it."""
         scores = {place: self.report.whole(place, score) for place, score in entry.scores.items()}
-        known = [entry.prompt.strip(), *filter(None, (description(score.parts) for score in scores.values()))]
+        fragments = [entry.prompt.strip(), *filter(None, (description(score.parts) for score in scores.values()))]
         return [
-            self._score(entry, scores[place], place, known) if place in scores else None
+            self._score(entry, scores[place], place, fragments) if place in scores else None
             for place in range(len(self.report.judges))
         ]
 
@@ -489,7 +489,7 @@ class ItemWriter:
         bounds = bounds_of(score.parts)
         return value | ({"b": [*bounds]} if bounds else {})
 
-    def _score(self, entry: ImageEntry, score: Score, place: int, known: Sequence[str]) -> Json:
+    def _score(self, entry: ImageEntry, score: Score, place: int, fragments: Sequence[str]) -> Json:
         run, parts = self.report.judges[place].run, score.parts
         record = self._value(entry, score, place)
         if score.reason:
@@ -513,37 +513,37 @@ class ItemWriter:
                         claim["cr"] = crop_of[claim["n"]]
         hidden = _SHOWN | DRAWN if drawn is not None else _SHOWN
         if rest := {key: value for key, value in parts.items() if key not in hidden}:
-            record["x"] = [[key, self.texts.compose(as_text(value), known)] for key, value in rest.items()]
-        record["k"] = [number for key in score.replies if (number := self._reply(run, key, known)) is not None]
+            record["x"] = [[key, self.texts.compose(as_text(value), fragments)] for key, value in rest.items()]
+        record["k"] = [number for key in score.replies if (number := self._reply(run, key, fragments)) is not None]
         return record
 
-    def _reply(self, run: int, key: str, known: Sequence[str]) -> int | None:
-        if (run, key) not in self._known:
-            self._known[run, key] = self.first_reply + len(self.replies)
+    def _reply(self, run: int, key: str, fragments: Sequence[str]) -> int | None:
+        if (run, key) not in self._numbers:
+            self._numbers[run, key] = self.first_reply + len(self.replies)
             loaded = self.report.runs[run]
             if (reply := loaded.replies.get(key)) is not None:
-                self.replies.append(self._answer(key, reply, known))
+                self.replies.append(self._answer(key, reply, fragments))
             elif (vector := loaded.vectors.get(key)) is not None:
-                self.replies.append(self._vector(key, vector, known))
+                self.replies.append(self._vector(key, vector, fragments))
             else:
                 self.replies.append({"k": key, "lost": 1})
-        return self._known[run, key]
+        return self._numbers[run, key]
 
-    def _answer(self, key: str, reply: Json, known: Sequence[str]) -> Json:
+    def _answer(self, key: str, reply: Json, fragments: Sequence[str]) -> Json:
         messages = [
-            [str(turn[0]), *(self._part(part, known) for part in turn[1:])] for turn in reply.get("messages") or ()
+            [str(turn[0]), *(self._part(part, fragments) for part in turn[1:])] for turn in reply.get("messages") or ()
         ]
-        record: Json = {"k": key, "text": self.texts.compose(str(reply.get("text", "")), known), "msg": messages}
+        record: Json = {"k": key, "text": self.texts.compose(str(reply.get("text", "")), fragments), "msg": messages}
         return record | {name: reply[name] for name in _ANSWER_FIELDS if reply.get(name)}
 
-    def _part(self, part: Any, known: Sequence[str]) -> int | str:
+    def _part(self, part: Any, fragments: Sequence[str]) -> int | str:
         """Encode part of a message: the number of a text, or the hash of an image."""
         if isinstance(part, Mapping):
             return str(part.get("image", ""))
-        return self.texts.compose(str(part), known)
+        return self.texts.compose(str(part), fragments)
 
-    def _vector(self, key: str, vector: Json, known: Sequence[str]) -> Json:
-        text = self.texts.compose(str(vector.get("text", "")), known)
+    def _vector(self, key: str, vector: Json, fragments: Sequence[str]) -> Json:
+        text = self.texts.compose(str(vector.get("text", "")), fragments)
         return {"k": key, "embedded": text, "tokens": [vector.get("tokens_used"), vector.get("tokens_total")]}
 
 

@@ -36,12 +36,12 @@ def overview(report: Report) -> Section:
 
 def overview_tables(report: Report) -> list[Table]:
     """Make the tables of the section."""
-    made = [(run, _result_tables(report, number)) for number, run in enumerate(report.runs)]
+    recorded = [table for number in range(len(report.runs)) for table in _result_tables(report, number)]
     return [
-        *(table for _, tables in made for table in tables if table.title.startswith(AGREEMENT_WITH)),
+        *(table for table in recorded if table.title.startswith(AGREEMENT_WITH)),
         *comparisons(report),
         *(table for run in report.runs for table in _settled(run)),
-        *(table for _, tables in made for table in tables if not table.title.startswith(AGREEMENT_WITH)),
+        *(table for table in recorded if not table.title.startswith(AGREEMENT_WITH)),
         *_cards(report),
     ]
 
@@ -52,7 +52,9 @@ def overview_tables(report: Report) -> list[Table]:
 def _headline(report: Report, place: int) -> Headline:
     run, judges = report.runs[place], report.judges_of(place)
     facts = [
-        _agreement_fact(run, at, judge) for at, judge in judges[:4] if run.metric(judge.metric).accuracy is not None
+        _agreement_fact(run, position, judge)
+        for position, judge in judges[:4]
+        if run.metric(judge.metric).accuracy is not None
     ]
     return Headline(
         run.name if len(report.runs) > 1 else "",
@@ -65,18 +67,18 @@ def _headline(report: Report, place: int) -> Headline:
 
 def _agreement_fact(run: Loaded, place: int, judge: JudgedMetric) -> Fact:
     result = run.metric(judge.metric)
-    shown = Cell(result.accuracy or 0.0, CellFormat.PERCENT, interval=result.accuracy_interval)
-    note = f"{shown.aside}, 95% interval" if shown.interval else "no interval: too few prompts"
-    return Fact(f"agreement with {run.results.reference}, {judge.metric}", shown.text, note, fragment("pairs", m=place))
+    cell = Cell(result.accuracy or 0.0, CellFormat.PERCENT, interval=result.accuracy_interval)
+    note = f"{cell.aside}, 95% interval" if cell.interval else "no interval: too few prompts"
+    return Fact(f"agreement with {run.results.reference}, {judge.metric}", cell.text, note, fragment("pairs", m=place))
 
 
 def _run_facts(run: Loaded, judges: list[JudgedMetric]) -> tuple[Fact, Fact]:
-    scored, wanted = _coverage(run, judges)
-    share = percentage(scored / wanted) if wanted else DASH
-    link = fragment("images", s="none") if scored < wanted else fragment("images")
+    scored, expected = _coverage(run, judges)
+    share = percentage(scored / expected) if expected else DASH
+    link = fragment("images", s="none") if scored < expected else fragment("images")
     price = f"list price {spending(run.list_cost, run.unpriced)}"
     return (
-        Fact("coverage", share, f"{scored:,} of {wanted:,} scores", link),
+        Fact("coverage", share, f"{scored:,} of {expected:,} scores", link),
         Fact("spent", spending(run.spent, run.unpriced), price, "#failures"),
     )
 
@@ -85,9 +87,9 @@ def _coverage(run: Loaded, judges: list[JudgedMetric]) -> tuple[int, int]:
     """Return the numbers of scores and of scores without any failure; invalid items count as failures."""
     scored = sum(score.value is not None for score in run.scores.values())
     counts = [(result.scored, result.images) for result in (run.metric(judge.metric) for judge in judges)]
-    known = [(done, images) for done, images in counts if done is not None and images is not None]
-    if judges and len(known) == len(judges):
-        return sum(done for done, _ in known), sum(images for _, images in known)
+    counted = [(done, images) for done, images in counts if done is not None and images is not None]
+    if judges and len(counted) == len(judges):
+        return sum(done for done, _ in counted), sum(images for _, images in counted)
     return scored, max(scored, len(run.items) * len(judges))
 
 
@@ -134,13 +136,13 @@ def _suite(manifest: Manifest) -> str:
 def _result_tables(report: Report, place: int) -> list[Table]:
     """Make the tables of a run's record: those of agreement with links, and those that suites and comparisons recorded."""
     run = report.runs[place]
-    judges = {judge.metric: (at, judge) for at, judge in report.judges_of(place)}
+    judges = {judge.metric: (position, judge) for position, judge in report.judges_of(place)}
     drawn = agreement_tables(run.results.with_(warnings=[], notes=run.results.notes or [_NOTE]))
     tables = [_linked(table, run, judges) for table in drawn if table.rows]
     titles = {table.title for table in drawn}
     recorded = [
-        Table(one.title, tuple(one.columns), tuple(map(tuple, one.rows)), tuple(one.notes))
-        for one in run.results.tables
+        Table(record.title, tuple(record.columns), tuple(map(tuple, record.rows)), tuple(record.notes))
+        for record in run.results.tables
     ]
     tables += [table for table in recorded if table.title not in titles]
     several = len(report.runs) > 1

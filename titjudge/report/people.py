@@ -97,24 +97,24 @@ def _by_category(report: Report, judged: JudgedPairs) -> tuple[str, Cut]:
 
 def _lines(report: Report, cut: Cut, id: str, title: str, note: str, axis: str, *, joined: bool) -> Chart | None:
     """Chart the accuracy of each metric over the bins of a cut; None where it is empty."""
-    shown = [judge for judge in cut if judge < COLOURS]
-    if not shown:
+    judges = [judge for judge in cut if judge < COLOURS]
+    if not judges:
         return None
 
     def draw(canvas: Canvas) -> None:
         axes = canvas.axes()
-        shift = 0.5 / len(shown)
-        for place, judge in enumerate(shown):
-            points = [(one.value, one.interval) for one in cut[judge]]
-            series(canvas, axes, points, judge, (place - (len(shown) - 1) / 2) * shift * 0.5, joined=joined)
-        categories(axes, [one.label for one in cut[shown[0]]], axis)
+        shift = 0.5 / len(judges)
+        for place, judge in enumerate(judges):
+            points = [(part.value, part.interval) for part in cut[judge]]
+            series(canvas, axes, points, judge, (place - (len(judges) - 1) / 2) * shift * 0.5, joined=joined)
+        categories(axes, [part.label for part in cut[judges[0]]], axis)
         shares(axes)
         axes.axhline(0.5, color=canvas.palette.soft, linewidth=0.8, dashes=(2, 3), zorder=1)
 
     rows = tuple(
-        (report.judges[judge].label, one.label, percent(one.value, one.interval), one.pairs)
+        (report.judges[judge].label, part.label, percent(part.value, part.interval), part.pairs)
         for judge in cut
-        for one in cut[judge]
+        for part in cut[judge]
     )
     return Chart(id, title, note, draw, Table(title, ("metric", axis, "agreement", "pairs"), rows))
 

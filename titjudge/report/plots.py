@@ -31,24 +31,26 @@ def _row_size(rows: int, extra: float = 0.0) -> tuple[float, float]:
 
 def differences_chart(differences: Sequence[GeneratorDifference], delta: float | None = None) -> Chart:
     """Chart each difference with its 95% interval, and the slices of a single pair below it."""
-    rows = [(f"{each.a} - {each.b}", each) for each in differences]
+    rows = [(f"{pair.a} - {pair.b}", pair) for pair in differences]
     if len(differences) == 1:
         rows += [
-            (f"{column}: {value}", one) for column, slices in differences[0].by.items() for value, one in slices.items()
+            (f"{column}: {value}", in_slice)
+            for column, slices in differences[0].by.items()
+            for value, in_slice in slices.items()
         ]
-    shown = [(name, each.difference, each.interval) for name, each in rows if each.difference is not None][:_ROWS]
+    bars = [(name, row.difference, row.interval) for name, row in rows if row.difference is not None][:_ROWS]
 
     def draw(canvas: Canvas) -> None:
-        axes = canvas.rows([name for name, _, _ in shown])
+        axes = canvas.rows([name for name, _, _ in bars])
         axes.axvline(0, color=canvas.palette.soft, linewidth=1)
         if delta:
             axes.axvline(-delta, color=canvas.colour(1), linestyle=":", linewidth=1.2)
-        for place, (_, difference, interval) in enumerate(shown):
+        for place, (_, difference, interval) in enumerate(bars):
             canvas.interval(axes, interval or (difference, difference), [place, place], canvas.colour(0))
             canvas.marks(axes, [difference], [place], 0)
         axes.set_xlabel("difference with 95% interval, to the right: the first is better")
 
-    return Chart("differences", "Differences of generators", "", draw, size=_row_size(len(shown)))
+    return Chart("differences", "Differences of generators", "", draw, size=_row_size(len(bars)))
 
 
 def settling_chart(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> Chart:
@@ -67,14 +69,14 @@ def settling_chart(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> Cha
 
 def joined_chart(rows: Sequence[tuple[str, Estimate]], gold: str, helper: str) -> Chart:
     """Chart the estimates by `gold` (people, or a dear judge) of each generator, with and without the help of another judge."""
-    rows = [(name, each) for name, each in rows if each.value is not None][:_ROWS]
+    rows = [(name, estimate) for name, estimate in rows if estimate.value is not None][:_ROWS]
 
     def draw(canvas: Canvas) -> None:
         axes = canvas.rows([name for name, _ in rows])
-        for place, (_, each) in enumerate(rows):
+        for place, (_, estimate) in enumerate(rows):
             for y, value, ends, series, label in (
-                (place + 0.17, each.people, each.people_interval, 5, f"{gold} alone"),
-                (place - 0.17, each.value, each.interval, 0, f"{gold} with the help of {helper}"),
+                (place + 0.17, estimate.people, estimate.people_interval, 5, f"{gold} alone"),
+                (place - 0.17, estimate.value, estimate.interval, 0, f"{gold} with the help of {helper}"),
             ):
                 if ends is not None:
                     canvas.interval(axes, ends, [y, y], canvas.colour(series))
@@ -117,14 +119,16 @@ def power_chart(
     def draw(canvas: Canvas) -> None:
         axes = canvas.axes()
         axes.axhline(power, color=canvas.palette.soft, linewidth=1, linestyle=":")
-        for place, each in enumerate(curves):
-            shown = each.x <= most
-            canvas.band(axes, each.x[shown], each.low[shown], each.high[shown], place)
-            axes.plot(each.x[shown], each.middle[shown], color=canvas.colour(place), linestyle=DASHES[place % COLOURS],
-                      linewidth=1.6, label=each.label)  # fmt: skip
-            reached = int(np.argmin(np.abs(each.middle - power)))
-            if shown[reached]:
-                canvas.marks(axes, each.x[reached : reached + 1], each.middle[reached : reached + 1], place)
+        for place, power_curve in enumerate(curves):
+            inside = power_curve.x <= most
+            canvas.band(axes, power_curve.x[inside], power_curve.low[inside], power_curve.high[inside], place)
+            axes.plot(power_curve.x[inside], power_curve.middle[inside], color=canvas.colour(place), linestyle=DASHES[place % COLOURS],
+                      linewidth=1.6, label=power_curve.label)  # fmt: skip
+            reached = int(np.argmin(np.abs(power_curve.middle - power)))
+            if inside[reached]:
+                canvas.marks(
+                    axes, power_curve.x[reached : reached + 1], power_curve.middle[reached : reached + 1], place
+                )
         shares(axes, 0.0)
         axes.set_yticks((0, 0.25, 0.5, 0.75, 1))
         axes.set_xlim(left=0)
@@ -133,9 +137,9 @@ def power_chart(
         canvas.legend(axes)
 
     rows = tuple(
-        (each.label, round(x), percent(y))
-        for each in curves
-        for x, y in zip(each.x[::6].tolist(), each.middle[::6].tolist(), strict=True)
+        (power_curve.label, round(x), percent(y))
+        for power_curve in curves
+        for x, y in zip(power_curve.x[::6].tolist(), power_curve.middle[::6].tolist(), strict=True)
         if axis == "prompts"
     )
     return Chart(id, title, note, draw, Table(title, (what, axis, "power"), rows))
@@ -153,8 +157,8 @@ def bridge_chart(bridge: Bridge, old: str, new: str) -> Chart:
         axes.plot(x, middle, color=canvas.colour(0), linewidth=1.2)
         canvas.band(axes, x, [low for low, _ in ends], [high for _, high in ends], 0)
         axes.plot(x, x, color=canvas.palette.soft, linestyle=":", linewidth=1, label="no difference")
-        for name, left, up in zip(bridge.anchors, line.x, line.y, strict=True):
-            axes.annotate(name, (left, up), xytext=(4, -8), textcoords="offset points", fontsize=6,
+        for name, *point in zip(bridge.anchors, line.x, line.y, strict=True):
+            axes.annotate(name, point, xytext=(4, -8), textcoords="offset points", fontsize=6,
                           color=canvas.palette.ink)  # fmt: skip
         axes.set(xlabel=f"mean score by {old}", ylabel=f"mean score by {new}")
         canvas.legend(axes)
@@ -223,7 +227,9 @@ def series(
     canvas: Canvas, axes: Any, points: Sequence[Point], place: int, shift: float, *, joined: bool, label: str = ""
 ) -> None:
     """Draw values with intervals at 0, 1, ... + shift, as those of a place; `joined` draws a line."""
-    drawn = [(at + shift, value, interval) for at, (value, interval) in enumerate(points) if value is not None]
+    drawn = [
+        (position + shift, value, interval) for position, (value, interval) in enumerate(points) if value is not None
+    ]
     for x, _, interval in drawn:
         if interval is not None:
             canvas.interval(axes, [x, x], interval, canvas.colour(place))
@@ -332,10 +338,10 @@ def radar(
                 *spot(k, 1.12), shortened(name, 18), ha=anchor, va="center", color=canvas.palette.soft, fontsize=10.5
             )
         for place in reversed(range(len(names))):
-            known = [(k, value) for k, value in enumerate(values[place].tolist()) if not math.isnan(value)]
-            spots = [spot(k, (value - low) / (high - low)) for k, value in known]
+            points = [(k, value) for k, value in enumerate(values[place].tolist()) if not math.isnan(value)]
+            spots = [spot(k, (value - low) / (high - low)) for k, value in points]
             line = {"color": canvas.colour(place), "linestyle": DASHES[place], "linewidth": 1.4}
-            (_polygon if len(known) == len(axes_names) else _open_line)(axes, spots, **line)
+            (_polygon if len(points) == len(axes_names) else _open_line)(axes, spots, **line)
             canvas.marks(axes, [x for x, _ in spots], [y for _, y in spots], place, markersize=6.5)
 
     return Chart(id, title, note.format(low=low, high=high), draw, numbers, (WIDTH, WIDTH * 2 / 3))

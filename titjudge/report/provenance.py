@@ -104,8 +104,8 @@ def _is_set(value: Any) -> bool:
 def _setting(value: Any) -> str:
     """Format a value of a configuration in one line."""
     if isinstance(value, Mapping):
-        return "; ".join(f"{key} {_setting(one)}" for key, one in value.items() if _is_set(one))
-    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return "; ".join(f"{key} {_setting(member)}" for key, member in value.items() if _is_set(member))
+    if isinstance(value, list | tuple) and all(isinstance(member, str) for member in value):
         return ", ".join(value)
     return as_text(value)
 
@@ -129,8 +129,8 @@ def _remedies(report: Report) -> list[Table]:
 def _without_score(report: Report) -> Table:
     """Tabulate failures by generator, metric, status and reason."""
     rows: list[Row] = []
-    for at, run in enumerate(report.runs):
-        places = {judge.metric: place for place, judge in report.judges_of(at)}
+    for number, run in enumerate(report.runs):
+        places = {judge.metric: place for place, judge in report.judges_of(number)}
         judged = Counter((score.generator, score.metric) for score in run.scores.values())
         failed = Counter(
             (s.generator, s.metric, str(s.status), _brief(s.reason)) for s in run.scores.values() if s.value is None

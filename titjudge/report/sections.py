@@ -74,13 +74,17 @@ class Opening:
 
     sentences: tuple[str, ...]
     notes: tuple[str, ...]
-    shown: tuple[PromptDuels, ...] = ()
+    examples: tuple[PromptDuels, ...] = ()
 
     @property
     def images(self) -> set[int]:
         """Numbers of the images that it shows."""
         return {
-            side.image for duels in self.shown for duel in duels.duels for side in duel.sides if side.image is not None
+            side.image
+            for duels in self.examples
+            for duel in duels.duels
+            for side in duel.sides
+            if side.image is not None
         }
 
 

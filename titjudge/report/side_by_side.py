@@ -32,9 +32,11 @@ def _differences(report: Report) -> list[Table]:
     No table of runs that share metrics but no image or pair: *Generators* compares them by prompt.
     """
     shared = _shared(report)
-    means = [each for metric in shared for each in _of_metric(report, metric, _mean_differences)]
-    accuracies = [each for metric in shared for each in _of_metric(report, metric, _accuracy_differences)]
-    together = [each for each in (*adjusted_together(accuracies), *adjusted_together(means)) if each.n]
+    means = [difference for metric in shared for difference in _of_metric(report, metric, _mean_differences)]
+    accuracies = [difference for metric in shared for difference in _of_metric(report, metric, _accuracy_differences)]
+    together = [
+        difference for difference in (*adjusted_together(accuracies), *adjusted_together(means)) if difference.n
+    ]
     if shared and not together:
         return []
     table = differences_table(together, "Runs compared")
@@ -71,7 +73,7 @@ def _of_metric(report: Report, metric: str, compare: Any) -> list[Difference]:
         if judge.metric == metric:
             scored = [(str(entry.slot), entry) for entry in report.entries if place in entry.scores]
             scores[report.runs[judge.run].name] = {slot: report.value(entry, place) for slot, entry in scored}
-    return [replace(each, what=f"{each.what} of {metric}") for each in compare(report, scores)]
+    return [replace(difference, what=f"{difference.what} of {metric}") for difference in compare(report, scores)]
 
 
 def _accuracy_differences(report: Report, scores: Scores) -> list[Difference]:
@@ -106,7 +108,7 @@ def _facts(run: Loaded) -> dict[str, str]:
     facts = _flat(manifest.identity, "")
     for name, role in manifest.roles.items():
         facts |= _flat({"model asked": role.model}, f"{name}: ")
-        versions = sorted({one.version or "not told" for one in role.answered})
+        versions = sorted({record.version or "not told" for record in role.answered})
         facts |= _flat({"version that answered": ", ".join(versions)}, f"{name}: ")
     facts |= _flat(manifest.pins, "what answered as ")
     facts |= _flat(manifest.recordings, "recording ")

@@ -134,15 +134,15 @@ def _config(report: Report) -> dict[str, str]:
 
 def _numbers(report: Report) -> dict[str, float]:
     """Return the numbers to log: statistics of metrics, of generators, and costs."""
-    run, found = report.runs[0], dict[str, Any]()
+    run, numbers = report.runs[0], dict[str, Any]()
     for name, metric in run.results.metrics.items():
         kinds = ("mean", "coverage", "scored", "accuracy", "srcc")
-        found |= {f"{name}/{kind}": getattr(metric, kind) for kind in kinds}
+        numbers |= {f"{name}/{kind}": getattr(metric, kind) for kind in kinds}
     for place in run.results.to_json().get("leaderboard", ()):
         for name, metric in place["metrics"].items():
-            found |= {f"{name}/{place['generator']}/{kind}": metric.get(kind) for kind in ("mean", "mean_rank")}
-    found |= {"spent_usd": run.spent, "list_cost_usd": run.list_cost}
-    return {_clean(name): float(value) for name, value in found.items() if value is not None}
+            numbers |= {f"{name}/{place['generator']}/{kind}": metric.get(kind) for kind in ("mean", "mean_rank")}
+    numbers |= {"spent_usd": run.spent, "list_cost_usd": run.list_cost}
+    return {_clean(name): float(value) for name, value in numbers.items() if value is not None}
 
 
 def _tables(report: Report) -> list[Table]:
@@ -150,8 +150,8 @@ def _tables(report: Report) -> list[Table]:
         return _clean(value) if isinstance(value, str) else value
 
     tables = [
-        Table(each["title"], tuple(each["columns"]), tuple(map(tuple, each["rows"])), tuple(each["notes"]))
-        for each in report.runs[0].results.to_json().get("tables", ())
+        Table(record["title"], tuple(record["columns"]), tuple(map(tuple, record["rows"])), tuple(record["notes"]))
+        for record in report.runs[0].results.to_json().get("tables", ())
     ]
     return [replace(table, rows=tuple(tuple(map(cell, row)) for row in table.rows)) for table in tables]
 
@@ -166,25 +166,25 @@ def _images(report: Report) -> Iterator[JudgedImage]:
         score = entry.scores.get(first)
         return float("-inf") if score is None or score.value is None else sign * score.value
 
-    for entry in sorted((each for each in report.entries if each.shown is not None), key=place)[:_IMAGES]:
+    for entry in sorted((entry for entry in report.entries if entry.shown is not None), key=place)[:_IMAGES]:
         assert entry.shown is not None
-        made = thumbnail(entry.shown, _EDGE, _QUALITY)
-        if isinstance(made, bytes):
-            with open_image(made, Path("thumbnail.webp")) as image:
-                shown = image.convert("RGB")
-            yield JudgedImage(_clean(entry.id), shown, _clean(_caption(report, entry)))
+        thumb = thumbnail(entry.shown, _EDGE, _QUALITY)
+        if isinstance(thumb, bytes):
+            with open_image(thumb, Path("thumbnail.webp")) as image:
+                rgb = image.convert("RGB")
+            yield JudgedImage(_clean(entry.id), rgb, _clean(_caption(report, entry)))
 
 
 def _caption(report: Report, entry: ImageEntry) -> str:
-    found = []
+    lines = []
     for number, judge in enumerate(report.judges):
         lean = entry.scores.get(number)
         if lean is not None:
             score = report.whole(number, lean)
             value = "no score" if score.value is None else f"{score.value:.{judge.digits}f}"
             reason = f": {score.reason[:_TEXT]}" if score.reason else ""
-            found.append(f"{judge.metric} {value}{reason}")
-    return " | ".join([*found, *([entry.generator] if entry.generator else []), entry.prompt[:_TEXT]])
+            lines.append(f"{judge.metric} {value}{reason}")
+    return " | ".join([*lines, *([entry.generator] if entry.generator else []), entry.prompt[:_TEXT]])
 
 
 def parse_targets(texts: Sequence[str], step: int | None) -> list[Target]:

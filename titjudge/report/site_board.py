@@ -67,7 +67,7 @@ class Board:
     standings: list[Table]
 
     @classmethod
-    def of(cls, report: Report) -> Board:
+    def from_report(cls, report: Report) -> Board:
         """Arrange runs for the pages."""
         judged, verdict = [judged_run(run) for run in report.runs], verdict_of(report)
         prompts: dict[str, str] = {}
@@ -77,11 +77,14 @@ class Board:
             prompt = key(entry)
             prompts[prompt] = prompts.get(prompt) or entry.prompt
             cells.setdefault((prompt, label(entry)), []).append(entry)
-        made = list(dict.fromkeys(generator for _, generator in cells))
-        board = cls(report, verdict, judged, prompts, cells, made, [])
+        generators = list(dict.fromkeys(generator for _, generator in cells))
+        board = cls(report, verdict, judged, prompts, cells, generators, [])
         board.standings = list(_standings(board))
         ranked = [str(row[0]) for table in board.standings[:1] for row in table.rows]
-        board.generators = [*(name for name in ranked if name in made), *(name for name in made if name not in ranked)]
+        board.generators = [
+            *(name for name in ranked if name in generators),
+            *(name for name in generators if name not in ranked),
+        ]
         return board
 
     def of_generator(self, name: str) -> list[tuple[str, ImageEntry]]:
@@ -96,13 +99,13 @@ class Board:
         """Return the scores of an image; an image that could not be used has none."""
         if entry.bad:
             return [ShownScore("", "not usable", entry.bad)]
-        found = []
+        scores = []
         for place, score in entry.scores.items():
             judge = self.report.judges[place]
             value = _status(score.status) if score.value is None else number(score.value, judge.digits)
             reason = self.report.whole(place, score).reason if reasons else score.reason
-            found.append(ShownScore(self.column(place), value, reason, score.value is not None))
-        return found or [ShownScore("", "not judged", "")]
+            scores.append(ShownScore(self.column(place), value, reason, score.value is not None))
+        return scores or [ShownScore("", "not judged", "")]
 
     def column(self, place: int) -> str:
         """Name a judge: by its metric, and by its run where the runs are not one comparison."""
@@ -127,8 +130,8 @@ class Board:
             "verdict": self.verdict.to_json(),
             "runs": [{"name": run.name, "folder": f"runs/{run.name}", "status": run.manifest.status} for run in self.report.runs],
             "tables": [
-                {"title": one.title, "columns": one.columns, "rows": one.plain_rows, "notes": one.all_notes}
-                for one in self.standings
+                {"title": table.title, "columns": table.columns, "rows": table.plain_rows, "notes": table.all_notes}
+                for table in self.standings
             ],
         }  # fmt: skip
 
@@ -175,14 +178,20 @@ def _standing(board: Board, runs: Sequence[JudgedRun], metric: str) -> Iterator[
     table = compared_table(scores, runs[0].scale(metric), settled=settled)
     title = f"Leaderboard: {metric}" + (f", {runs[0].name}" if board.verdict.apart else "")
     columns, rows = table.columns, []
-    at = 3 if "tier" in columns else 2
+    split = 3 if "tier" in columns else 2
     for row in table.rows:
         name = str(row[0])
         mean = replace(row[1], bar=True) if isinstance(row[1], Cell) else row[1]
         rows.append(
-            (Cell(name, link=generator_page(name)), mean, *row[2:at], *_failed(board, name, runs, metric), *row[at:])
+            (
+                Cell(name, link=generator_page(name)),
+                mean,
+                *row[2:split],
+                *_failed(board, name, runs, metric),
+                *row[split:],
+            )
         )
-    yield Table(title, (*columns[:at], *_COUNTS, *columns[at:]), tuple(rows), (*table.notes, _EXPLAINED))
+    yield Table(title, (*columns[:split], *_COUNTS, *columns[split:]), tuple(rows), (*table.notes, _EXPLAINED))
 
 
 def _failed(board: Board, name: str, runs: Sequence[JudgedRun], metric: str) -> tuple[int, int, Cell, int]:
@@ -190,7 +199,9 @@ def _failed(board: Board, name: str, runs: Sequence[JudgedRun], metric: str) -> 
     names = {run.name for run in runs}
     report = board.report
     places = {
-        at for at, judge in enumerate(report.judges) if judge.metric == metric and report.runs[judge.run].name in names
+        position
+        for position, judge in enumerate(report.judges)
+        if judge.metric == metric and report.runs[judge.run].name in names
     }
     entries = [
         entry for _, entry in board.of_generator(name) if any(report.runs[run].name in names for run in entry.runs)

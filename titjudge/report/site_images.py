@@ -22,7 +22,7 @@ _GONE = "the image was not here when the board was written"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class BoardImage:
     """An image of the board.
 
     Attributes:
@@ -54,7 +54,7 @@ def _image_name(path: Path) -> str:
 
 def write_images(
     site: SiteFolder, images: Iterable[Judged], originals: Mapping[Path, Path], *, full: bool
-) -> dict[Judged, Shown]:
+) -> dict[Judged, BoardImage]:
     """Write a thumbnail of each image, and with `full` the image as it is, and say where they lie.
 
     Args:
@@ -64,14 +64,14 @@ def write_images(
         full: Whether to publish images as they are.
     """
     distinct = list(dict.fromkeys(images))
-    shown: dict[Judged, Shown] = {}
+    published: dict[Judged, BoardImage] = {}
     with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=workers()) as pool:
         warnings.simplefilter("ignore")  # as in `thumbnails`
         for start in range(0, len(distinct), _AHEAD):
-            some = distinct[start : start + _AHEAD]
-            made = pool.map(lambda one: _made(site, one, originals, full=full), some)
-            shown |= {one: _put(site, one, *parts) for one, parts in zip(some, made, strict=True)}
-    return shown
+            block = distinct[start : start + _AHEAD]
+            contents = pool.map(lambda image: _render(site, image, originals, full=full), block)
+            published |= {image: _write(site, image, *content) for image, content in zip(block, contents, strict=True)}
+    return published
 
 
 def thumb_name(image: Path) -> str:
@@ -79,37 +79,39 @@ def thumb_name(image: Path) -> str:
     return f"thumbnails/{image.parent.name}/{image.stem}-{EDGE}.webp"
 
 
-def _made(site: SiteFolder, one: Judged, originals: Mapping[Path, Path], *, full: bool) -> tuple[bytes | str, bytes]:
+def _render(
+    site: SiteFolder, image: Judged, originals: Mapping[Path, Path], *, full: bool
+) -> tuple[bytes | str, bytes]:
     """Make what is not there yet: the thumbnail, or why there is none, and the whole image; nothing for what is there."""
-    assert one.path is not None
-    original = originals.get(one.path)
+    assert image.path is not None
+    original = originals.get(image.path)
     if original is None:
-        return ("" if (site.path / thumb_name(one.path)).is_file() else _GONE), b""
-    judged = replace(one, path=original)
-    if (site.path / thumb_name(one.path)).is_file():
+        return ("" if (site.path / thumb_name(image.path)).is_file() else _GONE), b""
+    judged = replace(image, path=original)
+    if (site.path / thumb_name(image.path)).is_file():
         thumb: bytes | str = ""
     else:
         thumb = thumbnail(judged, EDGE, QUALITY)
-    wanted = full and not (isinstance(thumb, str) and thumb) and not one.path.is_file()
-    return thumb, read(original) if wanted else b""
+    publish = full and not (isinstance(thumb, str) and thumb) and not image.path.is_file()
+    return thumb, read(original) if publish else b""
 
 
-def _put(site: SiteFolder, one: Judged, thumb: bytes | str, whole: bytes) -> Shown:
-    assert one.path is not None
+def _write(site: SiteFolder, image: Judged, thumb: bytes | str, whole: bytes) -> BoardImage:
+    assert image.path is not None
     if isinstance(thumb, str) and thumb:
-        return Shown(missing=thumb)
-    name, full = thumb_name(one.path), str(one.path.relative_to(site.path))
+        return BoardImage(missing=thumb)
+    name, full = thumb_name(image.path), str(image.path.relative_to(site.path))
     if isinstance(thumb, bytes):
         site.put(name, thumb)
     else:
         site.has(name)
     if whole:
         site.put(full, whole)
-        return Shown(name, full)
-    return Shown(name, full if site.has(full) else "")
+        return BoardImage(name, full)
+    return BoardImage(name, full if site.has(full) else "")
 
 
 def shown_in(entries: Iterable[tuple[Judged | None, tuple[Judged, ...]]]) -> Iterator[Judged]:
     """Yield all images and sources that have a place."""
     for image, sources in entries:
-        yield from (one for one in (image, *sources) if one is not None and one.path is not None)
+        yield from (picture for picture in (image, *sources) if picture is not None and picture.path is not None)

@@ -34,7 +34,7 @@ from titjudge.report.provenance import failures, provenance
 from titjudge.report.sections import FoldedText
 from titjudge.report.site_board import Board, ShownScore, generator_page, prompt_page
 from titjudge.report.site_folder import SiteFolder
-from titjudge.report.site_images import EDGE, Shown, shown_in, write_images
+from titjudge.report.site_images import EDGE, BoardImage, shown_in, write_images
 from titjudge.report.verdict import opening
 from titjudge.stats.people.agreement_tables import AGREEMENT_WITH
 
@@ -52,8 +52,8 @@ class _Picture:
 
     generator: str
     prompt: str
-    shown: Shown
-    sources: tuple[Shown, ...]
+    image: BoardImage
+    sources: tuple[BoardImage, ...]
     scores: tuple[ShownScore, ...]
 
 
@@ -79,15 +79,15 @@ def write_site(
     """
     report = load(runs)
     with ThreadPoolExecutor(max_workers=1) as statistics:  # beside the images, which other threads make
-        making = statistics.submit(Board.of, report)
+        making = statistics.submit(Board.from_report, report)
         images = shown_in((entry.shown, entry.sources) for entry in report.entries)
-        shown = write_images(site, images, originals, full=full_images)
+        published = write_images(site, images, originals, full=full_images)
         board = making.result()
     site.put("style.css", joined(_STYLES).encode())
     site.put("scores.csv", board.csv())
     site.put("results.json", json_bytes(board.record()))
     overlays = {loaded.name: run.path / "prompts" for loaded, run in zip(report.runs, runs, strict=True)}
-    for name, page in _Pages(board, shown, title, overlays).all():
+    for name, page in _Pages(board, published, title, overlays).all():
         site.put(name, page.encode(errors="replace"))
     return site.path / "index.html"
 
@@ -95,8 +95,10 @@ def write_site(
 class _Pages:
     """The pages of a board."""
 
-    def __init__(self, board: Board, shown: Mapping[Judged, Shown], title: str, overlays: Mapping[str, Path]) -> None:
-        self._board, self._shown, self._title, self._overlays = board, shown, title, overlays
+    def __init__(
+        self, board: Board, published: Mapping[Judged, BoardImage], title: str, overlays: Mapping[str, Path]
+    ) -> None:
+        self._board, self._published, self._title, self._overlays = board, published, title, overlays
         self._report: Report = board.report
         self._failures = sum(score.value is None for run in self._report.runs for score in run.scores.values())
 
@@ -121,12 +123,12 @@ class _Pages:
         runs, report = self._report.runs, self._report
         first = opening(report, counts_of(runs[0]) if len(runs) == 1 else "", self._board.verdict)
         by_number = {number: entry for number, entry in enumerate(report.entries) if number in first.images}
-        pictures = {number: self._picture(entry).shown for number, entry in by_number.items()}
+        pictures = {number: self._picture(entry).image for number, entry in by_number.items()}
         links = {
             number: prompt_page(prompt)
             for prompt, entry in self._entries()
-            for number, one in by_number.items()
-            if one is entry
+            for number, example in by_number.items()
+            if example is entry
         }
         warnings = [(run.name if len(runs) > 1 else "", warning) for run in runs for warning in run.results.warnings]
         open_runs = [
@@ -164,7 +166,7 @@ class _Pages:
         for name in self._board.generators:
             pictures = [self._picture(entry, name, prompt) for prompt, entry in self._board.of_generator(name)]
             rows = [self._row_of(table, name) for table in self._board.standings]
-            texts = {one.prompt: self._brief(one.prompt) for one in pictures}
+            texts = {picture.prompt: self._brief(picture.prompt) for picture in pictures}
             yield (
                 generator_page(name),
                 self._page(
@@ -203,11 +205,11 @@ class _Pages:
 
     def _picture(self, entry: ImageEntry, generator: str = "", prompt: str = "", *, reasons: bool = True) -> _Picture:
         image = entry.shown
-        nothing = Shown(missing=entry.bad or "there is no image")
-        sources = tuple(self._shown.get(one, nothing) for one in entry.sources)
+        nothing = BoardImage(missing=entry.bad or "there is no image")
+        sources = tuple(self._published.get(source, nothing) for source in entry.sources)
         scores = tuple(self._board.scores(entry, reasons=reasons)) if generator else ()
         return _Picture(
-            generator, prompt, nothing if image is None else self._shown.get(image, nothing), sources, scores
+            generator, prompt, nothing if image is None else self._published.get(image, nothing), sources, scores
         )
 
     def _brief(self, prompt: str) -> str:
@@ -217,8 +219,8 @@ class _Pages:
 
     def _methods(self) -> str:
         report = self._report
-        known = [block for block in provenance(report).blocks if not isinstance(block, FoldedText)]
-        told = [_plain(block) if isinstance(block, Table) else block for block in known]
+        blocks = [block for block in provenance(report).blocks if not isinstance(block, FoldedText)]
+        details = [_plain(block) if isinstance(block, Table) else block for block in blocks]
         tables = overview_tables(report)
         agreement = [_plain(table) for table in tables if table.title.startswith(_OVERVIEW[0])]
         others = [_plain(table) for table in tables if not table.title.startswith(_OVERVIEW)]
@@ -226,7 +228,7 @@ class _Pages:
         runs = [(run.name, counts_of(run)) for run in report.runs]
         texts = list(chain.from_iterable(_templates(run, self._overlays[run.name]) for run in report.runs))
         return self._page(
-            "methods", "Methods", here="methods.html", runs=runs, agreement=agreement, others=others, cost=cost, told=told,
+            "methods", "Methods", here="methods.html", runs=runs, agreement=agreement, others=others, cost=cost, details=details,
             templates=dict(texts),
         )  # fmt: skip
 
@@ -235,7 +237,9 @@ class _Pages:
         rows = []
         for (prompt, name), entries in self._board.cells.items():
             for entry in entries:
-                rows += [(name, prompt, one) for one in self._board.scores(entry, reasons=False) if not one.scored]
+                rows += [
+                    (name, prompt, score) for score in self._board.scores(entry, reasons=False) if not score.scored
+                ]
         none = ShownScore("", "no image", "")
         rows += [(name, prompt, none) for name in self._board.generators for prompt in self._board.without_image(name)]
         return self._page(

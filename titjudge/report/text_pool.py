@@ -27,9 +27,11 @@ class Texts:
             self.table.append(text)
         return number
 
-    def compose(self, text: str, known: Sequence[str]) -> int:
-        """Return the number of a text; parts of it that are among the `known` texts are not stored again."""
-        pieces = _split(text, sorted({one for one in known if len(one) >= _WORTH}, key=len, reverse=True))
+    def compose(self, text: str, fragments: Sequence[str]) -> int:
+        """Return the number of a text; the `fragments` that it contains are stored once."""
+        pieces = _split(
+            text, sorted({fragment for fragment in fragments if len(fragment) >= _WORTH}, key=len, reverse=True)
+        )
         if len(pieces) < 2:
             return self.add(text)
         numbers = tuple(self.add(piece) for piece in pieces)
@@ -45,11 +47,11 @@ class Texts:
         return entry if isinstance(entry, str) else "".join(self.get(part) for part in entry)
 
 
-def _split(text: str, known: Sequence[str]) -> list[str]:
-    """Split a text at the known ones, which are kept as pieces."""
-    if not known:
+def _split(text: str, fragments: Sequence[str]) -> list[str]:
+    """Split a text at the fragments, which are pieces of their own."""
+    if not fragments:
         return [text] if text else []
-    first, rest = known[0], known[1:]
+    first, rest = fragments[0], fragments[1:]
     pieces: list[str] = []
     for number, between in enumerate(text.split(first)):
         if number:

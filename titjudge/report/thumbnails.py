@@ -39,13 +39,13 @@ def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> 
     with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=workers()) as pool:
         warnings.simplefilter("ignore")  # Pillow warns of odd files; `read` and the pixel limit refuse dangerous ones
         if full:
-            return list(pool.map(lambda one: thumbnail(one, *FULL), pictures))
+            return list(pool.map(lambda picture: thumbnail(picture, *FULL), pictures))
         step, thumbs = _choose(pictures, room, pool)
         if len(thumbs) < len(pictures):
-            thumbs = list(pool.map(lambda one: thumbnail(one, *LADDER[step]), pictures))
+            thumbs = list(pool.map(lambda picture: thumbnail(picture, *LADDER[step]), pictures))
         while _size(thumbs) > room and step + 1 < len(LADDER):
             step += 1
-            thumbs = list(pool.map(lambda one: _smaller(one, *LADDER[step]), thumbs))  # noqa: B023
+            thumbs = list(pool.map(lambda picture: _smaller(picture, *LADDER[step]), thumbs))  # noqa: B023
     return thumbs
 
 
@@ -60,7 +60,7 @@ def each_thumbnail(pictures: Sequence[Judged], room: int, *, full: bool = False)
         warnings.simplefilter("ignore")  # as above
         size = FULL if full else LADDER[_choose(pictures, room, pool)[0]]
         for start in range(0, len(pictures), _AHEAD):
-            yield from pool.map(lambda one: thumbnail(one, *size), pictures[start : start + _AHEAD])
+            yield from pool.map(lambda picture: thumbnail(picture, *size), pictures[start : start + _AHEAD])
 
 
 def thumbnail(picture: Judged, edge: int, quality: int) -> Thumbnail:
@@ -103,11 +103,11 @@ def _choose(pictures: Sequence[Judged], room: int, pool: ThreadPoolExecutor) -> 
     The best step is tried first, since small runs need no other: their sample is all images.
     """
     sample = pictures[:: max(1, len(pictures) // _SAMPLE)][:_SAMPLE]
-    first = list(pool.map(lambda one: thumbnail(one, *LADDER[0]), sample))
+    first = list(pool.map(lambda picture: thumbnail(picture, *LADDER[0]), sample))
     allowed = room * _SLACK * len(sample) / len(pictures)
 
     def needed(step: int) -> int:
-        return _size(list(pool.map(lambda one: _smaller(one, *LADDER[step]), first)))
+        return _size(list(pool.map(lambda picture: _smaller(picture, *LADDER[step]), first)))
 
     if _size(first) <= allowed:
         return 0, first
@@ -119,7 +119,7 @@ def _choose(pictures: Sequence[Judged], room: int, pool: ThreadPoolExecutor) -> 
 
 
 def _size(thumbs: Sequence[Thumbnail]) -> int:
-    return sum(len(one) for one in thumbs if isinstance(one, bytes))
+    return sum(len(thumb) for thumb in thumbs if isinstance(thumb, bytes))
 
 
 def workers() -> int:

@@ -18,13 +18,13 @@ def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
 
     Spans are in UTF-16 units, as in JavaScript. Malformed parts are left out, and never an error.
     """
-    drawn = [_claim(each, prompt, texts) for each in claims(parts) if "verdict" in each]
+    drawn = [_claim(row, prompt, texts) for row in claims(parts) if "verdict" in row]
     if not drawn:
         return None
     record: Json = {"claims": drawn}
-    if looks := [_evidence(each, texts) for each in evidence(parts)]:
+    if looks := [_evidence(row, texts) for row in evidence(parts)]:
         record["evidence"] = looks
-    if rounds := [_round(each, texts) for each in transcript(parts)]:
+    if rounds := [_round(row, texts) for row in transcript(parts)]:
         record["rounds"] = rounds
     if parts.get("stopped"):
         record["stopped"] = str(parts["stopped"])
@@ -32,40 +32,42 @@ def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
 
 
 def _claim(claim: Mapping[str, Any], prompt: str, texts: Texts) -> Json:
-    made: Json = {"n": _whole(claim.get("number")), "t": texts.add(str(claim.get("claim", "")))}
-    made |= {key: str(claim[key]) for key in ("kind", "level", "verdict", "evidence") if claim.get(key)}
+    record: Json = {"n": _whole(claim.get("number")), "t": texts.add(str(claim.get("claim", "")))}
+    record |= {key: str(claim[key]) for key in ("kind", "level", "verdict", "evidence") if claim.get(key)}
     if claim.get("seen"):
-        made["seen"] = texts.add(f"{claim['seen']}{' (unsure)' if claim.get('sure') is False else ''}")
+        record["seen"] = texts.add(f"{claim['seen']}{' (unsure)' if claim.get('sure') is False else ''}")
     span = claim.get("span")
     if isinstance(span, list | tuple) and len(span) == 2 and all(_whole(end) is not None for end in span):
-        start, end = (min(max(int(at), 0), len(prompt)) for at in span)
+        start, end = (min(max(int(index), 0), len(prompt)) for index in span)
         if start < end:
-            made["at"] = [_units(prompt, start), _units(prompt, end)]
-    before = [f"{one[0]} ({one[1]})" for one in sequence(claim.get("before")) if len(sequence(one)) == 2]
-    return made | ({"before": before} if before else {})
+            record["at"] = [_units(prompt, start), _units(prompt, end)]
+    before = [
+        f"{verdict[0]} ({verdict[1]})" for verdict in sequence(claim.get("before")) if len(sequence(verdict)) == 2
+    ]
+    return record | ({"before": before} if before else {})
 
 
 def _evidence(evidence: Mapping[str, Any], texts: Texts) -> Json:
-    made: Json = {"id": str(evidence.get("id", "")), "tool": str(evidence.get("tool", ""))}
-    made |= {key: str(evidence[key]) for key in ("question", "failed", "source") if evidence.get(key)}
+    record: Json = {"id": str(evidence.get("id", "")), "tool": str(evidence.get("tool", ""))}
+    record |= {key: str(evidence[key]) for key in ("question", "failed", "source") if evidence.get(key)}
     if evidence.get("text"):
-        made["t"] = texts.add(str(evidence["text"]))
+        record["t"] = texts.add(str(evidence["text"]))
     if (box := place(evidence.get("box"))) is not None:
-        made["box"] = [round(value, 4) for value in box]
+        record["box"] = [round(value, 4) for value in box]
     if evidence.get("cut"):
-        made["cut"] = 1
-    return made
+        record["cut"] = 1
+    return record
 
 
 def _round(row: Mapping[str, Any], texts: Texts) -> Json:
-    made: Json = {"n": _whole(row.get("round"))}
+    record: Json = {"n": _whole(row.get("round"))}
     if row.get("protocol"):
-        made["by"] = str(row["protocol"])
+        record["by"] = str(row["protocol"])
     if row.get("thought"):
-        made["t"] = texts.add(str(row["thought"]))
+        record["t"] = texts.add(str(row["thought"]))
     settled = [
-        [_whole(one.get("claim")), str(one.get("verdict", "")), str(one.get("evidence", ""))]
-        for one in objects(row.get("settled"))
+        [_whole(verdict.get("claim")), str(verdict.get("verdict", "")), str(verdict.get("evidence", ""))]
+        for verdict in objects(row.get("settled"))
     ]
     for name, listed in (
         ("settled", settled),
@@ -73,14 +75,14 @@ def _round(row: Mapping[str, Any], texts: Texts) -> Json:
         ("refused", list(map(str, sequence(row.get("refused"))))),
     ):
         if listed:
-            made[name] = listed
-    return made
+            record[name] = listed
+    return record
 
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _units(text: str, at: int) -> int:
+def _units(text: str, index: int) -> int:
     """Convert the index of a character to UTF-16 units."""
-    return at if text.isascii() else len(text[:at].encode("utf-16-le", "surrogatepass")) // 2
+    return index if text.isascii() else len(text[:index].encode("utf-16-le", "surrogatepass")) // 2

@@ -24,34 +24,34 @@ def verdict_of(report: Report) -> Verdict:
     return recorded or verdict([judged_run(run) for run in report.runs], report.baseline)
 
 
-def opening(report: Report, counts: str, known: Verdict | None = None) -> Opening:
+def opening(report: Report, counts: str, computed: Verdict | None = None) -> Opening:
     """Make the first lines of the page: for one run, or for several together.
 
     Args:
         report: The runs.
         counts: How much was judged.
-        known: Their verdict, where it was computed before.
+        computed: Their verdict, where it was computed before.
     """
-    whole = known or verdict_of(report)
-    said = _said(report.runs[0], whole) if len(report.runs) == 1 else sentences(whole)
+    whole = computed or verdict_of(report)
+    lines = _sentences(report.runs[0], whole) if len(report.runs) == 1 else sentences(whole)
     notes = [counts, *([] if any(run.results.pairs for run in report.runs) else [_UNKNOWN])]
-    if not said:
-        said = [_NOTHING] if not any(run.scores for run in report.runs) else notes[1:]
+    if not lines:
+        lines = [_NOTHING] if not any(run.scores for run in report.runs) else notes[1:]
         notes = notes[:1]
     if whole.apart:
-        said, notes = _apart(report, whole), notes
-    return Opening(tuple(said), tuple(filter(None, notes)), _duels(report, whole.generators))
+        lines = _apart(report, whole)
+    return Opening(tuple(lines), tuple(filter(None, notes)), _duels(report, whole.generators))
 
 
 def _apart(report: Report, whole: Verdict) -> list[str]:
     """Say the verdict of each run where they cannot be joined, and why."""
     why = f"The generators of these runs are not compared with each other: {'; '.join(whole.apart)}."
-    own = {run.name: run.results.verdict or verdict([judged_run(run)]) for run in report.runs}
-    lines = [f"{run.name}: {line}" for run in report.runs for line in _said(run, own[run.name])[:1]]
+    verdicts = {run.name: run.results.verdict or verdict([judged_run(run)]) for run in report.runs}
+    lines = [f"{run.name}: {line}" for run in report.runs for line in _sentences(run, verdicts[run.name])[:1]]
     return [*sentences(whole), *lines, why]
 
 
-def _said(run: Loaded, record: Verdict) -> list[str]:
+def _sentences(run: Loaded, record: Verdict) -> list[str]:
     return sentences(record, run.results.settle, run.manifest.status)
 
 
@@ -68,25 +68,27 @@ def _duels(report: Report, record: BetterGenerator | None) -> tuple[PromptDuels,
     """Show the prompts on which the first of the two generators was furthest ahead, and furthest behind."""
     if record is None or not record.second:
         return ()
-    wanted = {(each.run, each.item) for one in (*record.won, *record.lost) for each in (one.first, one.second)}
-    places = _places(report, wanted)
-    lists = (("won", record.won), ("lost", record.lost))
-    titles = {what: f"What {record.first} {what} most against {record.second}" for what, _ in lists}
-    made = [
-        PromptDuels(titles[what], tuple(_duel(report, record, each, places) for each in won)) for what, won in lists
-    ]
-    return tuple(duels for duels in made if duels.duels)
+    examples = [side for prompt in (*record.won, *record.lost) for side in (prompt.first, prompt.second)]
+    places = _places(report, {(example.run, example.item) for example in examples})
+    lists = (
+        PromptDuels(
+            f"What {record.first} {outcome} most against {record.second}",
+            tuple(_duel(report, record, prompt, places) for prompt in prompts),
+        )
+        for outcome, prompts in (("won", record.won), ("lost", record.lost))
+    )
+    return tuple(duels for duels in lists if duels.duels)
 
 
 def _duel(
     report: Report, record: BetterGenerator, example: PromptExample, places: Mapping[tuple[str, str], int]
 ) -> PromptDuel:
     sides = [
-        _side(name, record, each, places)
-        for name, each in ((record.first, example.first), (record.second, example.second))
+        _side(name, record, image, places)
+        for name, image in ((record.first, example.first), (record.second, example.second))
     ]
-    known = [report.entries[side.image].prompt for side in sides if side.image is not None]
-    prompt = known[0].strip() if known else example.prompt_id
+    prompts = [report.entries[side.image].prompt for side in sides if side.image is not None]
+    prompt = prompts[0].strip() if prompts else example.prompt_id
     return PromptDuel(prompt[:_PROMPT], (sides[0], sides[1]), ahead=0 if example.difference > 0 else 1)
 
 
@@ -96,12 +98,12 @@ def _side(name: str, record: BetterGenerator, example: JudgedExample, places: Ma
     return Side(name, places.get((example.run, example.item)), score, example.reason)
 
 
-def _places(report: Report, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+def _places(report: Report, images: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
     """Find the entries of images, by the name of the run (empty where there is one) and the item."""
     names: Sequence[str] = [run.name for run in report.runs] if len(report.runs) > 1 else [""]
     return {
         (names[run], entry.id): place
         for place, entry in enumerate(report.entries)
         for run in entry.runs
-        if (names[run], entry.id) in wanted
+        if (names[run], entry.id) in images
     }

@@ -189,14 +189,14 @@ def _convolved(parts: Iterable[Floats]) -> Floats:
     heapq.heapify(heap)
     next_ = len(heap)
     while len(heap) > 1:
-        (_, _, one), (_, _, other) = heapq.heappop(heap), heapq.heappop(heap)
-        heapq.heappush(heap, (len(one) + len(other) - 1, next_, _both(one, other)))
+        (_, _, first), (_, _, second) = heapq.heappop(heap), heapq.heappop(heap)
+        heapq.heappush(heap, (len(first) + len(second) - 1, next_, _convolve(first, second)))
         next_ += 1
     return heap[0][2] if heap else np.ones(1)
 
 
-def _both(one: Floats, other: Floats) -> Floats:
-    if min(len(one), len(other)) < 256:
-        return np.convolve(one, other)
-    size = len(one) + len(other) - 1
-    return np.clip(np.fft.irfft(np.fft.rfft(one, size) * np.fft.rfft(other, size), size), 0.0, None)
+def _convolve(first: Floats, second: Floats) -> Floats:
+    if min(len(first), len(second)) < 256:
+        return np.convolve(first, second)
+    size = len(first) + len(second) - 1
+    return np.clip(np.fft.irfft(np.fft.rfft(first, size) * np.fft.rfft(second, size), size), 0.0, None)

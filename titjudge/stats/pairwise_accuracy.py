@@ -60,7 +60,7 @@ class PairIndex:
     groups: tuple[str, ...]
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair]) -> PairIndex:
+    def from_pairs(cls, pairs: Sequence[Pair]) -> PairIndex:
         """Index pairs.
 
         Raises:
@@ -100,7 +100,7 @@ class PairIndex:
 
 def pair_index(pairs: Sequence[Pair] | PairIndex) -> PairIndex:
     """Index pairs, unless they are already indexed."""
-    return pairs if isinstance(pairs, PairIndex) else PairIndex.of(pairs)
+    return pairs if isinstance(pairs, PairIndex) else PairIndex.from_pairs(pairs)
 
 
 def pairwise_accuracy(

@@ -124,31 +124,31 @@ def range_p(scores: Floats) -> float | None:
 
 
 def _range_p(scores: Floats) -> float | None:
-    known = np.isfinite(scores)
-    shared = known[:, -1] & (known.sum(axis=1) > 1)
+    has_score = np.isfinite(scores)
+    shared = has_score[:, -1] & (has_score.sum(axis=1) > 1)
     if shared.sum() < 2:
         return None
-    scores = scores[known.sum(axis=1) > 1]
+    scores = scores[has_score.sum(axis=1) > 1]
     if scores.shape[1] == 2:
         return sign_flip_p(score_differences(scores[:, [0]], scores[:, [1]]))[0]
-    known = np.isfinite(scores)
-    centred = np.where(known, scores - np.nanmean(scores, axis=1, keepdims=True), 0.0)
+    has_score = np.isfinite(scores)
+    centred = np.where(has_score, scores - np.nanmean(scores, axis=1, keepdims=True), 0.0)
     centred = np.rint(centred / (np.abs(centred).max() or 1.0) * _STEPS)
-    present = known.sum(axis=1)
+    present = has_score.sum(axis=1)
     # In an order that does not hang on who has which score, so that neighbours may be exchanged together.
-    spread = np.sort(np.where(known, centred, np.inf), axis=1)
+    spread = np.sort(np.where(has_score, centred, np.inf), axis=1)
     order = np.lexsort((*centred.T, *spread.T, present))
-    known, centred, present = known[order], centred[order], present[order]
+    has_score, centred, present = has_score[order], centred[order], present[order]
     cuts = np.linspace(0, len(order), min(len(order), _UNITS), endpoint=False).astype(np.intp)
     units = np.union1d(cuts, np.flatnonzero(np.diff(present, prepend=0)))
-    patterns = [np.ix_((known == pattern).all(axis=1), pattern) for pattern in np.unique(known, axis=0)]
+    patterns = [np.ix_((has_score == pattern).all(axis=1), pattern) for pattern in np.unique(has_score, axis=0)]
     turned = []  # sums of the units, by the number of places
     for places in range(scores.shape[1]):
         rolled = np.zeros_like(centred)
         for cells in patterns:
             rolled[cells] = np.roll(centred[cells], places, axis=1)
         turned.append(np.add.reduceat(rolled, units, axis=0))
-    counts, present = known.sum(axis=0), present[units]
+    counts, present = has_score.sum(axis=0), present[units]
     gap = centred[:, 0].sum() / counts[0] - centred[:, -1].sum() / counts[-1] - 2  # of rounding
     rng, larger, done = np.random.default_rng(0), 0, 0
     while done < EXCHANGES:
@@ -186,6 +186,6 @@ def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
 
 def adjusted(ps: Sequence[float | None], correction: Callable[[Sequence[float]], list[float]]) -> list[float | None]:
     """Apply `holm` or `benjamini_hochberg` to the p-values that are defined; None stays None."""
-    known = [p for p in ps if p is not None]
-    corrected = iter(correction(known) if known else ())
+    defined = [p for p in ps if p is not None]
+    corrected = iter(correction(defined) if defined else ())
     return [None if p is None else next(corrected) for p in ps]

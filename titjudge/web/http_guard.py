@@ -156,9 +156,9 @@ def bearer_token(request: Any) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def same(expected: str, given: str) -> bool:
+def same(expected: str, received: str) -> bool:
     """Compare secrets in constant time."""
-    return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+    return hmac.compare_digest(expected.encode(), received.encode("utf-8", "replace"))
 
 
 def listen(host: str, port: int | None, usual: int = 0) -> socket.socket:

@@ -102,7 +102,7 @@ def test_a_file_that_was_replaced_between_two_runs_is_two_pictures(tmp_path: Pat
 def test_a_file_that_changed_is_not_shown_even_where_no_answer_holds_its_hash(tmp_path: Path) -> None:
     path = picture(tmp_path / "a.png", RED)
     found = path.stat()
-    judged = Judged.of(path, [found.st_size, found.st_mtime_ns], [])
+    judged = Judged.from_record(path, [found.st_size, found.st_mtime_ns], [])
     os.utime(path)  # copied or touched: the same file
     assert isinstance(thumbnail(judged, 64, 60), bytes)
     picture(path, BLUE, (300, 200))
@@ -116,7 +116,7 @@ def test_a_picture_that_was_converted_is_still_what_was_judged(tmp_path: Path) -
 
     sent = inspect(path.read_bytes(), path)["sha256"]
     assert sent != sha256(path)
-    judged = Judged.of(path, None, [reply("k", "{}", image=sent)])
+    judged = Judged.from_record(path, None, [reply("k", "{}", image=sent)])
     assert isinstance(thumbnail(judged, 64, 60), bytes)
 
 
@@ -225,7 +225,7 @@ def test_a_source_is_shown_if_it_was_sent_with_the_result_or_where_only_results_
     sent, other = sha256(source), "0" * 64
 
     def of(*images: list[str]) -> Judged:
-        return Judged.source(
+        return Judged.from_source_record(
             source, stat, [{"messages": [["user", *({"image": image} for image in one)]]} for one in images]
         )
 
@@ -237,4 +237,4 @@ def test_a_source_is_shown_if_it_was_sent_with_the_result_or_where_only_results_
 
 def test_results_of_one_source_in_two_runs_are_not_taken_for_one_image(tmp_path: Path) -> None:
     described = [{"messages": [["user", {"image": "5" * 64}]]}, {"messages": [["user", {"image": "6" * 64}]]}]
-    assert Judged.of(tmp_path / "a.png", [1, 2], described, of_edit=True).own is None
+    assert Judged.from_record(tmp_path / "a.png", [1, 2], described, of_edit=True).sha256 is None

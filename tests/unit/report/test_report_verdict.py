@@ -62,7 +62,7 @@ def test_a_recorded_verdict_is_read_and_not_computed_again(run: RunFolder, monke
 
 def test_the_prompts_won_and_lost_most_stand_side_by_side(run: RunFolder) -> None:
     report = load([run])
-    won, lost = opening(report).shown
+    won, lost = opening(report).examples
     assert won.title == "What step_2000 won most against step_1000"
     assert len(won.duels) == 3
     assert [duel.prompt for duel in lost.duels] == [f"{PROMPT} 11"]
@@ -85,7 +85,7 @@ def test_a_run_for_each_checkpoint_gives_one_verdict_and_the_tables_of_both(tmp_
     first = opening(report)
     assert first.sentences[0].startswith("step_2000 beats step_1000 by ")
     assert [note for note in first.notes if "is not known" in note] == list(first.notes)
-    won = first.shown[0].duels[0]
+    won = first.examples[0].duels[0]
     assert all(side.image is not None for side in won.sides)
     section = generators(report)
     assert section is not None

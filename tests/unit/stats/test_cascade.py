@@ -164,7 +164,7 @@ def test_what_a_person_can_mend_is_said() -> None:
 
 def test_one_prompt_cannot_be_held_out_and_the_table_says_what_to_believe() -> None:
     pairs, values = synthetic(0, 1, 12)
-    found = recommend(PairIndex.of(pairs), values, PRICES)
+    found = recommend(PairIndex.from_pairs(pairs), values, PRICES)
     assert found.accuracy is None
     assert any("one prompt" in warning for warning in found.warnings)
     assert found.table().rows[0][1] is None

@@ -123,7 +123,7 @@ def test_same_seed_same_interval() -> None:
 @pytest.mark.parametrize("bad", [Pair("p", "x", "y", "left"), Pair("p", "x", "y", ""), Pair("p", "x", "x", "a")])
 def test_bad_pairs_are_errors(bad: Pair) -> None:
     with pytest.raises(DataError):
-        PairIndex.of([Pair("p", "x", "y", "a"), bad])
+        PairIndex.from_pairs([Pair("p", "x", "y", "a"), bad])
 
 
 def test_values_by_metric_keeps_the_last_and_negates() -> None:
@@ -140,7 +140,7 @@ def test_values_by_metric_keeps_the_last_and_negates() -> None:
 
 
 def test_index_of_many_pairs_has_the_right_columns() -> None:
-    index = PairIndex.of([Pair("q", "x", "y", "b"), Pair("p", "z", "x", "tie")])
+    index = PairIndex.from_pairs([Pair("q", "x", "y", "b"), Pair("p", "z", "x", "tie")])
     assert (index.ids, index.groups) == (("x", "z", "y"), ("q", "p"))
     assert index.preference.tolist() == [-1, 0]
     np.testing.assert_array_equal(index.predictions({"x": 1.0, "y": 2.0, "z": 1.0}), [-1.0, 0.0])

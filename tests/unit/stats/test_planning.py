@@ -36,14 +36,14 @@ def true_variance(seeds: int, samples: int) -> float:
 
 
 def test_the_variance_with_other_numbers_is_what_it_will_be() -> None:
-    pilot = Pilot.of(pilot_table(4000, 2, 2), "a", "b")
+    pilot = Pilot.from_scores(pilot_table(4000, 2, 2), "a", "b")
     assert pilot.variance == pytest.approx(true_variance(2, 2), rel=0.07)
     for seeds, samples in ((1, 1), (1, 3), (4, 1), (8, 5)):
         assert pilot.variance_with(seeds, samples) == pytest.approx(true_variance(seeds, samples), rel=0.1)
 
 
 def test_a_pilot_of_single_images_cannot_tell_of_more() -> None:
-    pilot = Pilot.of(pilot_table(50, 1, 1), "a", "b")
+    pilot = Pilot.from_scores(pilot_table(50, 1, 1), "a", "b")
     assert pilot.seeds is None
     assert pilot.variance_with(2, 1) is None
     (plan,) = plans(pilot, 0.1, 0.8, seeds=(1, 2), samples=(1,), cost=None)
@@ -65,7 +65,7 @@ def test_prompts_and_power_are_those_of_the_paired_t_test() -> None:
 
 
 def test_dollars_count_images_and_answers_of_both() -> None:
-    pilot = Pilot.of(pilot_table(200, 2, 2), "a", "b")
+    pilot = Pilot.from_scores(pilot_table(200, 2, 2), "a", "b")
     found = plans(pilot, 0.1, 0.8, seeds=(1, 4), samples=(1, 3), cost=0.01)
     assert len(found) == 4
     for plan in found:
@@ -78,7 +78,7 @@ def test_dollars_count_images_and_answers_of_both() -> None:
 def planned(differences: np.ndarray, bounds: tuple[float, float] | None = None) -> str:
     """The notes below a plan for a difference of a fifth of the spread."""
     table = replace(unkind.board(np.column_stack([differences, np.zeros(len(differences))])), bounds=bounds)
-    pilot = Pilot.of(table, "g00", "g01")
+    pilot = Pilot.from_scores(table, "g00", "g01")
     wanted = float(differences.std()) / 5
     made = plans(pilot, wanted, 0.8, seeds=[1], samples=[1], cost=None)
     return " ".join(plan_table(made, [pilot], wanted, 0.8).notes)
@@ -98,9 +98,9 @@ def test_a_plan_says_what_its_pilot_cannot_know() -> None:
 def test_nothing_to_plan_from() -> None:
     same = [Entry(f"p{k}", name, "", 1.0) for k in range(5) for name in ("a", "b")]
     with pytest.raises(DataError, match=r"pilot\.csv: all prompts show the same difference of 'a' and 'b'"):
-        Pilot.of(score_table(same, metric="score", source="pilot.csv"), "a", "b")
+        Pilot.from_scores(score_table(same, metric="score", source="pilot.csv"), "a", "b")
     with pytest.raises(DataError, match="a pilot needs two"):
-        Pilot.of(score_table(same[:2], metric="score", source="pilot.csv"), "a", "b")
+        Pilot.from_scores(score_table(same[:2], metric="score", source="pilot.csv"), "a", "b")
 
 
 def test_power_and_range_on_peoples_marks(shared: Path) -> None:

@@ -149,8 +149,8 @@ def test_a_race_prompt_by_prompt_is_the_same_as_all_at_once(seed: int) -> None:
     for row in scores:
         if not single.over:
             single.add(row)
-    assert (whole.verdict, whole.prompts, whole.judged, whole.left) == (
-        single.verdict, single.prompts, single.judged, single.left
+    assert (whole.verdict, whole.prompts, whole.judged, whole.unbeaten) == (
+        single.verdict, single.prompts, single.judged, single.unbeaten
     )  # fmt: skip
 
 

@@ -151,11 +151,11 @@ def test_a_running_run_shows_its_means_so_far_and_the_time_that_is_left(tmp_path
     (folder / "results.json").write_text(json.dumps({"metrics": {"tit": {"mean": 9.0}}}))  # of an earlier session
     (state,) = Runs(tmp_path).states()
     assert state.means == (("a", 0.625), ("b", 0.5))
-    assert state.left == pytest.approx(50)
+    assert state.seconds_left == pytest.approx(50)
     make_run(
         tmp_path / "b", "running", 0, started=now - 50, updated=now, progress=progress | {"answers": 10, "expected": 30}
     )
-    assert next(one for one in Runs(tmp_path).states() if one.id == "b").left == pytest.approx(100)
+    assert next(one for one in Runs(tmp_path).states() if one.id == "b").seconds_left == pytest.approx(100)
     assert (state.errors, state.trouble) == (2, "HTTP 500")
 
 

@@ -178,7 +178,7 @@ class _RunImages:
         if item.image is None:
             return reason
         answers = self._replies.get((name, item.id), [])
-        webp = thumbnail(Judged.of(item.image, self._stats[name].get(item.id), answers), _EDGE, _QUALITY)
+        webp = thumbnail(Judged.from_record(item.image, self._stats[name].get(item.id), answers), _EDGE, _QUALITY)
         if isinstance(webp, str):  # why there is none
             return f"<br>({_md(webp)}){reason}"
         file = f"{hashlib.sha256(webp).hexdigest()[:16]}.webp"

@@ -99,7 +99,7 @@ class Settling:
                 for item in items:
                     if self.over:
                         return
-                    if name in self._race.left:
+                    if name in self._race.unbeaten:
                         if at >= self._next:
                             self._yielded[prompt] = self._yielded.get(prompt, 0) + 1
                         yield item
@@ -119,7 +119,7 @@ class Settling:
         self._scores[score.item_id] = None if score.value is None else self._sign * score.value
         while not self.over and self._next < len(self._prompts):
             prompt = self._prompts[self._next]
-            items = {name: self._items[prompt][name] for name in self._race.left}
+            items = {name: self._items[prompt][name] for name in self._race.unbeaten}
             if any(item.id not in self._scores for each in items.values() for item in each):
                 break
             self._next += 1
@@ -135,7 +135,7 @@ class Settling:
         )
         means = [sum(values) / len(values) if values else math.nan for values in known]
         if not any(
-            math.isnan(mean) for name, mean in zip(self._race.names, means, strict=True) if name in self._race.left
+            math.isnan(mean) for name, mean in zip(self._race.names, means, strict=True) if name in self._race.unbeaten
         ):
             self._race.add(means)
 
@@ -145,7 +145,7 @@ class Settling:
         lines = [
             unequally_missing(names[k], names[j], missing[:, [k, j]], ALPHA / (len(names) - 1))
             for k, j in combinations(range(len(names)), 2)
-            if {names[k], names[j]} & set(self._race.left)
+            if {names[k], names[j]} & set(self._race.unbeaten)
         ]
         return "; ".join(filter(None, lines))
 
@@ -167,7 +167,7 @@ class Settling:
     def _generators(self) -> SettledPair:
         names = list(self._race.names)
         if len(names) > 2:
-            return SettledPair(generators=names, left=self._race.left)
+            return SettledPair(generators=names, left=self._race.unbeaten)
         return SettledPair(a=names[0], b=names[1])
 
     def _verdict(self) -> SettledPair:

@@ -84,7 +84,7 @@ def categories(items: Sequence[Item], fewest: int = FEWEST) -> dict[str, dict[st
             for key, value in item.meta.items()
             if isinstance(value, str | int) and value != "" and key not in _NUMBERS
         }
-        for key, value in (labels | {name: of(item.prompt) for name, of in DERIVED.items()}).items():
+        for key, value in (labels | {name: derive(item.prompt) for name, derive in DERIVED.items()}).items():
             if columns.setdefault(key, {}).setdefault(item.prompt_id or item.id, value) != value:
                 mixed.add(key)
     usable = {key: values for key, values in columns.items() if key not in mixed and _sizes_fit(values, fewest)}
@@ -133,7 +133,7 @@ def compared_with_best(scores: ScoreTable, baseline: str = "") -> Comparison | N
         differences = tuple(generator_differences(scores, baseline=name, chosen=name == best) for name in against)
     except DataError:  # no two share two prompts
         return None
-    if not any(each.prompts >= FEWEST for each in differences[0]):
+    if not any(difference.prompts >= FEWEST for difference in differences[0]):
         return None
     return Comparison(scores, against, differences, tiers(np.where(counts >= FEWEST, scores.means, np.nan)))
 
@@ -142,14 +142,14 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
     """Tabulate each generator: mean, tier, first places, gaps to the best and the baseline, and the test against the best."""
     scores, against = comparison.scores, comparison.against
     firsts, sign = first_places(scores.means), scale.sign
-    by_name = [{each.a: each for each in differences} for differences in comparison.differences]
+    by_name = [{difference.a: difference for difference in differences} for differences in comparison.differences]
     rows = []
     for tier, members in enumerate(comparison.tiers, 1):
         for k in members:
-            name, own = scores.generators[k], scores.means[np.isfinite(scores.means[:, k]), k]
-            mean = mean_cell(own, scores.bounds, scale.digits, sign)
+            name, by_prompt = scores.generators[k], scores.means[np.isfinite(scores.means[:, k]), k]
+            mean = mean_cell(by_prompt, scores.bounds, scale.digits, sign)
             (gap, *test), *others = (_gap(differences.get(name), scale.digits) for differences in by_name)
-            rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, len(own)))
+            rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, len(by_prompt)))
     columns = ("generator", "mean", "tier", "best on", *(f"minus {name}" for name in against), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip
     notes = (
@@ -170,9 +170,9 @@ def _gap(difference: GeneratorDifference | None, digits: int) -> list[Cell | str
     if difference is None or difference.prompts < FEWEST:
         return [None] * 5
     counts = f"{difference.wins} / {difference.same} / {difference.losses}"
-    shown = plain(difference.detectable, digits=digits + 1)
+    detectable = plain(difference.detectable, digits=digits + 1)
     ps = (p_value(difference.p), p_value(difference.p_adjusted))
-    return [plain(difference.difference, difference.interval, digits + 1), counts, *ps, shown]
+    return [plain(difference.difference, difference.interval, digits + 1), counts, *ps, detectable]
 
 
 def slice_tables(
@@ -196,13 +196,13 @@ def slice_tables(
         rows: list[tuple[object, ...]] = []
         for value, means in values.items():
             firsts, mean = first_places(means), averages(means)
-            known = {scores.generators[k]: sign * float(mean[k]) for k in order if np.isfinite(mean[k])}
-            cuts.append(_Slice(title, value, known, digits, bounds))
+            means_by_name = {scores.generators[k]: sign * float(mean[k]) for k in order if np.isfinite(mean[k])}
+            cuts.append(_Slice(title, value, means_by_name, digits, bounds))
             for k in order if len(values) * len(order) <= ROWS else ():
-                own = means[np.isfinite(means[:, k]), k]
+                by_prompt = means[np.isfinite(means[:, k]), k]
                 gaps = [_difference(part, means, k, name, digits) for name in against]
-                mean_of = mean_cell(own, part.bounds, digits, sign)
-                rows.append((value, scores.generators[k], mean_of, *gaps, int(firsts[k]), len(own)))
+                mean_of = mean_cell(by_prompt, part.bounds, digits, sign)
+                rows.append((value, scores.generators[k], mean_of, *gaps, int(firsts[k]), len(by_prompt)))
         note = (
             f"Mean over the prompts with its 95% interval; minus {' or '.join(against)}: the difference, paired by prompt"
             + negated(scale)
@@ -238,9 +238,9 @@ def compared_table(scores: ScoreTable, scale: Scale, *, settled: bool) -> Table:
 
 
 def _mean_row(scores: ScoreTable, k: int, scale: Scale, *, interval: bool) -> tuple[Any, ...]:
-    own = scores.means[np.isfinite(scores.means[:, k]), k]
-    mean = mean_cell(own, scores.bounds, scale.digits, scale.sign)
-    return scores.generators[k], mean if mean is None or interval else replace(mean, interval=None), len(own)
+    by_prompt = scores.means[np.isfinite(scores.means[:, k]), k]
+    mean = mean_cell(by_prompt, scores.bounds, scale.digits, scale.sign)
+    return scores.generators[k], mean if mean is None or interval else replace(mean, interval=None), len(by_prompt)
 
 
 def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:
@@ -251,7 +251,7 @@ def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:
         column: Name of the category.
         scale: Of the scores.
     """
-    means: Floats = scale.sign * np.stack([averages(each) for each in scores.slices[column].values()], axis=1)
+    means: Floats = scale.sign * np.stack([averages(by_prompt) for by_prompt in scores.slices[column].values()], axis=1)
     return means
 
 
@@ -272,22 +272,22 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) 
         scale: Of the scores.
     """
     places: dict[tuple[Any, Any], dict[str, int]] = {}
-    for at, prompt in enumerate(scores.prompts):
+    for row, prompt in enumerate(scores.prompts):
         item = items[prompt]
         length, index = item_meta.LENGTH.get(item), item_meta.INDEX.get(item)
         if length in ("short", "long") and index is not None:
-            places.setdefault((item_meta.TYPE.get(item), index), {})[length] = at
-    both = [(of["short"], of["long"]) for of in places.values() if len(of) == 2]
+            places.setdefault((item_meta.TYPE.get(item), index), {})[length] = row
+    both = [(wordings["short"], wordings["long"]) for wordings in places.values() if len(wordings) == 2]
     if len(both) < FEWEST:
         return []
     short, long = (scores.means[[pair[k] for pair in both]] for k in (0, 1))
     sign, digits, rows = scale.sign, scale.digits + 1, []
     for k in np.argsort(-np.nan_to_num(averages(scores.means), nan=-np.inf), kind="stable").tolist():
-        known = np.isfinite(short[:, k]) & np.isfinite(long[:, k])
-        if known.sum() < FEWEST:
+        paired = np.isfinite(short[:, k]) & np.isfinite(long[:, k])
+        if paired.sum() < FEWEST:
             continue
-        gap = score_differences(long[known, k], short[known, k])
-        means = (plain(sign * float(scored[known, k].mean()), digits=digits) for scored in (short, long))
+        gap = score_differences(long[paired, k], short[paired, k])
+        means = (plain(sign * float(scored[paired, k].mean()), digits=digits) for scored in (short, long))
         interval = mean_interval(gap, scores.spans(declared=True))
         rows.append((scores.generators[k], *means, plain(float(gap.mean()), interval, digits), len(gap)))
     notes = (f"long minus short, paired by prompt, with its 95% interval{negated(scale)}",)
@@ -306,22 +306,22 @@ def _difference(scores: ScoreTable, means: Floats, k: int, other: str, digits: i
 
 def _variances(cuts: Sequence[_Slice], sign: float) -> list[Table]:
     """Tabulate the variance between generators for each value, the largest of a category first, and the maturity."""
-    variances = between_variance({each: list(each.means.values()) for each in cuts})
+    variances = between_variance({cut: list(cut.means.values()) for cut in cuts})
     least: dict[str, float] = {}
-    for each, variance in variances.items():
+    for cut, variance in variances.items():
         if variance:
-            least[each.column] = min(variance, least.get(each.column, variance))
+            least[cut.column] = min(variance, least.get(cut.column, variance))
     rows = []
-    for each in sorted(cuts, key=lambda each: -(variances[each] or 0.0) / least.get(each.column, 1.0)):
-        means, variance = list(each.means.values()), variances[each]
-        if variance is None or each.column not in least:
+    for cut in sorted(cuts, key=lambda cut: -(variances[cut] or 0.0) / least.get(cut.column, 1.0)):
+        means, variance = list(cut.means.values()), variances[cut]
+        if variance is None or cut.column not in least:
             continue
         together = sum(means) / len(means)
         best = max(means, key=lambda mean: sign * mean)
         statistics = [max(means) - min(means), together, best]
         rows.append((
-            each.column, each.value, plain(variance, digits=4), plain(variance / least[each.column], digits=2),
-            *(plain(one, digits=each.digits) for one in statistics), maturity(means, each.bounds) or None,
+            cut.column, cut.value, plain(variance, digits=4), plain(variance / least[cut.column], digits=2),
+            *(plain(number, digits=cut.digits) for number in statistics), maturity(means, cut.bounds) or None,
         ))  # fmt: skip
     notes = (
         "Variance of the generators' mean scores; times the least of this category's values. Few prompts add to it by chance.",
@@ -341,10 +341,10 @@ def _tiers(cuts: Sequence[_Slice], parts: Sequence[Sequence[str]], sign: float) 
     if len(parts) < 2 or not cuts:
         return []
     rows = []
-    for each in cuts:
-        means, gaps = tier_means(each.means, parts)
+    for cut in cuts:
+        means, gaps = tier_means(cut.means, parts)
         statistics = [*means, *(None if gap is None else sign * gap for gap in gaps)]
-        rows.append((each.column, each.value, *(plain(one, digits=each.digits) for one in statistics)))
+        rows.append((cut.column, cut.value, *(plain(number, digits=cut.digits) for number in statistics)))
     names = [f"tier {k}" for k in range(1, len(parts) + 1)]
     notes = tuple(f"{name.capitalize()}: {', '.join(members)}." for name, members in zip(names, parts, strict=True))
     columns = ("category", "value", *names, *(f"{k} to {k + 1}" for k in range(1, len(parts))))

@@ -255,7 +255,9 @@ def verdict_tables(
     ]
     for column in table.slices:
         rows = tuple(
-            (value, *difference_rows(one)) for difference in differences for value, one in difference.by[column].items()
+            (value, *difference_rows(in_slice))
+            for difference in differences
+            for value, in_slice in difference.by[column].items()
         )
         note = "p BH: adjusted by Benjamini and Hochberg over all slices of one pair"
         tables.append(Table(f"Differences by {column}", (column, *_columns("BH")), rows, explanation=(note,),

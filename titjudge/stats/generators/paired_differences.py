@@ -136,7 +136,7 @@ def run_differences(
         shared = {run: metrics[metric] for run, metrics in values.items() if metric in metrics}
         if baseline is None or baseline in shared:
             of_metric = mean_differences(prompt_of, shared, baseline=baseline)
-            differences += [replace(one, what=f"{one.what} of {metric}") for one in of_metric]
+            differences += [replace(difference, what=f"{difference.what} of {metric}") for difference in of_metric]
     return adjusted_together(differences)
 
 
@@ -151,9 +151,9 @@ def prompt_differences(
     """
     means: dict[str, Values] = {
         name: {
-            prompt: float(np.mean(known))
+            prompt: float(np.mean(scored))
             for prompt, scores in prompts.items()
-            if (known := [score for score in scores if score is not None])
+            if (scored := [score for score in scores if score is not None])
         }
         for name, prompts in values.items()
     }

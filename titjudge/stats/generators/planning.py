@@ -55,7 +55,7 @@ class Pilot:
     scale: float | None = None
 
     @classmethod
-    def of(cls, table: ScoreTable, a: str, b: str) -> Pilot:
+    def from_scores(cls, table: ScoreTable, a: str, b: str) -> Pilot:
         """Estimate the variances from two generators of a table.
 
         Raises:
@@ -72,7 +72,7 @@ class Pilot:
             )
         both = np.isfinite(table.means[:, columns]).all(axis=1)
         seeds, samples = (
-            _of_both(variances, columns) if table.per_prompt.kind == "mean" else None
+            _sum_over_both(variances, columns) if table.per_prompt.kind == "mean" else None
             for variances in (table.seed_variance, table.judge_variance)
         )
         squares = (d - d.mean()) ** 2
@@ -92,9 +92,10 @@ class Pilot:
         return max(fixed, 0.0) + between / seeds + judge / (seeds * samples)
 
 
-def _of_both(variances: Sequence[float | None], columns: Sequence[int]) -> float | None:
-    known = [value for k in columns if (value := variances[k]) is not None]
-    return 2 * sum(known) / len(known) if known else None
+def _sum_over_both(variances: Sequence[float | None], columns: Sequence[int]) -> float | None:
+    """Add up the variances of two generators; one that is not known counts as the other."""
+    measured = [value for k in columns if (value := variances[k]) is not None]
+    return 2 * sum(measured) / len(measured) if measured else None
 
 
 def variance_factor(differences: Floats) -> float:
@@ -174,8 +175,8 @@ def plans(
                 prompts_needed(assumed, difference, power)
                 for assumed in (variance / pilot.factor, variance, variance * pilot.factor)
             )
-            one = None if cost is None else cost * 2 * k * s / pilot.answers
-            dollars = None if one is None else (low * one, n * one, high * one)
+            per_prompt = None if cost is None else cost * 2 * k * s / pilot.answers
+            dollars = None if per_prompt is None else (low * per_prompt, n * per_prompt, high * per_prompt)
             options.append(Plan(pilot.a, pilot.b, k, s, n, (low, high), 2 * n * k * s, dollars, variance))
     return options
 

@@ -88,8 +88,8 @@ def replay_race(
     for _ in range(repeat):
         race = Race(names, table.width, margin)
         race.add(rng.permutation(means))
-        left = tuple(race.left)
-        races.append(RaceResult(tuple(names), race.verdict, left, race.prompts, race.judged, means.size))
+        unbeaten = tuple(race.unbeaten)
+        races.append(RaceResult(tuple(names), race.verdict, unbeaten, race.prompts, race.judged, means.size))
     return races
 
 
@@ -100,11 +100,11 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> list
         share = float(np.mean([pair.used / pair.of for pair in pairs]))
         settled = sum(pair.verdict != OPEN for pair in pairs)
         note = f"on average {100 * share:.1f}% of the judgements; {settled:,} of {len(pairs):,} settled"
-        rows = tuple((*each.generators, *each.cells) for each in replay_averages(pairs))
+        rows = tuple((*average.generators, *average.cells) for average in replay_averages(pairs))
         columns: tuple[str, ...] = ("a", "b", "verdict", "prompts used", "of", "share")
         tables.append(Table("Settling pairs", columns, rows, (note,)))
     if races:
-        rows = tuple((", ".join(each.generators), *each.cells) for each in replay_averages(races))
+        rows = tuple((", ".join(average.generators), *average.cells) for average in replay_averages(races))
         columns = ("generators", "verdict", "judgements used", "of", "share")
         tables.append(Table("Racing for the best", columns, rows))
     return tables

@@ -64,7 +64,7 @@ def planning(scores: ScoreTable, best: str, order: Sequence[int], scale: Scale) 
     """Tabulate how many prompts a difference needs, with the best and its runner-up as the pilot; None where it tells nothing."""
     others = [scores.generators[k] for k in order if scores.generators[k] != best]
     try:
-        pilot = Pilot.of(scores, best, others[0])
+        pilot = Pilot.from_scores(scores, best, others[0])
     except DataError:  # too few prompts, or all with the same difference
         return None
     if pilot.prompts < SHORT:

@@ -127,12 +127,12 @@ class Race:
     margin: float | None = None
     prompts: int = 0
     judged: int = 0  # prompts x generators that were still in
-    left: list[str] = field(default_factory=list)
+    unbeaten: list[str] = field(default_factory=list)
     verdict: str = OPEN
 
     def __post_init__(self) -> None:
         k = len(self.names)
-        self.left = list(self.names)
+        self.unbeaten = list(self.names)
         self._error = (1 - LEVEL) / 2 / max(1, k - 1)
         self._means = [0.0]  # that a mean difference is shown to exceed
         if self.margin is not None:  # a margin of the whole scale says nothing: all are equivalent
@@ -161,51 +161,55 @@ class Race:
         """
         rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
         while len(rows) and not self.over:
-            pairs = len(self.left) * (len(self.left) - 1)
+            pairs = len(self.unbeaten) * (len(self.unbeaten) - 1)
             rows = rows[self._advance(rows[: max(1, _MOST_AT_ONCE // (pairs * len(_BETS)))]) :]
 
     def _advance(self, scores: Floats) -> int:
         """Add prompts up to the first at which something is decided, or all; returns how many."""
-        place = [self.names.index(name) for name in self.left]
-        one, other = (
+        place = [self.names.index(name) for name in self.unbeaten]
+        first, second = (
             np.array(indices) for indices in zip(*((i, j) for i in place for j in place if i != j), strict=True)
         )
-        d = score_differences(scores[:, one], scores[:, other])
-        exceeded = self._asymptotic(scores[:, place], d, one, other) if self.width is None else self._bet(d, one, other)
+        d = score_differences(scores[:, first], scores[:, second])
+        exceeded = (
+            self._asymptotic(scores[:, place], d, first, second) if self.width is None else self._bet(d, first, second)
+        )
         decided = exceeded[0].any(axis=1)
         if self.margin is not None:
             decided |= exceeded[1].all(axis=1)
         used = int(np.argmax(decided)) + 1 if decided.any() else len(scores)
-        self._keep(used, one, other)
+        self._keep(used, first, second)
         if len(self.names) == 2:
             self._seen.append(d[:used, 0])
         self.prompts += used
         self.judged += used * len(place)
-        beaten = set(other[exceeded[0][used - 1]].tolist())
-        self.left = [self.names[k] for k in place if k not in beaten]
-        if len(self.left) == 1:
-            self.verdict = self.left[0]
+        beaten = set(second[exceeded[0][used - 1]].tolist())
+        self.unbeaten = [self.names[k] for k in place if k not in beaten]
+        if len(self.unbeaten) == 1:
+            self.verdict = self.unbeaten[0]
         elif self.margin is not None:
-            kept = ~np.isin(one, list(beaten)) & ~np.isin(other, list(beaten))
+            kept = ~np.isin(first, list(beaten)) & ~np.isin(second, list(beaten))
             if exceeded[1][used - 1, kept].all():
                 self.verdict = EQUIVALENT
         return used
 
-    def _bet(self, d: Floats, one: NDArray[Any], other: NDArray[Any]) -> list[NDArray[np.bool_]]:
+    def _bet(self, d: Floats, first: NDArray[Any], second: NDArray[Any]) -> list[NDArray[np.bool_]]:
         """Tell for each of `_means` whether the mean of each pair is known to exceed it, after each prompt."""
         width = self.width or 0.0
         self._after = [
-            self._logs[k, one, other] + np.cumsum(_gains(np.clip(d, -width, width), mean, width), axis=0)
+            self._logs[k, first, second] + np.cumsum(_gains(np.clip(d, -width, width), mean, width), axis=0)
             for k, mean in enumerate(self._means)
         ]
         return [_wealth(logs) >= -math.log(self._error) for logs in self._after]
 
-    def _asymptotic(self, scores: Floats, d: Floats, one: NDArray[Any], other: NDArray[Any]) -> list[NDArray[np.bool_]]:
+    def _asymptotic(
+        self, scores: Floats, d: Floats, first: NDArray[Any], second: NDArray[Any]
+    ) -> list[NDArray[np.bool_]]:
         """Tell the same by the asymptotic interval, with the range of the scores so far in place of the scale."""
         n = self.prompts + np.arange(1, len(d) + 1)
         sums, squares = (
-            self._sums[one, other] + np.cumsum(d, axis=0),
-            self._squares[one, other] + np.cumsum(d**2, axis=0),
+            self._sums[first, second] + np.cumsum(d, axis=0),
+            self._squares[first, second] + np.cumsum(d**2, axis=0),
         )
         lows = np.minimum.accumulate(np.minimum(scores.min(axis=1), self._ends[0]))
         highs = np.maximum.accumulate(np.maximum(scores.max(axis=1), self._ends[1]))
@@ -214,14 +218,14 @@ class Race:
         half = radius(n[:, None], squares + spans[:, None] ** 2, 1 - 2 * self._error)
         return [(sums / n[:, None] - half > mean) & (n >= FEWEST)[:, None] for mean in self._means]
 
-    def _keep(self, used: int, one: NDArray[Any], other: NDArray[Any]) -> None:
+    def _keep(self, used: int, first: NDArray[Any], second: NDArray[Any]) -> None:
         """Keep what was added up over the first `used` of the prompts that were looked at."""
         if self.width is not None:
             for k, logs in enumerate(self._after):
-                self._logs[k, one, other] = logs[used - 1]
+                self._logs[k, first, second] = logs[used - 1]
             return
         sums, squares, lows, highs = self._after
-        self._sums[one, other], self._squares[one, other] = sums[used - 1], squares[used - 1]
+        self._sums[first, second], self._squares[first, second] = sums[used - 1], squares[used - 1]
         self._ends = (float(lows[used - 1]), float(highs[used - 1]))
 
     def interval(self) -> Interval | None:
@@ -240,8 +244,8 @@ class Race:
         low, high = -width, float(d.mean())
         for _ in range(30):
             middle = (low + high) / 2
-            known = middle > -width and _wealth(_gains(d, middle, width).sum(axis=0)) >= -math.log(self._error)
-            low, high = (middle, high) if known else (low, middle)
+            exceeded = middle > -width and _wealth(_gains(d, middle, width).sum(axis=0)) >= -math.log(self._error)
+            low, high = (middle, high) if exceeded else (low, middle)
         return low
 
 

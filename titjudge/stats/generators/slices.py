@@ -23,9 +23,9 @@ def averages(means: Floats) -> Floats:
     Args:
         means: Shape (prompts, generators), NaN where there is no score.
     """
-    known = np.isfinite(means)
-    total = np.where(known, means, 0.0).sum(axis=0)
-    mean: Floats = np.divide(total, known.sum(axis=0), out=np.full(means.shape[1], np.nan), where=known.any(axis=0))
+    scored = np.isfinite(means)
+    total = np.where(scored, means, 0.0).sum(axis=0)
+    mean: Floats = np.divide(total, scored.sum(axis=0), out=np.full(means.shape[1], np.nan), where=scored.any(axis=0))
     return mean
 
 
@@ -58,14 +58,14 @@ def tiers(means: Floats, level: float = 0.05) -> list[list[int]]:
         level: Significance level.
     """
     average = with_ties(averages(means))
-    left = [k for k in np.argsort(-average, kind="stable").tolist() if np.isfinite(average[k])]
+    remaining = [k for k in np.argsort(-average, kind="stable").tolist() if np.isfinite(average[k])]
     groups = []
-    while left:
-        best, *rest = left
-        ps = below_best_p(means[:, left])
+    while remaining:
+        best, *rest = remaining
+        ps = below_best_p(means[:, remaining])
         worse = next((k for k, p in enumerate(ps) if p is not None and p < level), len(rest))
         groups.append([best, *rest[:worse]])
-        left = rest[worse:]
+        remaining = rest[worse:]
     return groups
 
 
@@ -78,8 +78,8 @@ def tier_means(
         scores: Mean score of each generator; generators without one are left out.
         names_by_tier: Names of the generators of each tier, best first.
     """
-    known = [[scores[name] for name in names if name in scores] for names in names_by_tier]
-    means = [sum(members) / len(members) if members else None for members in known]
+    by_tier = [[scores[name] for name in names if name in scores] for names in names_by_tier]
+    means = [sum(members) / len(members) if members else None for members in by_tier]
     gaps = [None if a is None or b is None else a - b for a, b in pairwise(means)]
     return means, gaps
 

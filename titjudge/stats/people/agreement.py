@@ -100,7 +100,7 @@ def agreement(
     values = {name: negated(by_image) if name in negate else by_image for name, by_image in unsigned.items()}
     ranked = [name for name in values if name not in marks_judge]
     grouped, notes = distinct(_with_prompts(pairs, images))
-    index = PairIndex.of(grouped)
+    index = PairIndex.from_pairs(grouped)
     human = human_scores(index)
     warnings += [*several, *notes, *_pair_warnings(index, grouped, images)]
     base = {name: _without(images, (not_applicable or {}).get(base_metric(name), ())) for name in values}
@@ -166,13 +166,13 @@ def _without_srcc(people: Leaderboard | None) -> MetricResult:
 def _images(items: Sequence[Item | InvalidItem], scores: Sequence[Score]) -> tuple[list[Image], list[str]]:
     """List the images of the items, or of the scores where there are no items, with warnings."""
     warnings = []
-    known = {item.id: (item.id, item.generator, item.prompt_id or item.id) for item in items}
+    image_of = {item.id: (item.id, item.generator, item.prompt_id or item.id) for item in items}
     if not items:
-        known = {s.item_id: (s.item_id, s.generator, s.prompt_id or s.item_id) for s in scores}
-    strangers = {score.item_id for score in scores if score.item_id not in known}
+        image_of = {s.item_id: (s.item_id, s.generator, s.prompt_id or s.item_id) for s in scores}
+    strangers = {score.item_id for score in scores if score.item_id not in image_of}
     if strangers:
         warnings.append(f"{len(strangers)} scored images are not in the data and left out, the first: {min(strangers)}")
-    return list(known.values()), warnings
+    return list(image_of.values()), warnings
 
 
 def _without(images: Sequence[Image], ids: Collection[str]) -> Sequence[Image]:
@@ -186,10 +186,10 @@ def _values(images: Sequence[Image], scores: Sequence[Score]) -> tuple[dict[str,
     if sum(map(len, values.values())) < len(scores):
         repeated = [key for key, n in Counter((s.item_id, s.metric) for s in scores).items() if n > 1]
         warnings.append(f"{len(repeated)} images have several scores of one metric, the last counts: {repeated[0][0]}")
-    known = {image[0] for image in images}
+    ids = {image[0] for image in images}
     for name, by_image in values.items():
-        if not by_image.keys() <= known:
-            values[name] = {id: value for id, value in by_image.items() if id in known}
+        if not by_image.keys() <= ids:
+            values[name] = {id: value for id, value in by_image.items() if id in ids}
     return values, warnings
 
 
@@ -202,9 +202,9 @@ def _with_prompts(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pa
 
 
 def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Image]) -> list[str]:
-    known = {image[0] for image in images}
+    ids = {image[0] for image in images}
     warnings = []
-    if strangers := [id for id in index.ids if id not in known]:
+    if strangers := [id for id in index.ids if id not in ids]:
         warnings.append(f"{len(strangers)} images of the human pairs are not in the data, the first: {strangers[0]}")
     if bad := sum(pair.both_bad for pair in pairs):
         warnings.append(f"people find both images bad in {bad} of {len(pairs)} pairs: they count as ties")
@@ -221,7 +221,7 @@ def _metric(index: PairIndex, human: HumanScores, values: Values, intervals: boo
 
 def _unranked(values: Values) -> MetricResult:
     """Return the statistics of a metric that does not rank images: as without pairs, with the reason."""
-    result = _metric(PairIndex.of(()), {}, values, False, 0)
+    result = _metric(PairIndex.from_pairs(()), {}, values, False, 0)
     return result.joined(MetricResult(reasons=dict.fromkeys(result.reasons, MARKS_JUDGE)))
 
 

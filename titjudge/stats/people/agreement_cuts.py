@@ -50,9 +50,9 @@ def score_gaps(judged: JudgedPairs, metric: int) -> list[tuple[int, float]]:
     """List (pair number, gap) of the pairs with a human preference and both scores; gap > 0 where metric and people agree."""
     gaps, scores = [], judged.scores[metric]
     for number, (a, b, sign) in enumerate(judged.pairs):
-        left, right = scores[a], scores[b]
-        if sign and left is not None and right is not None:
-            gaps.append((number, 0.0 if same(left, right) else (left - right) * sign))
+        score_a, score_b = scores[a], scores[b]
+        if sign and score_a is not None and score_b is not None:
+            gaps.append((number, 0.0 if same(score_a, score_b) else (score_a - score_b) * sign))
     return gaps
 
 

@@ -34,9 +34,9 @@ def undecided(pairs: Sequence[Pair], scores: Iterable[Score]) -> dict[str, Undec
         if score.value is None:
             continue
         of_metric = bounds.setdefault(score.metric, {})
-        known = bounds_of(score.parts)
-        of_metric[score.item_id] = known or (score.value, score.value)
-        if known:
+        stated = bounds_of(score.parts)
+        of_metric[score.item_id] = stated or (score.value, score.value)
+        if stated:
             open_in.add(score.metric)
     return {metric: _count(pairs, bounds[metric]) for metric in bounds if metric in open_in}
 

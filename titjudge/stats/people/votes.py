@@ -280,7 +280,7 @@ def _tally(
     votes: Iterable[Vote], orientation: dict[Key, Key] | None = None
 ) -> tuple[dict[Key, dict[str, str]], dict[Key, Key]]:
     """Group choices by pair and annotator, mirrored to the order in which the pair was first seen; also return these orders."""
-    seen = {} if orientation is None else orientation
+    orders = {} if orientation is None else orientation
     tally: dict[Key, dict[str, str]] = {}
     for vote in votes:
         if vote.choice not in CHOICES:
@@ -290,12 +290,12 @@ def _tally(
         if vote.a == vote.b:
             raise DataError(f"vote of {vote.annotator}: {vote.a} is paired with itself")
         key = (vote.prompt_id, min(vote.a, vote.b), max(vote.a, vote.b))
-        first = seen.setdefault(key, (vote.prompt_id, vote.a, vote.b))
+        first = orders.setdefault(key, (vote.prompt_id, vote.a, vote.b))
         mine = tally.setdefault(key, {})
         if vote.annotator in mine:
             raise DataError(f"{vote.annotator} voted twice on {vote.a} / {vote.b} of prompt {vote.prompt_id}: keep one")
         mine[vote.annotator] = vote.choice if first[1] == vote.a else _MIRROR[vote.choice]
-    return tally, seen
+    return tally, orders
 
 
 def krippendorff_alpha(

@@ -43,14 +43,16 @@ class BridgeLine:
         residuals = self.y - self.y.mean() - self.slope * (self.x - self.x.mean())
         return float(np.sqrt(residuals @ residuals / (len(self.x) - 2)))
 
-    def predict(self, at: float, uncertain: float = 0.0) -> tuple[float, Interval]:
-        """Predict the new judge's score of a generator with the old score `at`, with a 95% prediction interval.
+    def predict(self, old_score: float, uncertain: float = 0.0) -> tuple[float, Interval]:
+        """Predict the new judge's score of a generator, with a 95% prediction interval.
 
-        `uncertain` is the half-width of the 95% interval of `at`, for a generator that has only some of the anchors' prompts.
+        Args:
+            old_score: The generator's mean score by the old judge.
+            uncertain: Half-width of the 95% interval of `old_score`, for a generator that has only some of the anchors' prompts.
         """
         from scipy.special import stdtrit
 
-        n, off = len(self.x), at - float(self.x.mean())
+        n, off = len(self.x), old_score - float(self.x.mean())
         squares = float(((self.x - self.x.mean()) ** 2).sum())
         value = float(self.y.mean()) + self.slope * off
         half = -float(stdtrit(n - 2, TAIL)) * self.spread * (1 + 1 / n + off**2 / squares) ** 0.5
@@ -134,8 +136,8 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
         raise DataError(f"{len(anchors)} generators are judged by both ({named}): a bridge needs {FEWEST}", new.source)
     pairs = np.array([_paired(old, new, name, prompts) for name in anchors])
     pairs[:, 0] = with_ties(pairs[:, 0])
-    left = [np.delete(pairs, k, axis=0) for k in range(len(anchors))]
-    line = _rising_line(pairs, left, old.source, new.source)
+    held_out = [np.delete(pairs, k, axis=0) for k in range(len(anchors))]
+    line = _rising_line(pairs, held_out, old.source, new.source)
     standings = [
         BridgedGenerator(name, False, mean, interval, count) for name, (mean, interval, count) in boards[1].items()
     ]
@@ -145,7 +147,7 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
             scores = _rows(old, prompts)[:, old.column(name)]
             standings.append(BridgedGenerator(name, True, *line.predict(mean, _uncertain(scores)), count, outside))
     standings.sort(key=lambda standing: (-standing.score, standing.generator))
-    predicted = [BridgeLine(*rest.T).predict(score)[1] for rest, score in zip(left, pairs[:, 0], strict=True)]
+    predicted = [BridgeLine(*rest.T).predict(score)[1] for rest, score in zip(held_out, pairs[:, 0], strict=True)]
     return Bridge(
         anchors,
         line,
@@ -168,28 +170,28 @@ def _lacking(
     tables: Sequence[ScoreTable], prompts: Sequence[str], boards: Sequence[Mapping[str, Any]]
 ) -> dict[str, int]:
     """Count the prompts without a score of each generator on one of the boards, by name."""
-    known: dict[str, Any] = {}
+    scored: dict[str, Any] = {}
     for table, board in zip(tables, boards, strict=True):
         rows = np.isfinite(_rows(table, prompts))
         for name in board:
-            known[name] = rows[:, table.column(name)] & known.get(name, True)
-    counts = {name: len(prompts) - int(own.sum()) for name, own in sorted(known.items())}
+            scored[name] = rows[:, table.column(name)] & scored.get(name, True)
+    counts = {name: len(prompts) - int(has_score.sum()) for name, has_score in sorted(scored.items())}
     return {name: count for name, count in counts.items() if count}
 
 
-def _rising_line(pairs: Floats, left: Sequence[Floats], old: str, new: str) -> BridgeLine:
+def _rising_line(pairs: Floats, held_out: Sequence[Floats], old: str, new: str) -> BridgeLine:
     """Draw the line through the anchors.
 
     Args:
         pairs: Scores of the anchors by the old and the new judge, shape (anchors, 2).
-        left: The same without each anchor.
+        held_out: The same without each anchor.
         old: Where the old judge's scores come from.
         new: Where the new judge's come from.
 
     Raises:
         DataError: There is no line, or it does not rise.
     """
-    if not all(np.ptp(rest[:, 0]) for rest in left):
+    if not all(np.ptp(rest[:, 0]) for rest in held_out):
         what = f"at most one of the {len(pairs)} anchors has another score than the rest"
         raise DataError(f"{what}: no line leads through them", old)
     if not np.ptp(with_ties(pairs[:, 1])):
@@ -210,9 +212,9 @@ def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, 
     means = _rows(table, prompts)
     boards = {}
     for k, name in enumerate(table.generators):
-        known = means[np.isfinite(means[:, k]), k]
-        if len(known) >= max(2, _SHARE * len(prompts)):
-            boards[name] = float(known.mean()), mean_interval(known, table.bounds), len(known)
+        scored = means[np.isfinite(means[:, k]), k]
+        if len(scored) >= max(2, _SHARE * len(prompts)):
+            boards[name] = float(scored.mean()), mean_interval(scored, table.bounds), len(scored)
     return boards
 
 
@@ -220,9 +222,9 @@ def _uncertain(scores: Floats) -> float:
     """Compute the half-width of the 95% interval of the mean over all of these prompts, NaN being those without a score."""
     from scipy.special import stdtrit
 
-    known = scores[np.isfinite(scores)]
-    left = 1 / len(known) - 1 / len(scores)  # 0 where every prompt has a score
-    return float(-stdtrit(len(known) - 1, TAIL) * known.std(ddof=1) * left**0.5)
+    scored = scores[np.isfinite(scores)]
+    lacking = 1 / len(scored) - 1 / len(scores)  # of a finite population: 0 where every prompt has a score
+    return float(-stdtrit(len(scored) - 1, TAIL) * scored.std(ddof=1) * lacking**0.5)
 
 
 def _paired(old: ScoreTable, new: ScoreTable, name: str, prompts: Sequence[str]) -> tuple[float, float]:

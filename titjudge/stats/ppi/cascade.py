@@ -61,8 +61,8 @@ class _Table:
         return [after - before for before, after in pairwise(self._total(chain[:k]) for k in range(len(chain) + 1))]
 
     def _total(self, judges: tuple[int, ...]) -> float:
-        known = self.together.get(frozenset(self.names[k] for k in judges)) if len(judges) > 1 else None
-        return float(self.price[list(judges)].sum()) if known is None else known
+        shared = self.together.get(frozenset(self.names[k] for k in judges)) if len(judges) > 1 else None
+        return float(self.price[list(judges)].sum()) if shared is None else shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +195,16 @@ def _run(
 ) -> tuple[CascadeOutcome, tuple[Mask, Floats]]:
     """Evaluate a rule: its outcome, and whether each pair is right and what it costs."""
     size = table.right.shape[1]
-    open_, right, cost, asked = np.ones(size, bool), np.zeros(size, bool), np.zeros(size), []
+    open_, right, cost, shares_asked = np.ones(size, bool), np.zeros(size, bool), np.zeros(size), []
     prices = table.steps(chain)
     for step, judge in enumerate(chain):
-        asked.append(float(open_.mean()))
+        shares_asked.append(float(open_.mean()))
         cost[open_] += prices[step]
         decides = open_ & reaches(table.margin[judge], thresholds[step]) if step < len(thresholds) else open_.copy()
         right[decides] = table.right[judge][decides]
         open_ &= ~decides
     rule = CascadeRule(tuple(table.names[k] for k in chain), tuple(float(t) for t in thresholds))
-    return CascadeOutcome(rule, float(right.mean()), float(cost.mean()), tuple(asked)), (right, cost)
+    return CascadeOutcome(rule, float(right.mean()), float(cost.mean()), tuple(shares_asked)), (right, cost)
 
 
 def _right(table: _Table, rule: CascadeRule) -> Floats:
@@ -243,9 +243,9 @@ def _two(table: _Table, first: int, second: int, prices: Sequence[float]) -> tup
 
 def _three(table: _Table, chain: tuple[int, int, int]) -> Iterator[_Candidates]:
     margin = table.margin[chain[0]]
-    known = margin[margin >= 0]
+    answered = margin[margin >= 0]
     prices = table.steps(chain)
-    for level in np.unique(np.quantile(known, np.linspace(0, 1, GRID))) if len(known) else ():
+    for level in np.unique(np.quantile(answered, np.linspace(0, 1, GRID))) if len(answered) else ():
         decides = margin >= level
         rest = table.only(~decides)
         if not rest.right.shape[1]:
@@ -288,8 +288,8 @@ def _choose(
         if not within:
             raise ConfigError(f"no judge costs {max_price} USD a pair or less; the cheapest costs {rules[0].price:g}")
         return within[-1]
-    wanted = float(table.right.mean(axis=1).max()) - tolerance
-    return next(rule for rule in rules if rule.accuracy >= wanted - 1e-12)
+    enough = float(table.right.mean(axis=1).max()) - tolerance
+    return next(rule for rule in rules if rule.accuracy >= enough - 1e-12)
 
 
 def _cross_validate(

@@ -125,7 +125,7 @@ def _spaced(frontier: Sequence[CascadeOutcome], chosen: CascadeOutcome) -> list[
     low, high = frontier[0].accuracy, frontier[-1].accuracy
     marks = np.linspace(low, high, SHOWN - 1)
     picked = {min(range(len(frontier)), key=lambda k: abs(frontier[k].accuracy - mark)) for mark in marks}
-    return [each for k, each in enumerate(frontier) if k in picked or each is chosen]
+    return [outcome for k, outcome in enumerate(frontier) if k in picked or outcome is chosen]
 
 
 def _record(outcome: CascadeOutcome) -> dict[str, Any]:

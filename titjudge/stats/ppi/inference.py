@@ -114,10 +114,10 @@ def fit(columns: PreferenceArrays) -> Fit:
     usable = np.isfinite(rest).all() and np.isfinite(judge).all()
     below = float((gap * gap).sum()) if usable else 0.0
     labelled = len(np.unique(columns.group))
-    left = labelled - 1 - 1 / a.shape[1]  # degrees of freedom: lambda takes one, for all columns together
-    power = float(np.clip((a * gap).sum() / below, 0.0, 1.0)) if below > 0 and left > 0 else 0.0
+    freedom = labelled - 1 - 1 / a.shape[1]  # degrees of freedom: lambda takes one, for all columns together
+    power = float(np.clip((a * gap).sum() / below, 0.0, 1.0)) if below > 0 and freedom > 0 else 0.0
     value = people + power * (rest - judge) if power else people
-    contributions = ((labelled - 1) / left) ** 0.5 * (a - power * b) + power * u if power else a
+    contributions = ((labelled - 1) / freedom) ** 0.5 * (a - power * b) + power * u if power else a
     mask, group = np.concatenate([columns.mask, columns.rest_mask]), np.concatenate([columns.group, columns.rest_group])
     naive, all_judge = _linear(np.concatenate([columns.judge, columns.rest]), mask, group, columns.groups)
     effective = _effective(columns.mask, columns.group, columns.groups), _effective(mask, group, columns.groups)
@@ -147,8 +147,8 @@ def _linear(values: Floats, mask: Floats, group: Ints, groups: int) -> tuple[Flo
         share = np.nan_to_num(mask * (values - mean) / count)
     out = np.zeros((groups, values.shape[1]))
     np.add.at(out, group, share)
-    left = 1 - leverage(mask, group, groups)
-    return mean, np.divide(out, left, out=np.zeros_like(out), where=left > 1e-12)
+    remaining = 1 - leverage(mask, group, groups)
+    return mean, np.divide(out, remaining, out=np.zeros_like(out), where=remaining > 1e-12)
 
 
 def leverage(mask: Floats, group: Ints, groups: int) -> Floats:
@@ -201,10 +201,10 @@ def ppi_mean(
         raise ValueError("people, judge and rest must be finite")
     if not len(y):
         return Estimate(None, None, 0.0, None, None, None, None, 0, len(r), 0, None, "people labelled no pair")
-    group, known = codes([*labels, *others])
+    group, prompts = codes([*labels, *others])
     ones = np.ones((len(y), 1)), np.ones((len(r), 1))
     columns = PreferenceArrays(
-        y[:, None], f[:, None], ones[0], group[: len(y)], r[:, None], ones[1], group[len(y) :], len(known)
+        y[:, None], f[:, None], ones[0], group[: len(y)], r[:, None], ones[1], group[len(y) :], len(prompts)
     )
     return estimate(fit(columns), columns, 0, level=level, bounds=bounds, skewed=skewed)
 

@@ -86,19 +86,19 @@ def best_pool(pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *
 
 def standardised(scores: Floats) -> Floats:
     """Scale scores to mean 0 and standard deviation 1; NaN stays, and constant scores become 0."""
-    known = scores[np.isfinite(scores)]
-    _, size = np.frexp(np.abs(known).max(initial=0.0))
-    scores, known = np.ldexp(scores, -size), np.ldexp(known, -size)  # the square of 1e200 is infinite
-    spread = float(known.std()) if len(known) else 0.0
-    made: Floats = (scores - known.mean()) / spread if spread > 0 else scores * 0.0
-    return made
+    finite = scores[np.isfinite(scores)]
+    _, size = np.frexp(np.abs(finite).max(initial=0.0))
+    scores, finite = np.ldexp(scores, -size), np.ldexp(finite, -size)  # the square of 1e200 is infinite
+    spread = float(finite.std()) if len(finite) else 0.0
+    scaled: Floats = (scores - finite.mean()) / spread if spread > 0 else scores * 0.0
+    return scaled
 
 
 def _right(index: PairIndex, scores: Floats, pool: Sequence[int]) -> Floats:
     """Return 1 for each pair in which the pool prefers what people prefer, else 0; a tie is wrong."""
     mean = with_ties(scores[list(pool)].mean(axis=0))
-    found: Floats = (np.sign(mean[index.a] - mean[index.b]) == index.preference).astype(np.float64)
-    return found
+    right: Floats = (np.sign(mean[index.a] - mean[index.b]) == index.preference).astype(np.float64)
+    return right
 
 
 def _choose(

@@ -174,13 +174,13 @@ def people_board(
         return PeopleBoard((), (), (), 0.0, 0, len(columns.rest), nobody, level)
     fitted = fit(columns)
     estimates = [estimate(fitted, columns, k, level=level, bounds=(0.0, 1.0)) for k in range(len(names))]
-    rates = with_ties(np.array([np.nan if one.value is None else one.value for one in estimates]))
+    rates = with_ties(np.array([np.nan if rate.value is None else rate.value for rate in estimates]))
     order = sorted(range(len(names)), key=lambda k: (estimates[k].value is None, -rates[k], names[k]))
     place = {k: i + 1 for i, k in enumerate(order) if estimates[k].value is not None}
     ranks = _ranks(fitted, columns, len(names), level)
     standings = tuple(GeneratorRank(names[k], estimates[k], place.get(k), ranks[k]) for k in order)
     gaps = tuple(_gap(fitted, columns, names, k, j, level) for k, j in pairwise(order))
-    warnings = [*_sampled(couples), *sorted({one.reason for one in estimates if one.reason})]
+    warnings = [*_sampled(couples), *sorted({rate.reason for rate in estimates if rate.reason})]
     if joined.unjudged:
         warnings.append(f"{joined.unjudged} labelled pairs have no answer of the judge: counted as its ties")
     pairs = _pairwise(joined, [names[k] for k in order], generator_of, level)
@@ -211,11 +211,11 @@ def _columns(
     number = {name: k for k, name in enumerate(names)}
     couples: dict[tuple[str, str], list[int]] = {}
 
-    def known(keys: Mapping[Any, Any]) -> list[Any]:
+    def with_generators(keys: Mapping[Any, Any]) -> list[Any]:
         named = [(key, generator_of.get(key[1]), generator_of.get(key[2])) for key in keys]
         return [(key, number[x], number[y]) for key, x, y in named if x is not None and y is not None and x != y]
 
-    labelled, rest = known(joined.labelled), known(joined.rest)
+    labelled, rest = with_generators(joined.labelled), with_generators(joined.rest)
     for column, rows in enumerate((labelled, rest)):
         for _, x, y in rows:
             couple = (names[min(x, y)], names[max(x, y)])
@@ -277,8 +277,8 @@ def _gap(fitted: Fit, columns: PreferenceArrays, names: Sequence[str], k: int, j
         return Gap(names[k], names[j], difference, None, False, None, "too few labelled prompts: no interval")
     if separated:
         return Gap(names[k], names[j], difference, interval, True, 0)
-    more, why = more_labels(fitted, k, j, len(columns.people), len(columns.rest), level=level)
-    return Gap(names[k], names[j], difference, interval, False, more, why)
+    needed, why = more_labels(fitted, k, j, len(columns.people), len(columns.rest), level=level)
+    return Gap(names[k], names[j], difference, interval, False, needed, why)
 
 
 def more_labels(
@@ -291,25 +291,25 @@ def more_labels(
     from scipy.stats import norm
 
     difference = abs(float(fitted.value[k] - fitted.value[j]))
-    wanted = (difference / float(norm.ppf(0.5 + level / 2) + norm.ppf(POWER))) ** 2
+    target = (difference / float(norm.ppf(0.5 + level / 2) + norm.ppf(POWER))) ** 2
     a, b, u = (part[:, k] - part[:, j] for part in fitted.parts)
     total = labelled + unlabelled
 
     def variance(labels: int) -> float:
-        left = total - labels
-        less, rest = (labelled / labels) ** 0.5, (unlabelled / left) ** 0.5 if left else 0.0
+        remaining = total - labels
+        less, rest = (labelled / labels) ** 0.5, (unlabelled / remaining) ** 0.5 if remaining else 0.0
         gap = less * b - rest * u
         below = float(gap @ gap)
-        weight = min(max(float(less * a @ gap) / below, 0.0), 1.0) if below > 0 and left else 0.0
+        weight = min(max(float(less * a @ gap) / below, 0.0), 1.0) if below > 0 and remaining else 0.0
         miss = less * a - weight * gap
         return float(miss @ miss)
 
-    if difference == 0 or variance(total) > wanted:
+    if difference == 0 or variance(total) > target:
         return None, "labels on all the pairs there are would not be enough"
     low, high = labelled, total
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if variance(middle) <= wanted else (middle, high)
+        low, high = (low, middle) if variance(middle) <= target else (middle, high)
     return high - labelled, ""
 
 

@@ -62,8 +62,8 @@ class TwoTier:
 
     def tables(self) -> list[Table]:
         """Tabulate the generators, and the differences of neighbours."""
-        ways = ("joined", "from", "to", "dear alone", "from (alone)", "to (alone)")
-        more = ("dear judgements", "of prompts", "saved")
+        estimates = ("joined", "from", "to", "dear alone", "from (alone)", "to (alone)")
+        counts = ("dear judgements", "of prompts", "saved")
         neighbours = set(pairwise(tier.names[0] for tier in self.generators))
         notes = (
             f"{100 * self.level:g}% intervals over prompts like these, for the dear judge; saved: share of dear judgements that "
@@ -75,7 +75,7 @@ class TwoTier:
             ("Differences of neighbours", "first / second", [d for d in self.differences if d.names in neighbours]),
         )
         return [
-            Table(title, (head, *ways, *more), tuple(_row(tier) for tier in tiers), notes if not k else ())
+            Table(title, (head, *estimates, *counts), tuple(_row(tier) for tier in tiers), notes if not k else ())
             for k, (title, head, tiers) in enumerate(boards)
             if tiers
         ]
@@ -128,9 +128,9 @@ def _joined(dear: Floats, cheap: Floats, level: float, bounds: Interval | None) 
     cheap = cheap * (float(dear[both].std()) / spread if spread > 0 else 1.0)
     bounds = bounds if bounds and np.isfinite(bounds).all() else None
     estimate = ppi_mean(dear[both], cheap[both], cheap[rest], level=level, bounds=bounds, skewed=True)
-    left = with_ties(dear[both] - estimate.power * cheap[both])
-    common = int(np.unique(left, return_counts=True)[1].max(initial=0))
-    if estimate.power and 2 * common > len(left) and len(left) - common < _OTHERS:
+    residuals = with_ties(dear[both] - estimate.power * cheap[both])
+    common = int(np.unique(residuals, return_counts=True)[1].max(initial=0))
+    if estimate.power and 2 * common > len(residuals) and len(residuals) - common < _OTHERS:
         return replace(estimate, value=estimate.people, interval=estimate.people_interval, power=0.0, worth=float(estimate.labelled),
                        reason=estimate.reason or ALONE)  # fmt: skip
     return estimate

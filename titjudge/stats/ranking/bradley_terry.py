@@ -169,7 +169,7 @@ class _Likelihood:
         tied = np.asarray(weights[:, self.tied].any(axis=1))
         couples = np.zeros((weights.shape[1], len(self._features)))
         couples[np.arange(len(couples)), self._couple] = 1
-        total, wanted, all_ = weights @ couples, weights @ self._of_outcome, weights.sum(axis=1)
+        total, observed, all_ = weights @ couples, weights @ self._of_outcome, weights.sum(axis=1)
         offset = np.zeros((len(weights), 1, 3))
         offset[:, 0, 2] = np.where(tied, np.log(2), -np.inf)
         free = np.ones((len(weights), self.generators + 1, self.generators + 1))
@@ -184,7 +184,7 @@ class _Likelihood:
             top = logits.max(axis=2, keepdims=True)
             share = np.exp(logits - top)
             norm = share.sum(axis=2, keepdims=True)
-            value = (wanted[draws] * point).sum(axis=1) - (total[draws] * (top + np.log(norm))[:, :, 0]).sum(axis=1)
+            value = (observed[draws] * point).sum(axis=1) - (total[draws] * (top + np.log(norm))[:, :, 0]).sum(axis=1)
             return value, share / norm
 
         point = np.zeros((len(weights), self.generators + 1))
@@ -194,7 +194,7 @@ class _Likelihood:
         value, share = likelihood(point, going)
         for _ in range(ITERATIONS):
             expected = (total[going, :, None] * share).reshape(len(going), -1)
-            gradient = wanted[going] - expected @ self._rows
+            gradient = observed[going] - expected @ self._rows
             gradient[:, -1] *= tied[going]
             open_ = np.flatnonzero(np.abs(gradient).max(axis=1) > TOLERANCE * all_[going])
             settled = np.setdiff1d(np.arange(len(going)), open_)

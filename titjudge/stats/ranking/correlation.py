@@ -169,24 +169,24 @@ def mean_correlation(
         seed: Of the draws.
         most: The largest that a correlation counts as, below 1.
     """
-    x, y, known = _both(scores, human)
-    both = np.flatnonzero(known)
+    x, y, complete = _both(scores, human)
+    both = np.flatnonzero(complete)
     x, y = with_ties(x[both]), with_ties(y[both])
     stratum, names = codes(strata[k] for k in both.tolist())
     group, distinct = codes(groups[k] for k in both.tolist())
-    own = [np.flatnonzero(stratum == k) for k in range(len(names))]
-    own = [rows for rows in own if len(rows) >= FEWEST and np.ptp(x[rows]) and np.ptp(y[rows])]
-    if not own:
+    strata_rows = [np.flatnonzero(stratum == k) for k in range(len(names))]
+    strata_rows = [rows for rows in strata_rows if len(rows) >= FEWEST and np.ptp(x[rows]) and np.ptp(y[rows])]
+    if not strata_rows:
         return MeanCorrelation(len(both), 0, None, None)
-    ranks = [(rows, _ranks(x[rows]), _ranks(y[rows])) for rows in own]
+    ranks = [(rows, _ranks(x[rows]), _ranks(y[rows])) for rows in strata_rows]
 
-    ends = np.array([[most or 1 - 1 / len(rows)] for rows in own])
+    ends = np.array([[most or 1 - 1 / len(rows)] for rows in strata_rows])
 
     def weighted_mean(weights: Floats) -> Floats:
         columns = [(weights[:, group[rows]], first, second) for rows, first, second in ranks]
         with np.errstate(invalid="ignore", divide="ignore"):  # a stratum without an image in a draw is left out of it
-            each = np.stack([_weighted(first(drawn), second(drawn), drawn) for drawn, first, second in columns])
-            z = np.arctanh(np.clip(each, -ends, ends))
+            correlations = np.stack([_weighted(first(drawn), second(drawn), drawn) for drawn, first, second in columns])
+            z = np.arctanh(np.clip(correlations, -ends, ends))
             mean: Floats = np.tanh(np.nansum(z, axis=0) / np.isfinite(z).sum(axis=0))
         return mean
 
@@ -195,7 +195,7 @@ def mean_correlation(
         [weighted_mean(block) for block in multiplicities(len(distinct), resamples, seed)] if len(distinct) > 1 else []
     )
     interval = percentile_interval(np.concatenate(blocks), len(distinct)) if blocks else None
-    return MeanCorrelation(len(both), len(own), whole, interval)
+    return MeanCorrelation(len(both), len(strata_rows), whole, interval)
 
 
 def _both(scores: Sequence[float | None], human: Sequence[float | None]) -> tuple[Floats, Floats, NDArray[np.bool_]]:

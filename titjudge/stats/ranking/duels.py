@@ -67,14 +67,14 @@ def _rows(
             points.setdefault(first, []).append(won)
             points.setdefault(second, []).append(1 - won)
     share = group_means(points)
-    known = {row.generator: (row.strength, *_ends(row.interval)) for row in fit.generators}
-    names = list(known or share)
-    strengths = with_ties(np.array([known[name][0] if known else share[name] for name in names]))
+    fitted = {row.generator: (row.strength, *_ends(row.interval)) for row in fit.generators}
+    names = list(fitted or share)
+    strengths = with_ties(np.array([fitted[name][0] if fitted else share[name] for name in names]))
     value = dict(zip(names, strengths.tolist(), strict=True))
     return tuple(
         (
             1 + sum(other > value[name] for other in value.values()), name,
-            *known.get(name, (None, None, None)), share[name], len(points[name]),
+            *fitted.get(name, (None, None, None)), share[name], len(points[name]),
         )
         for name in sorted(value, key=lambda name: (-value[name], name))
     )  # fmt: skip

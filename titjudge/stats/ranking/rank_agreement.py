@@ -193,7 +193,7 @@ def expected_ndcg(gains: Floats, scores: Floats) -> Floats:
 
 def predicted_pairs(pairs: Iterable[Pair], values: Values) -> list[Pair]:
     """Return the pairs with the preferences of a metric: the higher score, a tie where equal; pairs without both scores drop."""
-    index = PairIndex.of(list(pairs))
+    index = PairIndex.from_pairs(list(pairs))
     names = {1.0: "a", 0.0: "tie", -1.0: "b"}
     return [
         Pair(index.groups[group], index.ids[a], index.ids[b], names[sign], "metric")

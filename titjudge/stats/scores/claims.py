@@ -26,8 +26,10 @@ def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[ClaimOutco
     Raises:
         DataError: A claim is malformed.
     """
-    known = {item.id: item for item in items}
-    return [claim for score in scores if score.item_id in known for claim in _claims_in(known[score.item_id], score)]
+    item_of = {item.id: item for item in items}
+    return [
+        claim for score in scores if score.item_id in item_of for claim in _claims_in(item_of[score.item_id], score)
+    ]
 
 
 def _claims_in(item: Item, score: Score) -> Iterator[ClaimOutcome]:
@@ -36,7 +38,7 @@ def _claims_in(item: Item, score: Score) -> Iterator[ClaimOutcome]:
     if rows:
         for row in rows:
             if any(row.get(key) is not None for key in _PLACE):
-                yield ClaimOutcome.of(
+                yield ClaimOutcome.from_record(
                     {**row, "met": _met(row, score), "position": _position(row, len(item.prompt)), **facts}
                 )
     elif aligned is not None:
@@ -45,8 +47,8 @@ def _claims_in(item: Item, score: Score) -> Iterator[ClaimOutcome]:
                 yield from _named(" ".join(element), str(kind), element[:1], met, item, facts)
     else:
         for question in questions(score.parts) if score.value is not None else ():
-            if (asked := _asked(question)) is not None:
-                yield from _named(str(question.get("question", "")), *asked, item, facts)
+            if (described := _described(question)) is not None:
+                yield from _named(str(question.get("question", "")), *described, item, facts)
 
 
 def _elements(marks: Any) -> Iterator[tuple[list[str], bool]]:
@@ -60,12 +62,12 @@ def _named(
     claim: str, kind: str, names: Sequence[str], met: bool, item: Item, facts: Mapping[str, Any]
 ) -> Iterator[ClaimOutcome]:
     """Yield the claim at the position of the first of the names that the prompt contains; nothing where it contains none."""
-    place = next((at for name in names if (at := place_of(name, item.prompt)) is not None), None)
+    place = next((position for name in names if (position := place_of(name, item.prompt)) is not None), None)
     if place is not None:
-        yield ClaimOutcome.of({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
+        yield ClaimOutcome.from_record({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
 
 
-def _asked(question: Mapping[str, Any]) -> tuple[str, list[str], bool] | None:
+def _described(question: Mapping[str, Any]) -> tuple[str, list[str], bool] | None:
     """Return kind, names and answer of a question of DSG (`attribute - color (cat, red)`) or TIFA (`element`)."""
     dsg = _TUPLE.match(str(question.get("tuple", "")))
     if dsg and isinstance(question.get("yes"), bool):

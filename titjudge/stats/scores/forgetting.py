@@ -38,7 +38,7 @@ class ClaimOutcome:
     words: int
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> ClaimOutcome:
+    def from_record(cls, record: Mapping[str, Any]) -> ClaimOutcome:
         """Make a claim from a record with these keys (`words` may be called `prompt_words`, `prompt_id` `group`).
 
         Raises:
@@ -155,14 +155,14 @@ def forgetting(
     """Compute the rates of generators by position, kind and length of prompt, and the step of each.
 
     Args:
-        claims: Claims, or records for `ClaimOutcome.of`.
+        claims: Claims, or records for `ClaimOutcome.from_record`.
         bins: Bins of the position.
         resamples: Bootstrap draws of prompts for the interval of a step.
 
     Raises:
         DataError: A record is malformed.
     """
-    listed = [claim if isinstance(claim, ClaimOutcome) else ClaimOutcome.of(claim) for claim in claims]
+    listed = [claim if isinstance(claim, ClaimOutcome) else ClaimOutcome.from_record(claim) for claim in claims]
     generators = sorted({claim.generator for claim in listed})
 
     def place(claim: ClaimOutcome) -> tuple[int, str]:
@@ -196,15 +196,15 @@ def _rates(
     labels: Sequence[str],
 ) -> list[Rate]:
     number = {text: k for k, text in enumerate(labels)}
-    seen = [(claim, number[label(claim)[1]]) for claim in claims if claim.met is not None]
+    visible = [(claim, number[label(claim)[1]]) for claim in claims if claim.met is not None]
     unseen = [number[label(claim)[1]] for claim in claims if claim.met is None]
-    group, groups = codes(claim.prompt_id for claim, _ in seen)
-    met, asked = np.zeros((len(groups), len(labels))), np.zeros((len(groups), len(labels)))
-    cell = np.array([k for _, k in seen], dtype=np.int64)
-    np.add.at(asked, (group, cell), 1.0)
-    np.add.at(met, (group, cell), np.array([float(bool(claim.met)) for claim, _ in seen]))
-    intervals = share_intervals(met, asked)
-    n, hits = asked.sum(axis=0), met.sum(axis=0)
+    group, groups = codes(claim.prompt_id for claim, _ in visible)
+    met, trials = np.zeros((len(groups), len(labels))), np.zeros((len(groups), len(labels)))
+    cell = np.array([k for _, k in visible], dtype=np.int64)
+    np.add.at(trials, (group, cell), 1.0)
+    np.add.at(met, (group, cell), np.array([float(bool(claim.met)) for claim, _ in visible]))
+    intervals = share_intervals(met, trials)
+    n, hits = trials.sum(axis=0), met.sum(axis=0)
     return [
         Rate(generator, text, float(hits[k] / n[k]) if n[k] else None, intervals[k], int(n[k]), unseen.count(k))
         for k, text in enumerate(labels)
@@ -212,38 +212,40 @@ def _rates(
 
 
 def _step(generator: str, claims: Sequence[ClaimOutcome], resamples: int) -> Step:
-    seen = sorted((claim for claim in claims if claim.met is not None), key=lambda claim: (claim.prompt_id, claim.kind))
-    group, groups = codes(claim.prompt_id for claim in seen)
-    met = np.array([bool(claim.met) for claim in seen], dtype=np.float64)
+    visible = sorted(
+        (claim for claim in claims if claim.met is not None), key=lambda claim: (claim.prompt_id, claim.kind)
+    )
+    group, groups = codes(claim.prompt_id for claim in visible)
+    met = np.array([bool(claim.met) for claim in visible], dtype=np.float64)
     if len(groups) < 2 or not met.any() or met.all():
         reason = "fewer than two prompts" if len(groups) < 2 else "every claim has the same verdict"
         return Step(generator, None, None, None, None, None, None, f"no step can be looked for: {reason}")
-    cell = np.array([min(int(claim.position * CELLS), CELLS - 1) for claim in seen])
-    hits, asked = np.zeros((len(groups), CELLS)), np.zeros((len(groups), CELLS))
+    cell = np.array([min(int(claim.position * CELLS), CELLS - 1) for claim in visible])
+    hits, trials = np.zeros((len(groups), CELLS)), np.zeros((len(groups), CELLS))
     np.add.at(hits, (group, cell), met)
-    np.add.at(asked, (group, cell), 1.0)
-    drop, cut = _split(hits.sum(axis=0)[None], asked.sum(axis=0)[None])
-    alike, _ = codes((claim.prompt_id, claim.kind) for claim in seen)
+    np.add.at(trials, (group, cell), 1.0)
+    drop, cut = _split(hits.sum(axis=0)[None], trials.sum(axis=0)[None])
+    alike, _ = codes((claim.prompt_id, claim.kind) for claim in visible)
     p_value = _exchange(met, cell, alike, float(drop[0]))
     if p_value >= SIGNIFICANT:
         return Step(generator, None, None, None, None, None, p_value, "no step beyond chance")
     where = int(cut[0])
     before, after = met[cell < where].mean(), met[cell >= where].mean()
-    draws = [_split(block @ hits, block @ asked)[1] / CELLS for block in multiplicities(len(groups), resamples, 0)]
+    draws = [_split(block @ hits, block @ trials)[1] / CELLS for block in multiplicities(len(groups), resamples, 0)]
     interval = percentile_interval(np.concatenate(draws), len(groups)) if draws else None
-    kinds = [claim.kind for claim in seen]
+    kinds = [claim.kind for claim in visible]
     return Step(
         generator, where / CELLS, interval, float(before), float(after), _within(kinds, met, cell >= where), p_value
     )
 
 
-def _split(hits: Floats, asked: Floats) -> tuple[Floats, Ints]:
+def _split(hits: Floats, trials: Floats) -> tuple[Floats, Ints]:
     """Find the best change point of each row of counts by cell: the sum of squares it explains, and the first cell behind it.
 
     Only cuts after which the rate is lower count.
     """
-    n, h = asked.cumsum(axis=1)[:, :-1], hits.cumsum(axis=1)[:, :-1]
-    total, met = asked.sum(axis=1, keepdims=True), hits.sum(axis=1, keepdims=True)
+    n, h = trials.cumsum(axis=1)[:, :-1], hits.cumsum(axis=1)[:, :-1]
+    total, met = trials.sum(axis=1, keepdims=True), hits.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         fall = h / n - (met - h) / (total - n)
         explained = np.where(fall > 0, fall**2 * n * (total - n) / total, 0.0)
@@ -258,7 +260,7 @@ def _split(hits: Floats, asked: Floats) -> tuple[Floats, Ints]:
 def _exchange(met: Floats, cell: Ints, group: Ints, drop: float) -> float:
     """Compute the p-value of a drop by exchanging verdicts within groups; claims are sorted by group."""
     rng = np.random.default_rng(0)
-    asked = np.bincount(cell, minlength=CELLS).astype(np.float64)[None]
+    trials = np.bincount(cell, minlength=CELLS).astype(np.float64)[None]
     larger = done = 0
     rows = max(1, min(PERMUTATIONS, (1 << 21) // len(met)))
     while done < PERMUTATIONS:
@@ -267,7 +269,7 @@ def _exchange(met: Floats, cell: Ints, group: Ints, drop: float) -> float:
         flat = (np.arange(count)[:, None] * CELLS + cell[None]).ravel()
         sums = np.bincount(flat, weights=met[order].ravel(), minlength=count * CELLS)
         hits = sums.reshape(count, CELLS).astype(np.float64)
-        larger += int((_split(hits, np.broadcast_to(asked, hits.shape))[0] >= drop - 1e-12).sum())
+        larger += int((_split(hits, np.broadcast_to(trials, hits.shape))[0] >= drop - 1e-12).sum())
         done += count
     return (larger + 1) / (PERMUTATIONS + 1)
 

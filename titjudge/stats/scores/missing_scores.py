@@ -27,11 +27,11 @@ def unequally_missing(first: str, second: str, missing: Floats, level: float = A
         missing: As for `lacking`.
         level: Significance level.
     """
-    more, fewer = lacking(missing)
-    p = mcnemar_p(more, fewer)
+    first_lacks, second_lacks = lacking(missing)
+    p = mcnemar_p(first_lacks, second_lacks)
     if p is None or p >= level:
         return ""
-    (name, most), (other, least) = sorted([(first, more), (second, fewer)], key=lambda lacks: -lacks[1])
+    (name, most), (other, least) = sorted([(first, first_lacks), (second, second_lacks)], key=lambda lacks: -lacks[1])
     return (
         f"{name} lacks a score on {most:,} prompts where {other} has one, and {other} on {least:,} where {name} has one"
     )

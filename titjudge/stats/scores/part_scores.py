@@ -24,13 +24,13 @@ def part_scores(
     Raises:
         DataError: A claim is malformed.
     """
-    wanted = set(columns)
+    requested = set(columns)
     by_column: dict[str, dict[str, dict[tuple[str, ...], float]]] = {}
     for score in scores:
         if score.item_id not in items or score.value is None:
             continue
-        parts = levels(score.parts) if wanted & set(LEVELS) else {}
-        if ELEMENT in wanted:
+        parts = levels(score.parts) if requested & set(LEVELS) else {}
+        if ELEMENT in requested:
             met: dict[tuple[str, ...], list[float]] = {}
             for claim in claims_of([items[score.item_id]], [score]):
                 if claim.met is not None:
@@ -38,7 +38,7 @@ def part_scores(
             for _, kind, value in element_scores(score.parts):
                 met.setdefault((kind,), []).append(value)
             parts[ELEMENT] = group_means(met)
-        for column in wanted & set(parts):
+        for column in requested & set(parts):
             if parts[column]:
                 by_column.setdefault(column, {})[score.item_id] = parts[column]
     return {column: _named(by_column[column]) for column in PARTS if column in by_column}
@@ -48,5 +48,5 @@ def _named(by_item: Mapping[str, Mapping[tuple[str, ...], float]]) -> dict[str, 
     """Name each part by the last of its names, with the first one (its pillar) added where that is ambiguous."""
     every = {names for values in by_item.values() for names in values}
     count = Counter(names[-1] for names in every)
-    shown = {names: names[-1] if count[names[-1]] == 1 else f"{names[-1]} ({names[0]})" for names in every}
-    return {id: {shown[names]: each for names, each in values.items()} for id, values in by_item.items()}
+    labels = {names: names[-1] if count[names[-1]] == 1 else f"{names[-1]} ({names[0]})" for names in every}
+    return {id: {labels[names]: number for names, number in values.items()} for id, values in by_item.items()}

@@ -84,9 +84,9 @@ class ScoreTable:
             DataError: There is no such generator; names the file and the generators it has.
         """
         if generator not in self.generators:
-            known = ", ".join(self.generators[:20]) + (", ..." if len(self.generators) > 20 else "")
+            names = ", ".join(self.generators[:20]) + (", ..." if len(self.generators) > 20 else "")
             hint = nearest(generator, self.generators)
-            raise DataError(f"no generator '{generator}'.{hint} Known: {known}", self.source)
+            raise DataError(f"no generator '{generator}'.{hint} Known: {names}", self.source)
         return self.generators.index(generator)
 
     def only(self, generators: Sequence[str]) -> ScoreTable:
@@ -171,10 +171,10 @@ class ScoreTable:
         Args:
             declared: Use only `bounds`; else the range of the scores themselves where there are none.
         """
-        known = self.means[np.isfinite(self.means)]
-        if self.bounds is None and (declared or not len(known)):
+        scored = self.means[np.isfinite(self.means)]
+        if self.bounds is None and (declared or not len(scored)):
             return None
-        low, high = self.bounds or (float(known.min()), float(known.max()))
+        low, high = self.bounds or (float(scored.min()), float(scored.max()))
         return (low - high, high - low) if math.isfinite(high - low) and high > low else None
 
 
@@ -220,10 +220,10 @@ def score_table(
     generator, generators = codes(entry.generator for entry in entries)
     prompt, prompts = codes(entry.prompt for entry in entries)
     shape = (len(prompts), len(generators))
-    known = [entry for entry in entries if entry.value is not None]
+    answered = [entry for entry in entries if entry.value is not None]
     scored = np.array([entry.value is not None for entry in entries], dtype=bool)
-    value = sign * np.array([entry.value for entry in known], dtype=np.float64)
-    image, _ = codes((entry.prompt, entry.generator, entry.image) for entry in known)
+    value = sign * np.array([entry.value for entry in answered], dtype=np.float64)
+    image, _ = codes((entry.prompt, entry.generator, entry.image) for entry in answered)
     score, judge_variance, samples = pooled(image, value, generator[scored], len(generators))
     first = np.unique(image, return_index=True)[1]
     cell = (prompt * len(generators) + generator)[scored][first]
@@ -249,7 +249,7 @@ def score_table(
         samples=samples,
         metric=metric,
         source=source,
-        missing=len(entries) - len(known),
+        missing=len(entries) - len(answered),
         bounds=(0.0, 1.0) if rule.counts else bounds,
         cost=cost,
         slices=by_category | by_part,

@@ -25,7 +25,7 @@ def best_judge(runs: Sequence[JudgedRun]) -> BestJudge | None:
     judges = _judges(runs)
     if not judges or any(set(run.results.human_pairs) != set(pairs) for run in runs[1:]):
         return None
-    index = PairIndex.of(pairs)
+    index = PairIndex.from_pairs(pairs)
     order = _order(index, judges)
     record = BestJudge(
         reference=runs[0].results.reference, first=order[0], ranking=[_ranked(name, judges[name][0]) for name in order]
@@ -47,8 +47,8 @@ def _judges(runs: Sequence[JudgedRun]) -> dict[str, Judge]:
         lower = [name for name in names if not run.scale(name).higher]
         values = values_by_metric((score for _, score in run.scores.items() if score.metric in names), negate=lower)
         for name in names:
-            shown = name if len(runs) == 1 else f"{name} ({run.name})"
-            judges[shown] = run.results.metrics[name], values.get(name, {})
+            label = name if len(runs) == 1 else f"{name} ({run.name})"
+            judges[label] = run.results.metrics[name], values.get(name, {})
     return judges
 
 

@@ -134,22 +134,22 @@ def _too_few(pair: ScoreTable) -> str:
 
 def _difference(comparison: Comparison, first: str, second: str, alone: GeneratorDifference) -> BetterGenerator:
     """Return the difference of the two as `compare generators` has it; of several generators as one of all of them."""
-    known = alone
+    reported = alone
     if len(comparison.scores.generators) > 2:
-        below = next((each for each in comparison.differences[0] if each.a == second), None)
+        below = next((difference for difference in comparison.differences[0] if difference.a == second), None)
         if below is not None and below.difference is not None:
             low, high = below.interval or (0.0, 0.0)
             ends = None if below.interval is None else (-high, -low)
-            known = replace(alone, interval=ends, p=below.p_adjusted)
+            reported = replace(alone, interval=ends, p=below.p_adjusted)
     return BetterGenerator(
-        difference=known.difference,
-        interval=known.interval,
-        p=known.p,
-        prompts=known.prompts,
-        wins=known.wins,
-        same=known.same,
-        losses=known.losses,
-        detectable=known.detectable,
+        difference=reported.difference,
+        interval=reported.interval,
+        p=reported.p,
+        prompts=reported.prompts,
+        wins=reported.wins,
+        same=reported.same,
+        losses=reported.losses,
+        detectable=reported.detectable,
     )
 
 
@@ -159,14 +159,14 @@ def _needed(pair: ScoreTable, scale: Scale) -> PromptsNeeded | None:
     None where these prompts are too few to plan from, or do not tell.
     """
     try:
-        pilot = Pilot.of(pair, *pair.generators)
+        pilot = Pilot.from_scores(pair, *pair.generators)
     except DataError:
         return None
     seeds, samples = round(pilot.images), round(pilot.answers)
     if pilot.prompts < SHORT or pilot.variance_with(seeds, samples) is None:
         return None
-    known = pair.means[np.isfinite(pair.means)]
-    low, high = scale.range or (float(known.min()), float(known.max()))
+    scored = pair.means[np.isfinite(pair.means)]
+    low, high = scale.range or (float(scored.min()), float(scored.max()))
     size = max(abs(float(pair.differences(0, 1).mean())), _LEAST * (high - low))
     (plan,) = plans(pilot, size, POWER, seeds=[seeds], samples=[samples], cost=None)
     return PromptsNeeded(difference=size, prompts=plan.prompts, range=plan.range)
@@ -174,25 +174,25 @@ def _needed(pair: ScoreTable, scale: Scale) -> PromptsNeeded | None:
 
 def _weak_spot(alone: GeneratorDifference, better: bool) -> WeakSpot | None:
     """Find where the winner is shown to lose, else where the loser is shown to be furthest behind."""
-    shown = [
-        (each.difference, column, value, each)
+    spots = [
+        (difference.difference, column, value, difference)
         for column, values in alone.by.items()
-        for value, each in values.items()
-        if each.difference is not None and each.prompts >= FEWEST and (each.p_adjusted or 1.0) < ALPHA
+        for value, difference in values.items()
+        if difference.difference is not None and difference.prompts >= FEWEST and (difference.p_adjusted or 1.0) < ALPHA
     ]
-    if not shown:
+    if not spots:
         return None
-    by_difference = sorted(shown, key=lambda spot: spot[0])
-    difference, column, value, each = by_difference[0] if by_difference[0][0] < 0 else by_difference[-1]
-    if better and column != ELEMENT and 0 < difference <= (alone.difference or 0.0):
+    by_gap = sorted(spots, key=lambda spot: spot[0])
+    gap, column, value, difference = by_gap[0] if by_gap[0][0] < 0 else by_gap[-1]
+    if better and column != ELEMENT and 0 < gap <= (alone.difference or 0.0):
         return None  # the loser is no further behind there than everywhere
     return WeakSpot(
         column=column,
         value=value,
-        generator=each.a if difference < 0 else each.b,
-        behind=abs(difference),
-        p=each.p_adjusted,
-        prompts=each.prompts,
+        generator=difference.a if gap < 0 else difference.b,
+        behind=abs(gap),
+        p=difference.p_adjusted,
+        prompts=difference.prompts,
     )
 
 
@@ -202,25 +202,25 @@ def _weakest_part(pair: ScoreTable) -> WeakPart | None:
     if column is None:
         return None
     means = {value: float(averages(means)[0]) for value, means in pair.slices[column].items()}
-    known = {value: mean for value, mean in means.items() if np.isfinite(mean)}
-    if not known:
+    defined = {value: mean for value, mean in means.items() if np.isfinite(mean)}
+    if not defined:
         return None
-    value = min(known, key=lambda name: known[name])
-    return WeakPart(column=column, value=value, generator=pair.generators[0], mean=known[value])
+    value = min(defined, key=lambda name: defined[name])
+    return WeakPart(column=column, value=value, generator=pair.generators[0], mean=defined[value])
 
 
 def _others(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> dict[str, str]:
     """Ask the other metrics of all runs which of two generators is better."""
     shared = [name for name in runs[0].metrics if name != metric and all(name in run.metrics for run in runs)]
-    said = {}
+    answers = {}
     for name in shared[:_OTHERS]:
         table = joined_table(runs, name, sliced=False)
         if table is not None and {first, second} <= set(table.generators):
-            each = next(iter(_differences(table.only((first, second)))), None)
-            if each is not None and each.difference is not None:
-                shown = each.p is not None and each.p < ALPHA
-                said[name] = (SAME if each.difference > 0 else OPPOSITE) if shown else OPEN
-    return said
+            difference = next(iter(_differences(table.only((first, second)))), None)
+            if difference is not None and difference.difference is not None:
+                significant = difference.p is not None and difference.p < ALPHA
+                answers[name] = (SAME if difference.difference > 0 else OPPOSITE) if significant else OPEN
+    return answers
 
 
 # -- prompts that show it ----------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def _examples(runs: Sequence[JudgedRun], pair: ScoreTable) -> BetterGenerator:
     lost = [row for row in order[:EXAMPLES] if gaps[row] < 0]
     won = [row for row in order[::-1][:EXAMPLES] if gaps[row] > 0]
     judged = _judged(runs, pair, {pair.prompts[row] for row in (*lost, *won)})
-    shown = {
+    examples = {
         row: PromptExample(
             prompt_id=pair.prompts[row],
             difference=float(gaps[row]),
@@ -242,7 +242,7 @@ def _examples(runs: Sequence[JudgedRun], pair: ScoreTable) -> BetterGenerator:
         )
         for row in (*lost, *won)
     }
-    return BetterGenerator(won=[shown[row] for row in won], lost=[shown[row] for row in lost])
+    return BetterGenerator(won=[examples[row] for row in won], lost=[examples[row] for row in lost])
 
 
 Judged = tuple[float, JudgedRun, str, str]  # score, more is better; run, item and metric
@@ -263,8 +263,8 @@ def _judged(runs: Sequence[JudgedRun], pair: ScoreTable, prompts: set[str]) -> M
 
 def _extreme(judged: Sequence[Judged], *, best: bool, several: bool) -> JudgedExample:
     """Choose the image with the best or the worst score of several images of a prompt."""
-    value = (max if best else min)(each[0] for each in judged)
-    _, run, item, metric = next(each for each in judged if each[0] == value)
+    value = (max if best else min)(candidate[0] for candidate in judged)
+    _, run, item, metric = next(candidate for candidate in judged if candidate[0] == value)
     score = run.scores.whole(item, metric)
     example = JudgedExample(item=item, score=score.value, reason=reason_of(score))
     return example.joined(JudgedExample(run=run.name)) if several else example

@@ -101,7 +101,9 @@ def joined_table(runs: Sequence[JudgedRun], metric: str, *, sliced: bool = True)
         entries += [Entry(*cells[score.item_id], f"{run.name}/{score.item_id}", score.value) for score in scores]
         for column, by_item in _parts(run.items, scores).items() if sliced else ():
             numbers = parts.setdefault(column, [])
-            numbers += [(*cells[id], value, one) for id, values in by_item.items() for value, one in values.items()]
+            numbers += [
+                (*cells[id], value, number) for id, values in by_item.items() for value, number in values.items()
+            ]
     if not any(entry.value is not None for entry in entries):
         return None
     named = [_keyed(item, key(item)) for run in runs for item in run.items.values()] if sliced else []

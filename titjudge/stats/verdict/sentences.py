@@ -26,14 +26,14 @@ def sentences(verdict: Verdict, settle: SettleRecord | None = None, status: str 
         settle: The question that the run was to settle.
         status: Of the run, as in its manifest.
     """
-    said: list[str] = []
+    lines: list[str] = []
     if settle is not None and settle.pairs:
-        said.append(_sentence(settled_words(settle)))
+        lines.append(_sentence(settled_words(settle)))
     elif verdict.generators is not None:
-        said += _of_generators(verdict.generators)
-    if said and status not in _FINISHED:
-        said[0] = f"So far: {said[0]}"
-    return [*said, *(_of_judges(verdict.judges) if verdict.judges is not None else ())]
+        lines += _of_generators(verdict.generators)
+    if lines and status not in _FINISHED:
+        lines[0] = f"So far: {lines[0]}"
+    return [*lines, *(_of_judges(verdict.judges) if verdict.judges is not None else ())]
 
 
 def is_undecided(verdict: Verdict, settle: SettleRecord | None = None) -> bool:
@@ -64,7 +64,7 @@ def _of_generators(record: BetterGenerator) -> Iterator[str]:
     if len(record.ranking) > 2 and len(tiers := _tiers(record)) > 1:
         yield f"In order: {'; '.join(map(_names, tiers))}. Those named together {_LEVEL}."
     if record.others:
-        yield _sentence("; ".join(f"{name} {_SAID[said]}" for name, said in record.others.items()))
+        yield _sentence("; ".join(f"{name} {_SAID[answer]}" for name, answer in record.others.items()))
 
 
 _SAID = {
@@ -88,10 +88,10 @@ def _lead(record: BetterGenerator) -> str:
         return _sentence(f"{record.first} and {record.second} {_LEVEL}: {record.reason}")
     prompts = _prompts(record.prompts)
     if record.better:
-        said = f"{record.first} beats {_beaten(record)} by {_gap(record)} on {prompts} ({_test(record)})"
-        return _sentence("; ".join(filter(None, (said, _weakness(record)))))
-    said = f"{_level(record)} on {prompts} (difference {_gap(record)}, {_test(record)})"
-    return _sentence("; ".join(filter(None, (said, _weakness(record), _what_would_tell(record)))))
+        finding = f"{record.first} beats {_beaten(record)} by {_gap(record)} on {prompts} ({_test(record)})"
+        return _sentence("; ".join(filter(None, (finding, _weakness(record)))))
+    finding = f"{_level(record)} on {prompts} (difference {_gap(record)}, {_test(record)})"
+    return _sentence("; ".join(filter(None, (finding, _weakness(record), _what_would_tell(record)))))
 
 
 def _beaten(record: BetterGenerator) -> str:
@@ -147,9 +147,9 @@ def _place(column: str, value: str) -> str:
 def _tiers(record: BetterGenerator) -> list[list[str]]:
     """List the generators by tier, best first."""
     tiers: dict[int, list[str]] = {}
-    for one in record.ranking:
-        if one.tier is not None:
-            tiers.setdefault(one.tier, []).append(one.generator)
+    for ranked in record.ranking:
+        if ranked.tier is not None:
+            tiers.setdefault(ranked.tier, []).append(ranked.generator)
     return [tiers[number] for number in sorted(tiers)]
 
 
@@ -159,9 +159,9 @@ def _gap(record: BetterGenerator) -> str:
     ends = record.interval
     agrees = ends is not None and (ends[0] > 0 or ends[1] < 0) == record.better
     digits = _digits(record)
-    shown = f" {interval(*(number(end, digits) for end in ends))}" if ends is not None and agrees else ""
+    bracket = f" {interval(*(number(end, digits) for end in ends))}" if ends is not None and agrees else ""
     value, scale = number(record.difference, digits), _scale(record)
-    return f"{value}{scale}{shown}" if scale.startswith(" of") else f"{value}{shown}{scale}"
+    return f"{value}{scale}{bracket}" if scale.startswith(" of") else f"{value}{bracket}{scale}"
 
 
 def _test(record: BetterGenerator) -> str:
@@ -182,7 +182,7 @@ def _scale(record: BetterGenerator) -> str:
 
 
 def _digits(record: BetterGenerator) -> int:
-    ends = record.metric_range or [one.mean or 0.0 for one in record.ranking]
+    ends = record.metric_range or [ranked.mean or 0.0 for ranked in record.ranking]
     largest = max(map(abs, ends), default=0.0)
     return 3 if largest <= 2 else 1
 
@@ -209,7 +209,7 @@ def _names(names: Sequence[str]) -> str:
 def _of_judges(record: BestJudge) -> Iterator[str]:
     constructed = record.reference == CONSTRUCTION
     first = record.ranking[0]
-    guessing = [one.metric for one in record.ranking if one.p is not None and one.p >= GUESSING]
+    guessing = [judge.metric for judge in record.ranking if judge.p is not None and judge.p >= GUESSING]
     if not record.second:
         whose = "that is better by construction" if constructed else "that people prefer"
         guess = f": no better than guessing (p {p_value(first.p or 1.0)})" if guessing else ""
@@ -244,9 +244,9 @@ def settled_words(record: SettleRecord) -> str:
     if pair.reason:
         return f"cannot tell: {pair.reason}, and what is left out may decide{ends} ({share}{missing})"
     if pair.verdict == OPEN:
-        left = f"; still in: {', '.join(pair.left)}" if pair.left else ""
+        unbeaten = f"; still in: {', '.join(pair.left)}" if pair.left else ""
         spent = sum_words(record.spent, 0, f"${record.spent or 0.0:.4f}")
-        return f"not settled for {spent}: {' or '.join(pair.names)}{ends}{left} ({share}{missing})"
+        return f"not settled for {spent}: {' or '.join(pair.names)}{ends}{unbeaten} ({share}{missing})"
     saved = f", about ${record.saved:.4f} saved" if record.saved else ""
     if pair.verdict == EQUIVALENT:
         equal = " and ".join(pair.left or pair.names)

@@ -44,24 +44,24 @@ class LiveRun:
             `images`, newest first, each with its scores; `more`, how many others there are; `reasons`, why scores are missing,
             with their number; `means` of each generator by metric.
         """
-        asked = most, failed, generator
+        query = most, failed, generator
         with self._lock:
             if self._tail.look():
                 self._shown.clear()
-            if asked not in self._shown:
-                self._shown[asked] = self._describe(*asked)
-            return self._shown[asked]
+            if query not in self._shown:
+                self._shown[query] = self._describe(*query)
+            return self._shown[query]
 
     def _describe(self, most: int, failed: bool, generator: str) -> dict[str, Any]:
-        wanted = {
+        matching = {
             item: lines
             for item, lines in self._newest_first().items()
             if not (failed and all(line.value is not None for line in lines)) and generator in ("", lines[0].generator)
         }
-        shown = list(wanted.items())[:most]
+        listed = list(matching.items())[:most]
         return {
-            "images": [self._image(item, lines) for item, lines in shown],
-            "more": len(wanted) - len(shown),
+            "images": [self._image(item, lines) for item, lines in listed],
+            "more": len(matching) - len(listed),
             "reasons": self._tail.reasons().most_common(_REASONS),
             "means": {metric: dict(self._tail.means(metric)) for metric in self._tail.metrics},
         }
@@ -89,7 +89,7 @@ class LiveRun:
         path = record.get("image")
         if not isinstance(path, str) or not path:
             return "no image"
-        return thumbnail(Judged.of(Path(path), record.get("stat"), ()), _EDGE, _QUALITY)
+        return thumbnail(Judged.from_record(Path(path), record.get("stat"), ()), _EDGE, _QUALITY)
 
     def _record(self, item: str) -> dict[str, Any]:
         """Read the line of an item; empty where there is none."""

@@ -40,7 +40,7 @@ class RunState:
         spent: USD; None while it is unknown.
         unpriced: Requests whose price nobody knows; their cost is not in `spent`.
         limits: As in the manifest.
-        left: Seconds until it will be done at the pace so far; None where that is unknown.
+        seconds_left: Seconds until it will be done at the pace so far; None where that is unknown.
         started: Unix seconds, as `updated`.
         errors: Errors that models or servers answered with, those included after which the answer came.
         trouble: The last of them that no answer has followed.
@@ -65,7 +65,7 @@ class RunState:
     spent: float | None = None
     unpriced: int = 0
     limits: Mapping[str, Any] = field(default_factory=dict)
-    left: float | None = None
+    seconds_left: float | None = None
     started: float | None = None
     updated: float | None = None
     errors: int = 0
@@ -111,7 +111,7 @@ def read_state(name: str, file: Path) -> RunState:
         spent=manifest.spent,
         unpriced=manifest.unpriced,
         limits=manifest.limits,
-        left=_seconds_left(manifest),
+        seconds_left=_seconds_left(manifest),
         started=manifest.started,
         updated=manifest.updated,
         errors=sum(role.errors for role in manifest.roles.values()),
@@ -144,21 +144,21 @@ def with_results(state: RunState, file: Path) -> RunState | None:
         results = Results.read(file, _REMAKE)
     except (OSError, DataError):
         return None
-    standings = [(one.generator, one.metrics.get(state.metric)) for one in results.leaderboard]
+    standings = [(result.generator, result.metrics.get(state.metric)) for result in results.leaderboard]
     means = [(generator, place.mean) for generator, place in standings if place and place.mean is not None]
-    whole = {name: one for name, one in results.metrics.items() if " [" not in name}  # not by kind of prompt
+    whole = {name: result for name, result in results.metrics.items() if " [" not in name}  # not by kind of prompt
     if not means and state.metric in whole and (mean := whole[state.metric].mean) is not None:
         means = [("", mean)]
-    said = sentences(results.verdict, results.settle, state.status) if results.verdict else []
+    lines = sentences(results.verdict, results.settle, state.status) if results.verdict else []
     undecided = results.verdict is not None and is_undecided(results.verdict, results.settle)
     return replace(
         state,
-        scored=sum(one.scored or 0 for one in whole.values()),
+        scored=sum(result.scored or 0 for result in whole.values()),
         failed=len(results.failures),
-        coverage=min((one.coverage for one in whole.values() if one.coverage is not None), default=None),
+        coverage=min((result.coverage for result in whole.values() if result.coverage is not None), default=None),
         means=_best_first(state, means),
-        verdict=tuple(said),
-        brief=without_names(said[0]) if undecided else "".join(said[:1]),
+        verdict=tuple(lines),
+        brief=without_names(lines[0]) if undecided else "".join(lines[:1]),
         leader=not undecided,
         advice=_advice(state, results.failures),
     )

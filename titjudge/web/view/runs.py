@@ -19,19 +19,19 @@ _SILENT = 15.0  # seconds; a live run rewrites its manifest every few seconds
 
 
 @dataclass(slots=True)
-class _Known:
+class _CachedRun:
     """What was read of a run, and the identity of the files it was read from: an unchanged file is not read again.
 
     Attributes:
-        said: What its manifest says.
-        whole: The same with its results, or with its scores so far.
+        manifest_state: What its manifest says.
+        state: The same with its results, or with its scores so far.
     """
 
     tail: ScoreTail
     manifest: Identity = ()
-    said: RunState | None = None
+    manifest_state: RunState | None = None
     results: Identity = ()
-    whole: RunState | None = None
+    state: RunState | None = None
 
 
 class Runs:
@@ -39,7 +39,7 @@ class Runs:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._known: dict[Path, _Known] = {}
+        self._cached: dict[Path, _CachedRun] = {}
         self._lock = threading.Lock()
 
     def folders(self) -> dict[str, Path]:
@@ -50,7 +50,7 @@ class Runs:
         """Read the state of all runs: running ones first, then the latest."""
         with self._lock:
             folders = self.folders()
-            self._known = {folder: self._known_of(folder) for folder in folders.values()}
+            self._cached = {folder: self._cached_run(folder) for folder in folders.values()}
             states = [self._state(name, folder) for name, folder in folders.items()]
         return sorted(states, key=lambda state: (state.status != RUNNING, -(state.updated or 0.0), state.id))
 
@@ -60,7 +60,7 @@ class Runs:
         if folder is None:
             return None
         with self._lock:
-            self._known[folder] = self._known_of(folder)
+            self._cached[folder] = self._cached_run(folder)
             return self._state(name, folder)
 
     def report(self, name: str) -> Path | None:
@@ -72,50 +72,56 @@ class Runs:
         return None if folder is None else self._report_of(folder)
 
     def _report_of(self, folder: Path) -> Path | None:
-        found = [file for file in (self._single_file(folder), index_of(folder)) if file is not None]
-        return max(found, key=lambda file: identity(file)[-1:], default=None)
+        reports = [file for file in (self._single_file(folder), index_of(folder)) if file is not None]
+        return max(reports, key=lambda file: identity(file)[-1:], default=None)
 
     def _single_file(self, folder: Path) -> Path | None:
         file = folder / "report.html"
         inside = not file.is_symlink() or file.resolve().is_relative_to(self.root.resolve())
         return file if file.is_file() and inside else None
 
-    def _known_of(self, folder: Path) -> _Known:
-        return self._known.get(folder) or _Known(ScoreTail(folder / "scores.jsonl"))
+    def _cached_run(self, folder: Path) -> _CachedRun:
+        return self._cached.get(folder) or _CachedRun(ScoreTail(folder / "scores.jsonl"))
 
     def _state(self, name: str, folder: Path) -> RunState:
-        known, file = self._known[folder], folder / "manifest.json"
+        cached, file = self._cached[folder], folder / "manifest.json"
         try:
-            if known.said is None or known.manifest != identity(file):
-                known.manifest, known.said, known.whole = identity(file), read_state(name, file), None
+            if cached.manifest_state is None or cached.manifest != identity(file):
+                cached.manifest, cached.manifest_state, cached.state = identity(file), read_state(name, file), None
         except OSError as error:
-            known.said = None
+            cached.manifest_state = None
             return RunState(name, UNREADABLE, problem=f"manifest.json: {error.strerror}")
-        status = known.said.status
+        status = cached.manifest_state.status
         if status == UNREADABLE:
-            return known.said
-        if status == RUNNING and time.time() - (known.said.updated or 0.0) > _SILENT and not is_locked(folder):
+            return cached.manifest_state
+        if (
+            status == RUNNING
+            and time.time() - (cached.manifest_state.updated or 0.0) > _SILENT
+            and not is_locked(folder)
+        ):
             status = STOPPED
-        state = replace(_whole(known, folder, running=status == RUNNING), status=status)
+        state = replace(_whole_state(cached, folder, running=status == RUNNING), status=status)
         return replace(
-            state, report=self._report_of(folder) is not None, left=state.left if status == RUNNING else None
+            state,
+            report=self._report_of(folder) is not None,
+            seconds_left=state.seconds_left if status == RUNNING else None,
         )
 
 
-def _whole(known: _Known, folder: Path, *, running: bool) -> RunState:
+def _whole_state(cached: _CachedRun, folder: Path, *, running: bool) -> RunState:
     """Add the results to what the manifest says; the scores so far while the run goes on, or where it has no results."""
-    assert known.said is not None
+    assert cached.manifest_state is not None
     file = folder / "results.json"
     results = () if running else identity(file)
-    if known.results != results:
-        known.results, known.whole = results, None
-    if known.whole is None and results:
-        known.whole = with_results(known.said, file)
-        known.results = results if known.whole else ()
-    if not known.results and (known.tail.look() or known.whole is None):
-        known.whole = with_scores(known.said, known.tail)
-    assert known.whole is not None
-    return known.whole
+    if cached.results != results:
+        cached.results, cached.state = results, None
+    if cached.state is None and results:
+        cached.state = with_results(cached.manifest_state, file)
+        cached.results = results if cached.state else ()
+    if not cached.results and (cached.tail.look() or cached.state is None):
+        cached.state = with_scores(cached.manifest_state, cached.tail)
+    assert cached.state is not None
+    return cached.state
 
 
 def _find(folder: Path, depth: int) -> Iterator[Path]:

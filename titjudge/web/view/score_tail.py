@@ -115,7 +115,7 @@ class ScoreTail:
 
     def reasons(self) -> Counter[str]:
         """Count why images have no score, the metrics together."""
-        return Counter(": ".join(filter(None, (one.status, one.reason))) for one in self.failures())
+        return Counter(": ".join(filter(None, (failure.status, failure.reason))) for failure in self.failures())
 
 
 def score_line(record: Mapping[str, Any]) -> ScoreLine:

@@ -69,18 +69,22 @@ def serve_view(
         serve_page(app, [f"#{key}"], host, port, PORT, ready, url=url)
 
 
-def build_app(runs: Path, key: str, made: MadeReports, *, host: str = "127.0.0.1", url: str = "") -> App:
+def build_app(runs: Path, key: str, made_reports: MadeReports, *, host: str = "127.0.0.1", url: str = "") -> App:
     """Make the page as an ASGI application; `key` opens it."""
     from starlette.routing import Route
 
-    page, known, refusal = _ViewEndpoints(Runs(runs), made), single_key(key), "open the link that view printed"
+    page, opened_by, refusal = (
+        _ViewEndpoints(Runs(runs), made_reports),
+        single_key(key),
+        "open the link that view printed",
+    )
     files = {"/": _STATIC / "view.html", **{f"/{name}": _STATIC / name for name in _STATIC_FILES}}
     routes = [
         Route("/report.html", page.frame),
-        keyed_route("/api/runs", page.list, known, refusal=refusal),
-        keyed_route("/api/run", page.run, known, refusal=refusal),
-        keyed_route("/api/picture", page.picture, known, refusal=refusal),
-        keyed_route("/api/ticket", page.ticket, known, method="POST", refusal=refusal),
+        keyed_route("/api/runs", page.list, opened_by, refusal=refusal),
+        keyed_route("/api/run", page.run, opened_by, refusal=refusal),
+        keyed_route("/api/picture", page.picture, opened_by, refusal=refusal),
+        keyed_route("/api/ticket", page.ticket, opened_by, method="POST", refusal=refusal),
         Route("/report/{ticket:str}/", page.report),
         Route("/report/{ticket:str}/files/{name:path}", page.file),
     ]
@@ -90,8 +94,8 @@ def build_app(runs: Path, key: str, made: MadeReports, *, host: str = "127.0.0.1
 class _ViewEndpoints:
     """The endpoints of the pages; each is called with the request."""
 
-    def __init__(self, runs: Runs, made: MadeReports) -> None:
-        self._runs, self._made = runs, made
+    def __init__(self, runs: Runs, made_reports: MadeReports) -> None:
+        self._runs, self._made = runs, made_reports
         self._live: dict[Path, LiveRun] = {}
         self._tickets = Tickets()
 
@@ -110,11 +114,11 @@ class _ViewEndpoints:
 
     async def run(self, request: Any, person: str) -> Any:
         """Describe one run (`run`, quoted as in the list) and the `shown` images of it that were judged last."""
-        given = request.query_params
-        shown = given.get("shown", "")
+        query = request.query_params
+        shown = query.get("shown", "")
         most = min(int(shown), _MOST_SHOWN) if shown.isdecimal() and len(shown) < 9 else _SHOWN
-        failed, generator = given.get("failed") == "1", given.get("generator", "")
-        return await json_of(self._described, _id(given.get("run")), most, failed, generator)
+        failed, generator = query.get("failed") == "1", query.get("generator", "")
+        return await json_of(self._described, _id(query.get("run")), most, failed, generator)
 
     def _described(self, name: str, most: int, failed: bool, generator: str) -> dict[str, Any]:
         state = self._runs.state(name)
@@ -132,8 +136,8 @@ class _ViewEndpoints:
         from starlette.concurrency import run_in_threadpool
         from starlette.responses import Response
 
-        given = request.query_params
-        picture = await run_in_threadpool(self._picture, _id(given.get("run")), given.get("item", ""))
+        query = request.query_params
+        picture = await run_in_threadpool(self._picture, _id(query.get("run")), query.get("item", ""))
         if isinstance(picture, str):
             return json_response({"error": picture}, 404)
         return Response(picture, media_type="image/webp", headers={"cache-control": "private, max-age=3600"})
@@ -215,5 +219,5 @@ def _text(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_text(key): _text(one) for key, one in value.items()}
-    return [_text(one) for one in value] if isinstance(value, list | tuple) else value
+        return {_text(key): _text(member) for key, member in value.items()}
+    return [_text(member) for member in value] if isinstance(value, list | tuple) else value

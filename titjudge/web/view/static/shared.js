@@ -40,7 +40,7 @@ function sum(value, unpriced) {
 const cost = (run) => sum(run.spent, run.unpriced) + (run.cap === null ? "" : ` of ${money(run.cap)}`);
 
 function time(run) {
-  if (run.status === "running" && run.left !== null) return `${about(run.left)} left`;
+  if (run.status === "running" && run.seconds_left !== null) return `${about(run.seconds_left)} left`;
   return run.started === null || run.updated === null ? "–" : span(run.updated - run.started);
 }
 

@@ -8,7 +8,7 @@ const COLUMNS = {
   scores: { title: "Scores", by: (run) => run.means[0]?.[1] ?? null, write: scoresCell },
   coverage: { title: "Scored", by: (run) => run.coverage, write: (cell, run) => plain(cell, percent(run.coverage)), number: true },
   cost: { title: "Cost", by: (run) => run.spent, write: (cell, run) => plain(cell, cost(run)), number: true },
-  time: { title: "Time", by: (run) => (run.status === "running" ? run.left : run.updated - run.started), write: (cell, run) => plain(cell, time(run)), number: true },
+  time: { title: "Time", by: (run) => (run.status === "running" ? run.seconds_left : run.updated - run.started), write: (cell, run) => plain(cell, time(run)), number: true },
   updated: { title: "Written", by: (run) => run.updated, write: (cell, run) => plain(cell, ago(run.updated)), number: true },
   images: { title: "Images", by: (run) => run.items, write: (cell, run) => plain(cell, count(run.items)), number: true },
   failed: { title: "Without a score", by: (run) => run.failed, write: (cell, run) => plain(cell, count(run.failed)), number: true },
