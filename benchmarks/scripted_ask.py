@@ -17,6 +17,9 @@ class ScriptedAsk:
     def has_tools(self, role: str) -> bool:
         return False
 
+    def has_role(self, role: str) -> bool:
+        return False
+
     async def __call__(self, template: str, *, schema: Any = None, **given: Any) -> Reply:
         text = getattr(self, "_" + template.replace("/", "_"))(given)
         self.book(template, schema, given, text)

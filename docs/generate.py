@@ -47,9 +47,7 @@ def metrics(_: str) -> str:
     from titjudge.core import registry
 
     found = [registry.load("metrics", name) for name in registry.names("metrics")]
-    rows = [
-        (f"`{m.name}`", m.summary, ", ".join(m.roles), f"{m.range[0]:g} to {m.range[1]:g}", m.source) for m in found
-    ]
+    rows = [(f"`{m.name}`", m.summary, m.asks, f"{m.range[0]:g} to {m.range[1]:g}", m.source) for m in found]
     return table(("metric", "what it is", "asks", "range", "source"), rows)
 
 

@@ -6,6 +6,7 @@ Each takes the folder to fill and returns it. They import torch and transformers
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -733,3 +734,72 @@ def clip_flant5(folder: Path) -> tuple[Path, Path]:
     size = {"height": 56, "width": 56}
     CLIPImageProcessorPil(size={"shortest_edge": 56}, crop_size=size).save_pretrained(tower)
     return main, tower
+
+
+# -- detectors ---------------------------------------------------------------------------------------------------------
+
+
+def owlv2(folder: Path, side: int = 64) -> Path:
+    """OWLv2, whose texts have 16 tokens at most."""
+    import torch
+    from transformers import Owlv2Config, Owlv2ForObjectDetection, Owlv2ImageProcessorPil, Owlv2Processor
+
+    tok = clip_tokenizer()
+    tok.model_max_length = 16
+    layers = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    _seed()
+    config = Owlv2Config(
+        text_config={
+            **layers,
+            "vocab_size": len(tok),
+            "max_position_embeddings": 16,
+            "bos_token_id": tok.bos_token_id,
+            "eos_token_id": tok.eos_token_id,
+            "pad_token_id": tok.pad_token_id,
+        },
+        vision_config={**layers, "image_size": side, "patch_size": 16},
+        projection_dim=32,
+    )
+    model = Owlv2ForObjectDetection(config)
+    with torch.no_grad():
+        for weights in model.box_head.parameters():  # as they begin, boxes have no width
+            weights.mul_(0.1)
+    model.save_pretrained(folder)
+    Owlv2Processor(Owlv2ImageProcessorPil(size={"height": side, "width": side}), tok).save_pretrained(folder)
+    return folder
+
+
+def grounding_dino(folder: Path, words: Sequence[str] = (), longest: int = 256) -> Path:
+    """Grounding DINO over a Swin of two stages, with a vocabulary of these words; it reads `longest` tokens at once."""
+    import torch
+    from transformers import (
+        BertConfig,
+        BertTokenizer,
+        GroundingDinoConfig,
+        GroundingDinoForObjectDetection,
+        GroundingDinoImageProcessorPil,
+        GroundingDinoProcessor,
+        SwinConfig,
+    )
+
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "?", *words]
+    tok = BertTokenizer(vocab={word: at for at, word in enumerate(vocabulary)}, model_max_length=512)
+    _seed()
+    config = GroundingDinoConfig(
+        backbone_config=SwinConfig(
+            image_size=64, window_size=4, embed_dim=16, depths=[1, 1, 1], num_heads=[2, 2, 2], out_features=["stage2", "stage3"]
+        ),
+        text_config=BertConfig(
+            vocab_size=2048, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64
+        ),
+        d_model=32, encoder_layers=1, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=64, decoder_ffn_dim=64, num_queries=8, num_feature_levels=2, max_text_len=longest,
+    )  # fmt: skip
+    model = GroundingDinoForObjectDetection(config)
+    with torch.no_grad():
+        for weights in model.parameters():  # as they begin, all boxes and scores are alike
+            weights.add_(torch.randn_like(weights), alpha=0.2)
+    model.save_pretrained(folder)
+    images = GroundingDinoImageProcessorPil(size={"shortest_edge": 64, "longest_edge": 96})
+    GroundingDinoProcessor(images, tok).save_pretrained(folder)
+    return folder

@@ -58,7 +58,7 @@ def _metric_record(metric: Metric) -> dict[str, Any]:
     others += ["source images"] if metric.sources == "required" else []
     return {
         "metric": metric.name,
-        "asks": ", ".join(metric.roles),
+        "asks": metric.asks,
         "range": f"{metric.range[0]:g} to {metric.range[1]:g}",
         "needs": ", ".join([*metric.needs, *others]) or None,
         "summary": metric.summary,

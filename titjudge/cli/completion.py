@@ -13,6 +13,7 @@ COMPLETED = {
     "--captioner": "models",
     "--judge": "models",
     "--embedder": "embedders",
+    "--detector": "models",
 }
 """Flag -> the kind of its values; any other value is accepted, too."""
 

@@ -53,7 +53,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
     config = config_of(flags)
     providers = dict.fromkeys([*registry.TABLES["providers"], *registry.names("providers")])
     rows = [row for name in providers for row in _setup(name)]
-    rows += [_embedder(config), _cache(config)]
+    rows += [_embedder(config), *_detector(config), _cache(config)]
     roles = [role for name, role in config.roles.items() if name != "embedder"]
     models = [(role.provider, role.named) for role in roles] or [(name, "") for name in providers]
     rows += [("retirement", "announced", line) for line in notices(models)]
@@ -138,6 +138,20 @@ def _embedder(config: RunConfig) -> Row:
         return (f"embedder {config.embedder.model}", "failed", str(error))
 
 
+def _detector(config: RunConfig) -> list[Row]:
+    """Find the configured detector, where there is one, without loading it."""
+    from titjudge.engine.roles import Roles
+
+    if config.detector is None:
+        return []
+    try:
+        provider = Roles(config).made(config.detector)
+        provider.ready()
+        return [(f"detector {config.detector.model}", "ok", provider.base_url)]
+    except TitjudgeError as error:
+        return [(f"detector {config.detector.model}", "failed", str(error))]
+
+
 def _at_once(config: RunConfig) -> RunConfig:
     """Ask nothing again: what does not answer now is what `doctor` is to find."""
     return config.model_copy(update={"limits": config.limits.model_copy(update={"attempts": 1, "patience": 0.0})})
@@ -150,7 +164,11 @@ def _ask(config: RunConfig) -> list[Row]:
     from titjudge.core.types import Message
     from titjudge.runs.open_run import open_engine
 
-    models = [(n, role) for n, role in config.roles.items() if n != "embedder" and role.provider != "recorded"]
+    models = [
+        (name, role)
+        for name, role in config.roles.items()
+        if name not in ("embedder", "detector") and role.provider != "recorded"
+    ]
     if not models:
         raise UserError("--ask needs a model: add --captioner or --judge PROVIDER/MODEL")
 

@@ -37,6 +37,7 @@ KEYS: dict[str, dict[str, str]] = {
         "judge": "The model that judges; several: a panel.",
         "panel": "",
         "embedder": "",
+        "detector": "",
         "cache": "",
         "lenient": "",
         "canary": "",

@@ -325,6 +325,7 @@ model_options: Callable[[F], F] = with_options(
     key_option("captioner", "PROVIDER/MODEL"),
     key_option("judge", "PROVIDER/MODEL", multiple=True),
     key_option("embedder", "PROVIDER/MODEL"),
+    key_option("detector", "PROVIDER/MODEL"),
     option(
         "--base-url",
         "Address of a compatible server for captioner and judge; several, separated by commas, share the load. An embedder of "
@@ -369,6 +370,7 @@ def _overrides(flags: Mapping[str, Any]) -> dict[str, Any]:
         "captioner": {"model": flags["captioner"]} if flags["captioner"] else None,
         "judge": judges[0] if len(judges) == 1 else judges or None,
         "embedder": {"model": flags["embedder"]} if flags["embedder"] else None,
+        "detector": {"model": flags["detector"]} if flags["detector"] else None,
         "base_url": flags["base_url"],
         "trust_remote_code": flags["trust_remote_code"],
         "squash": flags.get("squash"),

@@ -46,8 +46,15 @@ def judged_differently(manifests: Mapping[str, Manifest], metric: str) -> list[s
             record.version for manifest in manifests.values() if (record := manifest.metrics.get(name))
         ],
     }
-    for role in _roles(name, manifests):
+    roles, optional = _roles(name, manifests)
+    for role in roles:
         facts[f"the {role}"] = [manifest.roles[role].model for manifest in manifests.values() if role in manifest.roles]
+    for role in optional:
+        facts[f"the {role}"] = [
+            manifest.roles[role].model if role in manifest.roles else "none"
+            for manifest in manifests.values()
+            if name in manifest.metrics
+        ]
     reasons = []
     for what, values in facts.items():
         different = dict.fromkeys(str(value) for value in values if value is not None)
@@ -56,10 +63,10 @@ def judged_differently(manifests: Mapping[str, Manifest], metric: str) -> list[s
     return reasons
 
 
-def _roles(metric: str, manifests: Mapping[str, Manifest]) -> Iterable[str]:
-    """Return the roles that a metric asks; those of all runs where the package that has it is not installed."""
+def _roles(metric: str, manifests: Mapping[str, Manifest]) -> tuple[Iterable[str], Iterable[str]]:
+    """Return the roles that a metric asks, and those it can do without; those of all runs where its package is not installed."""
     try:
-        roles: Iterable[str] = registry.load("metrics", metric).roles
+        loaded = registry.load("metrics", metric)
     except ConfigError:
-        return dict.fromkeys(role for manifest in manifests.values() for role in manifest.roles)
-    return roles
+        return dict.fromkeys(role for manifest in manifests.values() for role in manifest.roles), ()
+    return loaded.roles, loaded.optional_roles

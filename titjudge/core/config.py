@@ -21,6 +21,10 @@ _SAMPLING = (
     "max_tokens", "temperature", "top_p", "seed", "thinking_budget", "thinking_level", "reasoning_effort", "detail",
     "max_side", "squash",
 )  # fmt: skip
+_TOOLS = (
+    "embedder",
+    "detector",
+)  # roles that neither describe nor judge: flags for captioner and judge leave them alone
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -218,6 +222,8 @@ class RunConfig(_Strict):
     """Judges of a panel that must have answered for it to have a score; without it more than half."""
     embedder: Role = RoleConfig(model="default")
     """The embedding model of TIT-Score: default (inside the package), sentence-transformers/, openai/ or gemini/MODEL."""
+    detector: Role | None = None
+    """Proposes to tit-agent where things are: zero-shot-object-detection/MODEL on this machine, or any model that answers with boxes."""
     limits: Limits = Limits()
     """What a run may use: requests in flight, money, tokens, time."""
     prices: dict[str, PriceConfig] = Field(default_factory=dict)
@@ -278,7 +284,7 @@ class RunConfig(_Strict):
     @property
     def roles(self) -> dict[str, RoleConfig]:
         """The configured roles, by name."""
-        names = ("captioner", *self.judge_roles, "embedder")
+        names = ("captioner", *self.judge_roles, "embedder", "detector")
         return {name: role for name in names if (role := self.role(name)) is not None}
 
     def settings_of(self, role: RoleConfig) -> ProviderSettings:
@@ -291,7 +297,8 @@ class RunConfig(_Strict):
             return RoleConfig(model=name)
         if name.startswith("judge "):
             return self.panel[int(name.removeprefix("judge ")) - 2]
-        return {"captioner": self.captioner, "judge": self.judge, "embedder": self.embedder}.get(name)
+        others = {"captioner": self.captioner, "embedder": self.embedder, "detector": self.detector}
+        return self.judge if name == "judge" else others.get(name)
 
     def without_model(self, roles: Iterable[str]) -> list[str]:
         """Return those of some roles that have no model."""
@@ -322,7 +329,7 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
         if address is not None:
             config = _set_base_url(config, address)
         if squash is not None:
-            config = _update_roles(config, {name: {"squash": squash} for name in config.roles if name != "embedder"})
+            config = _update_roles(config, {name: {"squash": squash} for name in config.roles if name not in _TOOLS})
         if trusted:
             config = _set_trust_remote_code(config)
     except ValidationError as error:
@@ -375,7 +382,7 @@ def _split_panel(content: dict[str, Any]) -> dict[str, Any]:
 
 def _set_base_url(config: RunConfig, address: str) -> RunConfig:
     """Set the address of the captioner and the judges that are asked over the network."""
-    hosted = [name for name, role in config.roles.items() if name != "embedder" and _is_hosted(role)]
+    hosted = [name for name, role in config.roles.items() if name not in _TOOLS and _is_hosted(role)]
     if not hosted:
         raise ConfigError("base_url needs a model to ask there: a captioner or judge such as openai/MODEL")
     embedder = config.embedder

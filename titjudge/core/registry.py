@@ -30,6 +30,7 @@ TABLES: dict[str, dict[str, str]] = {
         "scorer": "titjudge.providers.learned.provider:Scorer",
         "external": "titjudge.providers.learned.external:External",
         "vllm": "titjudge.providers.local.vllm:VLLM",
+        "zero-shot-object-detection": "titjudge.providers.local.zero_shot_detection:ZeroShotDetection",
         "recorded": "titjudge.providers.recorded:Recorded",
         "fake": "titjudge.providers.fake:Fake",
     },

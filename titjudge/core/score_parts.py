@@ -363,6 +363,33 @@ class RoundRow(TypedDict):
     refused: list[str]
 
 
+class PlaceRow(TypedDict):
+    """A place that a detector proposed.
+
+    Attributes:
+        box: [left, top, right, bottom] in fractions of width and height.
+        score: The detector's, 0 to 1.
+    """
+
+    thing: str
+    box: list[float]
+    score: float
+
+
+class PlacesPart(TypedDict):
+    """What a detector proposed.
+
+    Attributes:
+        things: The names that it was asked for.
+        proposed: The places that the judge was shown.
+        failed: Status and reason where it gave no usable answer, else empty.
+    """
+
+    things: list[str]
+    proposed: list[PlaceRow]
+    failed: str
+
+
 class AgentParts(TypedDict):
     """The parts of `tit-agent`; a score without a value has them, too, as far as they are known.
 
@@ -380,6 +407,7 @@ class AgentParts(TypedDict):
         stopped: covered, little left, too dear, looks, budget, no progress, rounds, or "no answer: STATUS".
         protocol: That of the last round.
         ocr: The OCR engine.
+        places: What a detector proposed; absent where none is configured.
     """
 
     claims: list[ClaimRow]
@@ -399,6 +427,7 @@ class AgentParts(TypedDict):
     stopped: str
     protocol: str
     ocr: str
+    places: NotRequired[PlacesPart]
 
 
 def claims(parts: Parts) -> list[Mapping[str, Any]]:

@@ -471,6 +471,10 @@ class Ask(Protocol):
         """Tell whether the model of a role supports native tool calls."""
         ...
 
+    def has_role(self, role: str) -> bool:
+        """Tell whether a model is configured for a role: for one that the metric can do without."""
+        ...
+
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
         """Embed texts with the model of the role `embedder`, in order."""
         ...

@@ -168,6 +168,10 @@ class BoundAsk:
         """Whether the model of a role calls tools natively. It may turn out in the middle of a run that it does not."""
         return self._role(role).provider.capabilities.tools
 
+    def has_role(self, role: str) -> bool:
+        """Whether a model is configured for a role."""
+        return self._engine.roles.config.role(self._alias.get(role, role)) is not None
+
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
         """Embed texts as unit vectors, in order."""
         pairs = await self._engine.embed(texts, self._reservation)

@@ -40,6 +40,7 @@ class Metric:
         name: What `--metric` takes.
         function: The async function `(item, ask, **options) -> Score`.
         roles: The models it asks: captioner, judge, embedder, or a fixed `provider/model`.
+        optional_roles: Those that it asks besides where they are configured (`ask.has_role`), and does without elsewhere.
         range: The ends of its values.
         version: Raised whenever the same answers would give another number.
         source: The paper or code it follows.
@@ -71,6 +72,7 @@ class Metric:
     applies: Callable[[Item], bool] = everywhere
     scope: Scope = "item"
     sources: Sources = "ignored"
+    optional_roles: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where the metric is declared, and how it differs from that: its name hides the function from pickle.
@@ -84,6 +86,11 @@ class Metric:
                 values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
                 return _restored, (*place, {n: value for n, value in values.items() if value != getattr(declared, n)})
         raise PicklingError(f"the metric {self.name} is declared inside a function: declare it in a module")
+
+    @property
+    def asks(self) -> str:
+        """The models it asks, as lists of metrics say it."""
+        return ", ".join([*self.roles, *(f"{role} (optional)" for role in self.optional_roles)])
 
     async def __call__(self, item: Item, ask: Ask) -> Score:
         score: Score = await self.function(item, ask, **self.options)
@@ -171,6 +178,7 @@ def metric(
     applies: Callable[[Item], bool] = everywhere,
     scope: Scope = "item",
     sources: Sources = "ignored",
+    optional_roles: tuple[str, ...] = (),
 ) -> Callable[[MetricFunction], Metric]:
     """Declare a metric: `@metric(name, roles=..., range=...)` above an async function `(item, ask) -> Score`.
 
@@ -182,7 +190,7 @@ def metric(
     def declare(function: MetricFunction) -> Metric:
         return Metric(
             name, function, roles, range, version, source, needs, higher_is_better, _summary(function), extra, package,
-            applies=applies, scope=scope, sources=sources,
+            applies=applies, scope=scope, sources=sources, optional_roles=optional_roles,
         )  # fmt: skip
 
     return declare

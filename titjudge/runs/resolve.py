@@ -31,8 +31,10 @@ class ResolvedMetrics:
 
     @property
     def roles(self) -> list[str]:
-        """The roles that the metrics ask, each once."""
-        return list(dict.fromkeys(role for metric in self.metrics.values() for role in metric.roles))
+        """The roles that the metrics ask, each once; those that a metric can do without where they are configured."""
+        metrics = self.metrics.values()
+        optional = (role for metric in metrics for role in metric.optional_roles if self.config.role(role) is not None)
+        return list(dict.fromkeys([*(role for metric in metrics for role in metric.roles), *optional]))
 
     @property
     def models(self) -> list[str]:
@@ -141,6 +143,7 @@ def _with_recordings(config: RunConfig) -> RunConfig:
     beside = recorded if data.is_dir() else data.with_name("descriptions.jsonl")
     changes: dict[str, Any] = {"captioner": _replaying(captioner, beside), "judge": _replaying(judge, beside)}
     changes["panel"] = [_replaying(role, beside) for role in config.panel]
+    changes["detector"] = _replaying(config.detector, beside)
     config = config.model_copy(update=changes)
     if config.prompts is None:
         config = config.model_copy(update={"prompts": _recorded_templates(config, data)})
@@ -156,7 +159,7 @@ def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:
 
 def _recorded_templates(config: RunConfig, data: Path) -> Path | None:
     """Find the prompt templates beside recorded answers, where all models are `recorded`."""
-    roles = [role for role in (config.captioner, config.judge, *config.panel) if role is not None]
+    roles = [role for role in (config.captioner, config.judge, *config.panel, config.detector) if role is not None]
     folder = (data if data.is_dir() else data.parent).resolve() / "prompts"
     if roles and all(role.provider == "recorded" for role in roles) and any(folder.glob("*/*.md")):
         return folder

@@ -90,7 +90,7 @@ def test_one_without_key_variables_sends_without_a_key(monkeypatch: pytest.Monke
 
 def test_what_uses_the_machines_device_or_needs_no_model_is_said_by_its_class() -> None:
     names = [*registry.names("providers"), *registry.names("embedders")]
-    here = {"external", "local", "scorer", "sentence-transformers", "vllm"}
+    here = {"external", "local", "scorer", "sentence-transformers", "vllm", "zero-shot-object-detection"}
     assert {name for name in names if registry.uses_device(name)} == here
     assert {name for name in registry.names("providers") if not registry.needs_model(name)} == {"fake", "recorded"}
 

@@ -221,8 +221,8 @@ class Cluster:
         providers = {role.provider for role in roles if role is not None}
         role_names = self.resolved.roles
         providers |= {name.partition("/")[0] for name in role_names}
-        if "embedder" in role_names:
-            providers.add(self.config.embedder.provider)
+        tools = {"embedder": self.config.embedder, "detector": self.config.detector}
+        providers |= {role.provider for name, role in tools.items() if name in role_names and role is not None}
         return any(map(registry.uses_device, providers))
 
     # -- money ---------------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ MAX_QUESTION = 400  # characters
 INVENTORY_TOKENS = 8192
 MAX_REPORT, MAX_DESCRIPTION = 900, 16_000  # characters of an answer, and of a description, that the orchestrator reads
 DECODING = {"temperature": 0, "max_tokens": QUESTION_TOKENS}
+ENDS_ITEM = (Status.FAILED, Status.BAD_INPUT)  # statuses (outage, bad image) after which the item has no score
 
 
 def null_as(empty: Any) -> BeforeValidator:
@@ -206,6 +207,9 @@ class CostTrackingAsk:
 
     def has_tools(self, role: str) -> bool:
         return self._ask.has_tools(role)
+
+    def has_role(self, role: str) -> bool:
+        return self._ask.has_role(role)
 
     async def embed(self, texts: Any) -> Any:
         return await self._ask.embed(texts)

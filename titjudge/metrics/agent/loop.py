@@ -22,6 +22,7 @@ from titjudge.core.types import Ask, Status
 from titjudge.metrics._shared import gather_answers
 from titjudge.metrics.agent.claims import MAX_CLAIMS, shortened
 from titjudge.metrics.agent.looks import (
+    ENDS_ITEM,
     MOST_JOINED,
     CostTrackingAsk,
     ImageInspector,
@@ -55,7 +56,6 @@ LITTLE_PERCENT = 5  # of the claims' weight
 EXPECTED_LOOKS = 2  # at an image, the description included: what a dry run prices
 DECODING = {"temperature": 0, "max_tokens": 6144}
 _NOT_TAKEN = "what is still open weighs too little for a look"
-_FATAL = (Status.FAILED, Status.BAD_INPUT)  # statuses of a look (outage, bad image) after which the item has no score
 
 
 async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTurn, str]:
@@ -355,7 +355,7 @@ async def _carry_out(
             state.counts["failed_looks"] += 1
             state.failures.append(result)
     for result in results:
-        if isinstance(result, Unanswered) and result.status in _FATAL:
+        if isinstance(result, Unanswered) and result.status in ENDS_ITEM:
             raise result
 
 

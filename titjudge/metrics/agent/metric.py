@@ -25,6 +25,7 @@ from titjudge.metrics.agent.crops import Crops
 from titjudge.metrics.agent.inventory import MANY_CLAIMS
 from titjudge.metrics.agent.looks import CostTrackingAsk, ImageInspector
 from titjudge.metrics.agent.loop import investigate
+from titjudge.metrics.agent.places import ROLE, locate
 from titjudge.metrics.agent.scale import SHARES, adherence_score, group_of, score_bounds, weights
 from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, Evidence, FirstLook, LookBounds, SettledClaim
 
@@ -39,6 +40,7 @@ _SAME = 0.05  # points that the bounds of a score may differ and still be one nu
 @metric(
     "tit-agent",
     roles=("captioner", "judge"),
+    optional_roles=(ROLE,),
     range=(0, 100),
     version="6",
     source="titjudge; macro and micro level of adherence as in the TIT-Score paper, A.11; weights ours",
@@ -72,7 +74,8 @@ async def tit_agent(
 
     The judge decomposes the prompt into claims (one request, the same for all images of a prompt) and then has the
     captioner look at the image: description, questions, zooms, counts, text. It calls tools natively where its provider
-    has them, else it answers in JSON.
+    has them, else it answers in JSON. Where a detector is configured, it proposes places of the things that claims are about: no
+    evidence, and no look.
 
     The score is 100 x core x adherence. Adherence is half the met share of the core (macro) claims, four tenths that of
     details, one tenth that of style; core is the met share of macro claims, and at most .95 for each clear error (a
@@ -126,6 +129,7 @@ async def _judge(item: Item, ask: CostTrackingAsk, state: AgentState, first_look
         with Crops() as crops:
             inspector = ImageInspector(item, ask, crops)
             state.first_look = await _first_look(first_look, claims, inspector)
+            state.places = await locate(state.claims.claims, inspector.image, ask)
             await investigate(state, inspector, ask)
     except Unanswered as failure:
         state.stopped = f"no answer: {failure.status}"
@@ -184,7 +188,7 @@ def _parts(item: Item, state: AgentState) -> AgentParts:
     groups = {
         group: [row for claim, row in zip(claims, rows, strict=True) if group_of(claim) == group] for group in SHARES
     }
-    return AgentParts(
+    parts = AgentParts(
         claims=rows,
         number={verdict: sum(row["verdict"] == verdict for row in rows) for verdict in _VERDICTS},
         weight={
@@ -205,6 +209,9 @@ def _parts(item: Item, state: AgentState) -> AgentParts:
         ocr=ocr.engine_version(),
         max_cost=state.bounds.cost,
     )
+    if state.places is not None:
+        parts["places"] = state.places.to_json()
+    return parts
 
 
 def _row(

@@ -18,6 +18,7 @@ from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, shor
 from titjudge.metrics.agent.crops import Box, place_of
 from titjudge.metrics.agent.inventory import InventoryItem
 from titjudge.metrics.agent.looks import Look, LookRequest, Observation, null_as
+from titjudge.metrics.agent.places import Places
 from titjudge.metrics.agent.scale import absent_things, weights
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
@@ -228,12 +229,14 @@ class AgentState:
         first_look: What it begins with.
         look_price: What a look has cost so far, with all that was asked because of it; USD by list price.
         pictures: What a judge that sees the image may be shown: the image, its parts, and what it asked to see enlarged.
+        places: What a detector proposed; None where none is configured.
     """
 
     bounds: LookBounds
     first_look: FirstLook = "description"
     look_price: float = 0.0
     pictures: list[Picture] = field(default_factory=list)
+    places: Places | None = None
     claims: Claims = field(default_factory=lambda: Claims(()))
     settled: dict[int, SettledClaim] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list)
@@ -333,6 +336,11 @@ class AgentState:
         )
         return [lines, *[evidence.shown for evidence in later]]
 
+    def _with_places(self, lines: list[str]) -> list[str]:
+        """Add the places that a detector proposed behind the first piece of evidence."""
+        shown = self.places.shown if self.places is not None else ""
+        return [*lines[:1], shown, *lines[1:]] if shown else lines
+
     @property
     def pictures_shown(self) -> list[Picture]:
         """The pictures of a judge that sees the image; while verdicts are verified, what was enlarged since, at first the whole."""
@@ -359,7 +367,7 @@ class AgentState:
         ]
         return {
             "claims": claims,
-            "evidence": self._evidence_lines(),
+            "evidence": self._with_places(self._evidence_lines()),
             "verdicts": self._settled_lines(),
             "open": _numbers(self.open) if self.settled else "all",
             "notes": [fenced(note) for note in self.notes],

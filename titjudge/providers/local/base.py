@@ -61,8 +61,8 @@ class LocalModel(Model, Generic[M, T, R]):
         self._loaded.drop()
 
 
-class LocalChatModel(LocalModel[M, Request, Reply], Provider):
-    """A language model of this machine, whichever library generates.
+class LocalProvider(LocalModel[M, Request, Reply], Provider):
+    """A provider of a model of this machine, which is a folder or on the hub.
 
     A subclass names itself, loads (`_load`), answers a batch (`_run`) and says what it can (`capabilities`).
 
@@ -101,6 +101,36 @@ class LocalChatModel(LocalModel[M, Request, Reply], Provider):
         return folder, commit
 
     @cached_property
+    def _weights(self) -> str:
+        """What pins the weights: the commit on the hub, or the hash of the folder's content."""
+        pinned = hub.identity_of(self.model, self._revision)
+        return pinned.get("revision") or pinned["content"]
+
+    def ready(self) -> None:
+        """Find the model now rather than at the first request.
+
+        Raises:
+            UserError: There is none, or it wants to run its own code.
+        """
+        _ = self._folder
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one request, together with those that arrive at the same time.
+
+        Raises:
+            UserError: The model cannot be loaded.
+            Unanswered: An image cannot be read.
+            RowError: The request cannot be answered.
+        """
+        return await self._batcher.submit(fitted(request))
+
+
+class LocalChatModel(LocalProvider[M]):
+    """A language model of this machine, whichever library generates."""
+
+    @cached_property
     def _reads_images(self) -> bool:
         config = hub.read_json(self._folder[0], "config.json")
         return any(name in config for name in ("vision_config", "vision_tower", "mm_vision_tower", "perceiver_config"))
@@ -120,32 +150,6 @@ class LocalChatModel(LocalModel[M, Request, Reply], Provider):
         """The argument of the chat template that the option `enable_thinking` sets; it goes before a metric's."""
         name = "enable_thinking"
         return {name: bool(self._options[name])} if name in self._options else {}
-
-    @cached_property
-    def _weights(self) -> str:
-        """What pins the weights: the commit on the hub, or the hash of the folder's content."""
-        pinned = hub.identity_of(self.model, self._revision)
-        return pinned.get("revision") or pinned["content"]
-
-    def ready(self) -> None:
-        """Find the model now rather than at the first request.
-
-        Raises:
-            UserError: There is none, or it wants to run its own code.
-        """
-        _ = self._folder
-
-    # -- answering -----------------------------------------------------------------------------------------------------
-
-    async def complete(self, request: Request) -> Reply:
-        """Generate one answer, together with the requests that arrive at the same time.
-
-        Raises:
-            UserError: The model cannot be loaded.
-            Unanswered: An image cannot be read.
-            RowError: The request cannot be answered.
-        """
-        return await self._batcher.submit(fitted(request))
 
     def usage_bound(self, request: Request) -> Usage:
         request = fitted(request)

@@ -21,7 +21,17 @@ _UNRELATED = (  # keys that do not change what the scores mean
     "limits prices cache out limit limit_seed pairs report canary retry_failed image_root per_prompt "
     "engine ray_address workers"
 )
-_OPTIONAL = ("shard", "columns", "images", "prompt_file", "grid", "metric_options", "ignore_sources", "sources")
+_OPTIONAL = (
+    "shard",
+    "columns",
+    "images",
+    "prompt_file",
+    "grid",
+    "metric_options",
+    "ignore_sources",
+    "sources",
+    "detector",
+)
 _OPTIONAL_OF_ROLES = ("omit", "max_side", "squash", "thinking_level", "top_logprobs")
 
 
@@ -34,7 +44,8 @@ def identity(config: RunConfig) -> dict[str, Any]:
     if config.data is not None:
         record["data"] = str(config.data.resolve())
     _drop_unset(record, _OPTIONAL)
-    for role in filter(None, (record["captioner"], record["judge"], record["embedder"], *record["panel"])):
+    named = (record["captioner"], record["judge"], record["embedder"], record.get("detector"), *record["panel"])
+    for role in filter(None, named):
         _drop_unset(role, _OPTIONAL_OF_ROLES)
         role["options"].pop("client", None)  # every client sends the same requests
         if role["base_url"]:

@@ -125,6 +125,9 @@ class StandIn:
     def has_tools(self, role: str) -> bool:
         return False
 
+    def has_role(self, role: str) -> bool:
+        return False
+
     async def embed(self, texts: Sequence[str]) -> list[Any]:
         raise AssertionError("nothing is embedded")
 
