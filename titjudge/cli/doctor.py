@@ -140,12 +140,12 @@ def _embedder(config: RunConfig) -> Row:
 
 def _detector(config: RunConfig) -> list[Row]:
     """Find the configured detector, where there is one, without loading it."""
-    from titjudge.engine.roles import Roles
+    from titjudge.providers import make_provider
 
     if config.detector is None:
         return []
     try:
-        provider = Roles(config).made(config.detector)
+        provider = make_provider(config.detector.provider, config.settings_of(config.detector))
         provider.ready()
         return [(f"detector {config.detector.model}", "ok", provider.base_url)]
     except TitjudgeError as error:

@@ -92,8 +92,8 @@ def _judge_name(manifest: Manifest, metric: str) -> str:
 def _models(manifest: Manifest, metric: str) -> list[str]:
     """List the models that a metric asked, with all judges of a panel (`judge`, `judge 2`, ...)."""
     name = registry.base_metric(metric)
-    metric = registry.load("metrics", name) if name in registry.names("metrics") else None
-    roles = () if metric is None else (*metric.roles, *metric.optional_roles)
+    loaded = registry.load("metrics", name) if name in registry.names("metrics") else None
+    roles = () if loaded is None else (*loaded.roles, *loaded.optional_roles)
     return [record.model for role, record in manifest.roles.items() if role.partition(" ")[0] in roles]
 
 
