@@ -110,10 +110,7 @@ class Engine:
 
     def stop(self) -> None:
         """Send nothing more. Answers already asked for are awaited and kept; everything else ends as `Interrupted`."""
-        self.sender.stopping = True
-        for task in self._flights.values():
-            if not self.sender.is_sending(task):
-                task.cancel()
+        self.sender.stop(self._flights.values())
         for role in self.roles.open():
             role.provider.leave()  # batch jobs go on without us
 

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -124,6 +124,13 @@ class Sender:
     def is_sending(self, task: asyncio.Task[Any]) -> bool:
         """Whether a task has sent a request, or paid for an answer, that would be lost if the task were cancelled."""
         return task in self._protected
+
+    def stop(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+        """Send nothing more, and cancel those of the run's tasks that have nothing sent or paid for to lose."""
+        self.stopping = True
+        for task in tasks:
+            if not self.is_sending(task):
+                task.cancel()
 
     def not_dropped(self) -> _Protection:
         """Make the context in which the running task is not cancelled when the run ends: it has sent or paid something."""

@@ -141,6 +141,7 @@ class Recorded(Provider):
 
 
 def _reply(text: str, file: Path, first: FirstToken | None = None) -> Reply:
+    """Make the reply of a recorded answer; its file stands in for the address of a server."""
     return Reply(
         text, finish_reason="stop", model_version="recorded", endpoint=file.name, flags=("recorded",), first_token=first
     )

@@ -14,7 +14,6 @@ from labelling_data import make_data
 
 from titjudge.apps.label.dataset import load_material
 from titjudge.apps.label.export import export_labels
-from titjudge.apps.label.joining import Joining
 from titjudge.apps.label.organiser import Organiser
 from titjudge.apps.label.pair_form import Pairs
 from titjudge.apps.label.service import Service
@@ -43,7 +42,7 @@ def vote(service: Service, who: str, answer: str = "left") -> None:
 
 def test_a_new_name_gets_a_key_that_opens_its_page_also_after_a_restart(served: Served) -> None:
     with served() as service:
-        card = Joining(service).join(" Anna  Maria ")
+        card = service.join(" Anna  Maria ")
         assert card["name"] == "Anna Maria"
         assert service.annotator(card["key"]) == "Anna Maria"
         vote(service, "Anna Maria")
@@ -55,14 +54,13 @@ def test_a_new_name_gets_a_key_that_opens_its_page_also_after_a_restart(served: 
 
 def test_a_name_that_somebody_has_is_asked_about_and_nothing_is_given_away(served: Served) -> None:
     with served() as service:
-        joining = Joining(service)
-        key = joining.join("Anna")["key"]
-        assert joining.join("anna") == {"taken": {"name": "Anna", "done": 0, "last": None}}
+        key = service.join("Anna")["key"]
+        assert service.join("anna") == {"taken": {"name": "Anna", "done": 0, "last": None}}
         vote(service, "Anna")
-        answer = joining.join("ANNA", "a guess")
+        answer = service.join("ANNA", "a guess")
         assert (answer["taken"]["name"], answer["taken"]["done"]) == ("Anna", 1)
         assert key not in json.dumps(answer)
-        assert joining.join("anna", key) == {"name": "Anna", "key": key}, "the browser that took it"
+        assert service.join("anna", key) == {"name": "Anna", "key": key}, "the browser that took it"
         assert service.names == ["Anna"]
 
 
@@ -70,28 +68,26 @@ def test_who_says_that_it_is_them_goes_on_and_the_organiser_reads_it(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served() as service:
-        joining = Joining(service)
-        key = joining.join("Anna", sure=True)["key"]
+        key = service.join("Anna", sure=True)["key"]
         assert caplog.messages == []
-        assert joining.join("anna", sure=True) == {"name": "Anna", "key": key}
+        assert service.join("anna", sure=True) == {"name": "Anna", "key": key}
         assert caplog.messages == ["Anna goes on in another browser"]
 
 
 def test_no_more_people_come_than_may_and_who_has_come_goes_on(served: Served) -> None:
     with served(2) as service:
-        joining = Joining(service)
-        key = joining.join("anna")["key"]
-        joining.join("ben")
+        key = service.join("anna")["key"]
+        service.join("ben")
         with pytest.raises(DataError, match="all 2 places are taken"):
-            joining.join("chris")
-        assert joining.join("anna", key)["key"] == key
+            service.join("chris")
+        assert service.join("anna", key)["key"] == key
     with served(3) as service:
-        assert Joining(service).join("chris")["name"] == "chris"
+        assert service.join("chris")["name"] == "chris"
 
 
 def test_of_many_who_type_a_name_at_once_one_has_it(served: Served) -> None:
     with served(9) as service, ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(Joining(service).join, ["anna", "Anna", "ANNA", "aNNa"] * 4))
+        answers = list(pool.map(service.join, ["anna", "Anna", "ANNA", "aNNa"] * 4))
     assert sum("key" in answer for answer in answers) == 1
 
 
@@ -101,8 +97,8 @@ def test_who_voted_by_a_link_of_their_own_has_the_name_already(served: Served) -
         assert service.store.people() == []
     with served() as service:
         assert service.names == ["anna"]
-        assert Joining(service).join("Anna")["taken"]["done"] == 1
-        assert Joining(service).join("ben")["name"] == "ben"
+        assert service.join("Anna")["taken"]["done"] == 1
+        assert service.join("ben")["name"] == "ben"
 
 
 def test_the_names_stand_on_the_page_of_the_organiser_and_in_the_export(served: Served, tmp_path: Path) -> None:
@@ -110,7 +106,7 @@ def test_the_names_stand_on_the_page_of_the_organiser_and_in_the_export(served: 
         before = Organiser(service).overview()
         assert (before["people"], before["seats"]) == ([], 3)
         for name in ("Zoë", "नेहा"):
-            Joining(service).join(name)
+            service.join(name)
             for _ in range(3):
                 vote(service, name)
         assert [one["name"] for one in Organiser(service).overview()["people"]] == ["Zoë", "नेहा"]
@@ -123,7 +119,7 @@ def test_the_names_stand_on_the_page_of_the_organiser_and_in_the_export(served: 
 def test_a_pair_should_have_as_many_votes_as_people_have_voted(served: Served, tmp_path: Path) -> None:
     with served(None) as service:
         for name in ("anna", "ben", "chris"):
-            Joining(service).join(name)
+            service.join(name)
         for name in ("anna", "ben"):
             for _ in range(3):
                 vote(service, name, "tie")
@@ -139,4 +135,4 @@ def test_names_and_an_open_link_exclude_each_other(served: Served) -> None:
 
 def test_without_an_open_link_nobody_can_come(served: Served) -> None:
     with served(2, open_link=False) as service, pytest.raises(DataError, match="places are taken"):
-        Joining(service).join("anna")
+        service.join("anna")

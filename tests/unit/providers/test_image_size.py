@@ -95,7 +95,7 @@ def test_a_model_here_is_shown_squashed_images(photo: Path, monkeypatch: pytest.
         return Reply("a cat")
 
     monkeypatch.setattr("titjudge.providers.local.base.MicroBatcher.submit", submit)
-    assert "squash" not in huggingface.OMITTED | vllm.OMITTED
+    assert "squash" not in huggingface.Local.omitted | vllm.VLLM.omitted
     monkeypatch.setattr(vllm, "_installed", lambda: True)
     model = vllm.VLLM(ProviderSettings("m"))
     asyncio.run(model.complete(question(photo, squash=200)))
@@ -113,7 +113,7 @@ def test_the_longest_side_is_part_of_the_key_and_of_what_a_request_can_cost(phot
 def test_a_role_says_it_and_a_model_here_is_not_told() -> None:
     config = load_config(None, {"captioner": {"model": "openai/m", "max_side": 200}})
     assert Roles(config)["captioner"].sampling({}, "strict")["max_side"] == 200
-    assert "max_side" in huggingface.OMITTED & vllm.OMITTED
+    assert "max_side" in huggingface.Local.omitted & vllm.VLLM.omitted
     plain = load_config(None, {"captioner": "openai/m"})
     assert not {"max_side", "squash"} & set(identity(plain)["captioner"])
     squashing = load_config(None, {"captioner": {"model": "openai/m", "squash": 1024}})

@@ -36,7 +36,7 @@ _SENT = 256  # tokens of a request beyond those of its prompt, at most
 
 
 class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
-    """A model that makes images. An image is put in its place before its bill is written: what is paid is never lost."""
+    """A model that makes images. Each image is written to its file before its bill is, so that nothing paid is lost."""
 
     keep: Keep
 
@@ -76,7 +76,7 @@ class MakingOutcome:
     Attributes:
         spent: USD billed for this generator in this folder, earlier sessions included.
         uncertain: USD that requests without an answer may have cost besides.
-        unpriced: Requests whose price nobody knows.
+        unpriced: Requests whose price is not known.
         ended: Why it ended before everything was asked for; empty where everything was.
         budget: Whether a cap ended it.
         refused: Images that moderation refused, each with the reason.
@@ -104,7 +104,7 @@ class HostedMaker:
     Attributes:
         name: Default name of the generator.
         settings: What its images are made with, for the list of images.
-        price: Price of an image; None where nobody knows it.
+        price: Price of an image; None where it is not known.
 
     Raises:
         ConfigError: There is no such model here, its settings are not for it, or a cap is set and its price is not known.
@@ -165,7 +165,7 @@ class HostedMaker:
 
 
 class _Asking:
-    """The workers of one session, which share the list of what is still to be asked for."""
+    """The workers of one session, which take their requests from one iterator."""
 
     def __init__(self, model: ImageModel, role: ImageRole, keep: Keep, notify: Callable[[str], None]) -> None:
         self._model, self._role, self._notify = model, role, notify
@@ -193,7 +193,7 @@ class _Asking:
         return replace(self._outcome, spent=used.spent, uncertain=used.uncertain, unpriced=used.unpriced)
 
     async def _finished(self) -> None:
-        """Wait for the workers; what they did not expect is raised."""
+        """Wait for the workers, and raise an exception that one of them did not handle."""
         if self._workers:
             await asyncio.wait(self._workers)
         for worker in self._workers:
@@ -201,11 +201,8 @@ class _Asking:
                 worker.result()
 
     def _stop(self) -> None:
-        """Send nothing more; who waits for an answer gets it."""
-        self._sender.stopping = True
-        for worker in self._workers:
-            if not self._sender.is_sending(worker):
-                worker.cancel()
+        """Send nothing more; workers that wait for an answer still get it."""
+        self._sender.stop(self._workers)
 
     async def _work(self, todo: Iterator[ImageRequest]) -> None:
         for request in todo:

@@ -129,14 +129,14 @@ class OpenAIImages(OpenAI, ImageModel):
 
     async def make(self, request: ImageRequest) -> MadeImage:
         body: dict[str, Any] = {"model": self.model, "prompt": request.prompt, "n": 1, **self.image_options}
-        if not self._at_openai():
+        if not self._at_openai:
             body |= {"response_format": "b64_json", "seed": request.seed}
         body = {name: value for name, value in body.items() if name not in self.refused}
         if request.sources:
             answer, endpoint = await self._post("/images/edits", *await _form(body, request.sources))
         else:
             answer, endpoint = await self._post(self.path, orjson.dumps(body))
-        if not 200 <= answer.status < 300:
+        if not answer.is_success:
             raise self.read_error(answer, sent=frozenset(body))
         usage: Usage | None = None
         try:
@@ -148,9 +148,6 @@ class OpenAIImages(OpenAI, ImageModel):
             raise self.unusable(unreadable(answer.body), usage) from None
         raw = await _image_of(self, request.name, first, usage, endpoint.host)
         return MadeImage(raw, usage or Usage(), str(first.get("revised_prompt") or ""), str(data.get("model") or ""))
-
-    def _at_openai(self) -> bool:
-        return all(endpoint.host.endswith(("api.openai.com", ".azure.com")) for endpoint in self.endpoints.all)
 
 
 class GeminiImages(Gemini, ImageModel):
@@ -180,7 +177,7 @@ class GeminiImages(Gemini, ImageModel):
             ("predict", self._predict(request)) if self._imagen else ("generateContent", await self._generate(request))
         )
         answer, _ = await self._post(f"{home}:{verb}", orjson.dumps(body))
-        if not 200 <= answer.status < 300:
+        if not answer.is_success:
             raise self.read_error(answer, sent=frozenset({"seed"}))
         usage: Usage | None = None
         try:

@@ -75,7 +75,7 @@ def parse_image_price(text: str) -> tuple[str, float]:
 def image_price(
     vendor: str, model: str, options: Mapping[str, Any], user_prices: Mapping[str, float], *, listed: bool = True
 ) -> ImagePrice | None:
-    """Find the price of an image; None where nobody knows it.
+    """Find the price of an image; None where it is not known.
 
     Args:
         vendor: litellm's name of the vendor (`openai`, `gemini`), or empty where the model's name begins with it.

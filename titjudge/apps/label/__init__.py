@@ -11,8 +11,8 @@
 | `queues`, `question_order` | the questions of one annotator, and which pair to ask next: functions of the answers so far |
 | `store` | answers on disk (SQLite), append-only |
 | `people` | the names of annotators: numbered, given, or typed by themselves |
-| `joining` | people who come by one link and type their names |
-| `service` | all annotators: links, blinded images; writes an answer to disk, then returns the next question |
+
+| `service` | all annotators: links, people who join by one link, blinded images; writes an answer to disk, then returns the next question |
 | `organiser` | who has done how much, and how far people agree so far |
 | `server` | `serve_label` and `serve_experts`: the pages |
 | `templates` | the pages and interfaces in `static`, rendered |

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, fields, replace
@@ -37,6 +36,7 @@ from titjudge.apps.label.questions import (
     Queue,
     Settled,
     is_expert,
+    median_seconds,
 )
 from titjudge.apps.label.queues import ImageQueue
 from titjudge.core.errors import DataError, UserError
@@ -211,12 +211,12 @@ class Elements(Form):
 
         def describe(answers: Sequence[LabelAnswer]) -> dict[str, Any]:
             standing = [answer for answer in answers if answer.stands]
-            seconds = [answer.duration_ms / 1000 for answer in standing if answer.duration_ms is not None]
+
             counted = labelling.counts(answers[0].annotator)
             return {
                 "images": len(standing),
                 "taken_back": sum(answer.taken_back for answer in answers),
-                "median_seconds": statistics.median(seconds) if seconds else None,
+                "median_seconds": median_seconds(standing),
                 "as_most_others": share_as_most_others(marks_of(standing), votes, counted=counted),
             }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, fields, replace
@@ -24,6 +23,7 @@ from titjudge.apps.label.questions import (
     Queue,
     Settled,
     is_expert,
+    median_seconds,
 )
 from titjudge.apps.label.queues import PairQueue
 from titjudge.apps.label.rankings import Ranked, leaderboard, ranks
@@ -191,14 +191,14 @@ class Pairs(Form):
 def _annotator(answers: Sequence[LabelAnswer]) -> dict[str, Any]:
     """Sum up the answers of one annotator."""
     pairs = [answer for answer in answers if answer.stands and answer.question.kind == PAIR]
-    seconds = [answer.duration_ms / 1000 for answer in pairs if answer.duration_ms is not None]
+
     return {
         "votes": len(pairs),
         "undone": sum(not answer.stands for answer in answers),
         "tie_share": mean(answer.text == "tie" for answer in pairs),
         "both_bad_share": mean(answer.text == BOTH_BAD for answer in pairs),
         "left_share": mean(answer.text == "left" for answer in pairs if outcome_of(answer.text)),
-        "median_seconds": statistics.median(seconds) if seconds else None,
+        "median_seconds": median_seconds(pairs),
     }
 
 

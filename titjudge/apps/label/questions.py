@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -70,6 +71,12 @@ class LabelAnswer:
     @property
     def stands(self) -> bool:
         return self.ended_at is None
+
+
+def median_seconds(answers: Iterable[LabelAnswer]) -> float | None:
+    """Compute the median of the seconds for which questions were in view; None where no answer says it."""
+    seconds = [answer.duration_ms / 1000 for answer in answers if answer.duration_ms is not None]
+    return statistics.median(seconds) if seconds else None
 
 
 class Queue(Protocol):

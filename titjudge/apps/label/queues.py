@@ -215,7 +215,7 @@ class ImageQueue:
                     yield self._question(image)
 
     def upcoming(self, question: Question) -> list[str]:
-        """List the images that come next."""
+        """List the next images, so that the page can load them ahead."""
         return [image for image in self._unmarked() if image not in question.images][:_IMAGES_AHEAD]
 
     def refresh(self) -> None:

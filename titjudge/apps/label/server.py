@@ -11,7 +11,6 @@ from typing import Any
 from titjudge.apps.label import PORT
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.forms import collect, form_of
-from titjudge.apps.label.joining import Joining
 from titjudge.apps.label.organiser import Organiser
 from titjudge.apps.label.questions import ANNOTATOR
 from titjudge.apps.label.reliability import LEAST
@@ -169,8 +168,7 @@ class _LabelEndpoints:
     """The endpoints; each is called with the request and the name of the annotator."""
 
     def __init__(self, service: Service) -> None:
-        self._service, self._joining = service, Joining(service)
-        self._images = ImageFiles()
+        self._service, self._images = service, ImageFiles()
 
     async def state(self, request: Any, annotator: str) -> Any:
         return await self._answer(self._service.state, annotator)
@@ -195,7 +193,7 @@ class _LabelEndpoints:
         return await json_of(self._join, body)
 
     def _join(self, body: dict[str, Any]) -> dict[str, Any]:
-        return self._joining.join(body.get("name", ""), body.get("key", ""), sure=body.get("sure") is True)
+        return self._service.join(body.get("name", ""), body.get("key", ""), sure=body.get("sure") is True)
 
     async def _answer(self, method: Callable[..., dict[str, Any]], annotator: str, *arguments: Any) -> Any:
         from starlette.concurrency import run_in_threadpool

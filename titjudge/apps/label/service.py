@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import statistics
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData
-from titjudge.apps.label.people import MAX_ANNOTATORS, names_of
-from titjudge.apps.label.questions import ANNOTATOR, Form, Question, Queue, is_expert
+from titjudge.apps.label.people import MAX_ANNOTATORS, name_of, names_of
+from titjudge.apps.label.questions import ANNOTATOR, Form, Question, Queue, is_expert, median_seconds
 from titjudge.apps.label.reliability import LEAST, Reliability
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError, UserError
 from titjudge.web.http_guard import same
 
+_log = logging.getLogger("titjudge.apps.label")
 _MAX_DURATION = 24 * 3600 * 1000  # ms; a longer one is an error of the clock
 _MAX_NOTE = 2000  # characters, as on the page
 
@@ -155,6 +156,30 @@ class Service:
             self._tokens[self.token(name)] = name
         return True
 
+    def join(self, typed: str, key: str = "", *, sure: bool = False) -> dict[str, Any]:
+        """Let a person in who has come by the open link and typed a name.
+
+        Args:
+            typed: The name as it was typed.
+            key: The key that this browser has from before; empty where it has none.
+            sure: Whether the person says that a name which is taken is theirs, from another browser.
+
+        Returns:
+            `name` and its `key`. Where another browser has taken the name: `taken`, with the name and its progress.
+
+        Raises:
+            DataError: It cannot be a name, or as many people have come as may.
+        """
+        name = name_of(typed)
+        if not self.admit(name):
+            name = self.store.person(name) or name
+            if not same(self.token(name), key):
+                if not sure:
+                    progress = self.progress_of(name)
+                    return {"taken": {"name": name, "done": progress.done, "last": progress.last}}
+                _log.warning("%s goes on in another browser", name)
+        return {"name": name, "key": self.token(name)}
+
     def annotator(self, token: str) -> str | None:
         """Return the annotator with this token; None if it is unknown."""
         return self._tokens.get(token)
@@ -229,10 +254,9 @@ class Service:
     def _progress_of(self, name: str) -> PersonProgress:
         done, at_most = self._queue(name)[1].progress()
         answers, stopped = self.store.answers(name), self.stopped(name)
-        seconds = [answer.duration_ms / 1000 for answer in answers if answer.duration_ms is not None]
         return PersonProgress(
             name, done, 0 if stopped else at_most,
-            seconds=statistics.median(seconds) if seconds else None,
+            seconds=median_seconds(answers),
             last=max((answer.answered_at for answer in answers), default=None),
             stopped=stopped,
         )  # fmt: skip

@@ -58,5 +58,5 @@ def facets(**flags: Any) -> int:
     code, run, complete = run_prompts(flags, task)
     if run is not None:
         lines = list(prompt_lines(run, "facet-map"))
-        say(f"facets {len(lines):,} prompts in {write_prompt_lines(lines, output, whole=complete)}")
+        say(f"facets {len(lines):,} prompts in {write_prompt_lines(lines, output, complete=complete)}")
     return code

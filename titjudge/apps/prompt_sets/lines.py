@@ -30,11 +30,15 @@ def prompt_lines(run: Path, metric: str) -> Iterator[dict[str, Any]]:
                 yield prompt | line | {"provenance": provenance}
 
 
-def write_prompt_lines(lines: Sequence[Mapping[str, Any]], out: Path, *, whole: bool) -> str:
-    """Write lines to `out`, or to NAME.part.jsonl beside it unless they are the `whole`; returns the place in words."""
+def write_prompt_lines(lines: Sequence[Mapping[str, Any]], out: Path, *, complete: bool) -> str:
+    """Write lines to `out` or, while they are not `complete`, to NAME.part.jsonl beside it.
+
+    Returns:
+        Where they are, in words for the user.
+    """
     part = out.with_suffix(f".part{out.suffix}")
-    write_jsonl(out if whole else part, lines)
-    if not whole:
+    write_jsonl(out if complete else part, lines)
+    if not complete:
         return f"{part}, which is not all: the same command goes on and writes {out}"
     part.unlink(missing_ok=True)
     return str(out)

@@ -74,5 +74,5 @@ def make_prompts(**flags: Any) -> int:
         say(f"  {pair.prompt}: left out, it says the same as {pair.other} (cosine {pair.cosine:.2f})", err=True)
     if covered := balance(recipe, lines):
         say(f"balance {covered}")
-    say(f"prompts {len(lines):,} of {len(seeds):,} seeds in {write_prompt_lines(lines, output, whole=complete)}")
+    say(f"prompts {len(lines):,} of {len(seeds):,} seeds in {write_prompt_lines(lines, output, complete=complete)}")
     return code

@@ -66,7 +66,7 @@ class Rewards:
         self._item_ids = {item.id for item in self._folder.items(slim=True)}
         scores = self._folder.scores(slim=True).items()
         self._scored = {key: score.value for key, score in scores if score.value is not None}  # as last written
-        self._count()
+        self._update_progress()
 
     def _check_ready(self, loading: Callable[[str], None] | None) -> None:
         """Check keys and load models now, so that the first reward of a training run neither fails nor waits.
@@ -168,7 +168,7 @@ class Rewards:
         item = f"{score.item_id[:24]}-{digest}"  # picture-0123456789abcdef-0123456789abcdef
         has_value = score.value is not None and math.isfinite(score.value)
         self._run.progress.failed += not has_value
-        self._count()
+        self._update_progress()
         written = self._scored.get((item, score.metric))
         if written is not None and (not has_value or score.value == written):
             return
@@ -182,10 +182,10 @@ class Rewards:
             raise CacheWriteError(f"the run folder cannot be written: {error.strerror}") from error
         if score.value is not None and has_value:
             self._scored[item, score.metric] = score.value
-            self._count()
+            self._update_progress()
 
-    def _count(self) -> None:
-        """Count the rewards for the manifest: those that have a value, each once."""
+    def _update_progress(self) -> None:
+        """Set the counts of the manifest: rewards with a value count once, however often they are asked for."""
         progress = self._run.progress
         progress.scored = len(self._scored)
         progress.total = progress.done = progress.scored + progress.failed

@@ -91,7 +91,7 @@ class OpenAIBatches(BatchService[OpenAI]):
             answer = http.Answer(int(response["status_code"]), {}, json_bytes(response["body"]))
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self.unreadable(line) from None
-        if not 200 <= answer.status < 300:
+        if not answer.is_success:
             raise self.real.read_error(answer, schema=not in_prompt, tools=tools)
         return self.real.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
 

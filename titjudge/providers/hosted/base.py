@@ -280,7 +280,7 @@ class Hosted(Remote):
         family, without = self.family, self.without(request)  # an answer to another request may change them meanwhile
         body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
         answer, endpoint = await self._post(self.path, body)
-        if not 200 <= answer.status < 300:
+        if not answer.is_success:
             schema = request.schema is not None and not in_prompt
             raise self.read_error(answer, schema=schema, tools=tools, sent=frozenset(family.sent(request)))
         reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools, endpoint=endpoint.identity)

@@ -101,7 +101,7 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
         if self.settings.options.get("dimensions"):
             body["dimensions"] = int(self.settings.options["dimensions"])
         answer, _ = await self._post("/embeddings", orjson.dumps(body))
-        if not 200 <= answer.status < 300:
+        if not answer.is_success:
             raise self.read_error(answer)
         billed = cost = None
         try:
@@ -179,7 +179,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
     async def _ask(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
         path = self.path.rpartition(":")[0]
         answer, _ = await self._post(f"{path}:{verb}", orjson.dumps(body))
-        if not 200 <= answer.status < 300:
+        if not answer.is_success:
             raise self.read_error(answer)
         try:
             data = parsed(answer.body)

@@ -73,6 +73,10 @@ class Answer:
     headers: Mapping[str, str]
     body: bytes
 
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
 
 class Transport:
     """HTTP for all providers of a process. Each event loop gets its own session, made at the first request.

@@ -150,6 +150,7 @@ class LiteLLM(Remote):
         return self.base_url or (Endpoint(address).identity if address else "")
 
     def classify(self, error: Exception) -> Failure:
+        """Classify an exception; one of `complete` is classified already, as only its call knows what was sent."""
         return error.failure if isinstance(error, _Failed) else classify(error)
 
     def failed(self, error: Exception, trace: litellm_client.CallTrace) -> Exception:

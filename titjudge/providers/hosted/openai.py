@@ -79,9 +79,12 @@ class OpenAI(Hosted):
 
     def _calls_tools(self) -> bool:
         """Whether the model calls tools: by the table at OpenAI and Azure, no at other servers, of which nothing is known."""
-        return self.family.tools and all(
-            endpoint.host.endswith(("api.openai.com", ".azure.com")) for endpoint in self.endpoints.all
-        )
+        return self.family.tools and self._at_openai
+
+    @property
+    def _at_openai(self) -> bool:
+        """Whether all addresses are OpenAI's or Azure's own, which serve OpenAI's models alone."""
+        return all(endpoint.host.endswith(("api.openai.com", ".azure.com")) for endpoint in self.endpoints.all)
 
     def _sdk(self) -> http.Transport:
         from titjudge.providers.hosted.sdk import OpenAISdk

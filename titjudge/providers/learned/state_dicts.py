@@ -22,9 +22,10 @@ def unwrapped(state: Mapping[str, Any]) -> State:
     return {name.removeprefix("module."): value for name, value in state.items()}
 
 
-def _replaced(name: str, pairs: tuple[tuple[str, str], ...]) -> str:
-    for pattern, by in pairs:
-        name = re.sub(pattern, by, name)
+def _renamed(name: str, rules: tuple[tuple[str, str], ...]) -> str:
+    """Apply rules, each a pattern and its replacement, to the name of a parameter, one after the other."""
+    for pattern, replacement in rules:
+        name = re.sub(pattern, replacement, name)
     return name
 
 
@@ -58,7 +59,7 @@ def open_clip(state: Mapping[str, Any]) -> State:
             converted["text_projection.weight"] = value.T.contiguous()
         else:
             side = "vision_model" if name.startswith("visual.") else "text_model"
-            plain = _replaced(name.removeprefix("visual."), _OPEN_CLIP)
+            plain = _renamed(name.removeprefix("visual."), _OPEN_CLIP)
             packed = re.fullmatch(r"(.*)\.attn\.in_proj_(weight|bias)", plain)
             if packed:
                 for letter, part in zip("qkv", value.chunk(3), strict=True):
@@ -104,10 +105,10 @@ def lavis_blip2(state: Mapping[str, Any]) -> State:
         if name.endswith(".attn.q_bias"):
             stem = name.removesuffix("q_bias").replace("visual_encoder.", "vision_model.", 1)
             bias = torch.cat([value, torch.zeros_like(value), plain[name.removesuffix("q_bias") + "v_bias"]])
-            converted[_replaced(f"{stem}qkv.bias", _BLOCKS)] = bias
+            converted[_renamed(f"{stem}qkv.bias", _BLOCKS)] = bias
             continue
         renamed = re.sub(r"^visual_encoder\.", "vision_model.", name)
-        converted[_replaced(renamed, _BLOCKS + _QFORMER)] = value
+        converted[_renamed(renamed, _BLOCKS + _QFORMER)] = value
     return converted
 
 
@@ -120,7 +121,7 @@ def image_reward(state: Mapping[str, Any]) -> tuple[State, State]:
             head[name.removeprefix("mlp.layers.")] = value
         elif name.startswith("blip.") and not name.endswith("position_ids"):
             plain = re.sub(r"^visual_encoder\.", "vision_model.", name.removeprefix("blip."))
-            converted[_replaced(plain, _BLOCKS)] = value
+            converted[_renamed(plain, _BLOCKS)] = value
     return converted, head
 
 

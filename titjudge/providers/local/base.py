@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import EMPTY, Failure, FailureKind, ProviderSettings, Reply, Request, Status, Usage
-from titjudge.providers.base import Model, Provider
+from titjudge.providers.base import Capabilities, Model, Provider
 from titjudge.providers.finish_reasons import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.image_size import fitted
 from titjudge.providers.local import hub
 from titjudge.providers.local.load_once import LoadOnce
 from titjudge.providers.local.microbatch import MicroBatcher
 from titjudge.providers.token_counts import input_bound
+from titjudge.providers.vendors import thinking_room
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -64,7 +65,7 @@ class LocalModel(Model, Generic[M, T, R]):
 class LocalProvider(LocalModel[M, Request, Reply], Provider):
     """A provider of a model of this machine, which is a folder or on the hub.
 
-    A subclass names itself, loads (`_load`), answers a batch (`_run`) and says what it can (`capabilities`).
+    A subclass has a name, loads the model (`_load`) and answers a batch (`_run`).
 
     Args:
         settings: `model` is a name on the hub or a folder; `options` may hold `revision` and `trust_remote_code`.
@@ -73,6 +74,9 @@ class LocalProvider(LocalModel[M, Request, Reply], Provider):
     Raises:
         ConfigError: There is no model name.
     """
+
+    omitted: ClassVar[frozenset[str]]
+    """Parameters that the library does not take."""
 
     def __init__(self, settings: ProviderSettings, *, max_batch: int) -> None:
         if not settings.model:
@@ -134,6 +138,27 @@ class LocalChatModel(LocalProvider[M]):
     def _reads_images(self) -> bool:
         config = hub.read_json(self._folder[0], "config.json")
         return any(name in config for name in ("vision_config", "vision_tower", "mm_vision_tower", "perceiver_config"))
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        """What the model can do, by its configuration.
+
+        Raises:
+            UserError: There is no such model, or it wants to run its own code.
+        """
+        return Capabilities(
+            images=self._reads_images,
+            schema=self._constrains,
+            omit=self.omitted | self._without_effect,
+            direct=True,
+            probabilities=True,
+            thinking=thinking_room(self.model),
+        )
+
+    @property
+    def _constrains(self) -> bool:
+        """Whether answers are constrained to the schema of a request."""
+        return False
 
     @cached_property
     def _without_effect(self) -> frozenset[str]:

@@ -12,10 +12,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from titjudge.core.types import ProviderSettings, Reply, Request
-from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, check_options
+from titjudge.providers.base import SAMPLING_PARAMETERS, check_options
 from titjudge.providers.local import hub
 from titjudge.providers.local.base import LocalChatModel
-from titjudge.providers.vendors import thinking_room
 
 if TYPE_CHECKING:
     from titjudge.providers.local.loading import LoadedModel
@@ -25,7 +24,6 @@ OPTIONS = frozenset({
     "revision", "trust_remote_code",
 })  # fmt: skip
 _TAKEN = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop", "squash"}
-OMITTED = SAMPLING_PARAMETERS - _TAKEN
 _CHANGE_ANSWERS = ("attention", "enable_thinking", "processor")
 
 
@@ -49,6 +47,7 @@ class Local(LocalChatModel["LoadedModel"]):
 
     name = "local"
     version = 2  # 1 drew at temperature 1 whatever was asked
+    omitted = SAMPLING_PARAMETERS - _TAKEN
 
     def __init__(self, settings: ProviderSettings) -> None:
         check_options("option of local models", settings.options, OPTIONS)
@@ -56,19 +55,6 @@ class Local(LocalChatModel["LoadedModel"]):
         self._tokens = int(settings.options.get("batch_tokens", 65_536))
         self._closing = False
         super().__init__(settings, max_batch=4 * self._rows)
-
-    @cached_property
-    def capabilities(self) -> Capabilities:
-        """Whether it reads images, from its configuration.
-
-        Raises:
-            UserError: There is no such model, or it wants to run its own code.
-        """
-        omit = OMITTED | self._without_effect
-        return Capabilities(
-            images=self._reads_images, schema=False, omit=omit, direct=True, probabilities=True,
-            thinking=thinking_room(self.model),
-        )  # fmt: skip
 
     @cached_property
     def base_url(self) -> str:

@@ -22,17 +22,15 @@ from titjudge.core.answer_probabilities import TOP, FirstToken
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
 from titjudge.core.keys import request_key
 from titjudge.core.types import ImageFile, Message, ProviderSettings, Reply, Request, Status, Usage
-from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities
+from titjudge.providers.base import SAMPLING_PARAMETERS
 from titjudge.providers.json_schema import instruction
 from titjudge.providers.local.base import LocalChatModel, RowError, make_reply, max_tokens, split_thought
 from titjudge.providers.local.hub import message_of
 from titjudge.providers.local.microbatch import halve_on_failure
-from titjudge.providers.vendors import thinking_room
 
 SAMPLING = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",
 )  # fmt: skip
-OMITTED = SAMPLING_PARAMETERS - {*SAMPLING, "max_tokens", "seed", "stop", "squash"}
 _OURS = frozenset({"batch_size", "chat_template", "enable_thinking", "revision"})
 _SAME_ANSWERS = frozenset(  # options of the engine that change how fast it is, not what it says
     {
@@ -70,6 +68,7 @@ class VLLM(LocalChatModel[Any]):
 
     name = "vllm"
     version = 2  # 1 did not hand chat_template_kwargs on
+    omitted = SAMPLING_PARAMETERS - {*SAMPLING, "max_tokens", "seed", "stop", "squash"}
 
     def __init__(self, settings: ProviderSettings) -> None:
         if settings.base_url:
@@ -79,19 +78,6 @@ class VLLM(LocalChatModel[Any]):
             served = f"openai/{settings.model} --base-url http://HOST:8000/v1"
             raise MissingExtra("vllm", "vllm", f"vllm/{settings.model} in this process (or, from a server, {served})")
         self._defaults: dict[str, Any] = {}
-
-    @cached_property
-    def capabilities(self) -> Capabilities:
-        """Whether it reads images, from its configuration.
-
-        Raises:
-            UserError: There is no such model, or it wants to run its own code.
-        """
-        omit, schema = OMITTED | self._without_effect, self._constrains
-        return Capabilities(
-            images=self._reads_images, schema=schema, omit=omit, direct=True, probabilities=True,
-            thinking=thinking_room(self.model),
-        )  # fmt: skip
 
     @cached_property
     def base_url(self) -> str:

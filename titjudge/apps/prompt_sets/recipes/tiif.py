@@ -27,7 +27,7 @@ from titjudge.metrics import task
 
 CONCEPTS_KEPT = "every concept kept"
 QUESTION_CHECKS = ("a question for each concept", "some answers no", "answers hold for the text")
-_LONGER = 1.5  # least number of words of the long prompt, as a multiple of the short one's
+_LEAST_RATIO = 1.5  # least number of words of the long prompt, as a multiple of the short one's
 _MOST_SHORT = 40  # most words of the short prompt
 _EXPECTED_WORDS = 60  # of the long prompt beyond the short one, as a dry run expects it
 
@@ -75,7 +75,7 @@ async def tiif(item: Item, ask: Ask) -> list[dict[str, Any]]:
         kind=meta_prompt(kind), concepts=numbered(concepts),
     )  # fmt: skip
     short = draft.prompt
-    long = await _longer(item, ask, short, check)
+    long = await _expanded(item, ask, short, check)
     questions = (await checked_questions(ask, [short, long], concepts)).questions
     shared = {
         "type": kind,
@@ -102,16 +102,20 @@ def unsaid_concepts(text: str, concepts: Sequence[str]) -> list[str]:
     return [f"it does not say '{concept}'" for concept in concepts if not keeps(text, concept)]
 
 
-async def _longer(item: Item, ask: Ask, short: str, check: Callable[[str], list[str]]) -> str:
-    """Have the short prompt expanded, with TIIF-Bench's prompt, until the long one passes the checks."""
+async def _expanded(item: Item, ask: Ask, short: str, check: Callable[[str], list[str]]) -> str:
+    """Ask the judge to expand the short prompt, with TIIF-Bench's own prompt, until the result passes the checks.
+
+    Raises:
+        Unanswered: No draft passed.
+    """
     problems: Sequence[str] = ()
     for attempt in range(DRAFTS):
         planned = f"{short} {filler(item, _EXPECTED_WORDS)}"
         reply = await ask("recipes/tiif_long", role="judge", sample=attempt, planned=planned, prompt=short)
         text = " ".join(reply.text.split())
         problems = check(text)
-        if len(words(text)) < _LONGER * len(words(short)):
-            problems = [*problems, f"it is shorter than {_LONGER} times the short one"]
+        if len(words(text)) < _LEAST_RATIO * len(words(short)):
+            problems = [*problems, f"it is shorter than {_LEAST_RATIO} times the short one"]
         if not problems:
             return text
     raise Unanswered(Status.UNPARSED, f"{DRAFTS} long versions failed their checks: {'; '.join(problems)}", reply)
