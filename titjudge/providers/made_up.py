@@ -1,4 +1,4 @@
-"""Answers that no model gave, for stand-ins: what the metric expects, else the smallest that the request allows."""
+"""Make up answers for stand-ins of models: what the metric expects, else the smallest that the request allows."""
 
 from __future__ import annotations
 

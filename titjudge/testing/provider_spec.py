@@ -135,7 +135,7 @@ class ProviderSpec:
             yield running
 
     def test_text_answer_with_usage_version_and_endpoint(self, case: ProviderCase, server: Server) -> None:
-        """A text comes with what it cost, the model that answered, and where."""
+        """The reply to a text has its usage, the version of the model, and the endpoint."""
         server.script("a red apple 🍎")
         reply = reply_of(case.provider(server), ask(case, "What is it? ☃"))
         assert (reply.text, reply.status, reply.reason) == ("a red apple 🍎", Status.OK, "")
@@ -270,7 +270,7 @@ class ProviderSpec:
         assert failure.kind is FailureKind.RETRY
 
     def test_answer_after_a_failure_on_the_same_provider(self, case: ProviderCase, server: Server) -> None:
-        """A failure leaves nothing behind."""
+        """After a failure the next request to the same provider succeeds."""
         server.script(Scripted.fault("drop_before"), "well again")
         provider = case.provider(server)
 

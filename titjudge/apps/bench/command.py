@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.judge import BUDGET_REACHED
 from titjudge.cli.options import (
     DRY_RUN,
     EXPLAIN,
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 _STAND_INS = 4  # prompts whose judging is priced; the others cost about as much
 _TIMEOUT = 180.0  # seconds for one image
 _IMAGE_SECONDS, _ANSWER_SECONDS = (10, 40), (2, 10)  # of hosted models, as they usually are
-_BUDGET_REACHED = 3  # exit code, as of `judge`
 
 
 @click.command(cls=Command, section=JUDGE, resumed=True)
@@ -225,7 +226,7 @@ class _Bench:
             return ""
         watch = _Watch(generator.name)
         images = self._benchmark.images_to_make(generator, prompts)
-        generated = generate(images, self._benchmark.folder / IMAGES, maker, [], watch.show, say=_say_aside)
+        generated = generate(images, self._benchmark.folder / IMAGES, maker, [], watch.show, say=partial(say, err=True))
         for name, reason in [*generated.refused, *generated.failed][:3]:
             say(f"  {generator.name}: no image for {name}: {reason}", err=True)
         return f"{generator.name}: {generated.stopped}" if generated.stopped else ""
@@ -391,7 +392,7 @@ class _Bench:
         why = ended or "the money left pays for no further prompt"
         say(f"stopped after {self._judged} of {len(self._prompts)} prompts: {why}", err=True)
         say("the same command goes on; with a higher --max-cost, where that was reached", err=True)
-        return _BUDGET_REACHED if not ended or "cap reached" in ended or "budget" in ended else code or 1
+        return BUDGET_REACHED if not ended or "cap reached" in ended or "budget" in ended else code or 1
 
     def _gate(self) -> int:
         """Compare the generators with the baseline, where one is named; returns the exit code."""
@@ -432,7 +433,7 @@ def _seconds(requests: int, at_once: int, seconds: tuple[int, int]) -> tuple[int
 
 
 def _verdict(outcome: Any) -> list[str]:
-    """Say in a line or two what is known after a round."""
+    """Return the verdict after a round, in one or two sentences; empty where there is none yet."""
     from titjudge.stats.verdict.sentences import sentences
 
     results = outcome.results
@@ -440,7 +441,7 @@ def _verdict(outcome: Any) -> list[str]:
 
 
 class _Watch:
-    """Says now and then how many images of a generator are there."""
+    """Prints from time to time how many images of a generator exist."""
 
     def __init__(self, name: str) -> None:
         self._name, self._last = name, time.monotonic()
@@ -450,7 +451,3 @@ class _Watch:
         if progress.done >= progress.total > progress.there or now - self._last >= PLAIN_INTERVAL:
             self._last = now
             say(f"{self._name}: {progress.made + progress.there} of {progress.total} images", err=True)
-
-
-def _say_aside(line: str) -> None:
-    say(line, err=True)

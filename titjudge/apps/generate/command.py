@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from titjudge.cli.commands import PROMPTS, Command
+from titjudge.cli.judge import BUDGET_REACHED
 from titjudge.cli.options import DRY_RUN, JSON, PATH, key_options, key_values, option
 from titjudge.cli.output import show_problems, write_json
 from titjudge.cli.progress import PLAIN_INTERVAL, duration
@@ -20,9 +22,6 @@ from titjudge.core.numbers import sum_words
 if TYPE_CHECKING:
     from titjudge.apps.generate.generating import Generated
     from titjudge.apps.generate.hosted_maker import MakingOutcome
-
-
-BUDGET_REACHED = 3  # exit code, as of `judge`
 
 
 @click.command(cls=Command, section=PROMPTS, resumed=True)
@@ -109,8 +108,15 @@ def generate(
         raise DataError("no lines here: `prompts export` writes them", todo)
     if dry_run:
         return _show_dry_run(images[first::step], out, maker, failed, json_file)
-    watch = _ImageWatch().show
-    result = run(images[first::step], out, maker, failed, watch, say=_say_aside, retry_refused=retry_refused)
+    result = run(
+        images[first::step],
+        out,
+        maker,
+        failed,
+        _ImageWatch().show,
+        say=partial(say, err=True),
+        retry_refused=retry_refused,
+    )
     show_problems(result.refused, "images were refused by moderation (--retry-refused asks again)")
     show_problems(result.failed, "images were not made")
     if result.stopped:
@@ -182,12 +188,8 @@ def _show_dry_run(
     return 1 if failed else 0
 
 
-def _say_aside(line: str) -> None:
-    say(line, err=True)
-
-
 def _spent(outcome: MakingOutcome) -> str:
-    """Say what the images of a generator have cost."""
+    """Return a line with the cost of a generator's images."""
     unsure = (
         f"; requests that got no answer may have cost up to ${outcome.uncertain:.4f} more" if outcome.uncertain else ""
     )
@@ -202,7 +204,7 @@ def _as_json(result: Generated) -> dict[str, Any]:
 
 
 class _ImageWatch:
-    """Prints a line on standard error now and then."""
+    """Prints the progress on standard error from time to time."""
 
     def __init__(self) -> None:
         self._started = self._last = time.monotonic()

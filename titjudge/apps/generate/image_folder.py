@@ -130,7 +130,7 @@ class _Origin(NamedTuple):
 
     Attributes:
         prompt: A digest of the prompt.
-        sources: The content of its sources; None where nobody has written it down.
+        sources: Digests of its sources; None where the list, of an older version, does not hold them.
     """
 
     prompt: bytes
@@ -143,7 +143,7 @@ class _Origin(NamedTuple):
         return cls(_digest(line.get("prompt")), None if listed is None else tuple(listed))
 
     def change(self, image: ImageToMake) -> str:
-        """Say what is wanted now and was not then; empty where nothing is."""
+        """Describe how the image differs in prompt or sources from the one that is asked for now; empty where it does not."""
         if self.prompt != _digest(image.fields["prompt"]):
             return "it is there, made of another prompt"
         if self.sources not in (None, image.source_digests):

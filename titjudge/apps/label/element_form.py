@@ -262,7 +262,7 @@ class OpenElements(Elements):
         self._seed = labelling.seed
 
     def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
-        """Describe the elements as to annotators, with what they said."""
+        """Describe the elements as annotators see them, with their marks and notes."""
         sheet, image = super().sheet(question, material, before), question.images[0]
         for row, element in zip(sheet["elements"], material.elements[image], strict=True):
             votes = self._votes[image, element.name, element.kind]
@@ -271,7 +271,7 @@ class OpenElements(Elements):
 
 
 def _parts(elements: Iterable[Element], names: set[str]) -> tuple[Element, ...]:
-    """Keep the elements of these names; what they need is only asked for if it is one of them."""
+    """Keep the elements of these names, and of what they need only what is among them."""
     return tuple(
         replace(element, needs=tuple(name for name in element.needs if name in names))
         for element in elements

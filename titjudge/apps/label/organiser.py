@@ -52,7 +52,7 @@ class Organiser:
             labelling = collect(self._service.store.path)
             self._tables = [_table_json(table) for table in labelling.form.export(labelling, ExportRules()).tables]
             self._why_none = ""
-        except UserError as error:  # nobody has answered yet, or nobody who counts
+        except UserError as error:  # there is no answer yet that counts
             self._tables, self._why_none = [], str(error)
         self._row, self._computed = row, time.monotonic()
 

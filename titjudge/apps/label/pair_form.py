@@ -252,7 +252,7 @@ def _vote_record(number: int, answer: LabelAnswer) -> dict[str, Any]:
 
 
 def _implied_note(rules: Mapping[str, int]) -> tuple[str, ...]:
-    """Say how many pairs are decided with votes that nobody cast."""
+    """Make the note that counts the pairs decided by votes that follow from a sort and were not cast."""
     number = rules[Rule.IMPLIED.value]
     note = (
         f"{number:,} pairs are decided by what people's sorts imply, not by votes that were cast as A.11 counts them: "
@@ -326,7 +326,7 @@ class OpenPairs(Pairs):
                 self._answers_by_pair[pair].append((vote.a, vote.choice, notes.get((vote.annotator, pair), "")))
 
     def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
-        """Describe the pair as to annotators, with what they said."""
+        """Describe the pair as annotators see it, with their answers and notes."""
         left, right = question.images
         answers = [
             (_answer_on(choice, turned=first != left), note)
@@ -341,6 +341,6 @@ class OpenPairs(Pairs):
 
 
 def _answer_on(choice: str, *, turned: bool) -> str:
-    """Return the answer that a choice is where the first image is on the left or, `turned`, on the right."""
+    """Convert a choice between a and b to an answer (left, right, ...); with `turned`, a is on the right."""
     answer = _SIDES.get(choice, choice)
     return {"left": "right", "right": "left"}.get(answer, answer) if turned else answer

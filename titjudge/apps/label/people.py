@@ -36,7 +36,7 @@ def names_of(people: int | Sequence[str], role: str) -> list[str]:
 
 
 def name_of(typed: str) -> str:
-    """Read the name that somebody typed: spaces at its ends, and several in a row, are slips.
+    """Read a typed name; spaces at its ends are removed, and several in a row become one.
 
     Raises:
         DataError: It cannot be a name; says why.

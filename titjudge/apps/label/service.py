@@ -31,10 +31,10 @@ class Stale(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PersonProgress:
-    """How far one person is.
+    """The progress of one annotator.
 
     Attributes:
-        name: Who.
+        name: The annotator.
         done: Number of answers.
         left: The most questions that can follow.
         seconds: Median time for an answer, without pauses; None where it is unknown.
@@ -230,7 +230,7 @@ class Service:
         return self._settled[prompt_id]
 
     def _forget_changed(self) -> None:
-        """Forget what is settled of the prompts that have new answers, or of all if somebody else counts now."""
+        """Forget what is settled of prompts with new answers; of all prompts if it has changed whose answers count."""
         last, changed = self.store.prompts_after(self._last_row)
         if last == self._last_row:
             return
@@ -242,12 +242,12 @@ class Service:
     # -- progress --------------------------------------------------------------------------------------------------
 
     def progress(self) -> list[PersonProgress]:
-        """Say how far everybody is."""
+        """Return the progress of all annotators."""
         with self._lock:
             return [self._progress_of(name) for name in self.names]
 
     def progress_of(self, name: str) -> PersonProgress:
-        """Say how far one person is."""
+        """Return the progress of one annotator."""
         with self._lock:
             return self._progress_of(name)
 

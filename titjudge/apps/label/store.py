@@ -216,7 +216,7 @@ class Store:
         return [name for (name,) in self._read("SELECT name FROM people ORDER BY rowid")]
 
     def person(self, name: str) -> str | None:
-        """Return how a name was written by who took it first; None if nobody has."""
+        """Return a name as the first person who took it wrote it; None if it is free."""
         rows = self._read("SELECT name FROM people WHERE folded = ?", (folded(name),))
         return rows[0][0] if rows else None
 
@@ -224,7 +224,7 @@ class Store:
         self._read("INSERT OR IGNORE INTO people VALUES(?, ?)", (folded(name), name))
 
     def add_voters(self) -> None:
-        """Take those who have answered on the page, under whatever link, for people who have taken their names."""
+        """Count the names under which answers came from the page as taken, by whichever link their people came."""
         with self.writing():
             for (name,) in self._read(
                 "SELECT annotator FROM answers WHERE source = 'page' GROUP BY annotator ORDER BY min(id)"

@@ -87,7 +87,7 @@ def finished_lines(
 
 
 def balance(recipe: str, lines: Sequence[Mapping[str, Any]]) -> str:
-    """Say how evenly the prompts cover what the recipe draws in turn; empty where it draws nothing."""
+    """Describe how evenly the prompts cover the values that the recipe draws in turn; empty where it draws none."""
     key, name = _DRAWN.get(recipe, ("", ""))
     values = [line.get(key) or [] for line in lines]
     counts = Counter(part.partition(" / ")[0] for v in values for part in ([v] if isinstance(v, str) else v))

@@ -128,7 +128,7 @@ def verl_reward(
 def _filling(
     judge: Judge, missing: Missing | float, allowed: Sequence[str]
 ) -> Callable[[Sequence[Score], Sequence[str]], list[float | None]]:
-    """Check a judge and a policy, and return the function that makes rewards of scores and their prompts."""
+    """Check a judge and a policy; returns a function that turns scores and their prompts into rewards."""
     if len(judge.metrics) != 1:
         raise ConfigError(f"a reward needs a Judge with one metric; this one has {', '.join(judge.metrics)}")
     name, metric = next(iter(judge.metrics.items()))
@@ -149,10 +149,10 @@ def _filling(
 
 
 def _instead(score: Score, missing: Missing | float, of_group: float | None) -> float | None:
-    """Return what takes the place of a missing score.
+    """Return the reward in place of a missing score, as the policy `missing` says; `of_group` is the mean of its prompt.
 
     Raises:
-        UserError: Nothing does.
+        UserError: The policy is to fail, or the prompt has no other reward.
     """
     _log.warning("no %s (%s): %s", score.metric, score.status, score.reason)
     if missing == "skip":

@@ -242,7 +242,7 @@ def _required(sample: Any, key: str) -> Any:
 
 
 def _check_keys(what: str, data: Mapping[str, Any], allowed: Sequence[str]) -> None:
-    """Refuse what would be ignored: who sends it means something by it."""
+    """Refuse unknown keys: the client would not learn that they are ignored."""
     for key in data:
         if key not in allowed:
             raise BadRequest(f"{what} has the unknown key '{key}'.{nearest(key, allowed)} It has {', '.join(allowed)}")

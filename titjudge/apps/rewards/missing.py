@@ -1,4 +1,4 @@
-"""What stands in the place of a reward that is missing."""
+"""What takes the place of a missing reward."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _HELP = {
     "list_cost_usd": "USD that all answers would have cost without a cache.",
     "cap_usd": "The cap on what is spent.",
     "model_requests_total": "Requests to models, with the earlier sessions of the run folder.",
-    "unpriced_requests_total": "Requests whose price nobody knows; their cost is in no sum.",
+    "unpriced_requests_total": "Requests whose price is not known; their cost is in no sum.",
     "model_answers_total": "Answers of models.",
     "cached_answers_total": "Answers from the cache.",
     "model_errors_total": "Errors of models, those of repeated requests included.",
@@ -69,7 +69,7 @@ class Judging(Protocol):
     async def close(self) -> None: ...
 
     async def scores(self, batch: Batch) -> list[dict[str, Score]]:
-        """Score every pair of a batch with the metrics that the batch wants for it."""
+        """Score every pair of a batch by the metrics that the batch names for it; returns the scores of each by metric."""
         ...
 
     def counters(self) -> dict[str, float]:
@@ -288,7 +288,7 @@ class _Server:
         return await _in_thread(len(body), format.write, batch, rewards)
 
     def _blind(self, batch: Batch) -> str:
-        """Name a metric that is to judge an edit and does not look at its source; empty where there is none."""
+        """Return the name of a metric that the batch names for an edit and that reads no source image; empty for none."""
         edits = (metrics for pair, metrics in zip(batch.pairs, batch.metrics, strict=True) if entry_sources(pair))
         return next((name for metrics in edits for name in metrics if name not in self._judging.see_sources), "")
 
@@ -354,7 +354,7 @@ def _no_metric(name: str, names: Sequence[str]) -> str:
 
 
 def _head(name: str) -> tuple[str, str]:
-    """Write what Prometheus wants to know of a metric before its samples."""
+    """Write the lines that Prometheus's text format has before the samples of a metric: HELP and TYPE."""
     kind = "histogram" if name == "request_seconds" else "counter" if name.endswith("_total") else "gauge"
     return f"# HELP titjudge_{name} {_HELP[name]}", f"# TYPE titjudge_{name} {kind}"
 

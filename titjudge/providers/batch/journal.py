@@ -127,11 +127,11 @@ class JobJournal:
         return key in self._holders
 
     def loser(self, key: str) -> BatchJob | None:
-        """Find the ended job that has lost the answer to a request, where nobody has been told of it yet."""
+        """Return the ended job that has lost the answer to a request; None where there is none, or it was reported."""
         return self.jobs.get(self._lost.get(key, ""))
 
     def take(self, key: str) -> Answered | None:
-        """Take the answer a job gave to a request, once; None when there is none."""
+        """Return the answer that a job gave to a request, and count it as handed over; None when there is none."""
         place = self._answers.pop(key, None)
         if place is None:
             return None
@@ -182,8 +182,9 @@ class JobJournal:
     def note_taken(self, job: BatchJob, key: str, *, final: bool) -> None:
         """Note that an answer was handed over; on disk at `close`.
 
-        A later session gets it again unless it was `final` (a refusal: asked again, it is a new question) or handed over
-        twice (nobody could read it). A process that dies notes nothing, so what it had not kept yet is not lost.
+        A later session gets it again unless it was `final` (a refusal, as asking again is a new question) or was handed
+        over twice, which means that it cannot be read. A process that dies notes nothing, so an answer that it had not put
+        into the cache yet is handed over again.
         """
         self._taken.setdefault(job.tag, []).extend([key] * (2 if final else 1))
 

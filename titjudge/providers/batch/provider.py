@@ -1,4 +1,4 @@
-"""Batch jobs at half price: a slow provider around a hosted one. Metrics do not know.
+"""Answer requests by batch jobs, at half price: a provider around a hosted one, whose answers take up to a day.
 
 Requests that come together go out together, as one job of OpenAI's or Google's batch service, and each waits for its answer
 for as long as the job takes (the services promise a day). Which requests are in which job is on disk before a job exists, so
@@ -172,7 +172,7 @@ def live_jobs(folder: Path) -> int:
 
 
 def _not_to_be_resent(failure: Failure) -> ProviderFailure:
-    """Make the same failure one after which the question is not asked again."""
+    """Return the failure as one after which the question is not asked again."""
     return ProviderFailure(
         FailureKind.REJECTED,
         f"{failure.message} (asked twice)",

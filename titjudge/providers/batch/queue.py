@@ -2,8 +2,8 @@
 
     ask ─> unsent ── idle, or full ──> job (intent, then id, on disk) ─> in a job ── polls ──> ended ─> answers on disk ─> ask
 
-One task does all of it, one step after the other, and lives only while a request waits. It may be killed at any point: the
-next queue over the same folder continues from what the journal says.
+One task does all of it, step by step, and lives only while a request waits. It may be killed at any point: the next queue
+over the same folder continues from the journal.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from titjudge.providers.hosted.http import TransportError, Unreachable, Untruste
 logger = logging.getLogger(__name__)
 
 MAX_RESENDS = 1  # times a question is sent again after an answer that cannot be used
-_MAX_IDLE_TIMES = 30  # a trickle of requests is sent after so many times the idle time
-_MIN_NOT_FOUND = 3  # polls in which a job must have been unknown
-_LAST_STEP = 2.0  # seconds a step under way may take when the run ends
+_MAX_IDLE_TIMES = 30  # where requests keep coming slowly, they are sent after so many times the idle time
+_MIN_NOT_FOUND = 3  # number of polls that must find a job unknown before it is given up
+_LAST_STEP = 2.0  # seconds that a step under way may take when the run ends
 
 
 class _Pending:
-    """A request and everybody who waits for its answer."""
+    """A request, and the futures of all callers that wait for its answer."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -61,11 +61,11 @@ class BatchTiming:
     """Times in seconds, and sizes, of a batch queue.
 
     Attributes:
-        poll: Between looks at live jobs.
-        idle: Without a new request before a job is sent; one that is full is sent at once.
-        settle: After which a job that was begun and cannot be found was never created.
-        gone: After which a job, or its answers, that the provider does not know is given up (after three polls at least).
-        max_requests, max_bytes: Of a job; None for the provider's own limit.
+        poll: Time between two looks at live jobs.
+        idle: Time without a new request after which a job is sent; a full one is sent at once.
+        settle: Time after which a job that was begun, and cannot be found, counts as never created.
+        gone: Time after which a job or its answers that the provider does not know are given up, after three polls at least.
+        max_requests, max_bytes: The largest job; None for the provider's own limit.
 
     Raises:
         ConfigError: A size is not positive.
@@ -91,7 +91,7 @@ class BatchQueue:
         folder: Where the jobs are written down; one process at a time.
         timing: When jobs are sent, looked at and given up.
         say: Gets a line for people whenever a job is submitted or done.
-        again: Also send what earlier sessions have sent as often as is paid for, without an answer that can be used.
+        again: Also send questions to which earlier sessions got no usable answer as often as is paid for.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class BatchQueue:
         """
         if self._leaving:
             raise asyncio.CancelledError
-        if (job := self.journal.loser(key)) is not None:  # it ended while nobody waited
+        if (job := self.journal.loser(key)) is not None:  # the job ended while no caller waited
             raise _lost(job)
         answer = self.journal.take(key)
         if answer is not None:
@@ -163,11 +163,11 @@ class BatchQueue:
         return await future
 
     def given_up(self, key: str) -> bool:
-        """Whether a request that is in no job was answered as often as is paid for, and never usably."""
+        """Whether a request that is in no job was answered as often as is paid for, each time without a usable answer."""
         return self.journal.unusable[key] > MAX_RESENDS and key not in self.journal and self.journal.holder(key) is None
 
     def leave(self) -> None:
-        """Cancel everybody who waits and submit nothing more. Jobs go on at the provider."""
+        """Cancel all waiting callers and submit nothing more. Jobs go on at the provider."""
         self._leaving = True
         live = len(self._journal.in_state("live")) if self._journal is not None and self._in_jobs else 0
         if live:
@@ -213,7 +213,7 @@ class BatchQueue:
                 await self._pause()
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # whatever it is, nobody may wait for ever
+        except Exception as error:  # whatever it is, no caller may wait for ever
             for pending in self._drop_all():
                 pending.fail(error)
 
@@ -223,7 +223,7 @@ class BatchQueue:
         return len(self._unsent) >= self._max_requests or time.monotonic() >= self._submit_at()
 
     def _submit_at(self) -> float:
-        """Compute when what is unsent goes out though it is no full job (`time.monotonic()`)."""
+        """Compute when unsent requests go out although they do not fill a job, by `time.monotonic()`."""
         idle = self.timing.idle
         return min(self._last_unsent + idle, self._first_unsent + idle * _MAX_IDLE_TIMES)
 
@@ -245,7 +245,7 @@ class BatchQueue:
             await asyncio.wait_for(self._wake.wait(), max(0.0, min(due) - now))
 
     def _is_transient(self, error: Exception) -> bool:
-        """Whether what failed may be repeated at the next poll; the user is told once."""
+        """Whether a failed step may be repeated at the next poll; reports the failure, once."""
         if isinstance(error, Untrusted) or not isinstance(error, ProviderFailure | TransportError):
             return False
         kind = error.failure.kind if isinstance(error, ProviderFailure) else FailureKind.RETRY
@@ -314,7 +314,10 @@ class BatchQueue:
                     line = await self.service.line(key, pending.request, in_prompt=in_words)
                     if len(line) > self._max_bytes:
                         raise self.service.rejection("too_large", f"one request has {len(line)} bytes")
-                except (TitjudgeError, ProviderFailure) as error:  # of this request alone: its image is gone, ...
+                except (
+                    TitjudgeError,
+                    ProviderFailure,
+                ) as error:  # it fails this request alone, as when its image is gone
                     self._fail([key], error)
                     continue
                 if size + len(line) > self._max_bytes:
@@ -378,7 +381,7 @@ class BatchQueue:
     def _note_not_found(self, job: BatchJob) -> None:
         """Note that the provider does not know a job or its answers.
 
-        That may pass, and the job is paid all the same: it is given up only when it has been so for a while.
+        It may pass, and the job is billed all the same, so the job is given up only after a while (`BatchTiming.gone`).
         """
         times = self._not_found.setdefault(job.tag, [])
         times.append(time.monotonic())
@@ -421,7 +424,7 @@ class BatchQueue:
                 pending.fail(unanswered[key])
 
     def _put_back(self, job: BatchJob) -> None:
-        """Handle an account that has too much queued: wait for another job to end, or send smaller ones."""
+        """Take back a job that was refused as the account has too much queued: send it after another, or in smaller ones."""
         self.journal.void(job.tag, "too much is queued")
         for key in job.keys:
             pending = self._in_jobs.pop(key, None)
@@ -448,7 +451,7 @@ class BatchQueue:
 
 
 def _lost(job: BatchJob) -> ProviderFailure:
-    """Make the failure of a request that may be billed, though its job ended, or is gone, without an answer to it."""
+    """Make the failure of a request whose job ended, or is unknown, without an answer to it; it may be billed."""
     why = "ended and has no answer to this request" if job.state != "void" else "is not known to the provider"
     return ProviderFailure(FailureKind.RETRY, f"the batch job {job.id} {why}", maybe_billed=True, answered=True)
 

@@ -1,4 +1,4 @@
-"""What the batch services of OpenAI and Google have in common: files go up, jobs are created and looked at, answers come down.
+"""What the batch services of OpenAI and Google have in common: upload a file, create a job, ask for its state, download answers.
 
 Sources: "Batch API" (platform.openai.com/docs/guides/batch, /docs/api-reference/batch) and "Batch API" (ai.google.dev/
 gemini-api/docs/batch-api). All of it goes through the vendors' SDKs with their own retries off: creating a job is not
@@ -168,7 +168,7 @@ class BatchService(ABC, Generic[H]):
         return lines
 
     def _result_lines(self, content: bytes, keys: Sequence[str]) -> Iterator[ResultLine]:
-        """Read the lines of a file of answers that belong to `keys`; what is no such line is left out."""
+        """Read the lines of a file of answers that belong to `keys`; other lines are skipped."""
         expected_keys = set(keys)
         for number, raw in enumerate(filter(bytes.strip, content.splitlines())):
             try:

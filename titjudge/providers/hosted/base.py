@@ -80,7 +80,7 @@ async def image_base64(image: ImageFile) -> bytes:
 
 
 class Remote(Provider):
-    """A model behind a network: what it takes, by its family, until its server says that it does not.
+    """A model behind a network. What it takes is known by its family, and learned from errors of its server.
 
     Raises:
         ConfigError: The option `tools` is no truth value.
@@ -107,7 +107,7 @@ class Remote(Provider):
         check_options(f"option of {self.name} models", settings.options, self.option_names, hint)
         self._extra_body = request_options.checked(settings.options.get("body"))
         self._refused: frozenset[str] = frozenset()
-        self.limit_renamed = False  # `max_tokens` goes by its other name, as the server has asked for
+        self.limit_renamed = False  # whether the server has asked for the other name of `max_tokens`
         self.model = settings.model
         family = self._family()
         omit = family.omit if self.probabilities else family.omit | {"logprobs", "top_logprobs"}
@@ -150,7 +150,7 @@ class Remote(Provider):
         return self.family.tools
 
     def _secrets(self) -> list[str]:
-        """List what no message may hold."""
+        """List the secrets that are removed from messages."""
         raise NotImplementedError
 
     def unsupported(
@@ -163,9 +163,9 @@ class Remote(Provider):
         sent: Collection[str] | None = None,
         named: str = "",
     ) -> ProviderFailure | None:
-        """Read from an error what the server does not take, which is not sent again: JSON schemas, tools, a parameter.
+        """Read from an error what the server does not support (JSON schemas, tools, a parameter), and stop sending it.
 
-        The question, and so the key of its answer, stays as it is.
+        The question, and with it the key of its answer in the cache, stays the same.
 
         Args:
             status: HTTP status of the error.
@@ -189,9 +189,9 @@ class Remote(Provider):
         return self._refusal(refused, message, sent) if refused else None
 
     def _refusal(self, name: str, message: str, sent: Collection[str] | None) -> ProviderFailure | None:
-        """Leave a parameter out from now on that the server refuses, or call it by its other name."""
+        """Leave out a parameter that the server refuses from now on, or send it by its other name."""
         if name in _LIMIT_NAMES:
-            # It takes neither name, or was not sent this one.
+            # The server takes neither name, or was not sent this one.
             if self.limit_renamed == (self.family.limit_name == name):
                 return None
             if not self.limit_renamed:
@@ -203,7 +203,7 @@ class Remote(Provider):
             )
         if name not in (SAMPLING_PARAMETERS if sent is None else sent):
             return None
-        if name not in _MAY_BE_LEFT_OUT:  # what is asked, or what it costs, would be another thing without it
+        if name not in _MAY_BE_LEFT_OUT:  # without it the question, or its price, would be another
             hint = "" if name in ("logprobs", "top_logprobs") else f" (omit: [{name}] in the role leaves it out)"
             return self.failure(FailureKind.BARRED, f"{message}{hint}")
         if name not in self._refused:
@@ -213,7 +213,7 @@ class Remote(Provider):
         return self.failure(FailureKind.RETRY, f"{name} is refused here, asking without it: {message}", wait=0.0)
 
     def without(self, request: Request) -> tuple[str, ...]:
-        """List flags of a reply to a request: the parameters that are left out of it, as the server has refused them."""
+        """List the flags of a reply that name the parameters left out of its request, as the server refuses them."""
         return tuple(f"without-{name}" for name in sorted(self._refused & set(request.params)))
 
     def _log_unsupported(self, text: str) -> None:
@@ -234,7 +234,7 @@ class Remote(Provider):
         *,
         empty: bool = False,
     ) -> ProviderFailure:
-        """Make the failure of an answer with a status of success. It may have been billed, whatever is wrong with it."""
+        """Make the failure of an unusable answer with a status of success, which may have been billed all the same."""
         return ProviderFailure(
             kind,
             one_line(message, self._secrets()),
@@ -284,11 +284,11 @@ class Hosted(Remote):
             schema = request.schema is not None and not in_prompt
             raise self.read_error(answer, schema=schema, tools=tools, sent=frozenset(family.sent(request)))
         reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools, endpoint=endpoint.identity)
-        return replace(reply, flags=(*reply.flags, *without)) if without else reply
+        return replace(reply, flags=(*reply.flags, *without))
 
     @property
     def path(self) -> str:
-        """What is appended to an address."""
+        """The path that requests go to, below an address."""
         raise NotImplementedError
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
@@ -333,7 +333,7 @@ class Hosted(Remote):
         return self.settings.base_url or os.environ.get(self.base_env) or self.default_base
 
     async def _post(self, path: str, body: bytes, content_type: str = "") -> tuple[http.Answer, http.Endpoint]:
-        """Send once, JSON where nothing else is said; the next address is tried only where one cannot be reached at all."""
+        """Send a body once, as JSON unless `content_type` is set; another address is tried only if nothing was sent."""
         self._transport.join(self)
         missing: http.Unreachable | None = None
         for endpoint in self.endpoints.order():
@@ -405,7 +405,7 @@ class Hosted(Remote):
         return next((name for name in self.key_envs if os.environ.get(name)), next(iter(self.key_envs), ""))
 
     def _key_at_fault(self, status: int, message: str) -> str:
-        """Say which variable holds the key that a server refuses; nothing for other errors."""
+        """Name the variable that holds the key, where an error says that the key is refused; empty for other errors."""
         if not self.key or not (status == 401 or "api key" in message.lower()):
             return ""
         return f" (the key in {self._key_env()})"
@@ -426,7 +426,7 @@ def parsed(body: bytes) -> Any:
 
 
 def unreadable(body: bytes) -> str:
-    """Say what is wrong with an answer that is in no known form."""
+    """Describe an answer that has no known form: empty, no JSON, or JSON of another shape; with its first 200 bytes."""
     if not body.strip():
         return "the answer is empty"
     try:

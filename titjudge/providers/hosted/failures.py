@@ -124,7 +124,7 @@ def classify(error: Exception) -> Failure:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """List an exception and what it came from, the first cause last."""
+    """Yield an exception and its causes, the first cause last."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -133,12 +133,12 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def first_cause(chain: Sequence[BaseException], address: str) -> str:
-    """Say in a line what the last of the `causes` says of a request to an address."""
+    """Return the message of the last of an exception's `causes` on one line, for an error about an address."""
     return one_line(f"{address}: {chain[-1] or type(chain[-1]).__name__}")
 
 
 def connection_error(error: BaseException, address: str, also: Set[str] = frozenset()) -> Exception | None:
-    """Find what kept an SDK from connecting to `address`: the error of ours behind its exception, else one made for it.
+    """Return why an SDK could not connect to `address`: our own error among the causes, else one made for it.
 
     Args:
         error: The exception.

@@ -188,7 +188,9 @@ class Gemini(Hosted):
             text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
             finish, detail = str(candidate.get("finishReason") or ""), candidate.get("finishMessage") or ""
             called = tool_calls.gemini_calls(parts) if tools else ()
-            garbled = tools and finish in _GARBLED  # a reply all the same: the metric tells the model
+            garbled = (
+                tools and finish in _GARBLED
+            )  # still a reply: the metric tells the model that its call was malformed
             first = gemini_first_token(candidate)
             status, reason = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
             is_cut = finish_reasons.ending(finish) is Ending.CUT
@@ -316,7 +318,7 @@ def _kind(status: int, message: str, details: list[Mapping[str, Any]]) -> Failur
 
 
 def _used_up(message: str, details: list[Mapping[str, Any]]) -> bool:
-    """Whether a 429 means that nothing will pass today: a daily quota, a quota of zero, no credit left.
+    """Whether a 429 says that no request will pass today: a daily quota, a quota of zero, no credit left.
 
     Google words short and long limits alike; the name of the violated quota differs, and a short limit names a delay.
     """

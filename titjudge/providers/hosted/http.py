@@ -1,4 +1,4 @@
-"""The one door to the network for what is asked often: one aiohttp session for each event loop, bytes in, bytes out.
+"""Send HTTP requests to models, for all providers: one aiohttp session for each event loop, bytes in, bytes out.
 
 The SDKs cost 2 to 3 ms of CPU a request, a new client for each call 25 ms; this costs 0.3. It never retries, follows no
 redirect (a key must not travel to another host) and keeps no cookies. Tests replace it by passing another `Transport`.
@@ -48,7 +48,7 @@ class Dropped(TransportError):
 
 
 class TooLong(Dropped):
-    """The answer has more bytes than any answer of a model; what came of it was thrown away."""
+    """The answer has more bytes than any answer of a model; what was received of it is discarded."""
 
 
 class TimedOut(TransportError):
@@ -265,7 +265,7 @@ shared = Transport()
 
 
 class Endpoint:
-    """One address of a server: where requests go, and what may be told of it."""
+    """One address of a server: where requests go, and its identity without credentials."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url.strip())

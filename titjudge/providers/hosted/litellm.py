@@ -140,7 +140,7 @@ class LiteLLM(Remote):
         logger.debug("%(model)s answered HTTP %(status)d", {"model": self.model, "status": trace.status})
         flag = IN_PROMPT if in_prompt else ""
         reply = self._reply(answer, flag, trace, tools=bool(request.tools))
-        return replace(reply, flags=(*reply.flags, *without)) if without else reply
+        return replace(reply, flags=(*reply.flags, *without))
 
     @property
     def address(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from titjudge.core.numbers import finite
 from titjudge.core.types import Usage
 
-NO_USAGE = "usage-missing"  # flag: the server did not report what it billed
+NO_USAGE = "usage-missing"  # flag of a reply: the server did not report what it billed
 ODD_USAGE = "usage-odd"  # flag: the server reports more than the request can have used
 MOST_TOKENS = 10_000_000  # no model reads and writes more in one request: the largest contexts announced have as many
 MOST_COST = 10_000.0  # USD; so many tokens at the dearest rates of price lists cost less
@@ -114,10 +114,11 @@ def gemini_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage 
 
 
 def believed(usage: Usage, bound: Usage) -> tuple[Usage, bool]:
-    """Decide what to book of a reported usage, and whether it is more than its request can have used.
+    """Return the usage to book for a reported one, and whether the reported one exceeds what its request can have used.
 
-    It is booked as reported, however far it is above the bound: a server may ignore a limit, or add a prompt of its own. Only
-    of what no model can use, a fault in counting, the bound is booked; a cost that no request can have is left out.
+    It is booked as reported even above the bound, as a server may ignore a limit or add a prompt of its own. Only where it
+    reports more than any model can use, which is a fault in its counting, the bound is booked instead; a cost that no
+    request can have is left out.
     """
     total, most = usage.input + usage.output, bound.input + bound.output
     absurd = (usage.cost or 0.0) > MOST_COST
@@ -136,5 +137,5 @@ def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _nonzero(usage: Usage) -> Usage | None:
-    """Take a usage of all zeros for a missing one: no request is without tokens."""
+    """Return None for a usage of all zeros: every request has tokens, so the server did not report it."""
     return usage if usage.input or usage.output or usage.cost else None

@@ -137,7 +137,7 @@ class Adapter:
 
 
 def measured(score: float, length: tuple[int, int], **parts: float) -> Measured:
-    """Write what a model says of one image and text; `length`: tokens of the text that were read, and that there are."""
+    """Make the measurement of one image and text; `length` is (tokens of the text that were read, all its tokens)."""
     return {"score": score, "tokens_used": length[0], "tokens_total": length[1], "parts": parts}
 
 

@@ -228,7 +228,7 @@ class TokenHead(Adapter):
         ]
 
     def _ask(self, pairs: Sequence[ImageAndText], dimension: str) -> tuple[torch.Tensor, list[int]]:
-        """Return what the head of a dimension says of each pair, and how many tokens each has."""
+        """Return the outputs of a dimension's head for each pair, and the number of tokens of each."""
         if self.options.get("raw"):
             texts = [self.checkpoint.asked(harmless(text, self.controls)) for _, text in pairs]
             images = [[image] for image, _ in pairs]

@@ -218,7 +218,7 @@ def _write_input(requests: Sequence[Request], folder: Path) -> tuple[dict[str, s
 
 
 def _environment(passed: Sequence[str]) -> dict[str, str]:
-    """Choose the environment variables that a stranger's program gets: no key, unless the user names it."""
+    """Choose the environment variables that the command gets: no API key, unless the user names it."""
     patterns = (*_PASSED, *(name for name in passed if name.endswith("*")))
     return {
         name: value
@@ -252,7 +252,7 @@ def read(outcome: ProcessOutcome, ids: set[str]) -> tuple[dict[str, dict[str, An
 
 
 def _ending(outcome: ProcessOutcome) -> str:
-    """Say how a command ended that did not answer."""
+    """Describe how a command ended that gave no answer."""
     last = f": {outcome.last_words}" if outcome.last_words else ""
     if outcome.overflow:
         return f"the command wrote more than {outcome.limit} bytes{last}"

@@ -162,9 +162,9 @@ class LocalChatModel(LocalProvider[M]):
 
     @cached_property
     def _without_effect(self) -> frozenset[str]:
-        """`chat_template_kwargs` where it changes nothing: thinking is settled by an option, or no template asks for it.
+        """`chat_template_kwargs` where it changes nothing: an option settles thinking, or no template asks for it.
 
-        What is not sent is then not recorded as sent.
+        The engine then leaves it out, so that it is not recorded as sent.
         """
         template = str(self._options.get("chat_template") or "") or _templates(self._folder[0])
         settled = "enable_thinking" in self._options or "enable_thinking" not in template

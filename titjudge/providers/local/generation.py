@@ -349,7 +349,7 @@ class _RowSampler:
 
 
 class _NanRows:
-    """Remembers the rows whose scores were not numbers (`seen`), and replaces these scores by 0."""
+    """Remembers the rows whose scores were not numbers (`is_nan`), and replaces these scores by 0."""
 
     def __init__(self, rows: int, device: Any) -> None:
         import torch

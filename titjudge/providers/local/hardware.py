@@ -45,7 +45,7 @@ class Device:
         name: As torch names it.
         label: What it is.
         total: Bytes.
-        free: Bytes that nobody uses.
+        free: Bytes that no process uses.
     """
 
     name: str

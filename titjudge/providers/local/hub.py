@@ -1,4 +1,4 @@
-"""Models in folders and on the hub, before they are loaded: where they lie, what identifies them, how they stay quiet.
+"""Models in folders and on the hub, before they are loaded: where their files are, and what identifies them.
 
 Nothing here imports torch or transformers at the top; `folder_of` and `identity_of` never do.
 """

@@ -1,4 +1,4 @@
-"""What is known of all models of a vendor, whoever serves them: the types of it, and what several vendors share."""
+"""The types that describe a vendor's models, on whichever server they run, and what several vendors share."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def fingerprint(line: Line) -> str:
 
 
 def _problem(line: Line, prompt_ids: set[str]) -> str:
-    """Tell what is wrong with a line; empty if nothing is. `prompt_ids` are those of earlier lines."""
+    """Describe what is wrong with a line; empty if nothing is. `prompt_ids` are those of earlier lines."""
     for key in ("prompt_id", "prompt"):
         if not isinstance(line[key], str) or not line[key].strip():
             return f"'{key}' is no text"
