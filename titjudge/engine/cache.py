@@ -81,7 +81,7 @@ class AnswerCache:
         self._waiting: list[asyncio.Future[None]] = []  # the callers of `put` that wait for them, all of one event loop
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that will write what `later` was given
         self._failed: CacheWriteError | None = (
-            None  # why entries of `later`, which has no waiting caller, were not written
+            None  # why entries of `later`, for which no caller waits, were not written
         )
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)

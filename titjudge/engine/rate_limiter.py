@@ -28,9 +28,7 @@ from titjudge.engine.token_bucket import TokenBucket, read_limits
 
 logger = logging.getLogger(__name__)
 
-_POLL_INTERVAL = (
-    0.05  # seconds; the next request looks again, as an answer's headers may have changed what it waits for
-)
+_POLL_INTERVAL = 0.05  # seconds between looks of the next request, as an answer's headers may end its wait
 _MIN_SLEEP = 1e-6  # shorter waits, in seconds, are skipped
 _WINDOW = 32  # the number of last requests that decide whether the account is limited; more where more are in flight
 _LONGEST_TRANSIT = 0.25  # seconds after which a request that was sent has surely been counted by the server

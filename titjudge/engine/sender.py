@@ -29,9 +29,7 @@ logger = logging.getLogger(__name__)
 Journal = Callable[[str, dict[str, Any]], None]
 _MAX_SILENT = 64  # requests without any reply after which a server that never answered counts as out of reach
 _MAX_UNREACHABLE = 10.0  # seconds of refused connections, and nothing else, after which it counts so as well
-_MAX_BARRED = (
-    8  # different items in a row that an address bars, or puts off, after which no other item is expected to pass
-)
+_MAX_BARRED = 8  # different items in a row that an address bars, or puts off, before it counts as out of reach for all
 
 
 class Interrupted(TitjudgeError):

@@ -31,10 +31,8 @@ from titjudge.suites.prompt_places import source_field
 from titjudge.suites.sources import content_name
 
 FIRST = 4  # prompts of the first round
-DOUBLING, SETTLING = (
-    1.0,
-    0.25,
-)  # prompts of a further round, by those before: many where all are to be made, else few too many
+# Prompts of a further round, as a share of those before: while a question is to be settled few, so that few are too many.
+DOUBLING, SETTLING = 1.0, 0.25
 IMAGES, LIST, RUN = Path("images"), "images.jsonl", Path("run")
 _UNSAFE = str.maketrans(dict.fromkeys('/\\:*?"<>|\0', "_"))
 

@@ -35,14 +35,13 @@ from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.usage import gemini_usage, openai_usage
 
 _OPENAI_SOURCE = (
-    7_168  # tokens of a source at most: tiles, and 6,240 in high fidelity (platform.openai.com, image generation)
+    7_168  # most tokens of a source: tiles, and 6,240 in high fidelity (platform.openai.com, image generation)
 )
 _GEMINI_SOURCE = 2_240  # at the highest media resolution (ai.google.dev, media resolution)
 _NO_EDITS = frozenset({"dall-e-3"})  # OpenAI's models without an endpoint for edits (platform.openai.com, images)
 _FETCHES = 4  # times that the address of a finished image is asked: it is paid, and asking costs nothing
-_WRITTEN = frozenset(
-    {"model", "prompt", "n", "response_format", "stream", "contents", "seed"}
-)  # by titjudge, not by --option
+# Written by titjudge, and not to be set by --option.
+_WRITTEN = frozenset({"model", "prompt", "n", "response_format", "stream", "contents", "seed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,14 +220,7 @@ class LiteLLMImages(LiteLLM, ImageModel):
 
     async def make(self, request: ImageRequest) -> MadeImage:
         litellm = self._litellm or await self._load()
-        arguments: dict[str, Any] = {
-            "model": self.model, "prompt": request.prompt, "n": 1, "timeout": self.settings.timeout,
-            "num_retries": 0, "max_retries": 0, "caching": False, **self.image_options,
-        }  # fmt: skip
-        if self.settings.base_url:
-            arguments["api_base"] = self.settings.base_url
-        if key := self._key():
-            arguments["api_key"] = key
+        arguments = {**self._call_arguments(), "prompt": request.prompt, "n": 1, **self.image_options}
         make = litellm.aimage_generation
         if request.sources:
             make = litellm.aimage_edit

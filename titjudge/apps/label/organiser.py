@@ -13,9 +13,7 @@ from titjudge.apps.label.service import Service
 from titjudge.core.errors import UserError
 from titjudge.core.tables import Table, text_of
 
-_EVERY = (
-    20.0  # seconds between two computations of the tables: they take a while, and people wait for the same processor
-)
+_EVERY = 20.0  # seconds between two computations of the tables: the pages of annotators wait for the same processor
 
 
 class Organiser:

@@ -29,11 +29,8 @@ from titjudge.runs.open_run import open_folder
 from titjudge.runs.resolve import ResolvedMetrics, lacks, resolve_metrics
 from titjudge.web.http_guard import address, is_loopback, listen, run
 
-_COLLECTED = (
-    20_000,
-    10,
-    10,
-)  # new objects between two looks for garbage: what waits for an answer is none, and not few
+# Thresholds of `gc.set_threshold`: requests that wait for an answer are many objects and no garbage.
+_COLLECTED = (20_000, 10, 10)
 
 
 class Rewards:

@@ -188,9 +188,8 @@ class Gemini(Hosted):
             text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
             finish, detail = str(candidate.get("finishReason") or ""), candidate.get("finishMessage") or ""
             called = tool_calls.gemini_calls(parts) if tools else ()
-            garbled = (
-                tools and finish in _GARBLED
-            )  # still a reply: the metric tells the model that its call was malformed
+            # A malformed call is still a reply: the metric tells the model what is wrong with it.
+            garbled = tools and finish in _GARBLED
             first = gemini_first_token(candidate)
             status, reason = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
             is_cut = finish_reasons.ending(finish) is Ending.CUT

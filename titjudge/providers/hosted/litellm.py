@@ -44,9 +44,9 @@ from titjudge.providers.hosted.failures import (
     retry_after,
 )
 from titjudge.providers.hosted.http import Endpoint
-from titjudge.providers.hosted.openai import chat_reply, is_filtered, message_of, response_format
+from titjudge.providers.hosted.openai import chat_messages, chat_reply, is_filtered, response_format
 from titjudge.providers.image_size import fitted
-from titjudge.providers.json_schema import IN_PROMPT, add_instruction
+from titjudge.providers.json_schema import IN_PROMPT
 
 logger = logging.getLogger(__name__)
 
@@ -68,9 +68,7 @@ _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by
 
 
 # From these words on an error message holds nothing of use.
-_HOPELESS = re.compile(
-    r"\bis not (set|supported)\b"
-)  # what litellm says of a missing key, or of a vendor that cannot do it
+_HOPELESS = re.compile(r"\bis not (set|supported)\b")  # litellm's words for a missing key, or what a vendor cannot do
 _OWN_WORDS = re.compile(r"This looks like a bug in LiteLLM|Traceback \(most recent call last\)")
 
 
@@ -216,14 +214,8 @@ class LiteLLM(Remote):
             params[self.family.limit_name] = params.pop("max_tokens")
         detail, budget = params.pop("detail", None), params.pop("thinking_budget", None)
         extra = params.pop("body", {})
-        messages = [await message_of(message, detail, _data_url) for message in request.messages]
-        if request.tools:
-            pairs = zip(request.messages, messages, strict=True)
-            messages = [turn for message, base_turn in pairs for turn in _turns(message, base_turn)]
-        if request.schema is not None and in_prompt:
-            add_instruction(messages, request.schema)
-        out: dict[str, Any] = {"model": self.model, "messages": messages, "timeout": self.settings.timeout, **params}
-        out.update(num_retries=0, max_retries=0, drop_params=False, caching=False)
+        messages = await chat_messages(request, detail, in_prompt=in_prompt, url_of=_data_url, turns_of=_turns)
+        out: dict[str, Any] = {**self._call_arguments(), "messages": messages, **params, "drop_params": False}
         if budget:
             out["thinking"] = {"type": "enabled", "budget_tokens": budget}
         if request.schema is not None and not in_prompt:
@@ -231,14 +223,22 @@ class LiteLLM(Remote):
         if request.tools:
             out["tools"] = deepcopy(tool_calls.openai_tools(request.tools))
             out["_skip_mcp_handler"] = True  # litellm would import its MCP gateway, which needs a package of its own
-        if self.settings.base_url:
-            out["api_base"] = self.settings.base_url
-        if key := self._key():
-            out["api_key"] = key
         if extra:
             request_options.check_foreign(extra, self._litellm.types.utils.all_litellm_params)
             out["allowed_openai_params"] = list(extra)
         return request_options.merged(out, deepcopy(extra))
+
+    def _call_arguments(self) -> dict[str, Any]:
+        """Return the arguments of every call: model, server and key; litellm repeats nothing and keeps nothing.
+
+        Raises:
+            ConfigError: The key is missing.
+        """
+        optional = {"api_base": self.settings.base_url, "api_key": self._key()}
+        return {
+            "model": self.model, "timeout": self.settings.timeout, "num_retries": 0, "max_retries": 0, "caching": False,
+            **{name: value for name, value in optional.items() if value},
+        }  # fmt: skip
 
     def _key(self) -> str | None:
         name = self.settings.api_key_env

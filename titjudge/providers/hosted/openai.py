@@ -61,12 +61,7 @@ class OpenAI(Hosted):
         request = fitted(request)
         params = self.family.sent(request)
         detail, extra = params.pop("detail", None), params.pop("body", {})
-        messages = [await message_of(message, detail) for message in request.messages]
-        if request.tools:
-            pairs = zip(request.messages, messages, strict=True)
-            messages = [turn for message, base_turn in pairs for turn in tool_calls.openai_turns(message, base_turn)]
-        if request.schema is not None and in_prompt:
-            add_instruction(messages, request.schema)
+        messages = await chat_messages(request, detail, in_prompt=in_prompt)
         out: dict[str, Any] = {"model": self.model, "messages": messages}
         if "max_tokens" in params:
             out[self.family.limit_name] = params.pop("max_tokens")
@@ -224,6 +219,32 @@ def chat_reply(
 async def data_url(image: ImageFile) -> orjson.Fragment:
     """Write an image as a JSON string, without a copy of its base64."""
     return orjson.Fragment(b'"data:%s;base64,%s"' % (image.media_type.encode(), await image_base64(image)))
+
+
+async def chat_messages(
+    request: Request,
+    detail: str | None,
+    *,
+    in_prompt: bool,
+    url_of: Callable[[ImageFile], Awaitable[Any]] = data_url,
+    turns_of: Callable[[Message, dict[str, Any]], list[dict[str, Any]]] = tool_calls.openai_turns,
+) -> list[dict[str, Any]]:
+    """Write the messages of a request in chat form.
+
+    Args:
+        request: The request.
+        detail: The `detail` of its images; None for none.
+        in_prompt: Append the request's schema in words.
+        url_of: Writes an image as a data URL.
+        turns_of: Writes a turn with tool calls or results, from the message and its turn without them.
+    """
+    messages = [await message_of(message, detail, url_of) for message in request.messages]
+    if request.tools:
+        pairs = zip(request.messages, messages, strict=True)
+        messages = [turn for message, base_turn in pairs for turn in turns_of(message, base_turn)]
+    if request.schema is not None and in_prompt:
+        add_instruction(messages, request.schema)
+    return messages
 
 
 async def message_of(
