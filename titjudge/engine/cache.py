@@ -102,6 +102,11 @@ class AnswerCache:
         return UserError(f"the cache folder {self.folder} cannot be used ({why}): {other}")
 
     def _open(self) -> Any:
+        """Open the database; a damaged one is replaced.
+
+        Raises:
+            UserError: It cannot be opened.
+        """
         try:
             return self._database()
         except UnicodeDecodeError as error:
@@ -140,6 +145,7 @@ class AnswerCache:
             return self._begin_anew(error)
 
     def _begin_anew(self, error: Exception) -> Any:
+        """Move a damaged database into a folder of its own, and copy what can be read of it into a new one."""
         aside = self.folder / f"damaged-{time.time_ns()}-{os.getpid()}"
         aside.mkdir()
         for path in self.folder.glob("cache.db*"):
@@ -242,6 +248,7 @@ class AnswerCache:
         self._raise_failed()
 
     def _write_gathered(self) -> None:
+        """Write the entries of `put` and `later` in one transaction, and tell the callers of `put` how it went."""
         gathered, self._gathered = self._gathered, {}
         waiting, self._waiting = self._waiting, []
         failed: CacheWriteError | None = None
@@ -261,6 +268,11 @@ class AnswerCache:
                 written.set_exception(failed)
 
     def _write(self, rows: Mapping[str, bytes]) -> None:
+        """Write entries in one transaction; a damaged database is replaced first.
+
+        Raises:
+            CacheWriteError: The disk is full, the file cannot be written, or another process keeps it locked.
+        """
         try:
             try:
                 self._store(rows)

@@ -304,6 +304,7 @@ class Forecast:
         return sum(c[0] for c in costs), sum(c[1] for c in costs), sum(c[2] for c in costs)
 
     def to_json(self) -> dict[str, Any]:
+        """Return what `--dry-run --json` writes."""
         total = self.total
         return {
             "dry_run": True,
@@ -333,6 +334,7 @@ class Forecast:
         }
 
     def table(self) -> Table:
+        """Make the table that a dry run prints: a row for each role and one for all."""
         rows: list[tuple[Any, ...]] = []
         for name, role in self.roles.items():
             middle = role.middle
@@ -387,6 +389,7 @@ class ForecastSum:
         self._saved, self._saved_cost = 0, 0.0
 
     def add(self, requests: Iterable[Expected]) -> None:
+        """Add requests, without those that are free, to the sums of their roles."""
         for request in requests:
             provider_role = self._planner.role(request.role)
             if provider_role.provider.is_free:

@@ -241,6 +241,11 @@ class Engine:
         accept_empty: bool,
         reservation: Reservation | None,
     ) -> Reply:
+        """Get an answer from the cache or the model, read it, and keep it; called once for all callers of a key.
+
+        Raises:
+            Unanswered: There is no usable answer.
+        """
         taken: tuple[Status, ...] = (Status.OK, Status.UNPARSED, *((Status.TRUNCATED,) if accept_truncated else ()))
         if request.choices:
             taken = (Status.OK,)
@@ -338,6 +343,7 @@ class Engine:
     async def _send(
         self, role: ProviderRole, request: Request, reservation: Reservation | None, accept_empty: bool
     ) -> Reply:
+        """Send a request to the model; an empty or refused answer that arrives as an error becomes a reply."""
         if role.provider.direct:
             return await self._ask_directly(role, request)
         self._load_embedder()
@@ -360,7 +366,7 @@ class Engine:
             self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _ask_directly(self, role: ProviderRole, request: Request) -> Reply:
-        """Ask a `direct` provider, without a price, a slot or a retry; models in this process form batches by themselves."""
+        """Ask a `direct` provider: no price, no slot, no retry. Models in this process form batches by themselves."""
         started = time.monotonic()
         try:
             reply = await role.provider.complete(request)
@@ -397,7 +403,7 @@ class Engine:
             await self._store(self.cache, key, reply_record(reply))
 
     async def _store(self, cache: AnswerCache, key: str, record: dict[str, Any]) -> None:
-        """Put an answer into the cache: at once, or later where the journal has it already, so that a kill loses nothing."""
+        """Put an answer into the cache: later where the journal has it, so that a kill loses nothing, else at once."""
         if self.sender.journals:
             cache.later(key, record)
             return
@@ -434,6 +440,7 @@ class Engine:
         return [(keys[text], embeddings[text]) for text in texts]
 
     async def _embed(self, key: str, text: str, reservation: Reservation | None) -> Embedding:
+        """Embed a text that is not in the cache, and keep its vector."""
         embedder = self.roles.embedder()
         tally = self.roles.embedded
         if embedder.direct:
@@ -473,7 +480,7 @@ def _thought_out(reply: Reply) -> Reply:
 
 
 def _weighed(reply: Reply) -> Reply:
-    """Judge a reply by the probabilities of its first token: with them it is OK whatever its text, without them UNPARSED."""
+    """Judge a reply by the probabilities of its first token: OK with them, whatever its text, else UNPARSED."""
     if reply.first_token is not None:
         return replace(reply, status=Status.OK, reason="")
     if reply.status not in (Status.OK, Status.TRUNCATED):

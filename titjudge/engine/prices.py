@@ -195,6 +195,11 @@ def _rate(value: Any) -> float:
 
 
 def _from_user(name: str, entry: Price | Mapping[str, Any]) -> Price:
+    """Read an entry of the user's table.
+
+    Raises:
+        ConfigError: It is no price.
+    """
     if isinstance(entry, Price):
         return entry
     if not isinstance(entry, Mapping):
@@ -216,6 +221,7 @@ def _from_user(name: str, entry: Price | Mapping[str, Any]) -> Price:
 
 
 def _bundled(provider: str, model: str, base_url: str, embedding: bool, when: datetime) -> Price | None:
+    """Look up the list price in genai-prices; None where it has no rates of the model."""
     from importlib.metadata import version
 
     listing = _find(provider, model, base_url)

@@ -99,6 +99,7 @@ class RateLimiter:
         return max(0.0, self._not_before - self._now())
 
     async def _enter(self, slot: Slot) -> None:
+        """Wait until a slot is free and the next request may be sent, and take the slot; first come, first served."""
         self.waiting += 1
         try:
             async with self._queue_lock:
@@ -128,6 +129,7 @@ class RateLimiter:
         return [*self._requests, *self._tokens, *self._from_headers.values()]
 
     def _send(self, slot: Slot) -> None:
+        """Take a slot for a request, and count it in the window of last requests and in every token bucket."""
         now = self._now()
         self.in_flight += 1
         self._gaps_left = max(0, self._gaps_left - 1)
@@ -153,7 +155,7 @@ class RateLimiter:
         self._wake()
 
     def _step(self) -> float:
-        """Return by how much the limit grows within one round trip: little near the value at which it last was too much."""
+        """Return how much the limit grows in one round trip: little near the value that was too much last time."""
         near = 0.7 * self._ceiling <= self.limit <= 1.3 * self._ceiling
         return 1.0 if near else max(1.0, self.concurrency / 16)
 

@@ -144,6 +144,7 @@ class Panel:
         return label, replace(first, value=value, replies=replies, parts=parts)
 
     def _together(self, scores: Sequence[tuple[str, Score]], item: Item, name: str) -> Score:
+        """Combine the scores of several judges in one, whose parts hold the votes; without a quorum it has no value."""
         values = [score.value for _, score in scores if score.value is not None]
         votes = [
             PanelVote(judge=label, value=score.value, status=str(score.status), reason=score.reason)

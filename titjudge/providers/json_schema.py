@@ -46,6 +46,7 @@ def _strict_form(raw: bytes) -> tuple[dict[str, Any], bool]:
 
 
 def _strict(node: Any) -> Any:
+    """Rewrite a node of a schema in strict form."""
     if isinstance(node, list):
         return [_strict(entry) for entry in node]
     if not isinstance(node, Mapping):
@@ -70,6 +71,7 @@ def _strict(node: Any) -> Any:
 
 
 def _free_form(node: Any) -> bool:
+    """Whether a node of a schema, or one below it, is an object whose properties are not named."""
     if isinstance(node, list):
         return any(_free_form(entry) for entry in node)
     if not isinstance(node, Mapping):

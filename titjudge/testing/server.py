@@ -113,6 +113,7 @@ class Server:
         self._thread.join(10)
 
     def _run(self) -> None:
+        """Serve on the event loop of the server's thread until the loop is stopped."""
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
             asyncio.start_server(self._connection, "127.0.0.1", self.port, limit=2**26)
@@ -146,6 +147,7 @@ class Server:
             writer.close()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Read a request of a connection and answer it; returns whether the connection goes on."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ", 2)
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
@@ -162,6 +164,7 @@ class Server:
             self.in_flight -= 1
 
     async def _answer(self, request: Seen, writer: asyncio.StreamWriter) -> bool:
+        """Send the scripted answer to a request, or break off as it says; returns whether the connection goes on."""
         answer: Scripted | str | None = self._queue.popleft() if self._queue else None
         if answer is None and self.handler is not None:
             answer = self.handler(request)
@@ -191,6 +194,7 @@ class Server:
         return True
 
     def _written(self, request: Seen, scripted: Scripted) -> tuple[int, bytes]:
+        """Make the status and the body of an answer."""
         status = scripted.status
         if scripted.body is not None:
             body = scripted.body

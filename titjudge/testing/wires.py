@@ -171,6 +171,7 @@ _SCHEMA_TOOL = "json_tool_call"  # litellm's name for the tool that stands for a
 
 
 def _schema_in(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Find the JSON schema that a request asks for, wherever its wire format has it; None for none."""
     config = data.get("generationConfig") or {}
     tools = data.get("tools") or [{}]
     output = data.get("output_format") or (data.get("output_config") or {}).get("format") or {}
@@ -226,6 +227,7 @@ def _tokens(request: Seen) -> tuple[int, int]:
 
 
 def openai_answer(request: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
+    """Make a chat completion with a text, or what the script says instead."""
     finish = {"length": "length", "thought": "length", "content_filter": "content_filter", "blocked": "content_filter"}
     message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
     if scripted.kind == "refusal":
@@ -266,6 +268,7 @@ def openai_answer(request: Seen, text: str, scripted: Scripted, server: Extras) 
 
 
 def gemini_answer(request: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
+    """Make an answer of generateContent with a text, or what the script says instead."""
     finish = {
         "length": "MAX_TOKENS",
         "thought": "MAX_TOKENS",
@@ -331,6 +334,7 @@ def signature(request: Seen) -> str:
 
 
 def anthropic_answer(request: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
+    """Make an answer of Anthropic's Messages with a text, or what the script says instead."""
     stop = {"length": "max_tokens", "thought": "max_tokens"}
     stop |= dict.fromkeys(("refusal", "content_filter", "blocked"), "refusal")
     sent, _ = _tokens(request)

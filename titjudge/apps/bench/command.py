@@ -187,6 +187,7 @@ class _Bench:
         self._judged = 0
 
     def run(self) -> int:
+        """Make and judge images, round by round, until a round must be the last; returns the exit code."""
         from titjudge.apps.bench.benchmark import DOUBLING, SETTLING, rounds
 
         self._benchmark.check_images()

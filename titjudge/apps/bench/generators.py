@@ -70,6 +70,11 @@ def read_generators(texts: Sequence[str], options: Mapping[str, str]) -> list[Ge
 
 
 def _read(text: str, options: Mapping[str, str]) -> Generator:
+    """Read one `--generator`.
+
+    Raises:
+        ConfigError: It is neither a folder nor a model.
+    """
     named = _NAMED.fullmatch(text)
     what = named[2] if named else text
     name = named[1] if named else what.rstrip("/").rpartition("/")[2]

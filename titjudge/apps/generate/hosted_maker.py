@@ -174,6 +174,7 @@ class _Asking:
         self._workers: list[asyncio.Task[None]] = []
 
     async def run(self, requests: Sequence[ImageRequest], ledger: Path, limits: Limits) -> MakingOutcome:
+        """Ask for all images, and return what came of it."""
         with open_sender(ledger, limits, self._stop) as sender:
             self._sender = sender
             todo = iter(requests)
@@ -205,6 +206,7 @@ class _Asking:
         self._sender.stop(self._workers)
 
     async def _work(self, todo: Iterator[ImageRequest]) -> None:
+        """Ask for one image after the other until none is left, or nothing more can be had."""
         for request in todo:
             try:
                 await self._sender.send(self._role, request, None)

@@ -147,6 +147,7 @@ def _undated(names: Iterable[str]) -> set[str]:
 
 @cache
 def _all_sized_rows() -> list[_SizedRow]:
+    """Read the rows whose name holds a size, such as `low/1024-x-1024/gpt-image-1`."""
     rows = []
     for name, row in _rows().items():
         parts = name.split("/")

@@ -158,6 +158,11 @@ def is_utf8(text: str) -> bool:
 
 
 def _gold(file: Path, material: LabelingData) -> list[Pair]:
+    """Read gold pairs.
+
+    Raises:
+        DataError: There is none, or one names an unknown prompt or image.
+    """
     from titjudge.suites.folder import read_pairs
 
     pairs = read_pairs(file)

@@ -38,6 +38,7 @@ def _facets(item: Item) -> Iterator[Element]:
 
 
 def _graph(item: Item) -> Iterator[Element]:
+    """Make an element of each entity, attribute and relation; the last two need their entities to be there."""
     graph = graph_of(item)
     if graph is None:
         raise DataError("it has no graph with entities")
@@ -159,6 +160,11 @@ def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = No
 def _check_known(
     elements: Mapping[str, Sequence[Element]], image: str, name: str, value: str, file: Path, line: int
 ) -> None:
+    """Check that a known value belongs to an element of the data, and is one of its values.
+
+    Raises:
+        DataError: It does not.
+    """
     if image not in elements:
         raise DataError(f"no image '{image}' in the data that has something to mark", file, line)
     values = {element.name.strip().casefold(): element.values for element in elements[image]}

@@ -43,6 +43,7 @@ class Organiser:
             }
 
     def _compute(self) -> None:
+        """Compute the tables anew, where there are new answers and the last time was `_EVERY` seconds ago."""
         row, _ = self._service.store.prompts_after(0)
         if row == self._row or (time.monotonic() - self._computed < _EVERY and self._row >= 0):
             return

@@ -277,6 +277,11 @@ def _for_experts(
 
 
 def _read_verdicts(file: Path) -> dict[PairKey, list[str]]:
+    """Read the verdicts of experts by pair.
+
+    Raises:
+        DataError: A line is malformed, or a pair is listed twice; names file and line.
+    """
     by_pair: dict[PairKey, list[str]] = {}
     for number, record in read_jsonl(file, ("prompt_id", "image_a", "image_b", "verdicts")):
         verdicts = record["verdicts"]

@@ -351,6 +351,7 @@ class Service:
         return on_screen[1] if on_screen and on_screen[0] == question else None
 
     def _state(self, annotator: str, turn: int, queue: Queue) -> dict[str, Any]:
+        """Describe the current question for the page, after `turn` answers and undos."""
         stopped = self.stopped(annotator)
         question = None if stopped else queue.question()
         name = self._id(annotator, turn, question)

@@ -47,6 +47,12 @@ def write_seeds(recipe: str, number: int, seed: int, themes: Path | None, out: P
 
 
 def _read_themes(recipe: str, themes: Path) -> list[Seed]:
+    """Read a person's themes or prompts as seeds.
+
+    Raises:
+        ConfigError: The recipe draws what it starts from.
+        DataError: The file is missing or malformed, or has no themes.
+    """
     if recipe in RECIPES and recipe != "six-block":
         raise ConfigError(f"--themes goes with --recipe six-block and elements: '{recipe}' draws what it starts from")
     if not themes.is_file():

@@ -216,6 +216,11 @@ def _batch(
     echo: Any = None,
     sources: Sequence[Sequence[Any]] = (),
 ) -> Batch:
+    """Make the batch of images and their prompts for one metric.
+
+    Raises:
+        BadRequest: Their numbers differ, or one cannot be read.
+    """
     if len(images) != len(prompts):
         raise BadRequest(f"there are {len(images)} images and {len(prompts)} prompts")
     rows = zip(images, prompts, sources or [()] * len(images), strict=True)

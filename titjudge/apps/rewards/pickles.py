@@ -197,6 +197,11 @@ def _dtype(text: Any, state: Any) -> Any:
 
 
 def _array(raw: Any, dtype: Any, shape: Any, order: Any) -> Any:
+    """Make an array of its bytes, or lists of its texts.
+
+    Raises:
+        RefusedPickle: Type, shape and bytes do not fit together.
+    """
     import numpy as np
 
     if not isinstance(dtype, np.dtype) or not isinstance(raw, bytes | bytearray) or order not in ("C", "F"):
@@ -216,6 +221,11 @@ def _array(raw: Any, dtype: Any, shape: Any, order: Any) -> Any:
 
 
 def _image(state: Any) -> Any:
+    """Make the image of a pickled PIL image's state.
+
+    Raises:
+        RefusedPickle: Mode, size and bytes do not fit together.
+    """
     from PIL import Image
 
     mode, size, raw = state[1], state[2], state[4]

@@ -69,7 +69,7 @@ class Judging(Protocol):
     async def close(self) -> None: ...
 
     async def scores(self, batch: Batch) -> list[dict[str, Score]]:
-        """Score every pair of a batch by the metrics that the batch names for it; returns the scores of each by metric."""
+        """Score every pair of a batch by the metrics that the batch names for it; returns each pair's by metric."""
         ...
 
     def counters(self) -> dict[str, float]:
@@ -272,6 +272,11 @@ class _Server:
         return answer
 
     async def _answer(self, request: Any, format: WireFormat) -> bytes:
+        """Read the body of a request, score its images, and write the answer.
+
+        Raises:
+            BadRequest: It cannot be answered.
+        """
         names = self._judging.names
         metric = request.path_params.get("metric", names[0])
         body = await self._body(request)
@@ -288,11 +293,16 @@ class _Server:
         return await _in_thread(len(body), format.write, batch, rewards)
 
     def _blind(self, batch: Batch) -> str:
-        """Return the name of a metric that the batch names for an edit and that reads no source image; empty for none."""
+        """Find a metric that the batch names for an edit and that reads no source images; empty where there is none."""
         edits = (metrics for pair, metrics in zip(batch.pairs, batch.metrics, strict=True) if entry_sources(pair))
         return next((name for metrics in edits for name in metrics if name not in self._judging.see_sources), "")
 
     async def _body(self, request: Any) -> bytes:
+        """Read the body of a request, up to the size limit.
+
+        Raises:
+            BadRequest: It is too large, or compressed.
+        """
         if (coding := request.headers.get("content-encoding", "identity")) != "identity":
             raise BadRequest(f"the body is compressed ({coding}): send it as it is, images are compressed already", 415)
         announced = request.headers.get("content-length", "")

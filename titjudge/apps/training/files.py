@@ -197,6 +197,11 @@ def write_preferences(lines: Sequence[Json], form: str, output: Path) -> None:
 
 
 def _write_pick_a_pic(lines: Sequence[Json], output: Path) -> None:
+    """Write pairs as a parquet table with the columns of Pick-a-Pic.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
@@ -214,6 +219,7 @@ def _write_pick_a_pic(lines: Sequence[Json], output: Path) -> None:
 
 
 def _pick_a_pic_row(line: Json) -> Json:
+    """Make a row of a pair, with its two images in an order that a hash decides."""
     sides = ["chosen", "rejected"]
     if _random_key(0, f"{line['chosen']} {line['rejected']}")[0] % 2:
         sides.reverse()

@@ -212,6 +212,7 @@ class JobJournal:
         self._read(record)
 
     def _read(self, record: dict[str, Any]) -> None:
+        """Apply one event of jobs.jsonl to the jobs in memory."""
         event, tag = record["event"], record.get("tag", "")
         if event == "intent":
             job = BatchJob(tag, tuple(record["keys"]), record["source"], record["in_prompt"], record["time"])

@@ -163,7 +163,7 @@ class BatchQueue:
         return await future
 
     def given_up(self, key: str) -> bool:
-        """Whether a request that is in no job was answered as often as is paid for, each time without a usable answer."""
+        """Whether a request that is in no job got as many answers as are paid for, none of them usable."""
         return self.journal.unusable[key] > MAX_RESENDS and key not in self.journal and self.journal.holder(key) is None
 
     def leave(self) -> None:
@@ -201,6 +201,7 @@ class BatchQueue:
     # -- the task --------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
+        """Find, submit and poll jobs until no request waits; an unexpected error fails all that wait."""
         try:
             while self._unsent or self._in_jobs:
                 self._wake.clear()
@@ -330,6 +331,7 @@ class BatchQueue:
         return keys
 
     async def _send(self, path: Path, tag: str, keys: list[str], in_prompt: bool) -> None:
+        """Upload a file of requests and create its job, which is written down before and after."""
         try:
             source = await self.service.upload(path, tag)
             if self._leaving:
@@ -424,7 +426,7 @@ class BatchQueue:
                 pending.fail(unanswered[key])
 
     def _put_back(self, job: BatchJob) -> None:
-        """Take back a job that was refused as the account has too much queued: send it after another, or in smaller ones."""
+        """Take back a job refused as the account has too much queued: send it after another, or in smaller ones."""
         self.journal.void(job.tag, "too much is queued")
         for key in job.keys:
             pending = self._in_jobs.pop(key, None)

@@ -177,6 +177,11 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
         return Embedding(vector, min(total, self.max_tokens), total, billed or None)
 
     async def _ask(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a method of the model, such as `embedContent`, and return its answer.
+
+        Raises:
+            ProviderFailure, TransportError: There is none.
+        """
         path = self.path.rpartition(":")[0]
         answer, _ = await self._post(f"{path}:{verb}", orjson.dumps(body))
         if not answer.is_success:

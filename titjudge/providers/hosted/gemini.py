@@ -214,6 +214,11 @@ class Gemini(Hosted):
     def _status(
         self, text: str, blocked: str, finish: str, detail: str, usage: Usage | None, *, called: bool = False
     ) -> tuple[Status, str]:
+        """Decide the status of a reply, and its reason.
+
+        Raises:
+            ProviderFailure: The server broke off, or the answer is empty: it can be asked for again.
+        """
         if blocked and blocked != "BLOCK_REASON_UNSPECIFIED":
             return Status.REFUSED, f"the prompt was blocked: {blocked}"
         end = finish_reasons.ending(finish or None)
@@ -287,6 +292,7 @@ def _add_text(contents: list[dict[str, Any]], text: str, *, first: bool) -> None
 
 
 def _config_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Rename the parameters of a request as `generationConfig` has them."""
     config: dict[str, Any] = {}
     for name, value in params.items():
         if name in _THINKING:
@@ -302,6 +308,7 @@ def _config_of(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kind(status: int, message: str, details: list[Mapping[str, Any]]) -> FailureKind:
+    """Classify an error by its status, its message, and the reasons in its details."""
     reasons = {str(detail.get("reason", "")) for detail in details}
     lower = message.lower()
     if status == 400 and (

@@ -107,6 +107,12 @@ class Transport:
     async def _request(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
     ) -> Answer:
+        """Send a request once, and translate the exceptions of aiohttp.
+
+        Raises:
+            TransportError: There is no complete answer.
+            ConfigError: The URL is not a web address.
+        """
         import aiohttp
 
         data = io.BytesIO(body) if len(body) > _CHUNKED else body

@@ -208,6 +208,7 @@ class LiteLLM(Remote):
         return self._litellm
 
     async def _arguments(self, request: Request, in_prompt: bool) -> dict[str, Any]:
+        """Write a request as arguments of `litellm.acompletion`."""
         request = fitted(request)
         params = self.family.sent(request)
         if self.limit_renamed and "max_tokens" in params:

@@ -136,6 +136,8 @@ def _once(send_anew: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[A
 
 
 def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
+    """Wrap the `send` of litellm's transport: a traced call sends once, follows no redirect, bounds the answer."""
+
     async def handle_async_request(self: Any, request: Any) -> Any:
         trace = _current.get()
         if trace is None:  # a call of somebody else in this process

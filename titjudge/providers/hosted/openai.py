@@ -145,6 +145,7 @@ class OpenAI(Hosted):
         *,
         answered: bool = False,
     ) -> ProviderFailure:
+        """Make the failure of an error by its status and codes; `answered`: it came with a status of success."""
         message, codes = _text_in(error), _codes_in(error)
         kind = kind_of_status(status)
         if any(code in _NO_QUOTA for code in codes):

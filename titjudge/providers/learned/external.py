@@ -112,6 +112,11 @@ def _file(where: str, path: Path) -> dict[str, Any]:
 
 
 def _checked(where: str, settings: Mapping[str, Any]) -> ScoringCommand:
+    """Read the settings of a command.
+
+    Raises:
+        ConfigError: One has the wrong type, or the program does not exist.
+    """
     command = settings["command"]
     try:
         words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]

@@ -79,6 +79,11 @@ class Scorer(LearnedMetricProvider):
 
     @cached_property
     def _checkpoint(self) -> ModelCheckpoint:
+        """Find the files that the model is loaded from: the user's own, else those on the hub.
+
+        Raises:
+            UserError: They are not to be had; says where they go.
+        """
         hub.quiet()
         own_weights = self._own_weights()
         try:
@@ -171,6 +176,7 @@ class Scorer(LearnedMetricProvider):
         return images if self.row.reads_source else images[0]
 
     def _reply(self, measurement: Measured) -> Reply | Exception:
+        """Make the reply of a measurement; a score that is not a number becomes an error."""
         if not math.isfinite(measurement["score"]):
             return ArithmeticError(f"'{self.row.key}' computed not-a-number in {self._dtype}; try dtype: float32")
         checkpoint = self._checkpoint

@@ -164,6 +164,12 @@ def batches(plans: Sequence[GenerationPlan], rows: int, tokens: int) -> list[lis
 def _generate(
     loaded: LoadedModel, batch: Sequence[GenerationPlan], template: Mapping[str, Any], stopping: Callable[[], bool]
 ) -> list[Reply | Exception]:
+    """Generate the answers of one batch, in its order; a row whose scores were not numbers gets an error.
+
+    Raises:
+        RowError: The batch is longer than the model reads.
+        UserError: The model was closed meanwhile.
+    """
     import torch
 
     kwargs = batch[0].request.params.get("chat_template_kwargs") or {}
@@ -240,6 +246,7 @@ def _inputs(
 
 
 def _holds_control_tokens(loaded: LoadedModel, batch: Sequence[GenerationPlan]) -> bool:
+    """Whether a prompt spells out a control token of the model, such as <|im_end|>."""
     special = [
         token.content for token in loaded.tokenizer.added_tokens_decoder.values() if len(token.content.strip()) > 1
     ]

@@ -151,6 +151,7 @@ def memory() -> Device:
 
 
 def _main_memory() -> tuple[int, int]:
+    """Measure the main memory in bytes, as (total, free); where the free part is unknown half counts as free."""
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text("ascii").splitlines())
         return int(lines["MemTotal"].split()[0]) * 1024, int(lines["MemAvailable"].split()[0]) * 1024
@@ -164,6 +165,7 @@ def _main_memory() -> tuple[int, int]:
 
 
 def _container(root: Path = Path("/sys/fs/cgroup")) -> tuple[int | None, int]:
+    """Read the memory limit of this container's cgroup and the bytes in use; no limit is None."""
     for limit, used in (
         ("memory.max", "memory.current"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
@@ -198,6 +200,7 @@ def accelerators() -> list[Device]:
 
 
 def _by_torch() -> list[Device]:
+    """List the devices that torch can use."""
     import torch
 
     if torch.cuda.is_available():
@@ -213,6 +216,7 @@ def _by_torch() -> list[Device]:
 
 
 def _by_nvidia_smi() -> list[Device]:
+    """List the devices that the program nvidia-smi reports; empty where there is none."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []

@@ -181,6 +181,11 @@ def _without_video(source: str, arguments: dict[str, Any]) -> Any:
 
 
 def _loaded(name: str, model: Any, processor: Any, images: bool, options: Mapping[str, Any]) -> LoadedModel:
+    """Collect what generation needs of a model and its processor.
+
+    Raises:
+        UserError: There is no chat template, or no token to pad with.
+    """
     tokenizer = getattr(processor, "tokenizer", processor)
     if not getattr(processor, "chat_template", None) and not getattr(tokenizer, "chat_template", None):
         raise UserError(f"model '{name}' has no chat template: it is a base model; take its instruct or chat version")

@@ -60,6 +60,7 @@ class MicroBatcher(Generic[T, R]):
         return await future
 
     async def _work(self) -> None:
+        """Hand over one list after the other until no call waits."""
         while self._waiting:
             last_count = -1
             while len(self._waiting) != last_count and len(self._waiting) < self._max:

@@ -126,6 +126,7 @@ def unsaid(names: Iterable[str], prompt: str) -> list[str]:
 
 
 async def _qualify(ask: Ask, prompt: str, graph: PromptGraph) -> Qualified:
+    """Ask the judge whether a graph is complete and faithful, and of which category each relation is."""
     relations = [f"{link.subject} - {link.relation} - {link.object}" for link in graph.relations]
     reply = await ask(
         "recipes/graph_qualify",
